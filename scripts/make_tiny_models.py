@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from tqdm import tqdm
 from transformers import (
     GPT2Config,
@@ -35,14 +35,15 @@ from cory.tasks.reviews import package_reviews, package_sentences
 
 ASSETS = Path(__file__).resolve().parent.parent / "cory" / "assets"
 VOCABULARY = 4096
+CLASSIFIER_VOCABULARY = 16_384  # whole words: pieces of words say little about sentiment
 CONTEXT = 256
 END = "<|endoftext|>"
-HELD_OUT = {"lm": 500, "classifier": 1_000}    # the last reviews of each part are never trained on
+HELD_OUT = {"lm": 500, "classifier": 1_000}  # the last reviews of each part are never trained on
 LANGUAGE_MODELS = {
     "tiny": {"n_layer": 4, "n_embd": 192, "n_head": 6},
     "tiny_2x": {"n_layer": 6, "n_embd": 240, "n_head": 6},
 }
-DEFAULT_PASSES = {"tiny": 3.0, "tiny_2x": 2.0, "tiny_sentiment": 5.0}
+DEFAULT_PASSES = {"tiny": 3.0, "tiny_2x": 2.0, "tiny_sentiment": 4.0}
 
 
 def split_part(part: str) -> tuple[list[str], list[str], list[int], list[int]]:
@@ -53,15 +54,17 @@ def split_part(part: str) -> tuple[list[str], list[str], list[int], list[int]]:
     return texts[:cut], texts[cut:], labels[:cut], labels[cut:]
 
 
-def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """Byte-level BPE over the language models' training reviews."""
+def train_tokenizer(texts: list[str], vocabulary: int, lower: bool) -> PreTrainedTokenizerFast:
+    """Byte-level BPE; `lower` makes one token of a word in any case and at any place."""
     bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if lower:
+        bpe.normalizer = normalizers.Lowercase()
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=lower)
     bpe.decoder = decoders.ByteLevel()
     bpe.train_from_iterator(
         texts,
         trainers.BpeTrainer(
-            vocab_size=VOCABULARY,
+            vocab_size=vocabulary,
             special_tokens=[END],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
@@ -115,7 +118,7 @@ def fit(
     began, average = time.monotonic(), None
     bar = tqdm(range(start, steps), desc=name, initial=start, total=steps, mininterval=5)
     for step in bar:
-        torch.manual_seed(step)                          # dropout: the same after a restart
+        torch.manual_seed(step)  # dropout: the same after a restart
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * warmup_cosine(step, steps)
         loss = loss_of_step(step)
@@ -129,8 +132,13 @@ def fit(
             spent = seconds + time.monotonic() - began
             partial = state_file.with_suffix(".part")
             torch.save(
-                {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
-                 "step": step + 1, "steps": steps, "seconds": spent},
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "step": step + 1,
+                    "steps": steps,
+                    "seconds": spent,
+                },
                 partial,
             )
             partial.replace(state_file)
@@ -138,7 +146,9 @@ def fit(
     return seconds + time.monotonic() - began
 
 
-def save(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, facts: dict[str, Any]) -> None:
+def save(
+    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, facts: dict[str, Any]
+) -> None:
     folder = ASSETS / name
     model.half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -148,7 +158,7 @@ def save(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, 
 
 def make_language_model(name: str, passes: float, work: Path) -> None:
     train_texts, held_texts, _, _ = split_part("lm")
-    tokenizer = train_tokenizer(train_texts)
+    tokenizer = train_tokenizer(train_texts, VOCABULARY, lower=False)
     end = np.array([tokenizer.eos_token_id])
     documents = [np.concatenate([ids, end]) for ids in token_ids(tokenizer, train_texts)]
     tokens_in_pass = sum(map(len, documents))
@@ -170,9 +180,16 @@ def make_language_model(name: str, passes: float, work: Path) -> None:
     torch.manual_seed(0)
     model = GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=VOCABULARY, n_positions=CONTEXT, bos_token_id=end[0].item(),
-            eos_token_id=end[0].item(), pad_token_id=end[0].item(),
-            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **LANGUAGE_MODELS[name],
+            vocab_size=VOCABULARY,
+            n_positions=CONTEXT,
+            activation_function="gelu_pytorch_tanh",
+            bos_token_id=end[0].item(),
+            eos_token_id=end[0].item(),
+            pad_token_id=end[0].item(),
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            **LANGUAGE_MODELS[name],
         )
     )
 
@@ -182,18 +199,23 @@ def make_language_model(name: str, passes: float, work: Path) -> None:
 
     seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
     loss, characters = held_out_loss(model, tokenizer, held_texts)
-    save(name, model, tokenizer, {
-        "parameters": model.num_parameters(),
-        "training_reviews": len(train_texts),
-        "training_tokens_per_pass": tokens_in_pass,
-        "passes": passes,
-        "steps": steps,
-        "seconds": round(seconds),
-        "held_out_reviews": len(held_texts),
-        "held_out_nats_per_token": round(loss, 3),
-        "held_out_bits_per_character": round(loss / math.log(2) * characters, 3),
-        "samples": samples(model, tokenizer),
-    })
+    save(
+        name,
+        model,
+        tokenizer,
+        {
+            "parameters": model.num_parameters(),
+            "training_reviews": len(train_texts),
+            "training_tokens_per_pass": tokens_in_pass,
+            "passes": passes,
+            "steps": steps,
+            "seconds": round(seconds),
+            "held_out_reviews": len(held_texts),
+            "held_out_nats_per_token": round(loss, 3),
+            "held_out_bits_per_character": round(loss / math.log(2) * characters, 3),
+            "samples": samples(model, tokenizer),
+        },
+    )
 
 
 @torch.no_grad()
@@ -221,18 +243,22 @@ def samples(model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast) -> list[
     for prompt in prompts:
         ids = torch.tensor([tokenizer(prompt)["input_ids"][:6]])
         out = model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=True, top_k=0, max_new_tokens=32,
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=True,
+            top_k=0,
+            max_new_tokens=32,
             pad_token_id=tokenizer.eos_token_id,
         )
-        texts.append(tokenizer.decode(ids[0]) + " |" + tokenizer.decode(out[0, ids.shape[1]:]))
+        texts.append(tokenizer.decode(ids[0]) + " |" + tokenizer.decode(out[0, ids.shape[1] :]))
     return texts
 
 
 def make_classifier(name: str, passes: float, work: Path) -> None:
     train_texts, held_texts, train_labels, held_labels = split_part("classifier")
     sentences = package_sentences()
-    tokenizer = train_tokenizer(split_part("lm")[0])
     texts = train_texts + [s.text for s in sentences]
+    tokenizer = train_tokenizer(texts, CLASSIFIER_VOCABULARY, lower=True)
     labels = np.array(train_labels + [s.label for s in sentences])
     documents = token_ids(tokenizer, texts)
     batch, longest = 64, 160
@@ -241,12 +267,25 @@ def make_classifier(name: str, passes: float, work: Path) -> None:
     torch.manual_seed(0)
     model = ModernBertForSequenceClassification(
         ModernBertConfig(
-            vocab_size=VOCABULARY, hidden_size=96, intermediate_size=192, num_hidden_layers=1,
-            num_attention_heads=4, max_position_embeddings=512, classifier_pooling="mean",
-            pad_token_id=pad, bos_token_id=pad, eos_token_id=pad, cls_token_id=pad,
-            sep_token_id=pad, embedding_dropout=0.3, mlp_dropout=0.2, attention_dropout=0.1,
-            classifier_dropout=0.3, id2label={0: "NEGATIVE", 1: "POSITIVE"},
-            label2id={"NEGATIVE": 0, "POSITIVE": 1}, global_attn_every_n_layers=1,
+            vocab_size=CLASSIFIER_VOCABULARY,
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=1,
+            num_attention_heads=4,
+            max_position_embeddings=512,
+            classifier_pooling="mean",
+            pad_token_id=pad,
+            bos_token_id=pad,
+            eos_token_id=pad,
+            cls_token_id=pad,
+            sep_token_id=pad,
+            embedding_dropout=0.2,
+            mlp_dropout=0.2,
+            attention_dropout=0.1,
+            classifier_dropout=0.3,
+            id2label={0: "NEGATIVE", 1: "POSITIVE"},
+            label2id={"NEGATIVE": 0, "POSITIVE": 1},
+            global_attn_every_n_layers=1,
         )
     )
 
@@ -255,30 +294,39 @@ def make_classifier(name: str, passes: float, work: Path) -> None:
         turn, place = divmod(step, per_pass)
         order = np.random.default_rng([2, turn]).permutation(len(documents))
         chosen = order[place * batch : (place + 1) * batch]
-        lengths = np.random.default_rng([3, step]).integers(12, longest, size=batch)
+        # half of the pieces are short, as the texts of an experiment are
+        shares = np.random.default_rng([3, step]).random(batch) ** 2.5
+        lengths = (12 + (longest - 12) * shares).astype(int)
         starts = np.random.default_rng([4, step]).random(batch)
         pieces = []
         for i, length, start in zip(chosen, lengths, starts, strict=True):
-            # half of the pieces begin where the review does: that is what the judge will see
+            # half of the pieces begin where the review does
             spare = max(0, len(documents[i]) - length)
             first = 0 if start < 0.5 else int((start - 0.5) * 2 * spare)
             pieces.append(documents[i][first : first + length])
         ids, mask = pad_rows(pieces, pad)
-        return model(input_ids=ids, attention_mask=mask, labels=torch.from_numpy(labels[chosen])).loss
+        return model(
+            input_ids=ids, attention_mask=mask, labels=torch.from_numpy(labels[chosen])
+        ).loss
 
     seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
     words20 = [" ".join(t.split()[:20]) for t in held_texts]
-    save(name, model, tokenizer, {
-        "parameters": model.num_parameters(),
-        "training_reviews": len(train_texts),
-        "training_sentences": len(sentences),
-        "passes": passes,
-        "steps": steps,
-        "seconds": round(seconds),
-        "held_out_reviews": len(held_texts),
-        "accuracy_held_out": accuracy(model, tokenizer, held_texts, held_labels),
-        "accuracy_first_20_words": accuracy(model, tokenizer, words20, held_labels),
-    })
+    save(
+        name,
+        model,
+        tokenizer,
+        {
+            "parameters": model.num_parameters(),
+            "training_reviews": len(train_texts),
+            "training_sentences": len(sentences),
+            "passes": passes,
+            "steps": steps,
+            "seconds": round(seconds),
+            "held_out_reviews": len(held_texts),
+            "accuracy_held_out": accuracy(model, tokenizer, held_texts, held_labels),
+            "accuracy_first_20_words": accuracy(model, tokenizer, words20, held_labels),
+        },
+    )
 
 
 def pad_rows(pieces: list[np.ndarray], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -305,10 +353,21 @@ def accuracy(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=[], help=f"which of {sorted(DEFAULT_PASSES)}; none means all")
-    parser.add_argument("--passes", type=float, help="passes over the training text (default: one per model)")
-    parser.add_argument("--work", type=Path, default=Path("outputs/tiny_models"), help="where unfinished state is kept")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", default=[], help=f"which of {sorted(DEFAULT_PASSES)}; none means all"
+    )
+    parser.add_argument(
+        "--passes", type=float, help="passes over the training text (default: one per model)"
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path("outputs/tiny_models"),
+        help="where unfinished state is kept",
+    )
     args = parser.parse_args()
     unknown = sorted(set(args.names) - set(DEFAULT_PASSES))
     if unknown:

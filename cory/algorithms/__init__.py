@@ -1,0 +1,29 @@
+"""Algorithms: arrangements of parts. Read each file beside its paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from cory.algorithms.cory import build_cory
+from cory.algorithms.parts import Parts
+from cory.algorithms.ppo import build_ppo
+from cory.episode import Episode, Metrics
+
+
+class Algorithm(Protocol):
+    """What the loop needs; nothing inherits from it."""
+
+    episodes: list[Episode]  # of the last step
+
+    def step(self, iteration: int) -> Metrics:
+        """Roll out and update once."""
+        ...
+
+    def evaluate(self, prompts: int, seed: int) -> Metrics:
+        """Measure the agents on held-out prompts."""
+        ...
+
+
+# algorithm.name -> builder
+ALGORITHMS: Mapping[str, Callable[[Any, Parts], Algorithm]] = {"ppo": build_ppo, "cory": build_cory}

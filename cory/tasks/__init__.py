@@ -1,0 +1,31 @@
+"""Tasks: where prompts come from, and what an observer is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from cory.episode import Prompt
+from cory.tasks.imdb import ImdbTask
+
+
+class Task(Protocol):
+    """What an algorithm needs of a task; nothing inherits from it."""
+
+    def sample(self, count: int) -> list[Prompt]:
+        """The next training prompts; a function of the data stream alone."""
+        ...
+
+    def held_out(self, count: int) -> list[Prompt]:
+        """Evaluation prompts, the same on every call."""
+        ...
+
+    def observer_context(self, query: str, answers: Sequence[str]) -> str:
+        """What an agent sees that answers after others."""
+        ...
+
+
+# tokenizer: text -> token ids and back; the data stream
+TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {"imdb": ImdbTask}

@@ -68,7 +68,5 @@ def package_sentences() -> list[Review]:
 def _reviews(table: pd.DataFrame, rows: np.ndarray) -> list[Review]:
     return [
         Review(int(row), clean(str(text)), int(label))
-        for row, text, label in zip(
-            rows, table["text"][rows], table["label"][rows], strict=True
-        )
+        for row, text, label in zip(rows, table["text"][rows], table["label"][rows], strict=True)
     ]

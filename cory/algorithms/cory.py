@@ -1,0 +1,44 @@
+"""Coevolving with the Other You (Ma et al., 2024)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cory.algorithms.parts import Parts
+from cory.config import CoryConfig
+from cory.functional.credit import own_score, shared_sum
+from cory.interactions import Roles, pioneer_observer
+from cory.trainers.ppo import PPOTrainer
+
+
+def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
+    """A pioneer and its observers, copies of one model, paid the sum of all their scores."""
+    agents = {agent.name: agent for agent in map(parts.new_agent, range(config.agents))}
+    roles = Roles(list(agents))
+
+    def after_step(iteration: int) -> None:
+        if config.swap_every is None or (iteration + 1) % config.swap_every:
+            return
+        roles.exchange()
+        if config.official_swap:
+            # detail 1: the released code builds both trainers anew, and each seeds the run again
+            for agent in agents.values():
+                agent.engine.reset_optimizer()
+                agent.start_statistics()
+            parts.streams.restart("length", "sampling", "shuffle")
+
+    return PPOTrainer(
+        config,
+        parts.plan,
+        agents,
+        parts.task,
+        parts.reward,
+        parts.streams,
+        interact=partial(
+            pioneer_observer,
+            roles=roles,
+            observer_context=parts.task.observer_context if config.knowledge_transfer else None,
+        ),
+        assign_credit=shared_sum if config.collective_reward else own_score,
+        after_step=after_step,
+    )

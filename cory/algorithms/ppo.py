@@ -1,0 +1,27 @@
+"""Single-agent PPO: the baseline (Ziegler et al., 2019; Ma et al., 3.1)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cory.algorithms.parts import Parts
+from cory.config import PPOConfig
+from cory.functional.credit import own_score
+from cory.interactions import single_turn
+from cory.trainers.ppo import PPOTrainer
+
+
+def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
+    """One agent that answers the query and is paid its own score."""
+    agent = parts.new_agent(0)
+    return PPOTrainer(
+        config,
+        parts.plan,
+        {agent.name: agent},
+        parts.task,
+        parts.reward,
+        parts.streams,
+        interact=partial(single_turn, agent=agent.name),
+        assign_credit=own_score,
+        after_step=lambda iteration: None,
+    )

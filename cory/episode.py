@@ -1,0 +1,89 @@
+"""What flows through an iteration: prompts, turns, episodes, and a batch of turns as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One task item, as it is shown to whoever speaks first."""
+
+    id: str
+    text: str
+    answer: str | None = None  # ground truth, never shown to an agent
+
+
+@dataclass
+class Turn:
+    """One response by one agent, with the context it saw."""
+
+    agent: str  # who learns from it
+    role: str
+    round: int
+    context: str  # exactly what the agent saw
+    response: str
+    context_ids: list[int]
+    response_ids: list[int]  # ends with EOS when the model stopped by itself
+    score: float | None = None  # set by the reward
+    credit: float | None = None  # set by the credit rule
+
+
+@dataclass
+class Episode:
+    """All turns that grew from one task item."""
+
+    prompt: Prompt
+    turns: list[Turn]
+
+
+def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:
+    """The turns of one agent, in the order of the episodes."""
+    return [turn for episode in episodes for turn in episode.turns if turn.agent == agent]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Turns of one agent as tensors. B turns, P context tokens, R response tokens, L = P + R.
+
+    Column t of every (B, R) tensor belongs to response token t; entries outside
+    `response_mask` are 0 and no result depends on them.
+    """
+
+    input_ids: Tensor  # (B, L) int64; context padded left, response padded right
+    attention_mask: Tensor  # (B, L) bool
+    response_mask: Tensor  # (B, R) bool, True on generated tokens, EOS included
+    credits: Tensor  # (B,)   float32
+    logprobs: Tensor  # (B, R) float32, under the policy that generated
+    ref_logprobs: Tensor  # (B, R) float32, under the frozen reference
+    kl: Tensor  # (B, R) float32, chosen estimator: rewarded AND logged
+    entropy: Tensor  # (B, R) float32, nats
+    values: Tensor  # (B, R) float32, of the state before the token
+
+    def __post_init__(self) -> None:
+        b, r = self.response_mask.shape
+        if self.input_ids.shape != self.attention_mask.shape or self.input_ids.shape[0] != b:
+            raise ValueError(f"input_ids {tuple(self.input_ids.shape)} do not fit {b} turns")
+        if self.credits.shape != (b,):
+            raise ValueError(f"credits must be ({b},), got {tuple(self.credits.shape)}")
+        if not torch.equal(self.attention_mask[:, -r:], self.response_mask):
+            raise ValueError("attention_mask and response_mask count different response tokens")
+        for name in ("logprobs", "ref_logprobs", "kl", "entropy", "values"):
+            tensor = getattr(self, name)
+            if tensor.shape != (b, r) or tensor.dtype != torch.float32:
+                raise ValueError(f"{name} must be ({b}, {r}) float32, got {tuple(tensor.shape)}")
+            if bool((tensor[~self.response_mask] != 0).any()):
+                raise ValueError(f"{name} is not 0 outside response_mask")
+
+    def __len__(self) -> int:
+        return len(self.credits)
+
+    def rows(self, index: Tensor) -> Batch:
+        """The turns at `index` ((n,) int64), with all-padding columns left in place."""
+        return Batch(**{f.name: getattr(self, f.name)[index] for f in fields(self)})

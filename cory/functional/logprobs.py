@@ -1,0 +1,138 @@
+"""Log-probabilities, entropy and KL divergence of the tokens that were generated.
+
+Letters: N tokens, H hidden width, V vocabulary. Everything is float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+LogitsOf = Callable[[Tensor], Tensor]  # (n, H) hidden states -> (n, V) logits
+
+# Beyond this the exponential of a log-ratio says nothing any more and soon overflows.
+MAX_LOG_RATIO = 20.0
+SLAB_BYTES = 256 * 2**20  # the largest float32 logits tensor that is ever held
+
+
+def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Log-probability of each token under its row of logits.
+
+    logits: (N, V)
+    tokens: (N,) int64
+    returns: (N,) float32
+    """
+    if logits.shape[:-1] != tokens.shape:
+        raise ValueError(f"logits {tuple(logits.shape)} do not fit tokens {tuple(tokens.shape)}")
+    return -F.cross_entropy(logits.float(), tokens, reduction="none")
+
+
+def entropy_of(logits: Tensor) -> Tensor:
+    """Entropy in nats of each row of logits: (N, V) -> (N,)."""
+    logp = F.log_softmax(logits.float(), dim=-1)
+    return -(logp.exp() * logp).sum(-1)
+
+
+def full_kl(logits: Tensor, ref_logits: Tensor) -> Tensor:
+    """Exact KL(policy || reference) over the vocabulary, in nats (Ma et al., eq. 2).
+
+    logits, ref_logits: (N, V)
+    returns: (N,) float32
+    """
+    if logits.shape != ref_logits.shape:
+        raise ValueError(f"logits {tuple(logits.shape)} and reference {tuple(ref_logits.shape)}")
+    logp = F.log_softmax(logits.float(), dim=-1)
+    ref_logp = F.log_softmax(ref_logits.float(), dim=-1)
+    return (logp.exp() * (logp - ref_logp)).sum(-1)
+
+
+def sampled_kl(logprobs: Tensor, ref_logprobs: Tensor, estimator: str) -> Tensor:
+    """Estimate of KL(policy || reference) from the sampled token alone (Schulman, 2020).
+
+    k1 = log p - log q: unbiased, can be negative.  k2 = k1^2 / 2: biased, small variance.
+    k3 = q/p - 1 + k1: unbiased, never negative.
+
+    logprobs, ref_logprobs: any equal shape, log-probability of the sampled token
+    """
+    difference = logprobs - ref_logprobs
+    if estimator == "k1":
+        return difference
+    if estimator == "k2":
+        return 0.5 * difference**2
+    if estimator == "k3":
+        bounded = (-difference).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        return torch.expm1(bounded) - bounded
+    raise ValueError(f"unknown KL estimator '{estimator}'; choose k1, k2 or k3")
+
+
+class TokenStatistics(NamedTuple):
+    """Per generated token, each (N,) float32."""
+
+    logprobs: Tensor
+    entropy: Tensor
+    ref_logprobs: Tensor
+    full_kl: Tensor
+
+
+def token_statistics(
+    hidden: Tensor,
+    logits_of: LogitsOf,
+    ref_hidden: Tensor,
+    ref_logits_of: LogitsOf,
+    tokens: Tensor,
+    vocabulary: int,
+) -> TokenStatistics:
+    """Everything that a roll-out records, one slab of tokens at a time: no (N, V) tensor is kept.
+
+    hidden, ref_hidden: (N, H) last hidden states of policy and reference, one row per token
+    tokens: (N,) int64, the token that each row predicts
+    """
+    parts = []
+    for rows in slabs(len(tokens), vocabulary):
+        logits, ref_logits = logits_of(hidden[rows]), ref_logits_of(ref_hidden[rows])
+        logp = F.log_softmax(logits.float(), dim=-1)
+        ref_logp = F.log_softmax(ref_logits.float(), dim=-1)
+        p, target = logp.exp(), tokens[rows][:, None]
+        entropy = -(p * logp).sum(-1)
+        parts.append(
+            TokenStatistics(
+                logp.gather(-1, target).squeeze(-1),
+                entropy,
+                ref_logp.gather(-1, target).squeeze(-1),
+                -entropy - (p * ref_logp).sum(-1),
+            )
+        )
+    return TokenStatistics(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def training_logprobs(
+    hidden: Tensor, logits_of: LogitsOf, tokens: Tensor, vocabulary: int
+) -> Tensor:
+    """Log-probabilities with a gradient; with several slabs, logits are made again on the way back.
+
+    hidden: (N, H)
+    tokens: (N,) int64
+    returns: (N,) float32
+    """
+    pieces = list(slabs(len(tokens), vocabulary))
+    if len(pieces) == 1:
+        return logprobs_of(logits_of(hidden), tokens)
+
+    def one(h: Tensor, t: Tensor) -> Tensor:
+        return logprobs_of(logits_of(h), t)
+
+    return torch.cat(
+        [checkpoint(one, hidden[rows], tokens[rows], use_reentrant=False) for rows in pieces]
+    )
+
+
+def slabs(tokens: int, vocabulary: int) -> Iterator[slice]:
+    """Slices of at most SLAB_BYTES of float32 logits each; at least one, even over no tokens."""
+    size = max(1, SLAB_BYTES // (4 * vocabulary))
+    for start in range(0, max(tokens, 1), size):
+        yield slice(start, min(start + size, tokens))

@@ -1,0 +1,66 @@
+"""Losses to minimise. Letters: B turns, R response tokens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cory.functional.logprobs import MAX_LOG_RATIO
+
+
+class Loss(NamedTuple):
+    """A loss before averaging, and what is worth logging about it; all (B, R).
+
+    The caller averages, because a minibatch may be cut into microbatches of unequal size.
+    """
+
+    per_token: Tensor  # with gradient
+    clipped: Tensor  # bool, True where clipping decided
+    deviation: Tensor  # policy: approximate KL to the old policy (k2); value: squared error
+
+
+def clipped_policy_loss(
+    logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, mask: Tensor, clip_range: float
+) -> Loss:
+    """The clipped surrogate, negated (Schulman et al., 2017, eq. 7; Ma et al., eq. 11).
+
+    logprobs: (B, R) under the policy being trained, with gradient
+    old_logprobs: (B, R) under the policy that generated
+    advantages: (B, R)
+    mask: (B, R) bool, True on response tokens
+    """
+    _check_shapes(logprobs, old_logprobs, advantages, mask)
+    difference = torch.where(mask, logprobs - old_logprobs, 0.0)
+    ratio = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    free = -advantages * ratio
+    held = -advantages * ratio.clamp(1 - clip_range, 1 + clip_range)
+    per_token = torch.where(mask, torch.maximum(free, held), 0.0)
+    return Loss(per_token, mask & (held > free), 0.5 * difference.detach() ** 2)
+
+
+def clipped_value_loss(
+    values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, value_clip_range: float
+) -> Loss:
+    """Squared error to the returns, the worse of free and clipped (Ma et al., eq. 10).
+
+    There is no factor 1/2, as in the paper; TRL and the authors' code halve it (detail 3).
+
+    values: (B, R) predicted now, with gradient
+    old_values: (B, R) predicted at roll-out
+    returns: (B, R)
+    mask: (B, R) bool, True on response tokens
+    """
+    _check_shapes(values, old_values, returns, mask)
+    near = old_values + (values - old_values).clamp(-value_clip_range, value_clip_range)
+    free, held = (values - returns) ** 2, (near - returns) ** 2
+    per_token = torch.where(mask, torch.maximum(free, held), 0.0)
+    return Loss(per_token, mask & (held > free), torch.where(mask, free.detach(), 0.0))
+
+
+def _check_shapes(*tensors: Tensor) -> None:
+    if len({t.shape for t in tensors}) != 1:
+        raise ValueError(f"shapes differ: {[tuple(t.shape) for t in tensors]}")
+    if tensors[-1].dtype != torch.bool:
+        raise ValueError(f"mask must be bool, got {tensors[-1].dtype}")

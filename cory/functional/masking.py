@@ -1,0 +1,80 @@
+"""Masked statistics and padding. A mask is True where the value counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
+    """Mean of `x` where `mask` is True; 0 when nothing counts.
+
+    x: any shape, float
+    mask: same shape, bool
+    returns: scalar
+    """
+    _check_mask(x, mask)
+    return torch.where(mask, x, 0.0).sum() / mask.sum().clamp(min=1)
+
+
+def masked_var(x: Tensor, mask: Tensor) -> Tensor:
+    """Unbiased variance of `x` where `mask` is True.
+
+    x: any shape, float
+    mask: same shape, bool; at least two True
+    returns: scalar
+    """
+    _check_mask(x, mask)
+    count = mask.sum()
+    if count < 2:
+        raise ValueError(f"a variance needs at least two values, got {int(count)}")
+    squares = torch.where(mask, (x - masked_mean(x, mask)) ** 2, 0.0)
+    return squares.sum() / (count - 1)
+
+
+def whiten(x: Tensor, mask: Tensor, epsilon: float = 1e-8) -> Tensor:
+    """`x` shifted to mean 0 and scaled to variance 1 over the True entries; 0 elsewhere.
+
+    x: any shape, float
+    mask: same shape, bool; at least two True
+    """
+    scaled = (x - masked_mean(x, mask)) * torch.rsqrt(masked_var(x, mask) + epsilon)
+    return torch.where(mask, scaled, 0.0)
+
+
+def pad_left(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Rows of token ids as one tensor, padded on the left to the longest.
+
+    returns: ids (B, P) int64, mask (B, P) bool
+    """
+    return _pad(rows, pad_id, left=True)
+
+
+def pad_right(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Rows of token ids as one tensor, padded on the right to the longest.
+
+    returns: ids (B, R) int64, mask (B, R) bool
+    """
+    return _pad(rows, pad_id, left=False)
+
+
+def _pad(rows: Sequence[Sequence[int]], pad_id: int, left: bool) -> tuple[Tensor, Tensor]:
+    if not rows:
+        raise ValueError("cannot pad an empty list of rows")
+    width = max(len(row) for row in rows)
+    ids = torch.full((len(rows), width), pad_id, dtype=torch.int64)
+    mask = torch.zeros((len(rows), width), dtype=torch.bool)
+    for i, row in enumerate(rows):
+        where = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[i, where] = torch.tensor(row, dtype=torch.int64)
+        mask[i, where] = True
+    return ids, mask
+
+
+def _check_mask(x: Tensor, mask: Tensor) -> None:
+    if mask.dtype != torch.bool or mask.shape != x.shape:
+        raise ValueError(
+            f"mask must be bool of shape {tuple(x.shape)}, got {mask.dtype} {tuple(mask.shape)}"
+        )

@@ -1,0 +1,64 @@
+"""Scaling of credits and of the KL coefficient, from what was seen so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FLOAT32_EPSILON = 2.0**-23
+
+
+@dataclass
+class RunningMoments:
+    """Count, mean and variance of all numbers seen, merged batch by batch (Chan et al., 1979)."""
+
+    count: float = 0.0
+    mean: float = 0.0
+    variance: float = 1.0  # population variance; 1 before anything was seen
+
+    def update(self, numbers: Sequence[float]) -> None:
+        """Take in a batch of at least one number."""
+        n = len(numbers)
+        mean = sum(numbers) / n
+        squares = sum((x - mean) ** 2 for x in numbers)
+        total = self.count + n
+        shift = mean - self.mean
+        old_squares = self.variance * self.count + shift**2 * self.count * n / total
+        self.mean += shift * n / total
+        self.variance = (old_squares + squares) / total
+        self.count = total
+
+    @property
+    def std(self) -> float:
+        """Unbiased standard deviation."""
+        return math.sqrt(self.variance * self.count / max(self.count - 1, 1e-12))
+
+
+def scaled(
+    numbers: Sequence[float], moments: RunningMoments, scaling: str, clip: float | None
+) -> list[float]:
+    """Credits as PPO sees them: scaled by what was seen so far, then clipped (detail 5).
+
+    scaling: `none`; `scale` divides by the running deviation; `normalise` also takes the mean off
+    clip: bound on the absolute value, or None
+    """
+    if scaling == "none":
+        result = list(numbers)
+    elif scaling in ("scale", "normalise"):
+        shift = moments.mean if scaling == "normalise" else 0.0
+        result = [(x - shift) / (moments.std + FLOAT32_EPSILON) for x in numbers]
+    else:
+        raise ValueError(f"unknown scaling '{scaling}'; choose none, scale or normalise")
+    return result if clip is None else [max(-clip, min(clip, x)) for x in result]
+
+
+def adapted_kl_coef(kl_coef: float, kl: float, target: float, horizon: int, turns: int) -> float:
+    """The next KL coefficient: up when KL exceeds the target, down below (Ziegler et al., 2019).
+
+    kl: mean over turns of the KL summed over tokens, nats
+    horizon: turns over which a 20 % deviation would change the coefficient by about e^0.2
+    turns: turns since the last call
+    """
+    error = max(-0.2, min(0.2, kl / target - 1))
+    return kl_coef * (1 + error * turns / horizon)

@@ -1,0 +1,66 @@
+"""Who speaks, seeing what. Plain text in, episodes out; no tensors and no models here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cory.episode import Episode, Prompt, Turn
+
+# speak(agent, role, round, contexts) -> one turn per context
+Speak = Callable[[str, str, int, list[str]], list[Turn]]
+Interaction = Callable[[list[Prompt], Speak], list[Episode]]
+# observer_context(query, answers so far) -> what the observer sees
+ObserverContext = Callable[[str, Sequence[str]], str]
+
+
+def single_turn(prompts: list[Prompt], speak: Speak, agent: str) -> list[Episode]:
+    """One agent answers every prompt once."""
+    turns = speak(agent, "solo", 0, [prompt.text for prompt in prompts])
+    return [Episode(prompt, [turn]) for prompt, turn in zip(prompts, turns, strict=True)]
+
+
+class Roles:
+    """Which agent plays which part: an index into the agents; exchanging moves no weight.
+
+    Two agents play `pioneer` and `observer`; of more, the later ones are `observer_1`,
+    `observer_2`, ... At an exchange the pioneer goes to the end of the chain.
+    """
+
+    def __init__(self, agents: Sequence[str]) -> None:
+        self.order = list(agents)
+
+    def speakers(self) -> list[tuple[str, str]]:
+        """(agent, role) in the order of speaking."""
+        observers = (
+            ["observer"]
+            if len(self.order) == 2
+            else [f"observer_{i}" for i in range(1, len(self.order))]
+        )
+        return list(zip(self.order, ["pioneer", *observers], strict=True))
+
+    def exchange(self) -> None:
+        """The observer becomes pioneer (Ma et al., eq. 5); longer chains move up by one."""
+        self.order = [*self.order[1:], self.order[0]]
+
+
+def pioneer_observer(
+    prompts: list[Prompt],
+    speak: Speak,
+    roles: Roles,
+    observer_context: ObserverContext | None,
+) -> list[Episode]:
+    """The pioneer answers the query; each observer sees the query and the answers before its own.
+
+    Ma et al., eq. 3. Without `observer_context` nobody sees an answer (ablation w/o KT).
+    """
+    episodes = [Episode(prompt, []) for prompt in prompts]
+    for place, (agent, role) in enumerate(roles.speakers()):
+        contexts = [
+            episode.prompt.text
+            if place == 0 or observer_context is None
+            else observer_context(episode.prompt.text, [turn.response for turn in episode.turns])
+            for episode in episodes
+        ]
+        for episode, turn in zip(episodes, speak(agent, role, place, contexts), strict=True):
+            episode.turns.append(turn)
+    return episodes

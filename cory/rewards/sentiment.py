@@ -1,0 +1,55 @@
+"""The score of a classifier on the prompt together with the response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cory.config import SentimentConfig, require
+from cory.episode import Episode
+from cory.functional.masking import pad_right
+from cory.pretrained import load_classifier, load_tokenizer
+
+
+class Sentiment:
+    """How much a sequence classifier finds each completed text to be of one class."""
+
+    def __init__(self, config: SentimentConfig, task: Any, device: torch.device) -> None:
+        self.config = config
+        self.device = device
+        self.tokenizer = load_tokenizer(config.path, "reward.path")
+        self.model = load_classifier(config.path, "reward.path").to(device)
+        labels = self.model.config.label2id
+        require(
+            config.label in labels,
+            f"reward.label={config.label} is not a class of {config.path}; "
+            f"choose one of {', '.join(map(str, labels))}",
+        )
+        self.column = labels[config.label]
+
+    def score(self, episodes: list[Episode]) -> None:
+        """Fill `turn.score`; the turns of all agents go through the classifier together.
+
+        The text judged is query + response, also for an observer (Ma et al., Alg. 1, line 13,
+        with r(s_0, a_2) for the printed r(s_0, a_1)).
+        """
+        turns = [turn for episode in episodes for turn in episode.turns]
+        texts = [e.prompt.text + turn.response for e in episodes for turn in e.turns]
+        scores: list[float] = []
+        for start in range(0, len(texts), self.config.batch_size):
+            scores += self._scores(texts[start : start + self.config.batch_size])
+        for turn, score in zip(turns, scores, strict=True):
+            turn.score = score
+
+    @torch.no_grad()
+    def _scores(self, texts: list[str]) -> list[float]:
+        longest = self.model.config.max_position_embeddings
+        rows = self.tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+        ids, mask = pad_right(rows, self.tokenizer.pad_token_id)
+        logits = self.model(
+            input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
+        ).logits.float()
+        output = logits.softmax(-1) if self.config.output == "probability" else logits
+        numbers: list[float] = output[:, self.column].tolist()
+        return numbers

@@ -1,0 +1,40 @@
+"""Named random streams, all from one seed, so that no part's draws disturb another's."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+NAMES = ("init", "data", "length", "sampling", "shuffle")
+
+
+class Streams:
+    """One generator per name in NAMES; the same seed gives the same draws.
+
+    init: value heads.  data: order and length of prompts.  length: response limits.
+    sampling: tokens.  shuffle: order of turns within an epoch.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.restart(*NAMES)
+
+    def restart(self, *names: str) -> None:
+        """Put the named streams back to their beginning."""
+        children = dict(
+            zip(NAMES, np.random.SeedSequence(self.seed).spawn(len(NAMES)), strict=True)
+        )
+        for name in names:
+            setattr(self, name, _generator(name, children[name]))
+
+    init: torch.Generator
+    data: np.random.Generator
+    length: np.random.Generator
+    sampling: torch.Generator
+    shuffle: torch.Generator
+
+
+def _generator(name: str, seed: np.random.SeedSequence) -> np.random.Generator | torch.Generator:
+    if name in ("data", "length"):
+        return np.random.default_rng(seed)
+    return torch.Generator().manual_seed(int(seed.generate_state(1)[0]))

@@ -1,0 +1,71 @@
+"""What is shown at the end of a run: a table, three episodes, and the curves."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from cory.plots import draw_curves
+from cory.run_dir import METRICS, RECORD, SAMPLES
+
+ROWS = {
+    "task reward": "objective/score",
+    "KL to reference (nats)": "objective/kl",
+    "combined reward": "objective/combined",
+    "entropy (nats per token)": "objective/entropy",
+    "held-out task reward": "eval/score",
+}
+LAST = 5  # iterations that an end value is averaged over
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a .jsonl file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def show(run_dir: Path) -> None:
+    """Print the summary of a finished run and draw its curves."""
+    lines = read_lines(run_dir / METRICS)
+    record = json.loads((run_dir / RECORD).read_text())
+    print()
+    print(table(lines))
+    print()
+    print(samples(read_lines(run_dir / SAMPLES)))
+    plot = run_dir / "curves.png"
+    draw_curves({record["experiment"]: [run_dir]}, plot)
+    print(f"\n{record['iterations']} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
+    print(f"Curves: {plot}")
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """First iteration beside the mean of the last ones, per agent."""
+    agents = sorted(
+        {key.rpartition("/")[2] for key in lines[-1] if key.startswith("objective/combined/agent_")}
+    )
+    head = f"{'':26}" + "".join(
+        f"{agent + ' first':>15}{'last ' + str(LAST):>10}" for agent in agents
+    )
+    rows = [head]
+    for name, key in ROWS.items():
+        cells = ""
+        for agent in agents:
+            values = [line[f"{key}/{agent}"] for line in lines if f"{key}/{agent}" in line]
+            tail = values[-LAST:]
+            first = f"{values[0]:.3f}" if len(values) > 1 else ""
+            cells += f"{first:>15}{sum(tail) / len(tail):>10.3f}"
+        rows.append(f"{name:26}{cells}")
+    return "\n".join(rows)
+
+
+def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
+    """The last episodes that were kept: query, each answer, its score."""
+    blocks = []
+    for number, line in enumerate(lines[-count:], 1):
+        rows = [f"episode {number}, iteration {line['iteration']}", f"  query     {line['prompt']}"]
+        for turn in line["turns"]:
+            text = textwrap.shorten(turn["response"], 84, placeholder=" ...")
+            rows.append(f"  {turn['role']:<9} {text}   [{turn['score']:+.2f}]")
+        blocks.append("\n".join(rows))
+    return "\n".join(blocks)

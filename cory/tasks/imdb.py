@@ -1,0 +1,123 @@
+"""IMDB: continue the first words of a movie review so that it turns out positive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import load_dataset
+from datasets.exceptions import DatasetNotFoundError
+
+from cory.config import ConfigError, ImdbConfig, require
+from cory.episode import Prompt
+from cory.tasks.reviews import clean, package_reviews
+
+# no run's seed reaches the evaluation prompts: all runs are measured on the same ones
+HELD_OUT_SEED = 20_241_001
+FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+
+
+class ImdbTask:
+    """Prompts of 2 to 8 tokens from review beginnings (Ma et al., 4.1)."""
+
+    def __init__(self, config: ImdbConfig, tokenizer: Any, stream: np.random.Generator) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self.stream = stream
+        self.train = self._long_enough(load_reviews(config, "train"), "train")
+        self.test = self._long_enough(load_reviews(config, "test"), "test")
+        self.order: list[int] = []  # what is left of the present pass, last first
+
+    def sample(self, count: int) -> list[Prompt]:
+        """The next prompts: every review once per pass, passes shuffled anew."""
+        prompts = []
+        for _ in range(count):
+            if not self.order:
+                self.order = self.stream.permutation(len(self.train)).tolist()
+            row, text = self.train[self.order.pop()]
+            prompts.append(self._prompt(f"train-{row}", text, self.stream))
+        return prompts
+
+    def held_out(self, count: int) -> list[Prompt]:
+        """The first `count` evaluation prompts, cut at fixed lengths."""
+        require(
+            count <= len(self.test),
+            f"evaluation_prompts ({count}) exceeds the {len(self.test)} evaluation reviews",
+        )
+        stream = np.random.default_rng(HELD_OUT_SEED)
+        return [self._prompt(f"test-{row}", text, stream) for row, text in self.test[:count]]
+
+    def observer_context(self, query: str, answers: Sequence[str]) -> str:
+        """The observer's prompt of App. A.2: the completed sentence quoted, then the query again."""
+        config = self.config
+        quoted = config.answer_separator.join(
+            config.answer_template.format(query=query, response=answer) for answer in answers
+        )
+        return config.observer_template.format(answers=quoted, query=query)
+
+    def _prompt(self, name: str, text: str, stream: np.random.Generator) -> Prompt:
+        length = int(
+            stream.integers(self.config.min_prompt_tokens, self.config.max_prompt_tokens + 1)
+        )
+        # a token is at most a few dozen bytes long: the rest of the review need not be read
+        ids = self.tokenizer(text[: 40 * length], add_special_tokens=False)["input_ids"][:length]
+        return Prompt(id=f"imdb-{name}", text=self.tokenizer.decode(ids))
+
+    def _long_enough(self, reviews: list[tuple[int, str]], part: str) -> list[tuple[int, str]]:
+        least = self.config.min_characters
+        kept = [(row, text) for row, text in reviews if len(text) >= least]
+        require(
+            bool(kept),
+            f"task.min_characters={least}: no {part} review of task.source={self.config.source} "
+            f"is that long",
+        )
+        return kept
+
+
+def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
+    """(row, text) of every review of a part, `train` or `test`, from the source asked for."""
+    if config.source == "package":
+        return [(review.row, review.text) for review in package_reviews(part)]
+    split = config.train_split if part == "train" else config.test_split
+    table = _table(config, split)
+    require(
+        config.text_column in table.column_names,
+        f"task.text_column={config.text_column} is not in the data; "
+        f"it has {', '.join(table.column_names)}",
+    )
+    return [(row, clean(str(text))) for row, text in enumerate(table[config.text_column])]
+
+
+def _table(config: ImdbConfig, split: str) -> Any:
+    if config.source == "hub":
+        try:
+            return load_dataset(config.path, split=split)
+        except (DatasetNotFoundError, ConnectionError, OSError, ValueError) as error:
+            raise ConfigError(
+                f"task.path={config.path}: the hub did not give split '{split}' "
+                f"({_first_line(error)}); to work offline set task.source=package, or "
+                f"task.source=path with a local file (HF_HUB_OFFLINE=1 stops asking the hub)"
+            ) from error
+    path = Path(config.path).expanduser()
+    require(path.is_file(), f"task.path={config.path}: there is no such file")
+    kind = FORMATS.get(path.suffix)
+    if kind is None:
+        raise ConfigError(f"task.path={config.path} must end in one of {', '.join(FORMATS)}")
+    # a file is one split called train; `test` of a file would be the same reviews again
+    require(
+        split.startswith("train["),
+        f"task.source=path needs slices of the file, such as train[:90%], "
+        f"for task.train_split and task.test_split; got '{split}'",
+    )
+    try:
+        return load_dataset(kind, data_files=str(path), split=split)
+    except Exception as error:  # every reader behind `datasets` raises errors of its own
+        raise ConfigError(
+            f"task.path={config.path}: cannot be read: {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,68 @@
+"""What is logged about a roll-out. Each name is defined in docs/metrics.md."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cory.agent import Agent
+from cory.episode import Batch, Episode, Metrics, Turn
+from cory.functional.logprobs import sampled_kl
+from cory.functional.masking import masked_mean
+
+
+def agent_metrics(
+    agent: Agent, turns: list[Turn], batch: Batch, sampler_logprobs: list[float]
+) -> Metrics:
+    """Scores, KL, entropy and lengths of one agent's turns.
+
+    sampler_logprobs: of every response token, turn by turn, under what was sampled from
+    """
+    mask, count = batch.response_mask, len(turns)
+    score = sum(turn.score or 0.0 for turn in turns) / count
+    kl = batch.kl.sum().item() / count
+    eos = agent.team.tokenizer.eos_token_id
+    sampled = torch.tensor(sampler_logprobs, device=batch.logprobs.device)
+    values = {
+        "objective/score": score,
+        "objective/score_std": torch.tensor([t.score for t in turns]).std(correction=0).item(),
+        "objective/credit": sum(turn.credit or 0.0 for turn in turns) / count,
+        "objective/kl": kl,
+        "objective/combined": score - agent.kl_coef * kl,
+        "objective/kl_coef": agent.kl_coef,
+        "objective/entropy": masked_mean(batch.entropy, mask).item(),
+        "objective/sampler_gap": (sampled - batch.logprobs[mask]).mean().item(),
+        "rollout/response_tokens": mask.sum().item() / count,
+        "rollout/context_tokens": sum(len(turn.context_ids) for turn in turns) / count,
+        "rollout/eos_share": sum(turn.response_ids[-1] == eos for turn in turns) / count,
+    }
+    for estimator in ("k1", "k3"):
+        estimate = sampled_kl(batch.logprobs, batch.ref_logprobs, estimator)
+        values[f"objective/kl_{estimator}"] = estimate.sum().item() / count
+    return {f"{key}/{agent.name}": value for key, value in values.items()}
+
+
+def value_metrics(agent: str, batch: Batch, returns: Tensor) -> Metrics:
+    """How well the value head foresaw the returns of a roll-out."""
+    mask = batch.response_mask
+    spread = returns[mask].var(correction=0)
+    error = (returns - batch.values)[mask].var(correction=0)
+    explained = 1 - error / spread if spread > 0 else torch.zeros(())
+    return {
+        f"ppo/value/explained_variance/{agent}": float(explained),
+        f"ppo/value/mean/{agent}": masked_mean(batch.values, mask).item(),
+        f"ppo/returns/mean/{agent}": masked_mean(returns, mask).item(),
+    }
+
+
+def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
+    """The agents' numbers once more under the role each played, and each agent's place in line."""
+    turns = episodes[0].turns
+    if len(turns) == 1:
+        return {}
+    by_role: Metrics = {}
+    for place, turn in enumerate(turns):
+        by_role[f"role/{turn.agent}"] = float(place)
+        for key in ("score", "kl", "combined"):
+            by_role[f"objective/{key}/{turn.role}"] = metrics[f"objective/{key}/{turn.agent}"]
+    return by_role

@@ -1,0 +1,253 @@
+"""On-policy clipped updates for any number of agents."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from cory.agent import Agent
+from cory.config import BatchPlan, PPOConfig
+from cory.episode import Batch, Episode, Metrics, Turn, turns_of
+from cory.functional.advantages import gae, kl_penalised_rewards
+from cory.functional.losses import clipped_policy_loss, clipped_value_loss
+from cory.functional.masking import masked_mean, whiten
+from cory.interactions import Interaction
+from cory.rewards import Reward
+from cory.streams import Streams
+from cory.tasks import Task
+from cory.trainers.metrics import agent_metrics, role_metrics, value_metrics
+from cory.trainers.first_update import check_first_batch
+
+
+class TrainingDiverged(RuntimeError):
+    """A loss was no longer a finite number."""
+
+    def __init__(self, iteration: int, metrics: Metrics) -> None:
+        super().__init__(f"iteration {iteration}: the loss is not finite; the run was stopped")
+        self.metrics = metrics
+
+
+class PPOTrainer:
+    """On-policy clipped updates for any number of agents (Schulman et al., 2017).
+
+    What differs between algorithms is given, not inherited:
+      interact(prompts, speak) -> episodes     who speaks, seeing what
+      assign_credit(episodes)                  fills turn.credit
+      after_step(iteration)                    for instance, exchange roles
+    """
+
+    def __init__(
+        self,
+        config: PPOConfig,
+        plan: BatchPlan,
+        agents: dict[str, Agent],
+        task: Task,
+        reward: Reward,
+        streams: Streams,
+        *,
+        interact: Interaction,
+        assign_credit: Callable[[list[Episode]], None],
+        after_step: Callable[[int], None],
+    ) -> None:
+        self.config = config
+        self.plan = plan
+        self.agents = agents
+        self.task = task
+        self.reward = reward
+        self.streams = streams
+        self.interact = interact
+        self.assign_credit = assign_credit
+        self.after_step = after_step
+        self.episodes: list[Episode] = []  # of the last step
+
+    def step(self, iteration: int) -> Metrics:
+        """One iteration: roll out, score, give credit, and update every agent on its own turns."""
+        clock = Clock()
+        prompts = self.task.sample(self.config.prompts_per_iteration)
+        limit = int(
+            self.streams.length.integers(
+                self.config.sampling.min_response_tokens,
+                self.config.sampling.max_response_tokens + 1,
+            )
+        )
+        metrics: Metrics = {"rollout/response_limit": float(limit)}
+        sampler_logprobs: dict[str, list[float]] = {}
+        speak = partial(self._speak, limit, sampler_logprobs)
+        episodes = self.episodes = self.interact(prompts, speak)
+        clock.lap("rollout_s")
+        self.reward.score(episodes)
+        clock.lap("reward_s")
+        self.assign_credit(episodes)
+        for agent in self.agents.values():
+            turns = turns_of(episodes, agent.name)
+            batch = agent.annotate(turns)
+            metrics |= agent_metrics(agent, turns, batch, sampler_logprobs[agent.name])
+            clock.lap("annotate_s")
+            if iteration == 0:
+                check_first_batch(agent, batch, metrics)
+            rewards = kl_penalised_rewards(
+                batch.credits, batch.kl, batch.response_mask, agent.kl_coef
+            )
+            advantages, returns = gae(
+                rewards,
+                batch.values,
+                batch.response_mask,
+                self.config.gamma,
+                self.config.gae_lambda,
+            )
+            if self.config.whiten_advantages:
+                advantages = whiten(advantages, batch.response_mask)
+            metrics |= value_metrics(agent.name, batch, returns)
+            metrics |= self.update(agent, batch, advantages, returns)
+            agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
+            clock.lap("update_s")
+            if not all(math.isfinite(value) for value in metrics.values()):
+                raise TrainingDiverged(iteration, metrics)
+        metrics |= role_metrics(episodes, metrics) | clock.metrics()
+        self.after_step(iteration)
+        return metrics
+
+    def update(self, agent: Agent, batch: Batch, advantages: Tensor, returns: Tensor) -> Metrics:
+        """Passes of clipped minibatch steps over one agent's turns; mean statistics of them all."""
+        agent.start_update()
+        totals: dict[str, float] = {}
+        steps = self.config.epochs * self.plan.minibatches
+        for _ in range(self.config.epochs):
+            order = torch.randperm(len(batch), generator=self.streams.shuffle)
+            for chosen in order.chunk(self.plan.minibatches):
+                step = self._minibatch(agent, batch, advantages, returns, chosen)
+                for key, value in step.items():
+                    totals[key] = totals.get(key, 0.0) + value / steps
+                if not math.isfinite(totals["loss/policy"] + totals["loss/value"]):
+                    break
+        return {f"ppo/{key}/{agent.name}": value for key, value in totals.items()}
+
+    def _minibatch(
+        self, agent: Agent, batch: Batch, advantages: Tensor, returns: Tensor, chosen: Tensor
+    ) -> dict[str, float]:
+        """One optimiser step on the turns at `chosen`."""
+        config, names = (
+            self.config,
+            (
+                "loss/policy",
+                "loss/value",
+                "policy/approxkl",
+                "policy/clipfrac",
+                "value/clipfrac",
+                "policy/ratio",
+            ),
+        )
+        sums = torch.zeros(len(names), device=advantages.device)
+        # divided by the minibatch's tokens, so that the size of a microbatch changes nothing
+        tokens = batch.response_mask[chosen].sum().clamp(min=1)
+        for index in chosen.split(self.plan.microbatch):
+            rows = batch.rows(index)
+            logprobs, values = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask)
+            mask = rows.response_mask
+            policy = clipped_policy_loss(
+                logprobs, rows.logprobs, advantages[index], mask, config.clip_range
+            )
+            value = clipped_value_loss(
+                values, rows.values, returns[index], mask, config.value_clip_range
+            )
+            loss = (policy.per_token.sum() + config.value_coef * value.per_token.sum()) / tokens
+            ratio = torch.where(mask, (logprobs.detach() - rows.logprobs).exp(), 0.0)
+            if config.max_mean_ratio is not None:
+                # as the released code: the gradient of a minibatch that went astray is zeroed
+                astray = masked_mean(ratio, mask) > config.max_mean_ratio
+                loss = loss * (~astray)
+            agent.engine.backward(loss)
+            agent.engine.step()
+            sums += (
+                torch.stack(
+                    [
+                        policy.per_token.detach().sum(),
+                        value.per_token.detach().sum(),
+                        policy.deviation.sum(),
+                        policy.clipped.sum(),
+                        value.clipped.sum(),
+                        ratio.sum(),
+                    ]
+                )
+                / tokens
+            )
+        return dict(zip(names, sums.tolist(), strict=True))
+
+    def evaluate(self, prompts: int, seed: int) -> Metrics:
+        """Mean score of each agent alone, on held-out prompts with the bare query."""
+        held_out = self.task.held_out(prompts)
+        metrics: Metrics = {}
+        for name in self.agents:
+            stream = torch.Generator().manual_seed(seed)
+            limit = self.config.sampling.max_response_tokens
+            turns = self._turns(name, "solo", 0, [p.text for p in held_out], limit, stream)
+            episodes = [Episode(p, [t]) for p, (t, _) in zip(held_out, turns, strict=True)]
+            self.reward.score(episodes)
+            scores = torch.tensor([t.score for e in episodes for t in e.turns])
+            metrics[f"eval/score/{name}"] = scores.mean().item()
+        return metrics
+
+    def _speak(
+        self,
+        limit: int,
+        sampler_logprobs: dict[str, list[float]],
+        agent: str,
+        role: str,
+        round: int,
+        contexts: list[str],
+    ) -> list[Turn]:
+        spoken = self._turns(agent, role, round, contexts, limit, self.streams.sampling)
+        sampler_logprobs[agent] = [logprob for _, row in spoken for logprob in row]
+        return [turn for turn, _ in spoken]
+
+    def _turns(
+        self,
+        agent: str,
+        role: str,
+        round: int,
+        contexts: list[str],
+        limit: int,
+        stream: torch.Generator,
+    ) -> list[tuple[Turn, list[float]]]:
+        speaker = self.agents[agent]
+        spoken = speaker.respond(contexts, limit, self.config.sampling, stream)
+        decode = speaker.team.tokenizer.decode
+        return [
+            (
+                Turn(
+                    agent=agent,
+                    role=role,
+                    round=round,
+                    context=context,
+                    response=decode(response.ids, skip_special_tokens=True),
+                    context_ids=ids,
+                    response_ids=response.ids,
+                ),
+                response.sampler_logprobs,
+            )
+            for context, (ids, response) in zip(contexts, spoken, strict=True)
+        ]
+
+
+class Clock:
+    """Seconds spent per phase of an iteration."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.mark = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Count the time since the last call towards `phase`."""
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self.mark
+        self.mark = now
+
+    def metrics(self) -> Metrics:
+        """`time/<phase>` and their sum."""
+        named = {f"time/{phase}": seconds for phase, seconds in self.seconds.items()}
+        return named | {"time/iteration_s": sum(self.seconds.values())}

@@ -1,0 +1,18 @@
+"""The one place that says how close two numbers have to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Numbers = Tensor | Sequence[Any] | float
+
+
+def assert_close(actual: Numbers, expected: Numbers) -> None:
+    """Same shape, and equal up to float32 rounding; NaN is equal to nothing."""
+    torch.testing.assert_close(
+        torch.as_tensor(actual), torch.as_tensor(expected), rtol=1e-5, atol=1e-6, check_dtype=False
+    )

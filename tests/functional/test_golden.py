@@ -1,0 +1,151 @@
+"""Our functions against the stored results of TRL 0.11.4 (written by scripts/golden.py)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from cory.functional.advantages import gae, kl_penalised_rewards
+from cory.functional.logprobs import entropy_of, full_kl, logprobs_of, sampled_kl
+from cory.functional.losses import clipped_policy_loss, clipped_value_loss
+from cory.functional.masking import masked_mean, masked_var, whiten
+from cory.functional.scores import RunningMoments, adapted_kl_coef
+from tests.close import assert_close
+
+GOLDEN: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("golden.json").read_text(encoding="utf-8")
+)
+
+
+def stored(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs and outputs of one reference function, as tensors where they are lists of numbers."""
+    return tensors(GOLDEN[name]["inputs"]), tensors(GOLDEN[name]["outputs"])
+
+
+def tensors(values: dict[str, Any]) -> dict[str, Any]:
+    ready = {k: torch.tensor(v) if isinstance(v, list) else v for k, v in values.items()}
+    return ready | ({"mask": ready["mask"].bool()} if "mask" in ready else {})
+
+
+def flat(x: Tensor) -> Tensor:
+    """(B, R, ...) -> (B * R, ...), the tokens in one row."""
+    return x.flatten(0, 1)
+
+
+def test_every_entry_says_where_it_comes_from() -> None:
+    assert {(e["package"], e["version"]) for e in GOLDEN.values()} == {("trl", "0.11.4")}
+    assert all(e["function"].startswith("trl.") for e in GOLDEN.values())
+
+
+def test_masked_mean() -> None:
+    given, expected = stored("masked_mean")
+    assert_close(masked_mean(given["x"], given["mask"]), expected["result"])
+
+
+def test_masked_var() -> None:
+    given, expected = stored("masked_var")
+    assert_close(masked_var(given["x"], given["mask"]), expected["result"])
+
+
+def test_whiten() -> None:
+    given, expected = stored("masked_whiten")
+    # TRL leaves numbers outside the mask
+    mask = given["mask"]
+    assert_close(whiten(given["x"], mask)[mask], expected["result"][mask])
+
+
+def test_logprobs() -> None:
+    given, expected = stored("logprobs_from_logits")
+    assert_close(
+        logprobs_of(flat(given["logits"]), flat(given["tokens"])), flat(expected["result"])
+    )
+
+
+def test_entropy() -> None:
+    given, expected = stored("entropy_from_logits")
+    assert_close(entropy_of(flat(given["logits"])), flat(expected["result"]))
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("kl", "k1"), ("mse", "k2")])
+def test_sampled_kl(theirs: str, ours: str) -> None:
+    given, expected = stored(f"kl_penalty_{theirs}")
+    assert_close(sampled_kl(given["logprobs"], given["ref_logprobs"], ours), expected["result"])
+
+
+def test_full_kl() -> None:
+    given, expected = stored("kl_penalty_full")
+    assert_close(
+        full_kl(flat(given["logits"]), flat(given["ref_logits"])), flat(expected["result"])
+    )
+
+
+def test_rewards() -> None:
+    given, expected = stored("compute_rewards")
+    mask = given["mask"]
+    kl = sampled_kl(given["logprobs"], given["ref_logprobs"], "k1")
+    rewards = kl_penalised_rewards(given["scores"], kl, mask, given["kl_coef"])
+    # TRL goes on penalising behind the last token
+    assert_close(rewards[mask], expected["rewards"][mask])
+
+
+def test_advantages_and_returns() -> None:
+    given, expected = stored("compute_advantages")
+    mask = given["mask"]
+    advantages, returns = gae(
+        given["rewards"], given["values"], mask, given["gamma"], given["gae_lambda"]
+    )
+    assert_close(returns, expected["returns"])
+    assert_close(whiten(advantages, mask)[mask], expected["whitened_advantages"][mask])
+
+
+def test_policy_loss() -> None:
+    given, expected = stored("loss")
+    mask, logprobs = given["mask"], given["logprobs"].requires_grad_()
+    loss = clipped_policy_loss(
+        logprobs, given["old_logprobs"], given["advantages"], mask, given["clip_range"]
+    )
+    mean = masked_mean(loss.per_token, mask)
+    assert 0 < expected["policy_clipfrac"] < 1
+    assert_close(mean, expected["policy_loss"])
+    assert_close(masked_mean(loss.clipped.float(), mask), expected["policy_clipfrac"])
+    assert_close(masked_mean(loss.deviation, mask), expected["approxkl"])
+    assert_close(torch.autograd.grad(mean, logprobs)[0], expected["policy_gradient"])
+
+
+def test_value_loss() -> None:
+    given, expected = stored("loss")
+    mask, values = given["mask"], given["values"].requires_grad_()
+    loss = clipped_value_loss(
+        values, given["old_values"], given["returns"], mask, given["value_clip_range"]
+    )
+    mean = masked_mean(loss.per_token, mask)
+    assert 0 < expected["value_clipfrac"] < 1
+    # TRL halves the squared error, the paper and we do not
+    assert_close(mean, 2 * expected["value_loss"])
+    assert_close(torch.autograd.grad(mean, values)[0], 2 * expected["value_gradient"])
+    assert_close(masked_mean(loss.clipped.float(), mask), expected["value_clipfrac"])
+    assert_close(masked_mean(loss.deviation, mask), expected["value_error"])
+
+
+def test_running_moments() -> None:
+    entry = GOLDEN["running_moments"]
+    moments = RunningMoments()
+    batches, after_each = entry["inputs"]["batches"], entry["outputs"]["after_each"]
+    for batch, expected in zip(batches, after_each, strict=True):
+        moments.update(batch)
+        for name, value in expected.items():
+            assert_close(getattr(moments, name), value)
+
+
+def test_adaptive_kl() -> None:
+    given, expected = GOLDEN["adaptive_kl"]["inputs"], GOLDEN["adaptive_kl"]["outputs"]
+    kl_coef, coefficients = given["kl_coef"], []
+    for kl in given["kls"]:
+        kl_coef = adapted_kl_coef(kl_coef, kl, given["target"], given["horizon"], given["turns"])
+        coefficients.append(kl_coef)
+    assert_close(coefficients, expected["coefficients"])

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from cory.functional import logprobs
+from cory.functional.logprobs import (
+    entropy_of,
+    full_kl,
+    logprobs_of,
+    sampled_kl,
+    slabs,
+    token_statistics,
+    training_logprobs,
+)
+from tests.close import assert_close
+
+# Probabilities 1/8, 2/8, 5/8 and 1/2, 1/4, 1/4; a constant added to all logits is of no account.
+LOGITS = torch.tensor([[1.0, 2.0, 5.0]]).log() + 3
+REF_LOGITS = torch.tensor([[2.0, 1.0, 1.0]]).log()
+N, H, V = 7, 5, 11
+
+
+def random_logits(seed: int) -> Tensor:
+    return 3 * torch.randn(N, V, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("token", "probability"), [(0, 1 / 8), (1, 2 / 8), (2, 5 / 8)])
+def test_logprob_of_each_token(token: int, probability: float) -> None:
+    assert_close(logprobs_of(LOGITS, torch.tensor([token])), [math.log(probability)])
+
+
+def test_entropy() -> None:
+    expected = math.log(8) / 8 + math.log(4) / 4 + 5 / 8 * math.log(8 / 5)
+    assert_close(entropy_of(LOGITS), [expected])
+    assert_close(entropy_of(torch.zeros(2, V)), [math.log(V)] * 2)
+
+
+def test_full_kl() -> None:
+    # p log(p / q): p = (1/8, 2/8, 5/8), p / q = (1/4, 1, 5/2)
+    assert_close(full_kl(LOGITS, REF_LOGITS), [math.log(1 / 4) / 8 + 5 / 8 * math.log(5 / 2)])
+    # and the other way round, q log(q / p)
+    assert_close(full_kl(REF_LOGITS, LOGITS), [math.log(4) / 2 + math.log(2 / 5) / 4])
+
+
+def test_full_kl_is_a_sum_over_the_vocabulary() -> None:
+    p, q = random_logits(0).softmax(-1).tolist(), random_logits(1).softmax(-1).tolist()
+    pairs = zip(p, q, strict=True)
+    brute = [sum(a * math.log(a / b) for a, b in zip(x, y, strict=True)) for x, y in pairs]
+    assert_close(full_kl(random_logits(0), random_logits(1)), brute)
+
+
+@pytest.mark.parametrize("estimator", ["k1", "k3"])
+def test_unbiased_estimators_average_to_the_full_kl(estimator: str) -> None:
+    logp, ref_logp = random_logits(0).log_softmax(-1), random_logits(1).log_softmax(-1)
+    mean = (logp.exp() * sampled_kl(logp, ref_logp, estimator)).sum(-1)
+    assert_close(mean, full_kl(random_logits(0), random_logits(1)))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        # p = 1/2, q = 1/4 and p = 1/4, q = 1/2: k1 = log 2 and -log 2
+        ("k1", [math.log(2), -math.log(2)]),
+        ("k2", [math.log(2) ** 2 / 2] * 2),
+        ("k3", [1 / 2 - 1 + math.log(2), 2 - 1 - math.log(2)]),
+    ],
+)
+def test_sampled_kl(estimator: str, expected: list[float]) -> None:
+    logp = torch.tensor([1 / 2, 1 / 4]).log()
+    assert_close(sampled_kl(logp, logp.flip(0), estimator), expected)
+
+
+def test_k3_is_never_negative_and_does_not_overflow() -> None:
+    logp = torch.tensor([-1e4, -200.0, -1e-4, -1.0, 0.0, -1e-3])
+    k3 = sampled_kl(logp, logp.flip(0), "k3")
+    assert bool((k3 >= 0).all()) and bool(k3.isfinite().all())
+    assert_close(sampled_kl(logp, logp, "k3"), [0.0] * 6)
+
+
+def test_unknown_estimator() -> None:
+    with pytest.raises(ValueError, match="k4"):
+        sampled_kl(torch.zeros(1), torch.zeros(1), "k4")
+
+
+def test_half_precision_logits_are_worked_in_float32() -> None:
+    logits, tokens = random_logits(0).bfloat16(), torch.arange(N)
+    for result in (logprobs_of(logits, tokens), entropy_of(logits), full_kl(logits, logits / 2)):
+        assert result.dtype == torch.float32
+    assert_close(logprobs_of(logits, tokens), logprobs_of(logits.float(), tokens))
+
+
+def test_shapes_must_fit() -> None:
+    with pytest.raises(ValueError, match="tokens"):
+        logprobs_of(torch.zeros(2, V), torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="reference"):
+        full_kl(torch.zeros(2, V), torch.zeros(2, V + 1))  # a reference of another vocabulary
+
+
+class Head:
+    """Hidden states, a linear head and tokens, the same in every test; counts the head's calls."""
+
+    def __init__(self, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.hidden = torch.randn(N, H, generator=generator, requires_grad=True)
+        self.weight = torch.randn(H, V, generator=generator, requires_grad=True)
+        self.rows_seen: list[int] = []
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        self.rows_seen.append(len(hidden))
+        return hidden @ self.weight
+
+
+TOKENS = torch.tensor([0, 10, 3, 3, 7, 1, 9])
+SLABS = [(10 * N, [7]), (3, [3, 3, 1]), (0, [1] * 7)]  # room for this many rows -> rows per slab
+
+
+@pytest.mark.parametrize(("room", "sizes"), SLABS)
+def test_statistics_do_not_depend_on_the_slabs(
+    monkeypatch: pytest.MonkeyPatch, room: int, sizes: list[int]
+) -> None:
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room)
+    policy, reference = Head(0), Head(1)
+    logits, ref_logits = policy.hidden @ policy.weight, reference.hidden @ reference.weight
+    got = token_statistics(
+        policy.hidden, policy.logits, reference.hidden, reference.logits, TOKENS, V
+    )
+    assert policy.rows_seen == reference.rows_seen == sizes
+    assert_close(got.logprobs, logprobs_of(logits, TOKENS))
+    assert_close(got.entropy, entropy_of(logits))
+    assert_close(got.ref_logprobs, logprobs_of(ref_logits, TOKENS))
+    assert_close(got.full_kl, full_kl(logits, ref_logits))
+
+
+def test_a_policy_equal_to_its_reference_has_no_kl() -> None:
+    one = Head(0)
+    got = token_statistics(one.hidden, one.logits, one.hidden, one.logits, TOKENS, V)
+    assert got.full_kl.tolist() == [0.0] * N  # exactly: before training nothing may be penalised
+
+
+@pytest.mark.parametrize(("room", "sizes"), SLABS)
+def test_gradients_do_not_depend_on_the_slabs(
+    monkeypatch: pytest.MonkeyPatch, room: int, sizes: list[int]
+) -> None:
+    direct, head, factor = Head(0), Head(0), torch.arange(1.0, N + 1)
+    expected = logprobs_of(direct.hidden @ direct.weight, TOKENS)
+    (factor * expected).sum().backward()
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room)
+    got = training_logprobs(head.hidden, head.logits, TOKENS, V)
+    assert head.rows_seen == sizes
+    assert_close(got, expected)
+    (factor * got).sum().backward()
+    assert head.hidden.grad is not None and direct.hidden.grad is not None
+    assert head.weight.grad is not None and direct.weight.grad is not None
+    assert_close(head.hidden.grad, direct.hidden.grad)
+    assert_close(head.weight.grad, direct.weight.grad)
+    # one slab keeps its logits; several are made again on the way back
+    assert len(head.rows_seen) == (1 if len(sizes) == 1 else 2 * len(sizes))
+
+
+def test_no_tokens_give_no_statistics() -> None:
+    head, none = Head(0), torch.zeros(0, dtype=torch.int64)
+    empty = torch.zeros(0, H)
+    assert all(
+        len(x) == 0 for x in token_statistics(empty, head.logits, empty, head.logits, none, V)
+    )
+    assert len(training_logprobs(empty, head.logits, none, V)) == 0
+
+
+def test_a_slab_holds_at_most_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * 3 + 1)
+    assert list(slabs(N, V)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
+    assert list(slabs(6, V)) == [slice(0, 3), slice(3, 6)]

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from cory.functional.losses import Loss, clipped_policy_loss, clipped_value_loss
+from cory.functional.masking import masked_mean
+from tests.close import assert_close
+
+LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor, float], Loss]
+BOTH = pytest.mark.parametrize("loss_of", [clipped_policy_loss, clipped_value_loss])
+ONE = torch.ones(1, 1, dtype=torch.bool)
+MASK = torch.arange(3) < torch.tensor([3, 2, 0])[:, None]
+
+
+def random_inputs() -> tuple[Tensor, Tensor, Tensor]:
+    """New and old prediction and what they are held against, far enough apart that some clip."""
+    x = torch.randn(3, 3, 3, generator=torch.Generator().manual_seed(0))
+    return x[0].requires_grad_(), x[1], x[2]
+
+
+def grad_of(loss: Tensor, x: Tensor) -> Tensor:
+    return torch.autograd.grad(loss, x)[0]
+
+
+@pytest.mark.parametrize(
+    ("advantage", "ratio", "expected", "slope"),
+    [
+        # clip range 0.2. Free: loss -A * ratio, and the same is d loss / d logprob
+        (2.0, 0.5, -1.0, -1.0),
+        (2.0, 0.9, -1.8, -1.8),
+        (2.0, 1.1, -2.2, -2.2),
+        (2.0, 1.5, -2.4, 0.0),  # clipped to 1.2: nothing more to win
+        (-2.0, 0.5, 1.6, 0.0),  # clipped to 0.8
+        (-2.0, 0.9, 1.8, 1.8),
+        (-2.0, 1.1, 2.2, 2.2),
+        (-2.0, 1.5, 3.0, 3.0),
+        (0.0, 1.5, 0.0, 0.0),
+    ],
+)
+def test_policy_loss_on_every_side(
+    advantage: float, ratio: float, expected: float, slope: float
+) -> None:
+    logprobs, old = torch.tensor([[math.log(ratio) - 1]], requires_grad=True), -torch.ones(1, 1)
+    loss = clipped_policy_loss(logprobs, old, torch.tensor([[advantage]]), ONE, 0.2)
+    assert_close(loss.per_token, [[expected]])
+    assert_close(grad_of(loss.per_token.sum(), logprobs), [[slope]])
+    assert loss.clipped.item() == (advantage != 0 and slope == 0)
+    assert_close(loss.deviation, [[math.log(ratio) ** 2 / 2]])
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "expected", "slope"),
+    [
+        # old value 1, clip range 0.2. Free: (V - G)^2 and 2 (V - G)
+        (1.1, 2.0, 0.81, -1.8),
+        (1.5, 2.0, 0.64, 0.0),  # clipped to 1.2: (1.2 - 2)^2 is worse than 0.25
+        (0.5, 2.0, 2.25, -3.0),  # clipped to 0.8 would be 1.44, which is better
+        (0.9, 0.0, 0.81, 1.8),
+        (0.5, 0.0, 0.64, 0.0),  # clipped to 0.8
+        (1.5, 0.0, 2.25, 3.0),
+    ],
+)
+def test_value_loss_on_every_side(
+    value: float, target: float, expected: float, slope: float
+) -> None:
+    values = torch.tensor([[value]], requires_grad=True)
+    loss = clipped_value_loss(values, torch.ones(1, 1), torch.tensor([[target]]), ONE, 0.2)
+    assert_close(loss.per_token, [[expected]])
+    assert_close(grad_of(loss.per_token.sum(), values), [[slope]])
+    assert loss.clipped.item() == (slope == 0)
+    assert_close(loss.deviation, [[(value - target) ** 2]])
+
+
+def test_without_clipping_the_loss_is_minus_ratio_times_advantage() -> None:
+    logprobs, old, advantages = random_inputs()
+    loss = clipped_policy_loss(logprobs, old, advantages, MASK, 1e9)
+    assert_close(loss.per_token[MASK], (-advantages * (logprobs - old).exp())[MASK])
+    assert not loss.clipped.any()
+
+
+def test_at_ratio_one_the_gradient_is_the_policy_gradient() -> None:
+    logprobs, _, advantages = random_inputs()
+    loss = clipped_policy_loss(logprobs, logprobs.detach(), advantages, MASK, 0.2)
+    gradient = grad_of(masked_mean(loss.per_token, MASK), logprobs)
+    assert_close(gradient, torch.where(MASK, -advantages / 5, 0.0))  # 3 + 2 + 0 tokens
+
+
+def test_without_clipping_the_value_loss_is_the_squared_error() -> None:
+    values, old, returns = random_inputs()
+    loss = clipped_value_loss(values, old, returns, MASK, 1e9)
+    assert_close(loss.per_token, torch.where(MASK, (values - returns) ** 2, 0.0))
+    assert not loss.clipped.any()
+
+
+@BOTH
+def test_outside_the_mask_there_is_nothing(loss_of: LossFunction) -> None:
+    new, old, target = random_inputs()
+    loss = loss_of(new, old, target, MASK, 0.2)
+    for part in loss:
+        assert_close(part[~MASK].float(), [0.0] * 4)
+    assert_close(grad_of(loss.per_token.sum(), new)[~MASK], [0.0] * 4)
+
+
+@BOTH
+@pytest.mark.parametrize("real", [True, False])
+def test_what_would_be_clipped_counts_only_inside_the_mask(
+    loss_of: LossFunction, real: bool
+) -> None:
+    new, old, target = torch.ones(1, 2), torch.zeros(1, 2), torch.full((1, 2), 2.0)
+    loss = loss_of(new, old, target, torch.tensor([[True, real]]), 0.2)
+    assert loss.clipped.tolist() == [[True, real]]
+
+
+@BOTH
+def test_padding_changes_nothing(loss_of: LossFunction) -> None:
+    new, old, target = random_inputs()
+
+    def widen(x: Tensor, fill: float) -> Tensor:
+        return torch.cat([x, torch.full((3, 2), fill, dtype=x.dtype)], dim=1)
+
+    narrow = loss_of(new, old, target, MASK, 0.2)
+    wide = loss_of(widen(new, 8.0), widen(old, -4.0), widen(target, 2.0), widen(MASK, False), 0.2)
+    for a, b in zip(wide, narrow, strict=True):
+        assert_close(a, widen(b, 0))
+    assert_close(
+        grad_of(masked_mean(wide.per_token, widen(MASK, False)), new),
+        grad_of(masked_mean(narrow.per_token, MASK), new),
+    )
+
+
+@BOTH
+def test_only_the_loss_itself_carries_a_gradient(loss_of: LossFunction) -> None:
+    new, old, target = random_inputs()
+    loss = loss_of(new, old, target, MASK, 0.2)
+    assert [part.requires_grad for part in loss] == [True, False, False]
+
+
+@pytest.mark.parametrize("difference", [-1e4, 1e4])
+@pytest.mark.parametrize("advantage", [-1.0, 1.0])
+def test_a_huge_ratio_does_not_overflow(difference: float, advantage: float) -> None:
+    logprobs = torch.tensor([[difference]], requires_grad=True)
+    advantages = torch.tensor([[advantage]])
+    loss = clipped_policy_loss(logprobs, torch.zeros(1, 1), advantages, ONE, 0.2)
+    assert bool(loss.per_token.isfinite())
+    assert bool(grad_of(loss.per_token.sum(), logprobs).isfinite())
+
+
+def test_garbage_logprobs_outside_the_mask_do_not_reach_the_gradient() -> None:
+    mask = torch.tensor([[True, False]])
+    logprobs = torch.tensor([[-1.0, -math.inf]], requires_grad=True)
+    loss = clipped_policy_loss(logprobs, torch.full((1, 2), -1.0), torch.ones(1, 2), mask, 0.2)
+    assert_close(grad_of(loss.per_token.sum(), logprobs), [[-1.0, 0.0]])
+
+
+@BOTH
+@pytest.mark.parametrize("which", [0, 1, 2, 3])
+def test_shapes_must_agree(loss_of: LossFunction, which: int) -> None:
+    tensors = [torch.zeros(3, 3), torch.zeros(3, 3), torch.zeros(3, 3), MASK]
+    tensors[which] = tensors[which][:, :1]  # would broadcast
+    with pytest.raises(ValueError, match="shapes differ"):
+        loss_of(*tensors, 0.2)
+
+
+@BOTH
+def test_mask_must_be_bool(loss_of: LossFunction) -> None:
+    with pytest.raises(ValueError, match="bool"):
+        loss_of(*torch.ones(4, 3, 3), 0.2)
