@@ -97,7 +97,7 @@ class Agent:
             self.team.statistics(
                 self.model, *(t[rows] for t in (input_ids, attention_mask, response_mask))
             )
-            for rows in torch.arange(len(turns)).split(self.rollout_batch_size)
+            for rows in torch.split(torch.arange(len(turns)), self.rollout_batch_size)
         ]
         statistics = [torch.cat(column) for column in zip(*(p[0] for p in parts), strict=True)]
         logprobs, entropy, ref_logprobs, full = statistics

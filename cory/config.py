@@ -107,7 +107,7 @@ class SentimentConfig:
 
 @dataclass
 class ExactMatchConfig:
-    """Settings of `reward=exact_match`: 1 when the answer found in the response is right, else 0."""
+    """Settings of `reward=exact_match`: 1 for a right answer, else 0."""
 
     name: str
 
@@ -342,9 +342,9 @@ def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
     key = error.full_key or ""
     if " not in " not in first:
         return f"{key}: {first}" if key else first
-    group, _, leaf = key.rpartition(".")
-    node = error.object_type
+    node: Any = error.object_type
     known = [f.name for f in fields(node)] if hasattr(node, "__dataclass_fields__") else []
+    leaf = key.rpartition(".")[2]
     return f"{key} is not a setting{nearest(leaf, known)}"
 
 

@@ -68,6 +68,8 @@ class Batch:
 
     def __post_init__(self) -> None:
         b, r = self.response_mask.shape
+        if r == 0 or bool((self.response_mask[:, 1:] & ~self.response_mask[:, :-1]).any()):
+            raise ValueError("response_mask must be True on a run of tokens from column 0")
         if self.input_ids.shape != self.attention_mask.shape or self.input_ids.shape[0] != b:
             raise ValueError(f"input_ids {tuple(self.input_ids.shape)} do not fit {b} turns")
         if self.credits.shape != (b,):

@@ -88,6 +88,6 @@ def _load(auto_class: Any, path: str, key: str, **options: Any) -> Any:
             reason = str(error).strip().splitlines()[0]
             raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error
         raise ConfigError(
-            f"{key}={path}: neither a local folder, nor in the local cache, nor did the hub give it; "
+            f"{key}={path}: no local folder, not in the local cache, and the hub did not give it; "
             f"to work offline set {key} to a folder (HF_HUB_OFFLINE=1 stops asking the hub)"
         ) from error

@@ -119,7 +119,7 @@ def start_wandb(config: Config, run_dir: Path) -> Any:
     """A W&B run that mirrors the records; offline when the server does not answer."""
     import wandb  # noqa: PLC0415  half a second, and most runs do without
 
-    def start(mode: str) -> Any:
+    def start(mode: Any) -> Any:
         settings: WandbConfig = config.wandb
         return wandb.init(
             project=settings.project,

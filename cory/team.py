@@ -49,7 +49,8 @@ class PolicyModel(nn.Module):
 
     def values(self, hidden: Tensor) -> Tensor:
         """Value of the state before each token: (N, H) -> (N,) float32."""
-        return self.value_head(self.value_dropout(hidden)).squeeze(-1).float()
+        values: Tensor = self.value_head(self.value_dropout(hidden))
+        return values.squeeze(-1).float()
 
 
 class Team:
@@ -108,14 +109,17 @@ def response_states(
     response_mask: (B, R) bool
     returns: (N, H), a row for each True of `response_mask`, row by row
     """
-    positions = (attention_mask.long().cumsum(-1) - 1).clamp(min=0)
+    # the last token predicts nothing that is asked for
+    input_ids, attention_mask = input_ids[:, :-1], attention_mask[:, :-1].long()
+    positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
     states = lm.base_model(
         input_ids=input_ids,
-        attention_mask=attention_mask.long(),
+        attention_mask=attention_mask,
         position_ids=positions,
         use_cache=False,
     ).last_hidden_state
-    before = states[:, -response_mask.shape[1] - 1 : -1]  # the state before each response token
+    # the state before each response token
+    before: Tensor = states[:, -response_mask.shape[1] :]
     return before[response_mask]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from cory import loop, summary
 from cory.algorithms import ALGORITHMS
@@ -54,7 +54,9 @@ def build_parts(config: Config) -> Parts:
 
 def work(run_dir: Path) -> None:
     """Run what `run_dir` asks for."""
-    config = parse_config(OmegaConf.load(run_dir / SETTINGS))
+    settings = OmegaConf.load(run_dir / SETTINGS)
+    assert isinstance(settings, DictConfig)
+    config = parse_config(settings)
     torch.manual_seed(config.seed)  # dropout, where it is on
     parts = build_parts(config)
     start_process_group(config.hardware.device)

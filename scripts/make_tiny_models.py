@@ -95,7 +95,7 @@ def fit(
     learning_rate: float,
     work: Path,
 ) -> float:
-    """Run `steps` optimiser steps, saving every 200; returns the seconds spent over all sessions."""
+    """Run `steps` optimiser steps, saving every 200; the seconds spent over all sessions."""
     decay = [p for p in model.parameters() if p.ndim >= 2]
     rest = [p for p in model.parameters() if p.ndim < 2]
     optimizer = torch.optim.AdamW(
@@ -167,7 +167,7 @@ def make_language_model(name: str, passes: float, work: Path) -> None:
     streams: dict[int, np.ndarray] = {}
 
     def rows(number: int) -> torch.Tensor:
-        """Batch `number`: CONTEXT-token pieces of the reviews, which are shuffled anew each pass."""
+        """Batch `number`: CONTEXT-token pieces of the reviews, shuffled anew each pass."""
         per_pass = tokens_in_pass // (batch * CONTEXT)
         turn, place = divmod(number, per_pass)
         if turn not in streams:

@@ -21,7 +21,7 @@ def last_token(mask: Tensor) -> Tensor:
 
 
 def kl_penalised_rewards(credits: Tensor, kl: Tensor, mask: Tensor, kl_coef: float) -> Tensor:
-    """Token rewards: -kl_coef * KL everywhere, plus the credit on the last token (Ma et al., eq. 2).
+    """Token rewards: -kl_coef * KL, plus the credit on the last token (Ma et al., eq. 2).
 
     credits: (B,) what each turn is worth
     kl: (B, R) KL to the reference at each token, in nats

@@ -59,14 +59,15 @@ def sampled_kl(logprobs: Tensor, ref_logprobs: Tensor, estimator: str) -> Tensor
 
     logprobs, ref_logprobs: any equal shape, log-probability of the sampled token
     """
+    if logprobs.shape != ref_logprobs.shape:
+        raise ValueError(f"logprobs {tuple(logprobs.shape)}, {tuple(ref_logprobs.shape)} differ")
     difference = logprobs - ref_logprobs
     if estimator == "k1":
         return difference
     if estimator == "k2":
         return 0.5 * difference**2
     if estimator == "k3":
-        bounded = (-difference).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        return torch.expm1(bounded) - bounded
+        return torch.expm1((-difference).clamp(max=MAX_LOG_RATIO)) + difference
     raise ValueError(f"unknown KL estimator '{estimator}'; choose k1, k2 or k3")
 
 

@@ -53,10 +53,11 @@ def clipped_value_loss(
     mask: (B, R) bool, True on response tokens
     """
     _check_shapes(values, old_values, returns, mask)
-    near = old_values + (values - old_values).clamp(-value_clip_range, value_clip_range)
+    # masked before squaring: a value outside the mask must not reach the gradient, NaN or not
+    values, returns = torch.where(mask, values, old_values), torch.where(mask, returns, old_values)
+    near = values.clamp(old_values - value_clip_range, old_values + value_clip_range)
     free, held = (values - returns) ** 2, (near - returns) ** 2
-    per_token = torch.where(mask, torch.maximum(free, held), 0.0)
-    return Loss(per_token, mask & (held > free), torch.where(mask, free.detach(), 0.0))
+    return Loss(torch.maximum(free, held), held > free, free.detach())
 
 
 def _check_shapes(*tensors: Tensor) -> None:

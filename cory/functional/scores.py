@@ -31,8 +31,11 @@ class RunningMoments:
 
     @property
     def std(self) -> float:
-        """Unbiased standard deviation."""
-        return math.sqrt(self.variance * self.count / max(self.count - 1, 1e-12))
+        """Unbiased standard deviation; 1 while all numbers seen are the same, so that dividing
+        by it changes nothing."""
+        if self.count < 2 or self.variance == 0:
+            return 1.0
+        return math.sqrt(self.variance * self.count / (self.count - 1))
 
 
 def scaled(

