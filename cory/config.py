@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from string import Formatter
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -31,6 +32,20 @@ def require_at_least(key: str, value: float, least: float) -> None:
 
 def require_positive(key: str, value: float) -> None:
     require(value > 0, f"{key} must be above 0, got {value}")
+
+
+def require_fields(
+    key: str, template: str, needed: tuple[str, ...], allowed: tuple[str, ...] = ()
+) -> None:
+    """Every one of `needed` as {field} in the template, and no others but `allowed`."""
+    try:
+        found = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
+    except ValueError as error:
+        raise ConfigError(f"{key}='{template}': {error}") from None
+    for field in needed:
+        require(field in found, f"{key} must contain {{{field}}}, got '{template}'")
+    other = sorted(found - {*needed, *allowed})
+    require(not other, f"{key} must not contain {{{''.join(other[:1])}}}, got '{template}'")
 
 
 def exact_div(a: int, b: int, a_key: str, b_key: str) -> int:
@@ -83,11 +98,8 @@ class ImdbConfig:
             f"task.max_prompt_tokens ({self.max_prompt_tokens}) must not be below "
             f"task.min_prompt_tokens ({self.min_prompt_tokens})",
         )
-        for field in ("{answers}", "{query}"):
-            require(
-                field in self.observer_template,
-                f"task.observer_template must contain {field}, got '{self.observer_template}'",
-            )
+        require_fields("task.observer_template", self.observer_template, ("answers", "query"))
+        require_fields("task.answer_template", self.answer_template, ("response",), ("query",))
 
 
 @dataclass
@@ -274,6 +286,7 @@ class Config:
     def __post_init__(self) -> None:
         for key in ("seed", "evaluate_every", "samples_every", "samples_kept"):
             require_at_least(key, getattr(self, key), 0)
+        require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")
         require_at_least("evaluation_prompts", self.evaluation_prompts, 1)
 
 

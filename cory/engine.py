@@ -96,8 +96,12 @@ class Engine:
         """Step the optimiser once the last microbatch of a minibatch is in; else only count."""
         self._engine.step()
 
-    def reset_optimizer(self) -> None:
-        """Forget Adam's moments and step count."""
+    def moments(self) -> list[dict[str, Any]]:
+        """Adam's state of each parameter (or flat partition) that has one."""
         inner = getattr(self._optimizer, "optimizer", self._optimizer)
-        for state in inner.state.values():
+        return [state for state in inner.state.values() if state]
+
+    def reset_optimizer(self) -> None:
+        """Forget Adam's moments and step counts."""
+        for state in self.moments():
             state.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ METRICS = "metrics.jsonl"
 SAMPLES = "samples.jsonl"
 RECORD = "record.json"
 # what may differ between two starts of the same run
-FREE = ("hardware", "wandb", "run_dir")
+FREE = ("hardware", "wandb", "run_dir", "sweep")
 
 
 def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
@@ -43,6 +44,11 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
         (run_dir / OVERRIDES).write_text("".join(f"{line}\n" for line in overrides))
     except OSError as error:
         require(False, f"run_dir={run_dir} cannot be written: {error.strerror}")
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a .jsonl file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _comparable(cfg: Any) -> dict[str, Any]:

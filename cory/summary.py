@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cory.plots import draw_curves
-from cory.run_dir import METRICS, RECORD, SAMPLES
+from cory.run_dir import METRICS, RECORD, SAMPLES, read_lines
 
 ROWS = {
     "task reward": "objective/score",
@@ -18,11 +18,6 @@ ROWS = {
     "held-out task reward": "eval/score",
 }
 LAST = 5  # iterations that an end value is averaged over
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a .jsonl file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def show(run_dir: Path) -> None:

@@ -12,6 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import ConfigError, nearest, parse_config
 from cory.launch import launch
@@ -45,9 +46,11 @@ def _job(cfg: DictConfig) -> None:
 def one_line(error: Exception) -> str:
     """Hydra's errors span several lines; users get the key and the rule."""
     text = str(error)
-    option = re.search(r"Could not find '(.+)/([^/]+)'", text)
+    option = re.search(r"Could not find '([^/']+)/([^']+)'", text)
     if option and isinstance(error, MissingConfigException):
-        known = ", ".join(error.options or ())
+        folder = CONF / option[1]  # Hydra does not list what lies in subfolders
+        nested = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
+        known = ", ".join(sorted({*(error.options or ()), *map(str, nested)}))
         return f"{option[1]}={option[2]} is not an option; choose one of {known}"
     override = re.search(r"Could not override '(.+)'", text)
     cause = error.__cause__
@@ -68,7 +71,8 @@ def main() -> None:
         _job()
     except KeyboardInterrupt:
         sys.exit(130)
-    except (HydraException, OmegaConfBaseException) as error:
+    # ValueError: what Hydra says to `model=null`
+    except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
         if wants_traceback:
             raise
         print(f"error: {one_line(error)}", file=sys.stderr)

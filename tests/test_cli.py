@@ -1,0 +1,160 @@
+"""`python -m cory.train` as a user calls it: records, repeatability, sweeps, failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+Train = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def train(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Train:
+    """Runs the command with settings of a few seconds, from a folder that is not the checkout."""
+    base = [
+        f"model.path={tiny_model}",
+        f"reward.path={tiny_judge}",
+        "task.source=path",
+        f"task.path={reviews_file}",
+        "task.train_split='train[:80%]'",
+        "task.test_split='train[80%:]'",
+        "task.min_characters=1",
+        "task.max_prompt_tokens=4",
+        "task.observer_template='{answers}: {query}'",
+        "algorithm.iterations=2",
+        "algorithm.prompts_per_iteration=8",
+        "algorithm.minibatch_size=8",
+        "algorithm.sampling.max_response_tokens=6",
+        "evaluation_prompts=8",
+    ]
+
+    def call(cwd: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "cory.train", *base, *overrides],
+            cwd=cwd,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    return call
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def numbers(run_dir: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without times."""
+    return [
+        {k: v for k, v in line.items() if not k.startswith("time/")}
+        for line in lines(run_dir / "metrics.jsonl")
+    ]
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "cory"])
+def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(
+    train: Train, tmp_path: Path, algorithm: str
+) -> None:
+    first = train(tmp_path, f"algorithm={algorithm}", "run_dir=a")
+    assert first.returncode == 0, first.stderr
+    assert "curves.png" in first.stdout and "task reward" in first.stdout
+    run_dir = tmp_path / "a"
+    record = json.loads((run_dir / "record.json").read_text())
+    assert record["iterations"] == 2 and record["seed"] == 0
+    assert {"commit", "clean", "packages", "device", "wall_s", "final"} <= record.keys()
+    assert all(isinstance(v, float) for line in numbers(run_dir) for v in list(line.values())[1:])
+    assert record["final"]["eval/score/agent_0"] == numbers(run_dir)[-1]["eval/score/agent_0"]
+    turns = [turn for line in lines(run_dir / "samples.jsonl") for turn in line["turns"]]
+    roles = {"ppo": ["solo"] * 3, "cory": ["pioneer", "observer"] * 3}[algorithm]
+    assert [turn["role"] for turn in turns] == roles
+    assert (run_dir / "curves.png").stat().st_size > 10_000
+    assert train(tmp_path, f"algorithm={algorithm}", "run_dir=b").returncode == 0
+    assert numbers(tmp_path / "b") == numbers(run_dir)
+    again = train(tmp_path, f"algorithm={algorithm}", "run_dir=a")
+    assert again.returncode == 0 and "is complete" in again.stdout
+
+
+def test_a_sweep_goes_on_after_a_failed_job_and_repeats_only_what_is_missing(
+    train: Train, tmp_path: Path, tiny_model: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    sweep = [
+        "hydra.mode=MULTIRUN",
+        "hydra.sweep.dir=jobs",
+        "hydra.sweep.subdir=${hydra:job.num}",
+        "algorithm=ppo",
+        "algorithm.iterations=1",
+        f"model.path={tmp_path / 'empty'},{tiny_model}",
+    ]
+    answer = train(tmp_path, *sweep)
+    assert answer.returncode == 1
+    assert "model.path=" in answer.stderr and "has no config.json" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert not (tmp_path / "jobs/0/record.json").exists()
+    record = tmp_path / "jobs/1/record.json"
+    written = record.stat().st_mtime_ns
+    again = train(tmp_path, *sweep)
+    assert again.returncode == 1
+    assert "jobs/1 is complete" in again.stdout
+    assert record.stat().st_mtime_ns == written
+
+
+def test_divergence_keeps_the_last_metrics_and_says_so_in_one_line(
+    train: Train, tmp_path: Path
+) -> None:
+    answer = train(tmp_path, "algorithm=ppo", "algorithm.learning_rate=1e30", "run_dir=x")
+    assert answer.returncode == 1
+    errors = [line for line in answer.stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1 and "not finite" in errors[0]
+    assert "Traceback" not in answer.stderr
+    assert lines(tmp_path / "x" / "metrics.jsonl")
+    assert not (tmp_path / "x" / "record.json").exists()
+
+
+def test_wandb_offline_mirrors_the_run(train: Train, tmp_path: Path) -> None:
+    answer = train(tmp_path, "algorithm=ppo", "wandb.mode=offline", "run_dir=w")
+    assert answer.returncode == 0, answer.stderr
+    (offline,) = (tmp_path / "w" / "wandb").glob("offline-run-*")
+    (log,) = offline.glob("*.wandb")
+    content = log.read_bytes()
+    assert b"objective/score/agent_0" in content or log.stat().st_size > 2_000
+    assert len(list(offline.glob("files/media/table/samples/*.json"))) == 1
+
+
+def test_the_wheel_carries_settings_and_models(tmp_path: Path) -> None:
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "--wheel-dir",
+            str(tmp_path),
+            str(ROOT),
+        ],
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("cory-*.whl")
+    names = subprocess.run(
+        [sys.executable, "-m", "zipfile", "-l", str(wheel)], capture_output=True, text=True
+    ).stdout
+    for part in (
+        "cory/conf/train.yaml",
+        "cory/conf/sweep/cory/fig3.yaml",
+        "cory/assets/tiny_sentiment/model.safetensors",
+        "cory/train.py",
+    ):
+        assert part in names
