@@ -103,7 +103,7 @@ def _sides(claim: Mapping[str, Any], records: Records, seed: int, window: int) -
 
 def _holds(claim: Mapping[str, Any], sides: Sides) -> bool:
     """The predicate itself; false for anything that is not a number."""
-    right = claim.get("factor", 1) * sides.right
+    right = float(claim.get("factor", 1)) * sides.right
     if claim["relation"] == "~":
         return abs(sides.left - right) <= sides.margin
     return sides.left > right if claim["relation"] == ">" else sides.left < right

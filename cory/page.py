@@ -20,6 +20,7 @@ COLUMNS = {
     "objective/combined": "combined reward",
 }
 MISSING = "???"  # a number that the paper does not print
+NONE = "-"
 
 
 def page(table: Table, found: Collected, image: str | None) -> str:
@@ -62,9 +63,9 @@ def header(table: Table, runs: Sequence[Run]) -> str:
     wall = f"{sum(walls):.0f} min: {len(walls)} runs of {min(walls):.1f} to {max(walls):.1f} min"
     cells = [
         table.scale,
-        ", ".join(sorted({record["device"] for record in records})) or "–",
-        ", ".join(sorted({(record["commit"] or "unknown")[:7] for record in records})) or "–",
-        " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "–",
+        ", ".join(sorted({record["device"] for record in records})) or NONE,
+        ", ".join(sorted({(record["commit"] or "unknown")[:7] for record in records})) or NONE,
+        " to ".join(dict.fromkeys([days[0], days[-1]])) if days else NONE,
         wall if walls else "no runs",
     ]
     return markdown(["scale", "device", "commit", "when", "wall time"], [cells])
@@ -92,9 +93,9 @@ def result_rows(table: Table, found: Collected) -> list[list[str]]:
         runs = found.counted[row["experiment"]]
         gaps = lacking(table, found, row["experiment"])
         seeds = "; ".join(filter(None, [f"{len(runs)}", gaps]))
-        paper = f"– ({row['source']})" if row["paper"] == MISSING else f"{row['paper']}"
+        paper = f"{NONE} ({row['source']})" if row["paper"] == MISSING else f"{row['paper']}"
         if not runs:
-            rows.append([row["label"], gaps, "–", "–", "–", paper, seeds])
+            rows.append([row["label"], gaps, NONE, NONE, NONE, paper, seeds])
             continue
         agents = agents_of([line for run in runs.values() for line in run.lines])
         for agent in agents:
@@ -128,7 +129,7 @@ def claim_rows(table: Table, found: Collected) -> list[list[str]]:
             [
                 claim["text"] + note,
                 claim["section"],
-                "<br>".join(per_seed) or "–",
+                "<br>".join(per_seed) or NONE,
                 _mean_text(claim, outcome),
                 outcome.verdict,
             ]
@@ -144,7 +145,7 @@ def plus_minus(values: Sequence[float]) -> str:
 
 def _compared(claim: Mapping[str, Any], sides: Sides) -> str:
     """Both numbers of one seed, with what they are compared by."""
-    factor = f"{claim['factor']} × " if "factor" in claim else ""
+    factor = f"{claim['factor']} x " if "factor" in claim else ""
     margin = f" (margin {sides.margin:.2f})" if claim["relation"] == "~" else ""
     return f"{sides.left:.2f} vs {factor}{_side(claim, sides.right)}{margin}"
 
@@ -152,15 +153,16 @@ def _compared(claim: Mapping[str, Any], sides: Sides) -> str:
 def _mean_text(claim: Mapping[str, Any], outcome: Outcome) -> str:
     """Both sides over the seeds."""
     if outcome.mean is None:
-        return "–"
+        return NONE
     if outcome.std is None:
         return _compared(claim, outcome.mean)
-    factor = f"{claim['factor']} × " if "factor" in claim else ""
+    factor = f"{claim['factor']} x " if "factor" in claim else ""
     right = _side(claim, outcome.mean.right)
     if isinstance(claim["right"], Mapping):
         right = f"{right} ± {outcome.std.right:.2f}"
         right = f"({right})" if factor else right
-    return f"{outcome.mean.left:.2f} ± {outcome.std.left:.2f} vs {factor}{right}"
+    margin = f" (margin {outcome.mean.margin:.2f})" if claim["relation"] == "~" else ""
+    return f"{outcome.mean.left:.2f} ± {outcome.std.left:.2f} vs {factor}{right}{margin}"
 
 
 def _side(claim: Mapping[str, Any], right: float) -> str:

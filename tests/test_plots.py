@@ -1,0 +1,144 @@
+"""The Figure behind curves.png, and scripts/curves.py."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib
+import pytest
+from matplotlib.colors import to_hex
+
+from cory.plots import agent_label, curves_figure, draw_curves, mean_curve
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def write_run(
+    run_dir: Path,
+    values: list[float],
+    agents: int = 1,
+    experiment: str = "one",
+    scale: str = "paper",
+    finished: bool = True,
+) -> Path:
+    run_dir.mkdir(parents=True)
+    lines = [
+        {"iteration": i}
+        | {
+            f"objective/{key}/agent_{agent}": value + agent
+            for key in ("score", "kl", "combined")
+            for agent in range(agents)
+        }
+        for i, value in enumerate(values)
+    ]
+    (run_dir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run_dir / "config.yaml").write_text(f"experiment: {experiment}\nscale: {scale}\n")
+    if finished:
+        record = json.dumps({"experiment": experiment, "scale": scale})
+        (run_dir / "record.json").write_text(record)
+    return run_dir
+
+
+def test_three_panels_with_a_line_per_method_and_agent(tmp_path: Path) -> None:
+    groups = {
+        "PPO": [write_run(tmp_path / "p0", [1.0, 2.0, 3.0])],
+        "CORY": [write_run(tmp_path / f"c{i}", [1.0, 2.0 + i, 3.0], agents=2) for i in range(2)],
+    }
+    figure = curves_figure(groups)
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "task reward",
+        "KL divergence to the reference (nats)",
+        "combined reward",
+    ]
+    for axes in figure.axes:
+        ppo, llm1, llm2 = axes.get_lines()
+        assert axes.get_xlabel().startswith("iterations")
+        assert llm1.get_color() == llm2.get_color() != ppo.get_color()
+        assert [line.get_linestyle() for line in (ppo, llm1, llm2)] == ["-", "-", "--"]
+        assert list(llm1.get_ydata()) == [1.0, 2.5, 3.0]
+        # a band only where there are several seeds: one per agent of CORY
+        bands = [to_hex(band.get_facecolor()[0]) for band in axes.collections]
+        assert bands == [llm1.get_color().lower()] * 2
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["PPO", "CORY LLM1", "CORY LLM2"]
+
+
+def test_the_legend_covers_no_data(tmp_path: Path) -> None:
+    figure = curves_figure({"PPO": [write_run(tmp_path / "p0", [1.0, 2.0])]})
+    figure.draw_without_rendering()
+    top = figure.legends[0].get_window_extent().y1
+    assert all(axes.get_tightbbox().y0 >= top for axes in figure.axes)
+
+
+def test_a_mean_is_drawn_where_all_seeds_have_values() -> None:
+    long = [{"iteration": i, "m": 1.0} for i in range(4)]
+    short = [{"iteration": i, "m": 3.0} for i in range(1, 3)]
+    curve = mean_curve([long, short], "m")
+    assert curve == [(1, 2.0, pytest.approx(2**0.5)), (2, 2.0, pytest.approx(2**0.5))]
+    assert mean_curve([short], "m") == [(1, 3.0, None), (2, 3.0, None)]
+    assert mean_curve([long, []], "m") == []
+
+
+def test_a_diverged_run_can_be_drawn(tmp_path: Path) -> None:
+    dirs = [write_run(tmp_path / f"r{i}", [1.0, end]) for i, end in enumerate((math.nan, 2.0))]
+    draw_curves({"PPO": dirs}, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_agents_are_called_as_in_the_paper() -> None:
+    assert agent_label("PPO", "agent_0", ["agent_0"]) == "PPO"
+    assert agent_label("CORY", "agent_1", ["agent_0", "agent_1"]) == "CORY LLM2"
+
+
+def test_any_number_of_agents_can_be_told_apart(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r", [1.0, 2.0], agents=12)
+    lines = curves_figure({"CORY": [run]}).axes[0].get_lines()
+    assert [line.get_label() for line in lines] == [f"CORY LLM{i}" for i in range(1, 13)]
+    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 12
+
+
+def test_too_many_methods_are_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r", [1.0])
+    with pytest.raises(ValueError, match="at most 7 methods"):
+        curves_figure({str(i): [run] for i in range(8)})
+
+
+def test_the_backend_of_the_user_stays(tmp_path: Path) -> None:
+    before = matplotlib.rcParams._get("backend")
+    draw_curves({"PPO": [write_run(tmp_path / "r", [1.0, 2.0])]}, tmp_path / "curves.png")
+    assert matplotlib.rcParams._get("backend") is before
+    code = "import sys, cory.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def curves(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "scripts/curves.py", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_script_groups_what_it_finds_below_a_folder(tmp_path: Path) -> None:
+    for seed in range(2):
+        write_run(tmp_path / f"runs/one/seed{seed}", [1.0, 2.0])
+    single = write_run(tmp_path / "runs/two/seed0", [1.0, 2.0], experiment="two", scale="small")
+    done = curves(tmp_path / "runs", single, "-o", tmp_path / "out.png")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["one: 2 runs", "two (small): 1 run"]
+    assert (tmp_path / "out.png").exists()
+
+
+def test_the_script_refuses_in_one_line(tmp_path: Path) -> None:
+    open_run = write_run(tmp_path / "open", [1.0, 2.0], finished=False)
+    done = curves(open_run, "-o", tmp_path / "out.png")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {open_run} is unfinished (no record.json)")
+    assert done.stderr.count("\n") == 1
+    assert curves(open_run, "--unfinished", "-o", tmp_path / "out.png").returncode == 0
+    done = curves(tmp_path / "nowhere", "-o", tmp_path / "out.png")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"error: {tmp_path / 'nowhere'} is not a directory\n",
+    )
