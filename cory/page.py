@@ -60,13 +60,16 @@ def header(table: Table, runs: Sequence[Run]) -> str:
     records = [run.record for run in runs]
     days = sorted({record["began"][:10] for record in records})
     walls = [record["wall_s"] / 60 for record in records]
-    wall = f"{sum(walls):.0f} min: {len(walls)} runs of {min(walls):.1f} to {max(walls):.1f} min"
+    wall = "no runs"
+    if walls:
+        span = f"{min(walls):.1f} to {max(walls):.1f} min"
+        wall = f"{sum(walls):.0f} min: {len(walls)} runs of {span}"
     cells = [
         table.scale,
         ", ".join(sorted({record["device"] for record in records})) or NONE,
         ", ".join(sorted({(record["commit"] or "unknown")[:7] for record in records})) or NONE,
         " to ".join(dict.fromkeys([days[0], days[-1]])) if days else NONE,
-        wall if walls else "no runs",
+        wall,
     ]
     return markdown(["scale", "device", "commit", "when", "wall time"], [cells])
 

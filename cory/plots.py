@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from cory.run_dir import METRICS, read_lines
 
 PANELS = {
-    "objective/score": "task reward",
+    "objective/score": "task reward (score)",
     "objective/kl": "KL divergence to the reference (nats)",
-    "objective/combined": "combined reward",
+    "objective/combined": "combined reward (score - $\\eta$ KL)",
 }
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -40,6 +40,7 @@ def curves_figure(groups: dict[str, list[Path]]) -> Figure:
     runs = {name: [read_lines(d / METRICS) for d in dirs] for name, dirs in groups.items()}
     # a Figure of its own: pyplot and the backend that the user chose stay as they are
     figure = Figure(figsize=(12, 4.2), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.04)
     panels = figure.subplots(1, len(PANELS))
     for letter, axes, (metric, name) in zip("abc", panels, PANELS.items(), strict=True):
         for (method, seeds), colour in zip(runs.items(), COLOURS, strict=False):

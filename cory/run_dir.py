@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import require
+from cory.config import ConfigError, require
 
 SETTINGS = "config.yaml"
 OVERRIDES = "overrides.txt"
@@ -24,7 +25,11 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
     settings = run_dir / SETTINGS
     if not settings.exists():
         return False
-    old, new = _comparable(OmegaConf.load(settings)), _comparable(cfg)
+    try:
+        stored = OmegaConf.load(settings)
+    except (OSError, YAMLError) as error:
+        raise ConfigError(f"run_dir={run_dir} holds a {SETTINGS} that cannot be read") from error
+    old, new = _comparable(stored), _comparable(cfg)
     other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if other:
         key = other[0]

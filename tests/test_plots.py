@@ -50,9 +50,9 @@ def test_three_panels_with_a_line_per_method_and_agent(tmp_path: Path) -> None:
     }
     figure = curves_figure(groups)
     assert [axes.get_ylabel() for axes in figure.axes] == [
-        "task reward",
+        "task reward (score)",
         "KL divergence to the reference (nats)",
-        "combined reward",
+        r"combined reward (score - $\eta$ KL)",
     ]
     for axes in figure.axes:
         ppo, llm1, llm2 = axes.get_lines()

@@ -1,0 +1,70 @@
+"""docs/metrics.md and the code name the same metrics."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from cory.config import Config
+from tests.building import LetterShare, build
+
+ROOT = Path(__file__).resolve().parent.parent
+FAMILIES = ("objective", "rollout", "ppo", "role", "eval", "time")
+# the last part of a name, when it says whom the number is about
+WHOM = re.compile(r"/(agent_\d+|pioneer|observer(_\d+)?)$")
+
+
+def documented() -> list[str]:
+    """The first column of the tables of docs/metrics.md."""
+    text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)
+
+
+def literals() -> set[str]:
+    """Every string of cory/trainers/ that names a metric, `{}` for what is filled in."""
+    found = set()
+    for path in (ROOT / "cory" / "trainers").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "{}"
+                for part in parts
+                if isinstance(part, ast.Constant | ast.FormattedValue)
+            )
+            if re.fullmatch(rf"({'|'.join(FAMILIES)})/[\w/{{}}]*", text):
+                found.add(text)
+    return found
+
+
+def test_the_page_names_what_a_run_logs(config_of: Callable[..., Config]) -> None:
+    logged: set[str] = set()
+    for algorithm in ("ppo", "cory"):
+        trainer = build(config_of(f"algorithm={algorithm}"), LetterShare())
+        metrics = trainer.step(0) | trainer.evaluate(prompts=2, seed=0)
+        logged |= {WHOM.sub("", name) for name in metrics}
+    assert logged == set(documented())
+
+
+def test_no_metric_is_named_twice() -> None:
+    assert len(documented()) == len(set(documented()))
+
+
+def test_the_page_names_what_only_some_settings_log() -> None:
+    """A metric behind an `if` that the run above does not enter is a string of the source."""
+    names = [f"{name}{whom}" for name in documented() for whom in ("", "/x")]
+    found = literals()
+    assert {"objective/kl", "objective/kl_{}", "ppo/value/mean/{}", "time/{}"} <= found
+    for literal in sorted(found):
+        pattern = re.escape(literal).replace(r"\{\}", r"[\w/]+")
+        assert any(re.fullmatch(pattern, name) for name in names), literal
+
+
+def test_every_line_says_where_the_number_is_computed() -> None:
+    text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    places = re.findall(r"`((?:functional/|trainers/)?\w+\.py)(?:: ([\w.]+))?`", text)
+    assert len(places) >= len(documented())
+    for file, name in places:
+        source = (ROOT / "cory" / file).read_text(encoding="utf-8")
+        assert not name or re.search(rf"(def|class) {name.rpartition('.')[2]}\b", source), name
