@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from cory.run_dir import METRICS, read_lines
 
@@ -39,8 +40,7 @@ def curves_figure(groups: dict[str, list[Path]]) -> Figure:
         raise ValueError(f"at most {len(COLOURS)} methods fit one figure, got {len(groups)}")
     runs = {name: [read_lines(d / METRICS) for d in dirs] for name, dirs in groups.items()}
     # a Figure of its own: pyplot and the backend that the user chose stay as they are
-    figure = Figure(figsize=(12, 4.2), layout="constrained")
-    figure.get_layout_engine().set(wspace=0.04)
+    figure = Figure(figsize=(12, 4.2), layout=ConstrainedLayoutEngine(wspace=0.04))
     panels = figure.subplots(1, len(PANELS))
     for letter, axes, (metric, name) in zip("abc", panels, PANELS.items(), strict=True):
         for (method, seeds), colour in zip(runs.items(), COLOURS, strict=False):

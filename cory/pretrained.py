@@ -83,9 +83,11 @@ def _load(auto_class: Any, path: str, key: str, **options: Any) -> Any:
     name = resolve(path, key)
     try:
         return auto_class.from_pretrained(name, **options)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         if Path(name).is_dir():
-            reason = str(error).strip().splitlines()[0]
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if isinstance(error, RuntimeError):  # the library's own words name no file
+                reason = "the weights do not fit config.json"
             raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error
         raise ConfigError(
             f"{key}={path}: no local folder, not in the local cache, and the hub did not give it; "

@@ -26,14 +26,13 @@ def literals() -> set[str]:
     """Every string of cory/trainers/ that names a metric, `{}` for what is filled in."""
     found = set()
     for path in (ROOT / "cory" / "trainers").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-            text = "".join(
-                str(part.value) if isinstance(part, ast.Constant) else "{}"
-                for part in parts
-                if isinstance(part, ast.Constant | ast.FormattedValue)
-            )
-            if re.fullmatch(rf"({'|'.join(FAMILIES)})/[\w/{{}}]*", text):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        formatted = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
+        inside = {id(part) for parts in formatted for part in parts}
+        plain = [[n] for n in nodes if isinstance(n, ast.Constant) and id(n) not in inside]
+        for parts in [*formatted, *plain]:
+            text = "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in parts)
+            if re.fullmatch(rf"({'|'.join(FAMILIES)})/[\w/{{}}]+", text):
                 found.add(text)
     return found
 
