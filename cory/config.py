@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from string import Formatter
@@ -31,7 +32,7 @@ def require_at_least(key: str, value: float, least: float) -> None:
 
 
 def require_positive(key: str, value: float) -> None:
-    require(value > 0, f"{key} must be above 0, got {value}")
+    require(0 < value < math.inf, f"{key} must be above 0 and finite, got {value}")
 
 
 def require_fields(
@@ -342,6 +343,13 @@ def check_together(config: Config) -> None:
     algorithm = config.algorithm
     batch_plan(
         algorithm.prompts_per_iteration, algorithm.minibatch_size, config.hardware.microbatch_size
+    )
+    require(
+        algorithm.max_mean_ratio is None
+        or config.hardware.microbatch_size >= algorithm.minibatch_size,
+        f"algorithm.max_mean_ratio needs whole minibatches: hardware.microbatch_size "
+        f"({config.hardware.microbatch_size}) must be at least algorithm.minibatch_size "
+        f"({algorithm.minibatch_size})",
     )
     require(
         config.reward.name != "exact_match" or config.task.name in TASKS_WITH_ANSWERS,

@@ -41,6 +41,11 @@ class Recorder:
         self.run_dir = run_dir
         self.config = config
         self.began = time.time()
+        # as the run starts: the checkout may move on while it lasts
+        self.code = {
+            "commit": git("rev-parse", "HEAD"),
+            "clean": git("status", "--porcelain") == "",
+        }
         self.metrics: IO[str] = (run_dir / METRICS).open("w", encoding="utf-8")
         self.samples: IO[str] = (run_dir / SAMPLES).open("w", encoding="utf-8")
         (run_dir / RECORD).unlink(missing_ok=True)
@@ -88,8 +93,7 @@ class Recorder:
             "seed": self.config.seed,
             "iterations": self.config.algorithm.iterations,
             "final": self.last,
-            "commit": git("rev-parse", "HEAD"),
-            "clean": git("status", "--porcelain") == "",
+            **self.code,
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
             "packages": {name: _version(name) for name in PACKAGES},
             "python": platform.python_version(),

@@ -17,7 +17,7 @@ ROWS = {
     "entropy (nats per token)": "objective/entropy",
     "held-out task reward": "eval/score",
 }
-LAST = 5  # iterations that an end value is averaged over
+LAST = 10  # iterations that an end value is averaged over
 
 
 def show(run_dir: Path) -> None:

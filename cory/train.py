@@ -39,8 +39,16 @@ def _job(cfg: DictConfig) -> None:
         print(f"error: {error}", file=sys.stderr)
         _failed.append(cfg.experiment)
         return
+    finally:
+        remove_empty(Path(HydraConfig.get().runtime.output_dir))
     if not launch(run_dir):
         _failed.append(str(run_dir))
+
+
+def remove_empty(folder: Path) -> None:
+    """Hydra makes its output folder before a job can be refused or put elsewhere."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def one_line(error: Exception) -> str:

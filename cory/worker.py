@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -45,6 +46,7 @@ def build_parts(config: Config) -> Parts:
         f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
     )
     task = TASKS[config.task.name](config.task, team.tokenizer, streams.data)
+    task.held_out(config.evaluation_prompts)  # refused now rather than after the last iteration
     reward = REWARDS[config.reward.name](config.reward, task, device)
     plan = batch_plan(
         algorithm.prompts_per_iteration, algorithm.minibatch_size, config.hardware.microbatch_size
@@ -74,6 +76,7 @@ def main() -> None:
     """`python -m cory.worker <run_dir>`; train.py starts it."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
     warnings.filterwarnings("ignore", category=UserWarning, module="torch|deepspeed|transformers")
     try:
         work(Path(sys.argv[1]))

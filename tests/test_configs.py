@@ -67,7 +67,11 @@ def test_every_job_of_every_sweep_parses(sweep: str, scale: str) -> None:
     assert len({(c.experiment, c.seed) for c in configs}) == len(configs) >= 1
     assert all(c.sweep == sweep for c in configs)
     if sweep != "adhoc":
-        assert {c.seed for c in configs} == {0, 1, 2}  # three seeds (NeurIPS checklist of the paper)
+        assert {c.seed for c in configs} == {
+            0,
+            1,
+            2,
+        }  # three seeds (NeurIPS checklist of the paper)
 
 
 def test_every_option_of_every_group_parses() -> None:

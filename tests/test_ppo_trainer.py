@@ -53,10 +53,7 @@ def test_an_agents_update_leaves_the_other_agents_weights_alone(config_of: Confi
     trainer.step(0)
     before = fingerprints(trainer)
     first = trainer.agents["agent_0"]
-    turns = [
-        turn for episode in trainer.episodes for turn in episode.turns if turn.agent == first.name
-    ]
-    batch = first.annotate(turns)
+    batch = first.annotate(turns_of(trainer.episodes, first.name))
     advantages = torch.where(batch.response_mask, 1.0, 0.0)
     trainer.update(first, batch, advantages, advantages)
     after = fingerprints(trainer)

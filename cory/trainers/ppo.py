@@ -130,25 +130,15 @@ class PPOTrainer:
     def _minibatch(
         self, agent: Agent, batch: Batch, advantages: Tensor, returns: Tensor, chosen: Tensor
     ) -> dict[str, float]:
-        """One optimiser step on the turns at `chosen`."""
-        config, names = (
-            self.config,
-            (
-                "loss/policy",
-                "loss/value",
-                "policy/approxkl",
-                "policy/clipfrac",
-                "value/clipfrac",
-                "policy/ratio",
-            ),
-        )
-        sums = torch.zeros(len(names), device=advantages.device)
+        """One optimiser step on the turns at `chosen`; its statistics, per token."""
+        config = self.config
         # divided by the minibatch's tokens, so that the size of a microbatch changes nothing
         tokens = batch.response_mask[chosen].sum().clamp(min=1)
+        sums: dict[str, Tensor] = {}
         for index in torch.split(chosen, self.plan.microbatch):
             rows = batch.rows(index)
-            logprobs, values = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask)
             mask = rows.response_mask
+            logprobs, values = agent.engine(rows.input_ids, rows.attention_mask, mask)
             policy = clipped_policy_loss(
                 logprobs, rows.logprobs, advantages[index], mask, config.clip_range
             )
@@ -157,26 +147,24 @@ class PPOTrainer:
             )
             loss = (policy.per_token.sum() + config.value_coef * value.per_token.sum()) / tokens
             ratio = torch.where(mask, (logprobs.detach() - rows.logprobs).exp(), 0.0)
+            passed_over = torch.zeros_like(tokens, dtype=torch.bool)
             if config.max_mean_ratio is not None:
                 # as the released code: the gradient of a minibatch that went astray is zeroed
-                astray = masked_mean(ratio, mask) > config.max_mean_ratio
-                loss = loss * (~astray)
+                passed_over = masked_mean(ratio, mask) > config.max_mean_ratio
+                loss = loss * (~passed_over)
             agent.engine.backward(loss)
             agent.engine.step()
-            sums += (
-                torch.stack(
-                    [
-                        policy.per_token.detach().sum(),
-                        value.per_token.detach().sum(),
-                        policy.deviation.sum(),
-                        policy.clipped.sum(),
-                        value.clipped.sum(),
-                        ratio.sum(),
-                    ]
-                )
-                / tokens
-            )
-        return dict(zip(names, sums.tolist(), strict=True))
+            part = {
+                "loss/policy": policy.per_token.detach().sum() / tokens,
+                "loss/value": value.per_token.detach().sum() / tokens,
+                "policy/approxkl": policy.deviation.sum() / tokens,
+                "policy/clipfrac": policy.clipped.sum() / tokens,
+                "policy/ratio": ratio.sum() / tokens,
+                "policy/passed_over": passed_over.float(),
+                "value/clipfrac": value.clipped.sum() / tokens,
+            }
+            sums = {key: sums.get(key, 0.0) + number for key, number in part.items()}
+        return {key: number.item() for key, number in sums.items()}
 
     def evaluate(self, prompts: int, seed: int) -> Metrics:
         """Mean score of each agent alone, on held-out prompts with the bare query."""

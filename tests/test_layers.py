@@ -1,0 +1,77 @@
+"""Imports inside cory/ point down only, and each outside library has its place."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import cory
+
+ROOT = Path(cory.__file__).resolve().parent
+LAYERS = [  # low to high
+    ["config", "episode", "streams", "functional", "run_dir"],
+    ["pretrained", "tasks"],
+    ["team", "engine", "generation"],
+    ["agent", "rewards", "interactions"],
+    ["trainers"],
+    ["algorithms"],
+    ["record", "loop", "plots", "report", "claims", "page", "summary"],
+    ["worker", "launch"],
+    ["train"],
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+ONLY_IN = {  # outside library -> the modules that may import it
+    "deepspeed": {"engine"},
+    "transformers": {"pretrained", "team", "generation", "worker"},
+    "hydra": {"train"},
+    "wandb": {"record"},
+    "peft": set(),
+    "bitsandbytes": set(),
+}
+FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def module(path: Path) -> str:
+    """The part of cory that a file belongs to: `config`, `tasks`, ..."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> list[str]:
+    """Dotted names of all that is imported, wherever the statement stands."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    own = module(path)
+    assert own in LEVEL, f"{own} has no layer"
+    for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        top, *rest = name.split(".")
+        if top == "cory":
+            assert LEVEL[rest[0]] <= LEVEL[own], f"{own} imports {name}"
+        assert own in ONLY_IN.get(top, {own}), f"{own} imports {top}"
+        assert top not in ("tests", "scripts"), f"{own} imports {top}"
+
+
+def test_every_library_is_imported_where_it_may_be() -> None:
+    found: dict[str, set[str]] = {library: set() for library in ONLY_IN}
+    for path in FILES:
+        for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            found.get(name.split(".")[0], set()).add(module(path))
+    assert found == ONLY_IN
+
+
+def test_wandb_is_imported_only_when_used() -> None:
+    tree = ast.parse((ROOT / "record.py").read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    inside = sum(imports(function).count("wandb") for function in functions)
+    assert inside == imports(tree).count("wandb") > 0
