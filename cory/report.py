@@ -33,9 +33,12 @@ class Table:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """label, experiment, model, paper and source of each row."""
+        """label, experiment, model, paper and source of each row.
+
+        A label that names a model of the paper has another one for scales that exchange it.
+        """
         rows: list[dict[str, Any]] = self.about["tables"][self.name]["rows"]
-        return rows
+        return [row | {"label": row.get(f"label_{self.scale}", row["label"])} for row in rows]
 
     @property
     def claims(self) -> list[dict[str, Any]]:

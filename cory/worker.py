@@ -46,8 +46,8 @@ def build_parts(config: Config) -> Parts:
         f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
     )
     task = TASKS[config.task.name](config.task, team.tokenizer, streams.data)
-    task.held_out(config.evaluation_prompts)  # refused now rather than after the last iteration
     reward = REWARDS[config.reward.name](config.reward, task, device)
+    task.held_out(config.evaluation_prompts)  # refused now rather than after the last iteration
     plan = batch_plan(
         algorithm.prompts_per_iteration, algorithm.minibatch_size, config.hardware.microbatch_size
     )

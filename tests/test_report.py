@@ -126,13 +126,13 @@ def test_a_whole_sweep(write_run: WriteRun, tmp_path: Path) -> None:
         "14 min: 9 runs of 1.5 to 1.5 min",
     ]
     # the last 10 of 40 iterations on a line from 0 to 4: 4 * 34.5 / 39
-    assert row(text, "CORY LLM1")[2] == f"{4 * 34.5 / 39:.2f} ± 0.00"
-    assert row(text, "CORY LLM2")[4:] == [
+    assert row(text, "CORY (tiny) LLM1")[2] == f"{4 * 34.5 / 39:.2f} ± 0.00"
+    assert row(text, "CORY (tiny) LLM2")[4:] == [
         "2.00 ± 0.00",
         "- (Fig. 3(a-c), curves without numbers)",
         "3",
     ]
-    assert row(text, "PPO-GPT-2-xl | ")[2] == f"{30 * 34.5 / 39:.2f} ± 0.00"
+    assert row(text, "PPO (tiny_2x) | ")[2] == f"{30 * 34.5 / 39:.2f} ± 0.00"
     assert "![Training curves](fig3_small.png)" in text
     verdicts = [line.rsplit(" | ", 1)[1] for line in text.splitlines() if "fig. 3(" in line]
     assert verdicts == ["holds |"] * 9
@@ -144,7 +144,7 @@ def test_small_pages_list_what_was_changed(write_run: WriteRun, tmp_path: Path) 
     assert "- `source: package`: the hub's data set is out of reach offline" in text
     assert row(text, "`algorithm.prompts_per_iteration`")[1:] == ["256", "7", "all"]
     xl = "`model.path` | openai-community/gpt2-xl"
-    assert row(text, xl)[2:] == ["asset:tiny", "PPO-GPT-2-xl"]
+    assert row(text, xl)[2:] == ["asset:tiny", "PPO (tiny_2x)"]
     assert "algorithm.learning_rate" not in text
 
 
@@ -152,14 +152,14 @@ def test_a_missing_seed_is_named(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run, (1,))
     (write_run("cory/imdb_ppo", 2, lines_of(2, 20, 1, 2)) / "record.json").unlink()
     _, _, text = report(tmp_path)
-    assert row(text, "PPO-GPT-2-l | ")[-1] == "1; not run (2 of 3 seeds): 0, 2"
+    assert row(text, "PPO (tiny) | ")[-1] == "1; not run (2 of 3 seeds): 0, 2"
     assert "- `cory/imdb_ppo/seed2`: unfinished (no record.json)" in text
     assert row(text, "PPO's combined")[-1] == "not run (2 of 3 seeds); holds in 1 of the other 1"
 
 
 def test_nothing_was_run(tmp_path: Path) -> None:
     _, _, text = report(tmp_path)
-    assert row(text, "PPO-GPT-2-l | ")[1] == "not run (3 of 3 seeds): 0, 1, 2"
+    assert row(text, "PPO (tiny) | ")[1] == "not run (3 of 3 seeds): 0, 1, 2"
     assert row(text, "PPO's combined")[2:] == ["-", "-", "not run (3 of 3 seeds)"]
     assert "![" not in text
 
@@ -193,7 +193,7 @@ def test_a_run_that_cannot_count_is_refused_by_name(
     _, found, text = report(tmp_path)
     assert f"- `cory/imdb_ppo/seed0`: {why}" in text.splitlines()
     assert set(found.counted["cory/imdb_ppo"]) == {1, 2}
-    cells = row(text, "PPO-GPT-2-l | ")
+    cells = row(text, "PPO (tiny) | ")
     assert cells[1].startswith("1.77 ± ")
     assert cells[-1] in ("2; refused (1 of 3 seeds): 0", "2; not run (1 of 3 seeds): 0")
 
