@@ -43,7 +43,7 @@ LANGUAGE_MODELS = {
     "tiny": {"n_layer": 4, "n_embd": 192, "n_head": 6},
     "tiny_2x": {"n_layer": 6, "n_embd": 240, "n_head": 6},
 }
-DEFAULT_PASSES = {"tiny": 3.0, "tiny_2x": 2.0, "tiny_sentiment": 4.0}
+DEFAULT_PASSES = {"tiny": 2.5, "tiny_2x": 1.5, "tiny_sentiment": 4.0}
 
 
 def split_part(part: str) -> tuple[list[str], list[str], list[int], list[int]]:
