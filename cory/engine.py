@@ -7,9 +7,6 @@ import os
 import socket
 from typing import Any
 
-# DeepSpeed configures its logger when it is imported, and takes its level from here.
-os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "error")
-
 import deepspeed
 import torch
 from deepspeed.ops import __compatible_ops__ as deepspeed_ops

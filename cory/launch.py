@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,11 @@ from cory.run_dir import RECORD
 REFUSED = 1  # the worker's exit code after it has said why in one line
 
 
-def launch(run_dir: Path) -> bool:
+def launch(run_dir: Path, device: str) -> bool:
     """Run the worker in a process of its own; whether it finished the run."""
     command = [sys.executable, "-m", "cory.worker", str(run_dir)]
-    worker = subprocess.Popen(command)
+    # told which device it is, DeepSpeed does not guess and warn
+    worker = subprocess.Popen(command, env={**os.environ, "DS_ACCELERATOR": device})
     try:
         code = worker.wait()
     except KeyboardInterrupt:

@@ -41,7 +41,7 @@ def _job(cfg: DictConfig) -> None:
         return
     finally:
         remove_empty(Path(HydraConfig.get().runtime.output_dir))
-    if not launch(run_dir):
+    if not launch(run_dir, config.hardware.device):
         _failed.append(str(run_dir))
 
 

@@ -34,7 +34,7 @@ def typed(
 
     Workers are not started: each would be named on stdout.
     """
-    monkeypatch.setattr(train, "launch", lambda run_dir: print("launch", run_dir) or True)
+    monkeypatch.setattr(train, "launch", lambda run_dir, device: print("launch", run_dir) or True)
     state = Singleton.get_state()  # Hydra's own: compose_config must work without it
 
     def call(*words: str) -> tuple[int, str, str]:
