@@ -16,7 +16,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are n
 
 from cory.config import ConfigError, nearest, parse_config
 from cory.launch import launch
-from cory.run_dir import is_complete, write_settings
+from cory.run_dir import SETTINGS, is_complete, write_settings
 
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
@@ -34,6 +34,8 @@ def _job(cfg: DictConfig) -> None:
         if is_complete(run_dir, cfg):
             print(f"{run_dir} is complete; delete it to run it again")
             return
+        if (run_dir / SETTINGS).exists():
+            print(f"{run_dir} holds an unfinished run; it starts again from the beginning")
         write_settings(run_dir, cfg, list(HydraConfig.get().overrides.task))
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
