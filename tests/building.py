@@ -38,6 +38,7 @@ def small_config(base: list[str], *overrides: str) -> Config:
             "algorithm.sampling.max_response_tokens=6",
             "task.max_prompt_tokens=4",
             "task.min_characters=1",
+            "evaluation_prompts=8",
             # the observer's prompt of the paper is longer than the random model's context
             "task.observer_template='{answers}: {query}'",
             *overrides,

@@ -117,6 +117,7 @@ def reviews_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def config_of(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Callable[..., Config]:
     """Checked settings of a small run on the tiny random models: `config_of(*overrides)`."""
     start_process_group("cpu")
+    del os.environ["RANK"]  # the commands that tests start are not under a launcher
     base = [
         f"model.path={tiny_model}",
         f"reward.path={tiny_judge}",

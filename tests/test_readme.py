@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```bash\n(.*?)```", README, flags=re.S)
 LINES = [line.split("#")[0].strip() for block in BLOCKS for line in block.splitlines()]
-TRAIN = sorted({line for line in LINES if line.startswith("python -m cory.train")})
 SHORT = [
     "scale=small",  # the hub is out of reach in a test
     "algorithm.iterations=1",
@@ -22,6 +21,14 @@ SHORT = [
     "algorithm.minibatch_size=4",
     "evaluation_prompts=4",
 ]
+# two commands that differ by nothing but scale=small are one here
+TRAIN = sorted(
+    {
+        " ".join(word for word in line.split() if word not in SHORT)
+        for line in LINES
+        if line.startswith("python -m cory.train")
+    }
+)
 
 
 def test_the_readme_is_short_and_names_its_commands() -> None:

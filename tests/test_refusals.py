@@ -384,7 +384,9 @@ def test_the_same_run_may_start_again_and_is_skipped_when_done(
 ) -> None:
     run = tmp_path / "run"
     for extra in ("hardware.microbatch_size=32", "wandb.project=x", "seed=0"):
-        assert typed(extra) == (0, f"launch {run}\n", "")
+        code, out, err = typed(extra)
+        assert (code, err) == (0, "") and out.endswith(f"launch {run}\n")
+        assert ("unfinished run" in out) == (extra != "hardware.microbatch_size=32")
     assert (run / OVERRIDES).read_text() == "seed=0\n"
     before = (run / SETTINGS).read_text()
     assert_refused(typed("seed=3"), f"run_dir={run} holds a run with seed=0, not 3; delete it or")
