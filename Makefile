@@ -1,7 +1,7 @@
 # `make help` lists the targets.
 PYTHON ?= python3
-# Installed before everything else: an open range would pull gigabytes of CUDA packages onto a
-# CPU machine. On a GPU machine the same pin is the CUDA build; TORCH=... chooses another.
+# Installed before everything else, so that no requirement chooses another torch. Which build the
+# pin is (CPU or CUDA) depends on the package index that pip asks; TORCH=... chooses another.
 TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin

@@ -28,7 +28,7 @@ def require_choice(key: str, value: object, choices: tuple[object, ...]) -> None
 
 
 def require_at_least(key: str, value: float, least: float) -> None:
-    require(value >= least, f"{key} must be at least {least}, got {value}")
+    require(least <= value < math.inf, f"{key} must be at least {least}, got {value}")
 
 
 def require_positive(key: str, value: float) -> None:
@@ -81,8 +81,8 @@ class ImdbConfig:
     source: str  # package (offline) | hub | path
     path: str  # hub: data set name; path: a .jsonl, .json, .csv or .parquet file
     text_column: str  # hub, path: the column that holds the review
-    train_split: str  # hub: split for training prompts
-    test_split: str  # hub: split for evaluation prompts; path: share taken from the end
+    train_split: str  # split for training prompts; path: a slice, as train[:90%]
+    test_split: str  # split for evaluation prompts; path: a slice, as train[90%:]
     min_characters: int  # shorter reviews are left out
     min_prompt_tokens: int  # a prompt is the first n tokens of a review, n drawn anew each time
     max_prompt_tokens: int
@@ -184,7 +184,7 @@ class PPOConfig:
     kl_horizon: int  # adaptive: turns
     score_scaling: str  # none | scale | normalise, by running statistics of each agent
     score_clip: float | None
-    max_mean_ratio: float | None  # a minibatch with a larger mean ratio is passed over, and counted
+    max_mean_ratio: float | None  # above it a minibatch's gradient is zeroed, and counted
     sampling: SamplingConfig
 
     def __post_init__(self) -> None:

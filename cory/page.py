@@ -32,11 +32,12 @@ def page(table: Table, found: Collected, image: str | None) -> str:
     small = "" if table.scale == "paper" else f" ({table.scale} scale, not the paper's setting)"
     results = ["method", *COLUMNS.values(), "held-out task reward", "paper", "seeds"]
     claims = ["the paper says", "section", "per seed", "mean ± std", "here"]
-    scale_option = "" if table.scale == "paper" else f" --scale {table.scale}"
+    options = "" if table.scale == "paper" else f" --scale {table.scale}"
+    options += " --allow-mixed" if found.notes else ""
     blocks = [
         f"# {about['title']}{small}",
         f"{table.about['title']}, {table.about['where']}.  \n"
-        f"Written by `python scripts/table.py {table.paper} {table.name}{scale_option}` from the "
+        f"Written by `python scripts/table.py {table.paper} {table.name}{options}` from the "
         "records of the runs; not edited by hand.",
         header(table, found.runs),
         *([f"![Training curves]({image})"] if image else []),

@@ -32,6 +32,7 @@ PACKAGES = (
     "wandb",
     "numpy",
 )
+WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")
 
 
 class Recorder:
@@ -44,7 +45,8 @@ class Recorder:
         # as the run starts: the checkout may move on while it lasts
         self.code = {
             "commit": git("rev-parse", "HEAD"),
-            "clean": git("status", "--porcelain") == "",
+            # results and notes may change while a sweep goes on; what runs may not
+            "clean": git("status", "--porcelain", "--", *WHAT_RUNS) == "",
         }
         self.metrics: IO[str] = (run_dir / METRICS).open("w", encoding="utf-8")
         self.samples: IO[str] = (run_dir / SAMPLES).open("w", encoding="utf-8")
@@ -103,7 +105,7 @@ class Recorder:
             "wall_s": round(time.time() - self.began, 1),
         }
         partial = self.run_dir / f"{RECORD}.part"
-        partial.write_text(json.dumps(record, indent=1) + "\n")
+        partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         partial.replace(self.run_dir / RECORD)
 
     def close(self) -> None:
@@ -111,7 +113,7 @@ class Recorder:
         self.metrics.close()
         self.samples.close()
         if self.wandb is not None:
-            self.wandb.finish(quiet=True)
+            self.wandb.finish()
 
     @staticmethod
     def _line(file: IO[str], fields: dict[str, Any]) -> None:
@@ -160,10 +162,16 @@ def _wandb_table(iteration: int, episodes: list[Episode]) -> dict[str, Any]:
 
 def git(*words: str) -> str | None:
     """What git says about the checkout that this package runs from; None outside of one."""
-    here = Path(__file__).resolve().parent
+    here = Path(__file__).resolve()
     try:
+        # an installed copy may lie inside a checkout of something else
+        subprocess.run(
+            ["git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name],
+            capture_output=True,
+            check=True,
+        )
         answer = subprocess.run(
-            ["git", "-C", str(here), *words], capture_output=True, text=True, check=True
+            ["git", "-C", str(here.parent), *words], capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -45,8 +45,10 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
     """Start a run directory: the resolved settings, and what was typed."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        (run_dir / SETTINGS).write_text(OmegaConf.to_yaml(cfg, resolve=True))
-        (run_dir / OVERRIDES).write_text("".join(f"{line}\n" for line in overrides))
+        (run_dir / SETTINGS).write_text(OmegaConf.to_yaml(cfg, resolve=True), encoding="utf-8")
+        (run_dir / OVERRIDES).write_text(
+            "".join(f"{line}\n" for line in overrides), encoding="utf-8"
+        )
     except OSError as error:
         require(False, f"run_dir={run_dir} cannot be written: {error.strerror}")
 

@@ -81,8 +81,8 @@ def main() -> None:
         _job()
     except KeyboardInterrupt:
         sys.exit(130)
-    # ValueError: what Hydra says to `model=null`
-    except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
+    # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made
+    except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
         if wants_traceback:
             raise
         print(f"error: {one_line(error)}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Draw the curves of any runs side by side.
 
-    python scripts/curves.py outputs/cory/fig3_small -o curves.png
+    python scripts/curves.py outputs/runs/small/paper/cory/imdb_ppo -o curves.png
     python scripts/curves.py outputs/quickstart/*_seed0 -o curves.png
 
 A folder stands for every run below it; runs of one experiment and scale make one line per agent,

@@ -20,6 +20,10 @@ def write(args: argparse.Namespace) -> Path:
     """The page's path, once it and its curves are on disk."""
     table = load_table(CONF, args.paper, args.table, args.scale)
     found = collect(table, args.outputs, args.allow_mixed)
+    if not found.runs and not found.refused:
+        raise ValueError(
+            f"{args.outputs} holds no run of {args.paper} {args.table}; nothing written"
+        )
     name = args.table if args.scale == "paper" else f"{args.table}_{args.scale}"
     path: Path = args.docs / args.paper / f"{name}.md"
     path.parent.mkdir(parents=True, exist_ok=True)

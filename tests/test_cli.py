@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,15 +38,27 @@ def train(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Train:
         "evaluation_prompts=8",
     ]
 
-    def call(cwd: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "cory.train", *base, *overrides],
+    def call(
+        cwd: Path, *overrides: str, stop: signal.Signals | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """With `stop`, that signal is sent to the command after its first iteration."""
+        command = [sys.executable, "-m", "cory.train", *base, *overrides]
+        process = subprocess.Popen(
+            command,
             cwd=cwd,
             env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=300,
         )
+        if stop is not None:
+            deadline = time.monotonic() + 120
+            while not any(f.stat().st_size for f in cwd.rglob("metrics.jsonl")):
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            process.send_signal(stop)
+        out, err = process.communicate(timeout=300)
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     return call
 
@@ -121,9 +135,20 @@ def test_divergence_keeps_the_last_metrics_and_says_so_in_one_line(
     assert not (tmp_path / "x" / "record.json").exists()
 
 
+def test_sigterm_ends_the_worker_too(train: Train, tmp_path: Path) -> None:
+    answer = train(tmp_path, "algorithm.iterations=100000", "run_dir=t", stop=signal.SIGTERM)
+    assert answer.returncode == 143
+    assert "interrupted; the run in t is unfinished" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    before = lines(tmp_path / "t" / "metrics.jsonl")
+    time.sleep(1)
+    assert before and lines(tmp_path / "t" / "metrics.jsonl") == before
+
+
 def test_wandb_offline_mirrors_the_run(train: Train, tmp_path: Path) -> None:
     answer = train(tmp_path, "algorithm=ppo", "wandb.mode=offline", "run_dir=w")
-    assert answer.returncode == 0, answer.stderr
+    assert answer.returncode == 0 and "Traceback" not in answer.stderr, answer.stderr
+    assert (tmp_path / "w" / "curves.png").exists()
     (offline,) = (tmp_path / "w" / "wandb").glob("offline-run-*")
     (log,) = offline.glob("*.wandb")
     content = log.read_bytes()

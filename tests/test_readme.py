@@ -66,3 +66,8 @@ def test_every_make_target_of_the_readme_exists() -> None:
     assert {"demo", "test"} <= named
     for name in named:
         assert name in targets or (name.startswith("reproduce-") and "reproduce-%" in targets)
+
+
+def test_no_page_holds_a_placeholder() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        assert not re.findall(r"@[A-Z0-9]+@|TODO", page.read_text(encoding="utf-8")), page

@@ -33,7 +33,7 @@ class RunningMoments:
     def std(self) -> float:
         """Unbiased standard deviation; 1 while all numbers seen are the same, so that dividing
         by it changes nothing."""
-        if self.count < 2 or self.variance == 0:
+        if self.count < 2 or self.variance <= 1e-12 * max(1.0, self.mean**2):
             return 1.0
         return math.sqrt(self.variance * self.count / (self.count - 1))
 

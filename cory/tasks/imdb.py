@@ -87,7 +87,8 @@ def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
         f"task.text_column={config.text_column} is not in the data; "
         f"it has {', '.join(table.column_names)}",
     )
-    return [(row, clean(str(text))) for row, text in enumerate(table[config.text_column])]
+    texts = enumerate(table[config.text_column])
+    return [(row, clean(str(text))) for row, text in texts if text and str(text).strip()]
 
 
 def _table(config: ImdbConfig, split: str) -> Any:
@@ -108,8 +109,8 @@ def _table(config: ImdbConfig, split: str) -> Any:
     # a file is one split called train; `test` of a file would be the same reviews again
     require(
         split.startswith("train["),
-        f"task.source=path needs slices of the file, such as train[:90%], "
-        f"for task.train_split and task.test_split; got '{split}'",
+        f"task.source=path needs slices of the file, typed as 'task.train_split=\"train[:90%]\"' "
+        f"and 'task.test_split=\"train[90%:]\"'; got {split}",
     )
     try:
         return load_dataset(kind, data_files=str(path), split=split)

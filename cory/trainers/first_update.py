@@ -44,10 +44,10 @@ def check_first_batch(agent: Agent, batch: Batch, metrics: Metrics) -> None:
             f"(at most {tolerance}): policy and reference are not the same model"
         )
     gap = metrics[f"objective/sampler_gap/{agent.name}"]
-    if abs(gap) < tolerance:
-        return
     reasons = agent.config.sampling.changes_distribution()
     if not reasons:
+        if abs(gap) < tolerance:
+            return
         raise FirstUpdateError(
             f"{agent.name}: tokens were sampled from another distribution than the policy's "
             f"(mean log-ratio {gap:.2g}) and no sampling setting explains it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -14,6 +14,7 @@ from cory.agent import Agent
 from cory.config import BatchPlan, PPOConfig
 from cory.episode import Batch, Episode, Metrics, Turn, turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
+from cory.functional.logprobs import MAX_LOG_RATIO
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
 from cory.functional.masking import masked_mean, whiten
 from cory.interactions import Interaction
@@ -25,10 +26,11 @@ from cory.trainers.metrics import agent_metrics, role_metrics, value_metrics
 
 
 class TrainingDiverged(RuntimeError):
-    """A loss was no longer a finite number."""
+    """A loss, or another metric, was no longer a finite number."""
 
     def __init__(self, iteration: int, metrics: Metrics) -> None:
-        super().__init__(f"iteration {iteration}: the loss is not finite; the run was stopped")
+        first = next(key for key, value in metrics.items() if not math.isfinite(value))
+        super().__init__(f"iteration {iteration}: {first} is not finite; the run was stopped")
         self.metrics = metrics
 
 
@@ -117,15 +119,19 @@ class PPOTrainer:
         agent.start_update()
         totals: dict[str, float] = {}
         steps = self.config.epochs * self.plan.minibatches
-        for _ in range(self.config.epochs):
-            order = torch.randperm(len(batch), generator=self.streams.shuffle)
-            for chosen in order.chunk(self.plan.minibatches):
-                step = self._minibatch(agent, batch, advantages, returns, chosen)
-                for key, value in step.items():
-                    totals[key] = totals.get(key, 0.0) + value / steps
-                if not math.isfinite(totals["loss/policy"] + totals["loss/value"]):
-                    break
+        for chosen in self._minibatches(len(batch)):
+            step = self._minibatch(agent, batch, advantages, returns, chosen)
+            for key, value in step.items():
+                totals[key] = totals.get(key, 0.0) + value / steps
+            if not math.isfinite(totals["loss/policy"] + totals["loss/value"]):
+                break
         return {f"ppo/{key}/{agent.name}": value for key, value in totals.items()}
+
+    def _minibatches(self, turns: int) -> Iterator[Tensor]:
+        """Indices of every minibatch of every epoch; each epoch in an order of its own."""
+        for _ in range(self.config.epochs):
+            order = torch.randperm(turns, generator=self.streams.shuffle)
+            yield from order.chunk(self.plan.minibatches)
 
     def _minibatch(
         self, agent: Agent, batch: Batch, advantages: Tensor, returns: Tensor, chosen: Tensor
@@ -146,7 +152,8 @@ class PPOTrainer:
                 values, rows.values, returns[index], mask, config.value_clip_range
             )
             loss = (policy.per_token.sum() + config.value_coef * value.per_token.sum()) / tokens
-            ratio = torch.where(mask, (logprobs.detach() - rows.logprobs).exp(), 0.0)
+            difference = (logprobs.detach() - rows.logprobs).clamp(max=MAX_LOG_RATIO)
+            ratio = torch.where(mask, difference.exp(), 0.0)
             passed_over = torch.zeros_like(tokens, dtype=torch.bool)
             if config.max_mean_ratio is not None:
                 # as the released code: the gradient of a minibatch that went astray is zeroed

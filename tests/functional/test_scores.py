@@ -82,3 +82,11 @@ def test_kl_coefficient_grows_over_one_horizon() -> None:
     for _ in range(1000):
         kl_coef = adapted_kl_coef(kl_coef, 60.0, target=6.0, horizon=10_000_000, turns=10_000)
     assert abs(math.log(kl_coef) - 0.2) < 1e-3  # (1 + 0.0002)^1000, about e^0.2
+
+
+def test_equal_numbers_that_round_differently_count_as_a_deviation_of_one() -> None:
+    # three times 0.1 has a variance of about 1e-34 in binary fractions
+    moments = RunningMoments()
+    moments.update([0.1] * 3)
+    moments.update([0.1] * 5)
+    assert_close(scaled([0.1], moments, "scale", None), [0.1])
