@@ -266,7 +266,7 @@ def write(path: Path, text: str) -> str:
         ("task.text_column=body", "task.text_column=body is not in the data; it has text, label"),
         ("task.path={tmp}/bad.jsonl", "task.path={tmp}/bad.jsonl: cannot be read"),
         ("task.path={tmp}/bad.parquet", "task.path={tmp}/bad.parquet: cannot be"),
-        ("task.test_split=test", "such as train[:90%]|got 'test'"),
+        ("task.test_split=test", "slices of the file|train[:90%]|got test"),
         ("task.min_characters=500", "no train review of task.source=path is that long"),
         ("task.max_prompt_tokens=49", "task.max_prompt_tokens (49) and algorithm.sampling."
          "max_response_tokens (16) exceed the context of model=tiny (64 tokens)"),

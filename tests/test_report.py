@@ -273,8 +273,9 @@ def test_the_script_writes_page_and_curves(write_run: WriteRun, tmp_path: Path) 
     assert written.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     assert "](fig3_small.png)" in written.with_suffix(".md").read_text()
     shutil.rmtree(tmp_path / "runs")
-    assert run_script(*script, *options).returncode == 0
-    assert not written.with_suffix(".png").exists()
+    refused = run_script(*script, *options)
+    assert refused.returncode == 1 and "holds no run of cory fig3" in refused.stderr
+    assert written.with_suffix(".png").exists()  # what an earlier call wrote stays
 
 
 @pytest.mark.parametrize(
