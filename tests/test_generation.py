@@ -139,3 +139,16 @@ def test_padding_is_not_penalised_as_a_repetition(model: PreTrainedModel) -> Non
     padded = respond(model, [CONTEXTS[1], CONTEXTS[2]], penalty, noise)[0]
     alone = respond(model, [CONTEXTS[1]], penalty, noise[:1])[0]
     assert_close(padded.sampler_logprobs, alone.sampler_logprobs)
+
+
+def test_what_was_said_before_is_penalised_too(model: PreTrainedModel) -> None:
+    context, penalty = CONTEXTS[0], 3.0
+    sampling = replace(PLAIN, repetition_penalty=penalty)
+    (response,) = respond(model, [context], sampling, uniforms(1))
+    ids = list(context)
+    for token, logprob in zip(response.ids, response.sampler_logprobs, strict=True):
+        logits = model(input_ids=torch.tensor([ids])).logits[0, -1]
+        for seen in set(ids):
+            logits[seen] = logits[seen] * penalty if logits[seen] < 0 else logits[seen] / penalty
+        assert_close(logprob, logits.log_softmax(-1)[token].item())
+        ids.append(token)

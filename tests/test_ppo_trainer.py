@@ -252,3 +252,18 @@ def test_evaluation_disturbs_no_training_stream(config_of: ConfigOf) -> None:
     first = measured.evaluate(4, seed=0)
     assert first == measured.evaluate(4, seed=0)
     assert without_times(plain.step(1)) == without_times(measured.step(1))
+
+
+def test_kl_is_a_cost(config_of: ConfigOf) -> None:
+    # with scores of 0, gamma 1 and lambda 1 a return is minus kl_coef times the KL still to come
+    config = config_of(
+        "algorithm=ppo",
+        "algorithm.kl_coef=1",
+        "algorithm.gae_lambda=1",
+        "algorithm.learning_rate=1e-2",
+    )
+    trainer = build(config, LetterShare(sign=0.0))
+    trainer.step(0)
+    metrics = trainer.step(1)
+    assert metrics["objective/kl/agent_0"] > 0
+    assert metrics["ppo/returns/mean/agent_0"] < 0
