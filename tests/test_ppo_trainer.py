@@ -267,3 +267,17 @@ def test_kl_is_a_cost(config_of: ConfigOf) -> None:
     metrics = trainer.step(1)
     assert metrics["objective/kl/agent_0"] > 0
     assert metrics["ppo/returns/mean/agent_0"] < 0
+
+
+def test_microbatches_add_up_to_the_gradient_of_their_minibatch(config_of: ConfigOf) -> None:
+    # Adam hides the scale of a gradient from the weights; its first moment shows it
+    moments = []
+    for size in (8, 2):
+        config = config_of(
+            "algorithm=ppo", "algorithm.epochs=1", f"hardware.microbatch_size={size}"
+        )
+        trainer = build(config, LetterShare())
+        trainer.step(0)
+        moments.append(states(trainer)["agent_0"][1])
+    whole, cut = moments
+    assert whole > 0 and abs(cut - whole) <= 1e-3 * whole
