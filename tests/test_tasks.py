@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from transformers import AutoTokenizer
 
 from cory.config import ConfigError
@@ -154,9 +155,7 @@ def test_a_file_may_have_other_formats(suffix: str, tokenizer: Any, tmp_path: Pa
         with path.open("w", newline="") as file:
             csv.writer(file).writerows([["body"], *([text] for text in REVIEWS)])
     else:
-        parquet = pytest.importorskip("pyarrow.parquet")
-        arrow = pytest.importorskip("pyarrow")
-        parquet.write_table(arrow.table({"body": REVIEWS}), path)
+        Dataset.from_dict({"body": REVIEWS}).to_parquet(path)
     imdb = file_task(path, tokenizer, "task.text_column=body")
     assert [text for _, text in imdb.train + imdb.test] == REVIEWS
 
