@@ -10,20 +10,20 @@ import pytest
 
 import cory.config
 
-ROOT = Path(cory.config.__file__).resolve().parent
+ROOT = Path(cory.__file__).resolve().parent
 CONFIGS = [
     value
     for name, value in vars(cory.config).items()
     if isinstance(value, type) and is_dataclass(value) and name.endswith("Config")
 ]
-# read by config.py itself, which is their use
+# read by cory/config itself, which is their use
 ONLY_IN_CONFIG: dict[str, str] = {}
 
 
 def attributes_read() -> set[str]:
     names = set()
     for path in ROOT.rglob("*.py"):
-        if path.name == "config.py":
+        if path.parent.name == "config":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):

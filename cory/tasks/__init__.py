@@ -22,6 +22,14 @@ class Task(Protocol):
         """Evaluation prompts, the same on every call."""
         ...
 
+    def state_dict(self) -> dict[str, Any]:
+        """Where in its data the task is; plain values."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        ...
+
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """What an agent sees that answers after others."""
         ...

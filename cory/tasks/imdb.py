@@ -12,6 +12,7 @@ from datasets.exceptions import DatasetNotFoundError
 
 from cory.config import ConfigError, ImdbConfig, require
 from cory.episode import Prompt
+from cory.tasks.passes import Passes
 from cory.tasks.reviews import clean, package_reviews
 
 # no run's seed reaches the evaluation prompts: all runs are measured on the same ones
@@ -28,15 +29,15 @@ class ImdbTask:
         self.stream = stream
         self.train = self._long_enough(load_reviews(config, "train"), "train")
         self.test = self._long_enough(load_reviews(config, "test"), "test")
-        self.order: list[int] = []  # what is left of the present pass, last first
+        self.passes = Passes(len(self.train), stream)
+        self.state_dict = self.passes.state_dict
+        self.load_state_dict = self.passes.load_state_dict
 
     def sample(self, count: int) -> list[Prompt]:
         """The next prompts: every review once per pass, passes shuffled anew."""
         prompts = []
         for _ in range(count):
-            if not self.order:
-                self.order = self.stream.permutation(len(self.train)).tolist()
-            row, text = self.train[self.order.pop()]
+            row, text = self.train[self.passes.next()]
             prompts.append(self._prompt(f"train-{row}", text, self.stream))
         return prompts
 

@@ -1,0 +1,131 @@
+"""Settings of `algorithm=`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cory.config.checks import require, require_at_least, require_choice, require_positive
+
+
+@dataclass
+class SamplingConfig:
+    """How responses are drawn."""
+
+    temperature: float
+    top_k: int  # 0: off
+    top_p: float  # 1: off
+    repetition_penalty: float  # 1: off
+    min_response_tokens: int  # one length limit is drawn per iteration from this range,
+    max_response_tokens: int  # both ends included, for all agents alike
+
+    def __post_init__(self) -> None:
+        key = "algorithm.sampling"
+        require_positive(f"{key}.temperature", self.temperature)
+        require_at_least(f"{key}.top_k", self.top_k, 0)
+        require(0 < self.top_p <= 1, f"{key}.top_p must lie in (0, 1], got {self.top_p}")
+        require_positive(f"{key}.repetition_penalty", self.repetition_penalty)
+        require_at_least(f"{key}.min_response_tokens", self.min_response_tokens, 1)
+        require(
+            self.max_response_tokens >= self.min_response_tokens,
+            f"{key}.max_response_tokens ({self.max_response_tokens}) must not be below "
+            f"{key}.min_response_tokens ({self.min_response_tokens})",
+        )
+
+    def changes_distribution(self) -> list[str]:
+        """The settings that make the sampler differ from the policy, as `key=value`."""
+        neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
+        return [
+            f"algorithm.sampling.{key}={getattr(self, key)}"
+            for key, value in neutral.items()
+            if getattr(self, key) != value
+        ]
+
+
+@dataclass
+class StopConfig:
+    """Bounds at which a run stops, with its records and last checkpoint; None: no bound."""
+
+    max_kl: float | None  # nats per response, of any agent
+    max_ratio: float | None  # mean probability ratio over an update
+    min_entropy: float | None  # nats per token
+
+    def __post_init__(self) -> None:
+        for key in ("max_kl", "max_ratio", "min_entropy"):
+            if getattr(self, key) is not None:
+                require_positive(f"algorithm.stop.{key}", getattr(self, key))
+
+
+@dataclass
+class PPOConfig:
+    """Settings of `algorithm=ppo`."""
+
+    name: str
+    iterations: int  # roll-out + update, this many times; 0: only evaluate
+    prompts_per_iteration: int  # over all processes
+    minibatch_size: int  # turns per optimiser step, over all processes
+    epochs: int  # passes over one roll-out
+    learning_rate: float
+    weight_decay: float
+    max_grad_norm: float | None  # None: no clipping of the gradient's norm
+    clip_range: float  # PPO ratio clip
+    value_clip_range: float
+    value_coef: float
+    gamma: float
+    gae_lambda: float
+    whiten_advantages: bool
+    kl_estimator: str  # full | k1 | k2 | k3
+    kl_coef: float  # penalty per nat of KL to the reference
+    kl_controller: str  # fixed | adaptive
+    kl_target: float  # adaptive: nats per response
+    kl_horizon: int  # adaptive: turns
+    score_scaling: str  # none | scale | normalise, by running statistics of each agent
+    score_clip: float | None
+    max_mean_ratio: float | None  # above it a minibatch's gradient is zeroed, and counted
+    stop: StopConfig
+    sampling: SamplingConfig
+
+    def __post_init__(self) -> None:
+        require_at_least("algorithm.iterations", self.iterations, 0)
+        for key in (
+            "prompts_per_iteration",
+            "minibatch_size",
+            "epochs",
+            "kl_horizon",
+        ):
+            require_at_least(f"algorithm.{key}", getattr(self, key), 1)
+        for key in ("learning_rate", "value_clip_range", "kl_target"):
+            require_positive(f"algorithm.{key}", getattr(self, key))
+        for key in ("weight_decay", "value_coef", "kl_coef"):
+            require_at_least(f"algorithm.{key}", getattr(self, key), 0)
+        for key in ("max_grad_norm", "score_clip", "max_mean_ratio"):
+            if getattr(self, key) is not None:
+                require_positive(f"algorithm.{key}", getattr(self, key))
+        for key in ("gamma", "gae_lambda"):
+            value = getattr(self, key)
+            require(0 <= value <= 1, f"algorithm.{key} must lie in [0, 1], got {value}")
+        require(
+            0 < self.clip_range < 1,
+            f"algorithm.clip_range must lie in (0, 1), got {self.clip_range}",
+        )
+        require_choice("algorithm.kl_estimator", self.kl_estimator, ("full", "k1", "k2", "k3"))
+        require_choice("algorithm.kl_controller", self.kl_controller, ("fixed", "adaptive"))
+        require_choice(
+            "algorithm.score_scaling", self.score_scaling, ("none", "scale", "normalise")
+        )
+
+
+@dataclass
+class CoryConfig(PPOConfig):
+    """Settings of `algorithm=cory`."""
+
+    agents: int  # 2 in the paper; agent i sees the answers of those before it
+    knowledge_transfer: bool  # False: everybody sees the bare query (w/o KT)
+    swap_every: int | None  # iterations between role exchanges; None: never (w/o REx)
+    collective_reward: bool  # False: each agent gets its own score only
+    official_swap: bool  # reset Adam, statistics, KL controller and seeds at each exchange
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("algorithm.agents", self.agents, 2)
+        if self.swap_every is not None:
+            require_at_least("algorithm.swap_every", self.swap_every, 1)

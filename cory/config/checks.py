@@ -1,0 +1,48 @@
+"""Refusals: one line that names the key, the value and the rule."""
+
+from __future__ import annotations
+
+import math
+from string import Formatter
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be: one line that names the key, the value and the rule."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ConfigError with `message` unless `condition` holds."""
+    if not condition:
+        raise ConfigError(message)
+
+
+def require_choice(key: str, value: object, choices: tuple[object, ...]) -> None:
+    require(value in choices, f"{key} must be one of {', '.join(map(str, choices))}, got {value}")
+
+
+def require_at_least(key: str, value: float, least: float) -> None:
+    require(least <= value < math.inf, f"{key} must be at least {least}, got {value}")
+
+
+def require_positive(key: str, value: float) -> None:
+    require(0 < value < math.inf, f"{key} must be above 0 and finite, got {value}")
+
+
+def require_fields(
+    key: str, template: str, needed: tuple[str, ...], allowed: tuple[str, ...] = ()
+) -> None:
+    """Every one of `needed` as {field} in the template, and no others but `allowed`."""
+    try:
+        found = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
+    except ValueError as error:
+        raise ConfigError(f"{key}='{template}': {error}") from None
+    for field in needed:
+        require(field in found, f"{key} must contain {{{field}}}, got '{template}'")
+    other = sorted(found - {*needed, *allowed})
+    require(not other, f"{key} must not contain {{{''.join(other[:1])}}}, got '{template}'")
+
+
+def exact_div(a: int, b: int, a_key: str, b_key: str) -> int:
+    """a / b, or ConfigError when it leaves a rest."""
+    require(a % b == 0, f"{a_key} ({a}) must be a multiple of {b_key} ({b})")
+    return a // b

@@ -1,0 +1,72 @@
+"""Settings of `hardware=`: they may change speed, never the result beyond rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cory.config.checks import exact_div, require, require_at_least, require_choice
+
+
+@dataclass
+class HardwareConfig:
+    """Settings of `hardware=`."""
+
+    name: str
+    device: str  # cpu | cuda
+    nodes: int  # machines, each started by the same command
+    processes: int  # per node
+    rendezvous: str | None  # host:port of one of several nodes
+    zero_stage: int  # DeepSpeed ZeRO stage
+    offload_optimizer: bool  # Adam's state in main memory (stage 1 and above)
+    offload_parameters: bool  # weights in main memory (stage 3)
+    gradient_checkpointing: bool  # activations made again on the way back
+    routed_reference: bool  # adapters: policy and reference in one pass
+    microbatch_size: int  # at most this many turns per forward and backward pass
+    rollout_batch_size: int  # at most this many prompts per generation and scoring pass
+
+    def __post_init__(self) -> None:
+        require_choice("hardware.device", self.device, ("cpu", "cuda"))
+        require_choice("hardware.zero_stage", self.zero_stage, (0, 1, 2, 3))
+        for key in ("nodes", "processes", "microbatch_size", "rollout_batch_size"):
+            require_at_least(f"hardware.{key}", getattr(self, key), 1)
+        require(
+            self.nodes == 1 or self.rendezvous is not None,
+            f"hardware.nodes={self.nodes} needs hardware.rendezvous=host:port, a port on one of "
+            f"the nodes that all of them reach",
+        )
+        require(
+            self.rendezvous is None or self.rendezvous.rpartition(":")[2].isdigit(),
+            f"hardware.rendezvous must be host:port, got {self.rendezvous}",
+        )
+        require(
+            not self.offload_optimizer or self.zero_stage > 0,
+            "hardware.offload_optimizer=true needs hardware.zero_stage of at least 1, got 0",
+        )
+        require(
+            not self.offload_parameters or self.zero_stage == 3,
+            f"hardware.offload_parameters=true needs hardware.zero_stage=3, got {self.zero_stage}",
+        )
+
+    @property
+    def world(self) -> int:
+        """Processes on all nodes together."""
+        return self.nodes * self.processes
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What follows from the three batch numbers that are given, and the number of processes."""
+
+    minibatches: int  # optimiser steps per epoch
+    microbatch: int  # turns per forward and backward pass of one process
+    accumulation: int  # microbatches per optimiser step
+
+
+def batch_plan(prompts: int, minibatch: int, microbatch: int, processes: int) -> BatchPlan:
+    """Derives the plan, or refuses numbers that leave a rest."""
+    keys = ("algorithm.prompts_per_iteration", "algorithm.minibatch_size")
+    minibatches = exact_div(prompts, minibatch, *keys)
+    share = exact_div(minibatch, processes, keys[1], "the number of processes")
+    micro = min(microbatch, share)
+    accumulation = exact_div(share, micro, f"{keys[1]} per process", "hardware.microbatch_size")
+    return BatchPlan(minibatches, micro, accumulation)

@@ -1,0 +1,146 @@
+"""One experiment: the settings of all groups, checked together."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from cory.config.algorithm import CoryConfig, PPOConfig
+from cory.config.checks import ConfigError, require, require_at_least, require_choice
+from cory.config.hardware import HardwareConfig, batch_plan
+from cory.config.model import ModelConfig
+from cory.config.reward import ExactMatchConfig, SentimentConfig
+from cory.config.task import ImdbConfig
+
+
+@dataclass
+class WandbConfig:
+    """Where metrics are mirrored to; nothing is ever read back from it."""
+
+    mode: str  # disabled | offline | online
+    project: str
+    init_timeout: int  # seconds until an unreachable server is given up
+
+    def __post_init__(self) -> None:
+        require_choice("wandb.mode", self.mode, ("disabled", "offline", "online"))
+        require_at_least("wandb.init_timeout", self.init_timeout, 1)
+
+
+@dataclass
+class Config:
+    """One experiment."""
+
+    model: ModelConfig
+    task: Any  # one of TASK_CONFIGS, chosen by task.name
+    algorithm: Any  # one of ALGORITHM_CONFIGS, chosen by algorithm.name
+    reward: Any  # one of REWARD_CONFIGS, chosen by reward.name
+    hardware: HardwareConfig
+    wandb: WandbConfig
+    seed: int
+    evaluate_every: int  # iterations; 0: only at the end
+    evaluation_prompts: int  # held-out prompts per evaluation
+    samples_every: int  # iterations between the episodes kept as text; 0: only at the end
+    samples_kept: int  # episodes kept each time
+    checkpoint_every: int  # iterations; 0: only where the run is asked to stop
+    keep_last: int  # checkpoints kept while the run lasts
+    init_from: str | None  # directory of a finished run whose agents this one starts from
+    preflight_only: bool  # print what the run will need and leave
+    run_dir: str
+    experiment: str  # the names under which Hydra composed this run
+    sweep: str
+    scale: str
+
+    def __post_init__(self) -> None:
+        for key in ("seed", "evaluate_every", "samples_every", "samples_kept", "checkpoint_every"):
+            require_at_least(key, getattr(self, key), 0)
+        require_at_least("keep_last", self.keep_last, 1)
+        require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")
+        require_at_least("evaluation_prompts", self.evaluation_prompts, 1)
+
+
+TASK_CONFIGS: Mapping[str, type] = {"imdb": ImdbConfig}
+ALGORITHM_CONFIGS: Mapping[str, type] = {"ppo": PPOConfig, "cory": CoryConfig}
+REWARD_CONFIGS: Mapping[str, type] = {"sentiment": SentimentConfig, "exact_match": ExactMatchConfig}
+TASKS_WITH_ANSWERS: frozenset[str] = frozenset()
+
+
+def parse_config(cfg: DictConfig) -> Config:
+    """Checks a composed config and returns it as dataclasses, or raises ConfigError."""
+    schema = OmegaConf.structured(Config)
+    groups = {"task": TASK_CONFIGS, "algorithm": ALGORITHM_CONFIGS, "reward": REWARD_CONFIGS}
+    for group, table in groups.items():
+        name = OmegaConf.select(cfg, f"{group}.name")
+        require(
+            name in table,
+            f"{group}.name '{name}' is unknown; choose one of {', '.join(sorted(table))}",
+        )
+        schema[group] = table[name]
+    try:
+        merged = OmegaConf.merge(schema, cfg)
+        missing = OmegaConf.missing_keys(merged)
+        require(not missing, f"no value given for {', '.join(sorted(missing))}")
+        config = OmegaConf.to_object(merged)
+    except OmegaConfBaseException as error:
+        raise ConfigError(explain(error, cfg)) from None
+    assert isinstance(config, Config)
+    check_together(config)
+    return config
+
+
+def check_together(config: Config) -> None:
+    """Rules that span several groups."""
+    algorithm, hardware, model = config.algorithm, config.hardware, config.model
+    require(
+        algorithm.prompts_per_iteration >= hardware.world,
+        f"hardware: {hardware.world} processes are more than "
+        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration})",
+    )
+    batch_plan(
+        algorithm.prompts_per_iteration,
+        algorithm.minibatch_size,
+        hardware.microbatch_size,
+        hardware.world,
+    )
+    require(
+        algorithm.max_mean_ratio is None
+        or hardware.microbatch_size * hardware.world >= algorithm.minibatch_size,
+        f"algorithm.max_mean_ratio needs whole minibatches: hardware.microbatch_size "
+        f"({hardware.microbatch_size}) times the number of processes ({hardware.world}) must be "
+        f"at least algorithm.minibatch_size ({algorithm.minibatch_size})",
+    )
+    require(
+        hardware.device != "cpu" or model.precision != "fp16",
+        "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
+    )
+    require(
+        not hardware.routed_reference or model.sharing != "copies",
+        "hardware.routed_reference=true needs model.sharing=adapters: "
+        "a copy and its reference are two models",
+    )
+    require(
+        config.reward.name != "exact_match" or config.task.name in TASKS_WITH_ANSWERS,
+        f"reward=exact_match needs a task with answers; task={config.task.name} has none",
+    )
+
+
+def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
+    """One line for an OmegaConf error, with the nearest known key when one was misspelt."""
+    first = str(error).splitlines()[0]
+    key = error.full_key or ""
+    if " not in " not in first:
+        return f"{key}: {first}" if key else first
+    node: Any = error.object_type
+    known = [f.name for f in fields(node)] if hasattr(node, "__dataclass_fields__") else []
+    leaf = key.rpartition(".")[2]
+    return f"{key} is not a setting{nearest(leaf, known)}"
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """`; did you mean x?` when a known name is close, else nothing."""
+    near = difflib.get_close_matches(name, [k for k in known if k != name], n=1)
+    return f"; did you mean {near[0]}?" if near else ""
