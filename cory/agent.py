@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from cory.config import PPOConfig, SamplingConfig, require
+from cory import processes
+from cory.config import HardwareConfig, PPOConfig, SamplingConfig, require
 from cory.engine import Engine
 from cory.episode import Batch, Turn
 from cory.functional.logprobs import sampled_kl
@@ -23,19 +27,21 @@ class Agent:
 
     def __init__(
         self,
-        name: str,
         team: Team,
         model: PolicyModel,
         engine: Engine,
         config: PPOConfig,
-        rollout_batch_size: int,
+        hardware: HardwareConfig,
+        from_reference: bool,
     ) -> None:
-        self.name = name
+        """from_reference: the weights are the reference's as yet."""
+        self.name = model.name
         self.team = team
         self.model = model
         self.engine = engine
         self.config = config
-        self.rollout_batch_size = rollout_batch_size
+        self.hardware = hardware
+        self.from_reference = from_reference
         self.start_statistics()
 
     def start_statistics(self) -> None:
@@ -55,7 +61,7 @@ class Agent:
         sampling: None decodes greedily
         """
         tokenizer = self.team.tokenizer
-        rows: list[list[int]] = tokenizer(contexts, add_special_tokens=False)["input_ids"]
+        rows: list[list[int]] = tokenizer(contexts)["input_ids"]  # with BOS where the model has one
         longest, room = max(map(len, rows)), self.team.context_length
         require(min(map(len, rows)) > 0, "a prompt has no tokens: the model needs at least one")
         require(
@@ -63,21 +69,26 @@ class Agent:
             f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens ({limit}) "
             f"exceed the model's context of {room} tokens",
         )
-        # drawn for all rows at once: a response does not depend on rollout_batch_size
+        # drawn for all rows at once: a response depends neither on rollout_batch_size nor on
+        # the number of processes, and no two rows share their numbers
         uniforms = torch.rand(len(rows), limit, dtype=torch.float64, generator=stream)
+        own = range(len(rows))[processes.own_rows(len(rows))]
         responses: list[Response] = []
         self.model.eval()
-        for start in range(0, len(rows), self.rollout_batch_size):
-            part = slice(start, start + self.rollout_batch_size)
-            responses += generate(
-                self.model.lm,
-                rows[part],
-                limit,
-                sampling,
-                uniforms[part],
-                tokenizer.pad_token_id,
-                tokenizer.eos_token_id,
-            )
+        with self.engine.whole():
+            self.model.activate()
+            for start in range(own.start, own.stop, self.hardware.rollout_batch_size):
+                part = slice(start, min(start + self.hardware.rollout_batch_size, own.stop))
+                responses += generate(
+                    self.model.lm,
+                    rows[part],
+                    limit,
+                    sampling,
+                    uniforms[part],
+                    tokenizer.pad_token_id,
+                    tokenizer.eos_token_id,
+                )
+        responses = processes.gathered(responses)
         return list(zip(rows, responses, strict=True))
 
     def annotate(self, turns: list[Turn]) -> Batch:
@@ -93,14 +104,22 @@ class Agent:
         credits = scaled(credits, self.moments, self.config.score_scaling, self.config.score_clip)
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
-        parts = [
-            self.team.statistics(
-                self.model, *(t[rows] for t in (input_ids, attention_mask, response_mask))
-            )
-            for rows in torch.split(torch.arange(len(turns)), self.rollout_batch_size)
-        ]
-        statistics = [torch.cat(column) for column in zip(*(p[0] for p in parts), strict=True)]
-        logprobs, entropy, ref_logprobs, full = statistics
+        own = torch.arange(len(turns))[processes.own_rows(len(turns))]
+        with self.engine.whole():
+            parts = [
+                self.team.statistics(
+                    self.model,
+                    input_ids[rows],
+                    attention_mask[rows],
+                    response_mask[rows],
+                    routed=self.hardware.routed_reference,
+                )
+                for rows in torch.split(own, self.hardware.rollout_batch_size)
+            ]
+        columns = [*zip(*(p[0] for p in parts), strict=True), [p[1] for p in parts]]
+        logprobs, entropy, ref_logprobs, full, values = (
+            processes.gathered_rows(torch.cat(list(column))) for column in columns
+        )
         estimator = self.config.kl_estimator
         kl = full if estimator == "full" else sampled_kl(logprobs, ref_logprobs, estimator)
         return Batch(
@@ -112,7 +131,7 @@ class Agent:
             ref_logprobs=ref_logprobs,
             kl=kl,
             entropy=entropy,
-            values=torch.cat([p[1] for p in parts]),
+            values=values,
         )
 
     def tensors(self, turns: list[Turn]) -> tuple[Tensor, Tensor, Tensor]:
@@ -128,8 +147,13 @@ class Agent:
         )
 
     def start_update(self) -> None:
-        """Training mode where dropout was asked for; else only the value head's."""
-        self.model.train(self.team.config.dropout)
+        """Training mode, where something asks for it; else only the value head's."""
+        config = self.team.config
+        self.model.train(
+            config.dropout
+            or (config.sharing != "copies" and config.adapter.dropout > 0)
+            or self.hardware.gradient_checkpointing
+        )
         self.model.value_dropout.train()
 
     def adapt_kl_coef(self, kl: float, turns: int) -> None:
@@ -141,3 +165,12 @@ class Agent:
             self.kl_coef = adapted_kl_coef(
                 self.kl_coef, kl, self.config.kl_target, self.config.kl_horizon, turns
             )
+
+    def state_dict(self) -> dict[str, Any]:
+        """KL coefficient and running score statistics; weights are the engine's."""
+        return {"kl_coef": self.kl_coef, "moments": asdict(self.moments)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.kl_coef = state["kl_coef"]
+        self.moments = RunningMoments(**state["moments"])

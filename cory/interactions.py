@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from cory.episode import Episode, Prompt, Turn
 
@@ -41,6 +42,14 @@ class Roles:
     def exchange(self) -> None:
         """The observer becomes pioneer (Ma et al., eq. 5); longer chains move up by one."""
         self.order = [*self.order[1:], self.order[0]]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Who plays which part."""
+        return {"order": list(self.order)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.order = list(state["order"])
 
 
 def pioneer_observer(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    BitsAndBytesConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -46,20 +51,67 @@ def load_tokenizer(path: str, key: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def load_language_model(path: str, key: str, keep_dropout: bool) -> PreTrainedModel:
-    """A causal language model in float32, in evaluation mode.
+def load_language_model(
+    path: str,
+    key: str,
+    keep_dropout: bool,
+    dtype: torch.dtype = torch.float32,
+    quantisation: BitsAndBytesConfig | None = None,
+    device: torch.device | None = None,
+) -> PreTrainedModel:
+    """A causal language model in evaluation mode.
 
     keep_dropout: leave the checkpoint's dropout rates; else every rate is set to 0
+    dtype: of all weights, or with quantisation of those that stay whole
+    device: with quantisation, where the weights are packed
     """
+    config = _load(AutoConfig, path, key)
+    if not keep_dropout:
+        # some models read the rate from their config at every pass, others when they are built
+        for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
+            setattr(config, name, 0.0)
+    options: dict[str, Any] = {}
+    if quantisation is not None:
+        options = {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
     model, info = _load(
-        AutoModelForCausalLM, path, key, dtype=torch.float32, output_loading_info=True
+        AutoModelForCausalLM,
+        path,
+        key,
+        config=config,
+        dtype=dtype,
+        output_loading_info=True,
+        **options,
     )
     _refuse_missing(info, path, key)
-    if not keep_dropout:
-        for module in model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0.0
+    if quantisation is not None:
+        for parameter in model.parameters():
+            if not hasattr(parameter, "quant_state"):
+                # a view of the file, which would stay in memory with all that was packed
+                parameter.data = parameter.data.clone()
+    for module in model.modules():
+        # Built for bfloat16 processors: once a pass without gradient has repacked the weights,
+        # passes with gradient give none. Wrong in silence, so it is switched off.
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
     return model.eval()
+
+
+def nf4(double: bool, compute: torch.dtype, storage: torch.dtype) -> BitsAndBytesConfig:
+    """How bitsandbytes packs linear layers into 4 bits (Dettmers et al., 2023).
+
+    storage: ZeRO-3 splits all weights as if of one type, so packed ones are kept in it too
+    """
+    require(
+        importlib.util.find_spec("bitsandbytes") is not None,
+        "model.quantisation=nf4 needs the package bitsandbytes: pip install bitsandbytes",
+    )
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=double,
+        bnb_4bit_compute_dtype=compute,
+        bnb_4bit_quant_storage=storage,
+    )
 
 
 def load_classifier(path: str, key: str) -> PreTrainedModel:
@@ -69,6 +121,58 @@ def load_classifier(path: str, key: str) -> PreTrainedModel:
     )
     _refuse_missing(info, path, key)
     return model.eval().requires_grad_(False)
+
+
+def skeleton(path: str, key: str, architecture: dict[str, Any] | None) -> PreTrainedModel:
+    """A language model without weights: the shape that its config.json describes.
+
+    architecture: what config.json says, for where it is out of reach; where both can be read they
+        must agree
+    """
+    if architecture is None:
+        config = _load(AutoConfig, path, key)
+    else:
+        config = _described(architecture)
+        try:
+            found = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+        except OSError:
+            found = config
+        for name, value in architecture.items():
+            stands = getattr(found, name, None)
+            require(
+                stands == value,
+                f"model.architecture.{name}={value}, but config.json of {key}={path} has {stands}",
+            )
+        config = found
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config)
+
+
+def classifier_elements(path: str, key: str) -> int | None:
+    """Weights of a sequence classifier, counted; None where its config.json is not at hand."""
+    try:
+        config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+    except OSError:
+        return None
+    with torch.device("meta"):
+        model = AutoModelForSequenceClassification.from_config(config)
+    return int(sum(p.numel() for p in model.parameters()))
+
+
+def _described(architecture: dict[str, Any]) -> Any:
+    """The library's own settings of an architecture, with the given ones in place."""
+    kind = architecture.get("model_type")
+    require(kind in CONFIG_MAPPING, f"model.architecture.model_type={kind} is no such class")
+    known = AutoConfig.for_model(kind)
+    for name in architecture:
+        require(
+            hasattr(known, name), f"model.architecture.{name} is no setting of model_type={kind}"
+        )
+    try:
+        return AutoConfig.for_model(**architecture)
+    except (ValueError, StrictDataclassError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"model.architecture: {reason}") from error
 
 
 def _refuse_missing(info: dict[str, Any], path: str, key: str) -> None:

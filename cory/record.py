@@ -1,23 +1,27 @@
-"""What a run leaves behind: metrics.jsonl, samples.jsonl, record.json; optionally W&B."""
+"""What a run leaves behind: metrics.jsonl, samples.jsonl, record.json; see mirror.py for W&B."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
+import resource
 import subprocess
+import sys
 import time
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import torch
 
-from cory.config import Config, WandbConfig
+from cory.config import Config
 from cory.episode import Episode, Metrics
-from cory.run_dir import METRICS, RECORD, SAMPLES, SETTINGS
+from cory.mirror import Mirror
+from cory.run_dir import METRICS, RECORD, SAMPLES, SETTINGS, TIMES, WriteError, read_lines
 
 PACKAGES = (
     "cory",
@@ -35,31 +39,110 @@ PACKAGES = (
 WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")
 
 
+class Record(Protocol):
+    """Where the loop leaves what it finds."""
+
+    def start(self, done: int, state: dict[str, Any] | None) -> None:
+        """Begin, or go on after `done` iterations with what `state_dict` gave then."""
+        ...
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        """The numbers of one iteration."""
+        ...
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        """Episodes as text."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What must survive a restart."""
+        ...
+
+    def finish(self) -> None:
+        """From now on the run counts as done."""
+        ...
+
+    def close(self) -> None:
+        """Release what is open, whether or not the run finished."""
+        ...
+
+
+class NoRecord:
+    """For all processes but the first, which hold the same numbers."""
+
+    def start(self, done: int, state: dict[str, Any] | None) -> None: ...
+    def log(self, iteration: int, metrics: Metrics) -> None: ...
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None: ...
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def finish(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class Recorder:
     """Writes a run's records; lines are on disk as soon as they are logged."""
 
-    def __init__(self, run_dir: Path, config: Config) -> None:
+    def __init__(self, run_dir: Path, config: Config, used_before: int) -> None:
+        """used_before: `memory_used` before anything was loaded."""
+        self.used_before = used_before
         self.run_dir = run_dir
         self.config = config
-        self.began = time.time()
+        self.opened = time.time()
+        self.began, self.earlier_s = self.opened, 0.0
         # as the run starts: the checkout may move on while it lasts
-        self.code = {
-            "commit": git("rev-parse", "HEAD"),
-            # results and notes may change while a sweep goes on; what runs may not
-            "clean": git("status", "--porcelain", "--", *WHAT_RUNS) == "",
-        }
-        self.metrics: IO[str] = (run_dir / METRICS).open("w", encoding="utf-8")
-        self.samples: IO[str] = (run_dir / SAMPLES).open("w", encoding="utf-8")
-        (run_dir / RECORD).unlink(missing_ok=True)
-        self.wandb = start_wandb(config, run_dir) if config.wandb.mode != "disabled" else None
+        self.commit = git("rev-parse", "HEAD")
+        # results and notes may change while a sweep goes on; what runs may not
+        self.clean = git("status", "--porcelain", "--", *WHAT_RUNS) == ""
+        self.commits = [self.commit]  # of every start of this run, each once
+        self.files: dict[str, IO[str]] = {}
+        self.mirror: Mirror | None = None
         self.last: Metrics = {}
 
+    def start(self, done: int, state: dict[str, Any] | None) -> None:
+        """Open the records, cut back to their first `done` iterations.
+
+        What was written after the checkpoint that is gone on from will be written again.
+        """
+        if state is not None:
+            self.began, self.earlier_s = state["began"], state["wall_s"]
+            self.commits = [*state["commits"]]
+            self.clean = self.clean and state["clean"]
+            print(f"{self.run_dir}: resumed after iteration {done}", flush=True)
+            if self.commit not in self.commits:
+                self.commits.append(self.commit)
+                print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
+        (self.run_dir / RECORD).unlink(missing_ok=True)
+        for name in (METRICS, TIMES, SAMPLES):
+            keep_iterations(self.run_dir / name, done)
+            self.files[name] = (self.run_dir / name).open("a", encoding="utf-8")
+        for line in read_lines(self.run_dir / METRICS):
+            self.last |= {key: value for key, value in line.items() if key != "iteration"}
+        if self.config.wandb.mode != "disabled":
+            self.mirror = Mirror(self.config, self.run_dir, self.commit)
+
     def log(self, iteration: int, metrics: Metrics) -> None:
-        """One line of metrics.jsonl, and the same to W&B."""
-        self.last |= metrics
-        self._line(self.metrics, {"iteration": iteration, **metrics})
-        if self.wandb is not None:
-            self.wandb.log({"iteration": iteration, **metrics})
+        """A line of metrics.jsonl and one of times.jsonl, and both to W&B.
+
+        Times are apart so that metrics.jsonl is the same, byte for byte, when a run is repeated.
+        """
+        times = {key: value for key, value in metrics.items() if key.startswith("time/")}
+        numbers = {key: value for key, value in metrics.items() if key not in times}
+        self.last |= numbers
+        self._line(METRICS, {"iteration": iteration, **numbers})
+        if times:
+            self._line(TIMES, {"iteration": iteration, **times})
+        if self.mirror is not None:
+            self.mirror.log(iteration, metrics)
+
+    def state_dict(self) -> dict[str, Any]:
+        """When the run began, how long it has taken, and with which code."""
+        return {
+            "began": self.began,
+            "wall_s": self._wall_s(),
+            "commits": self.commits,
+            "clean": self.clean,
+        }
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
@@ -81,9 +164,9 @@ class Recorder:
                 "prompt": episode.prompt.text,
                 "turns": turns,
             }
-            self._line(self.samples, line)
-        if self.wandb is not None:
-            self.wandb.log({"iteration": iteration, **_wandb_table(iteration, episodes)})
+            self._line(SAMPLES, line)
+        if self.mirror is not None:
+            self.mirror.log_samples(iteration, episodes)
 
     def finish(self) -> None:
         """Write record.json: from now on the run counts as done."""
@@ -95,14 +178,20 @@ class Recorder:
             "seed": self.config.seed,
             "iterations": self.config.algorithm.iterations,
             "final": self.last,
-            **self.code,
+            "commit": self.commit,
+            "commits": self.commits,
+            "clean": self.clean and len(self.commits) == 1,
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
             "packages": {name: _version(name) for name in PACKAGES},
             "python": platform.python_version(),
             "device": device_name(self.config.hardware.device),
             "threads": torch.get_num_threads(),
             "began": datetime.fromtimestamp(self.began, timezone.utc).isoformat(timespec="seconds"),
-            "wall_s": round(time.time() - self.began, 1),
+            "wall_s": round(self._wall_s(), 1),
+            "memory": {
+                "before_gib": round(self.used_before / 2**30, 3),
+                "peak_gib": round(memory_used(self.config.hardware.device) / 2**30, 3),
+            },
         }
         partial = self.run_dir / f"{RECORD}.part"
         partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -110,54 +199,41 @@ class Recorder:
 
     def close(self) -> None:
         """Close the files and the W&B run, whether or not the run finished."""
-        self.metrics.close()
-        self.samples.close()
-        if self.wandb is not None:
-            self.wandb.finish()
+        for file in self.files.values():
+            with contextlib.suppress(OSError):  # what had no room was said when it was written
+                file.close()
+        if self.mirror is not None:
+            self.mirror.finish()
 
-    @staticmethod
-    def _line(file: IO[str], fields: dict[str, Any]) -> None:
-        file.write(json.dumps(fields, ensure_ascii=False) + "\n")
-        file.flush()
+    def _wall_s(self) -> float:
+        """Seconds of work, starts and pauses in between left out."""
+        return self.earlier_s + time.time() - self.opened
 
-
-def start_wandb(config: Config, run_dir: Path) -> Any:
-    """A W&B run that mirrors the records; offline when the server does not answer."""
-    import wandb  # noqa: PLC0415  half a second, and most runs do without
-
-    def start(mode: Any) -> Any:
-        settings: WandbConfig = config.wandb
-        return wandb.init(
-            project=settings.project,
-            mode=mode,
-            dir=run_dir,
-            group=config.sweep if config.sweep != "adhoc" else config.experiment,
-            name=f"{config.experiment}/seed{config.seed}",
-            tags=[tag for tag in (config.scale, (git("rev-parse", "--short", "HEAD"))) if tag],
-            config=json.loads(json.dumps(config, default=vars)),
-            settings=wandb.Settings(init_timeout=settings.init_timeout, silent=True),
-        )
-
-    try:
-        run = start(config.wandb.mode)
-    except wandb.errors.Error as error:
-        print(f"note: W&B did not answer ({str(error).splitlines()[0]}); recording offline")
-        run = start("offline")
-    run.define_metric("*", step_metric="iteration")
-    return run
+    def _line(self, name: str, fields: dict[str, Any]) -> None:
+        file = self.files[name]
+        try:
+            file.write(json.dumps(fields, ensure_ascii=False) + "\n")
+            file.flush()
+        except OSError as error:
+            raise WriteError(
+                f"{self.run_dir / name} cannot be written ({error.strerror}); "
+                f"the same command goes on from the last checkpoint"
+            ) from error
 
 
-def _wandb_table(iteration: int, episodes: list[Episode]) -> dict[str, Any]:
-    import wandb  # noqa: PLC0415  only reached with W&B on
-
-    rows = [
-        [e.prompt.id, t.role, t.agent, t.context, t.response, t.score, t.credit]
-        for e in episodes
-        for t in e.turns
-    ]
-    columns = ["prompt", "role", "agent", "context", "response", "score", "credit"]
-    # a name per iteration: tables under one name overwrite each other
-    return {f"samples/{iteration:05d}": wandb.Table(columns=columns, data=rows)}
+def keep_iterations(path: Path, done: int) -> None:
+    """Cut a .jsonl file back to the lines of the first `done` iterations; a torn line goes too."""
+    kept = []
+    if path.exists():
+        for line in path.read_bytes().splitlines(keepends=True):
+            try:
+                if json.loads(line)["iteration"] < done:
+                    kept.append(line)
+            except ValueError:  # the last line, when the run was killed while writing it
+                continue
+    partial = path.with_name(f"{path.name}.part")
+    partial.write_bytes(b"".join(kept))
+    partial.replace(path)
 
 
 def git(*words: str) -> str | None:
@@ -183,6 +259,14 @@ def device_name(device: str) -> str:
     if device == "cuda":
         return str(torch.cuda.get_device_name())
     return f"CPU {platform.machine()}, {os.cpu_count()} cores"
+
+
+def memory_used(device: str) -> int:
+    """The most bytes that this process has held: of the GPU, or of main memory."""
+    if device == "cuda":
+        return int(torch.cuda.max_memory_allocated())
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024  # bytes there, KiB elsewhere
 
 
 def _version(package: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -26,6 +28,32 @@ class Streams:
         )
         for name in names:
             setattr(self, name, _generator(name, children[name]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where each stream is; torch's global one, which dropout draws from, among them."""
+        states: dict[str, Any] = {"torch": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            states["cuda"] = torch.cuda.get_rng_state()
+        for name in NAMES:
+            stream = getattr(self, name)
+            states[name] = (
+                stream.get_state()
+                if isinstance(stream, torch.Generator)
+                else stream.bit_generator.state
+            )
+        return states
+
+    def load_state_dict(self, states: dict[str, Any]) -> None:
+        """Go on where `states` was taken."""
+        torch.set_rng_state(states["torch"])
+        if "cuda" in states:
+            torch.cuda.set_rng_state(states["cuda"])
+        for name in NAMES:
+            stream = getattr(self, name)
+            if isinstance(stream, torch.Generator):
+                stream.set_state(states[name])
+            else:
+                stream.bit_generator.state = states[name]
 
     init: torch.Generator
     data: np.random.Generator

@@ -1,8 +1,11 @@
-"""The agents' models: one full copy per agent, and one frozen reference for all of them."""
+"""The agents' models and their frozen reference: a copy each, or adapters on one base."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +13,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig
 from cory.functional.logprobs import TokenStatistics, token_statistics, training_logprobs
-from cory.pretrained import load_language_model, load_tokenizer
+from cory.pretrained import load_language_model, load_tokenizer, nf4
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
+    from cory.adapters import SharedBase
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class PolicyModel(nn.Module):
@@ -21,9 +27,20 @@ class PolicyModel(nn.Module):
     Letters: B turns, L context and response tokens, R response tokens, H hidden width.
     """
 
-    def __init__(self, lm: PreTrainedModel, value_dropout: float, init: torch.Generator) -> None:
+    def __init__(
+        self,
+        name: str,
+        lm: PreTrainedModel,
+        base: SharedBase | None,
+        value_dropout: float,
+        init: torch.Generator,
+    ) -> None:
+        """base: the adapters that `lm` carries, this agent's among them; None when it has none."""
         super().__init__()
+        self.name = name
         self.lm = lm
+        self.base = base
+        self.vocabulary = int(lm.config.vocab_size)
         width = lm.get_output_embeddings().weight.shape[1]
         self.value_dropout = nn.Dropout(value_dropout)
         self.value_head = nn.Linear(width, 1)
@@ -31,6 +48,19 @@ class PolicyModel(nn.Module):
         with torch.no_grad():
             self.value_head.weight.uniform_(-bound, bound, generator=init)
             self.value_head.bias.zero_()
+
+    def activate(self) -> None:
+        """Make the language model this agent's own: with adapters, exchange the one that acts."""
+        if self.base is not None:
+            self.base.activate(self.name)
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """What this agent trains, by name: all of its copy, or its adapter; and its value head."""
+        named = dict(self.named_parameters())
+        if self.base is None:
+            return named
+        own = {id(p) for p in self.base.parameters_of(self.name)}
+        return {k: p for k, p in named.items() if id(p) in own or k.startswith("value_head.")}
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
@@ -41,10 +71,11 @@ class PolicyModel(nn.Module):
         response_mask: (B, R) bool
         returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False
         """
+        self.activate()
         hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
         tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
         head = self.lm.get_output_embeddings()
-        logprobs = training_logprobs(hidden, head, tokens, head.weight.shape[0])
+        logprobs = training_logprobs(hidden, head, tokens, self.vocabulary)
         return spread(logprobs, response_mask), spread(self.values(hidden), response_mask)
 
     def values(self, hidden: Tensor) -> Tensor:
@@ -54,50 +85,110 @@ class PolicyModel(nn.Module):
 
 
 class Team:
-    """The models of one run: a tokenizer, a frozen reference, and a new copy for each agent."""
+    """The models of one run: a tokenizer, what every agent starts from, and the frozen reference.
+
+    `sharing=copies`: a full copy per agent, and one frozen reference for all of them.
+    `sharing=adapters`: one frozen base with an adapter per agent; the reference is the base alone.
+    `sharing=adapter_copies`: adapters, each on a base of its own.
+    """
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
         self.config = config
         self.device = device
         self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(config.path, "model.path")
-        self.pretrained = load_language_model(config.path, "model.path", config.dropout)
-        self.pretrained.requires_grad_(False).to(device, DTYPES[config.precision])
+        dtype = DTYPES[config.precision]
+        quantisation = None
+        if config.quantisation == "nf4":
+            compute = DTYPES[config.compute_precision]
+            quantisation = nf4(config.double_quantisation, compute, dtype)
+        self.pretrained = load_language_model(
+            config.path, "model.path", config.dropout, dtype, quantisation, device
+        )
+        self.pretrained.requires_grad_(False)
+        if quantisation is None:
+            self.pretrained.to(device)
 
     @property
     def context_length(self) -> int:
         """The most tokens that the model can see at once."""
         return int(self.pretrained.config.max_position_embeddings)
 
-    def new_model(self, init: torch.Generator) -> PolicyModel:
-        """A trainable copy of the pretrained model, in float32, with a new value head."""
-        lm = copy.deepcopy(self.pretrained).float().requires_grad_(True)
-        return PolicyModel(lm, self.config.value_dropout, init).to(self.device)
+    def new_models(self, names: list[str], init: torch.Generator) -> list[PolicyModel]:
+        """The agents' models as they start: the pretrained model, each with a new value head."""
+        dropout = self.config.value_dropout
+        models = []
+        if self.config.sharing == "copies":
+            for name in names:
+                lm = copy.deepcopy(self.pretrained).requires_grad_(True)
+                models.append(PolicyModel(name, lm, None, dropout, init))
+        else:
+            from cory.adapters import SharedBase  # noqa: PLC0415  see above
+
+            drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
+            seeds = dict(zip(names, drawn, strict=True))
+            if self.config.sharing == "adapters":
+                one = SharedBase(self.pretrained, self.config.adapter, seeds)
+                bases = [one] * len(names)
+            else:
+                lms = [self.pretrained, *(copy.deepcopy(self.pretrained) for _ in names[1:])]
+                bases = [
+                    SharedBase(lm, self.config.adapter, {name: seeds[name]})
+                    for lm, name in zip(lms, names, strict=True)
+                ]
+            for name, base in zip(names, bases, strict=True):
+                models.append(PolicyModel(name, base.lm, base, dropout, init))
+        # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
+        return [model.to(self.device, DTYPES[self.config.precision]) for model in models]
 
     @torch.no_grad()
     def statistics(
-        self, model: PolicyModel, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
+        self,
+        model: PolicyModel,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        response_mask: Tensor,
+        routed: bool = False,
     ) -> tuple[TokenStatistics, Tensor]:
-        """Statistics and values of a roll-out: one pass of the policy, one of the reference.
+        """Statistics and values of a roll-out, under policy and reference.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
+        routed: with adapters, one pass over both instead of one of each
         returns: statistics, each (B, R); values (B, R); float32, 0 where the mask is False
         """
-        hidden = response_states(model.lm, input_ids, attention_mask, response_mask)
-        ref_hidden = response_states(self.pretrained, input_ids, attention_mask, response_mask)
-        head = model.lm.get_output_embeddings()
+        inputs = input_ids, attention_mask, response_mask
+        model.activate()
+        if routed and model.base is not None:
+            rows = len(input_ids)
+            with model.base.routed([model.name] * rows + [None] * rows):
+                both = response_states(model.lm, *(torch.cat([t, t]) for t in inputs))
+            hidden, ref_hidden = both.chunk(2)
+        else:
+            hidden = response_states(model.lm, *inputs)
+            with self.reference(model) as lm:
+                ref_hidden = response_states(lm, *inputs)
         statistics = token_statistics(
             hidden,
-            head,
+            model.lm.get_output_embeddings(),
             ref_hidden,
-            self.pretrained.get_output_embeddings(),
+            # an adapter never lies on the output head: with adapters this is the same head
+            (self.pretrained if model.base is None else model.lm).get_output_embeddings(),
             input_ids[:, -response_mask.shape[1] :][response_mask],
-            head.weight.shape[0],
+            model.vocabulary,
         )
         return (
             TokenStatistics(*(spread(column, response_mask) for column in statistics)),
             spread(model.values(hidden), response_mask),
         )
+
+    @contextlib.contextmanager
+    def reference(self, model: PolicyModel) -> Iterator[PreTrainedModel]:
+        """The frozen model that `model` is held against."""
+        if model.base is None:
+            yield self.pretrained
+        else:
+            with model.base.off():
+                yield model.lm
 
 
 def response_states(

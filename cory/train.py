@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
+from concurrent.futures import BrokenExecutor
+from contextlib import redirect_stderr
 from pathlib import Path
+from typing import TextIO
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -14,37 +18,70 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import ConfigError, nearest, parse_config
-from cory.launch import launch
-from cory.run_dir import SETTINGS, is_complete, write_settings
+from cory.config import Config, ConfigError, nearest, parse_config, require
+from cory.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
+from cory.run_dir import (
+    SETTINGS,
+    in_use,
+    is_complete,
+    named_by_time,
+    unfinished,
+    write_settings,
+)
 
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
 CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir())
 
-_failed: list[str] = []  # raising inside a job would end a sweep with a traceback
-
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
 def _job(cfg: DictConfig) -> None:
-    """One run: in a sweep, called once per job."""
+    """One run: in a sweep, called once per job; JobFailed does not stop the others."""
+    listen()  # a job of a parallel sweep has a process of its own
     try:
+        if stopping():
+            raise JobFailed
         config = parse_config(cfg)
-        run_dir = Path(config.run_dir)
-        if is_complete(run_dir, cfg):
-            print(f"{run_dir} is complete; delete it to run it again")
+        if config.preflight_only:
+            from cory import preflight  # noqa: PLC0415  torch and transformers take seconds
+
+            preflight.show(config)
             return
-        if (run_dir / SETTINGS).exists():
-            print(f"{run_dir} holds an unfinished run; it starts again from the beginning")
-        write_settings(run_dir, cfg, list(HydraConfig.get().overrides.task))
+        run_dir = prepare(config, cfg)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
-        _failed.append(cfg.experiment)
-        return
+        raise JobFailed from None
     finally:
         remove_empty(Path(HydraConfig.get().runtime.output_dir))
-    if not launch(run_dir, config.hardware.device):
-        _failed.append(str(run_dir))
+    if run_dir is not None and not launch(run_dir, config.hardware):
+        raise JobFailed
+
+
+def prepare(config: Config, cfg: DictConfig) -> Path | None:
+    """The run directory, ready to be worked in; None when the run there is complete."""
+    run_dir = Path(config.run_dir)
+    hydras = Path(HydraConfig.get().runtime.output_dir)  # the default
+    if config.hardware.nodes > 1:
+        require(
+            run_dir != hydras or not named_by_time(run_dir),
+            f"hardware.nodes={config.hardware.nodes} needs run_dir=<a folder that all nodes see>: "
+            f"the default is named by the time, which differs between nodes",
+        )
+    else:
+        before = unfinished(run_dir, cfg) if run_dir == hydras else None
+        if before is not None:
+            print(f"goes on with the unfinished run in {before} (delete it to start afresh)")
+            cfg.run_dir = str(before)
+            run_dir = before
+        holder = in_use(run_dir)
+        require(holder is None, f"run_dir={run_dir} is in use by {holder}")
+    if is_complete(run_dir, cfg):
+        print(f"{run_dir} is complete; delete it to run it again")
+        return None
+    if (run_dir / SETTINGS).exists() and run_dir == Path(config.run_dir):
+        print(f"{run_dir} holds an unfinished run; it goes on")
+    write_settings(run_dir, cfg, list(HydraConfig.get().overrides.task))
+    return run_dir
 
 
 def remove_empty(folder: Path) -> None:
@@ -57,6 +94,13 @@ def one_line(error: Exception) -> str:
     """Hydra's errors span several lines; users get the key and the rule."""
     text = str(error)
     option = re.search(r"Could not find '([^/']+)/([^']+)'", text)
+    if option and isinstance(error, MissingConfigException) and option[1] == "hydra":
+        group, _, name = f"hydra/{option[2]}".rpartition("/")
+        known = ", ".join(sorted(error.options or ()))
+        return (
+            f"{group}={name} is not installed; choose one of {known}, "
+            f'or install others: pip install "cory[sweep]"'
+        )
     if option and isinstance(error, MissingConfigException):
         folder = CONF / option[1]  # Hydra does not list what lies in subfolders
         nested = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
@@ -71,24 +115,61 @@ def one_line(error: Exception) -> str:
     return " ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
+class WithoutHydrasLine:
+    """stderr, less the line that Hydra adds to a failed job: the job has said what failed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        if text.startswith("Error executing job with overrides"):
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+def refuse_launchers() -> None:
+    """The workers are started here; torchrun or deepspeed around it would start too many."""
+    words = [word for word in sys.argv[1:] if not re.match("--local[-_]rank", word)]
+    if "RANK" not in os.environ and words == sys.argv[1:]:
+        return
+    if os.environ.get("RANK", "0") != "0":
+        sys.exit(1)  # one of the processes says why
+    if not any(word.startswith("hardware") for word in words):
+        many = os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1"))
+        words.append(f"hardware.processes={many}")
+    sys.exit(
+        f"error: cory.train starts its own workers, without torchrun, deepspeed or another "
+        f"launcher; type: python -m cory.train {shlex.join(words)}"
+    )
+
+
 def main() -> None:
     """The console command `cory-train`."""
-    if "RANK" in os.environ:
-        sys.exit("error: train.py starts its own workers: call `python -m cory.train`, no launcher")
+    refuse_launchers()
     wants_traceback = "HYDRA_FULL_ERROR" in os.environ
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing
-    try:
-        _job()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made
-    except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
-        if wants_traceback:
-            raise
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        sys.exit(1)
-    if _failed:
-        sys.exit(1)
+    with stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
+        try:
+            _job()
+        except (JobFailed, KeyboardInterrupt):
+            sys.exit(stop_code() or 1)
+        # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made;
+        # BrokenExecutor: a parallel job's process was killed
+        except (
+            HydraException,
+            OmegaConfBaseException,
+            YAMLError,
+            ValueError,
+            OSError,
+            BrokenExecutor,
+        ) as error:
+            if wants_traceback:
+                raise
+            print(f"error: {one_line(error)}", file=sys.stderr)
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -4,36 +4,52 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
+import traceback
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 import transformers
 from omegaconf import DictConfig, OmegaConf
+from safetensors import SafetensorError
 
-from cory import loop, summary
+from cory import loop, preflight, processes, summary
+from cory.agent import Agent
 from cory.algorithms import ALGORITHMS
 from cory.algorithms.parts import Parts
-from cory.config import Config, ConfigError, batch_plan, parse_config, require
+from cory.checkpoint import Checkpoints
+from cory.config import Config, ConfigError, HardwareConfig, batch_plan, parse_config, require
 from cory.engine import start_process_group, stop_process_group
-from cory.launch import REFUSED
-from cory.record import Recorder
+from cory.export import export, model_card, publish
+from cory.record import NoRecord, Recorder, git, memory_used
 from cory.rewards import REWARDS
-from cory.run_dir import SETTINGS
+from cory.run_dir import AGENTS, SETTINGS, WriteError, lock, settings_digest
 from cory.streams import Streams
 from cory.tasks import TASKS
 from cory.team import Team
 from cory.trainers.first_update import FirstUpdateError
 from cory.trainers.ppo import TrainingDiverged
+from cory.watch import REFUSED, STOPPED, StopRequest, WorkerWatch
+
+
+def check_devices(hardware: HardwareConfig) -> None:
+    """A GPU for each process of this machine, where GPUs are asked for."""
+    if hardware.device == "cpu":
+        return
+    found = torch.cuda.device_count()
+    require(found > 0, "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu")
+    require(
+        hardware.processes <= found,
+        f"hardware.processes={hardware.processes}: this machine has {found} CUDA devices; "
+        f"one process needs one",
+    )
 
 
 def build_parts(config: Config) -> Parts:
     """Load models and data."""
-    require(
-        config.hardware.device == "cpu" or torch.cuda.is_available(),
-        "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu",
-    )
     device = torch.device(config.hardware.device)
     streams = Streams(config.seed)
     team = Team(config.model, device)
@@ -49,27 +65,60 @@ def build_parts(config: Config) -> Parts:
     reward = REWARDS[config.reward.name](config.reward, task, device)
     task.held_out(config.evaluation_prompts)  # refused now rather than after the last iteration
     plan = batch_plan(
-        algorithm.prompts_per_iteration, algorithm.minibatch_size, config.hardware.microbatch_size
+        algorithm.prompts_per_iteration,
+        algorithm.minibatch_size,
+        config.hardware.microbatch_size,
+        config.hardware.world,
     )
     return Parts(config, plan, team, task, reward, streams)
 
 
-def work(run_dir: Path) -> None:
-    """Run what `run_dir` asks for."""
+def work(run_dir: Path, stop: StopRequest) -> None:
+    """Run what `run_dir` asks for, from where it stands."""
+    if os.environ.get("RANK", "0") == "0":
+        lock(run_dir)
     settings = OmegaConf.load(run_dir / SETTINGS)
     assert isinstance(settings, DictConfig)
     config = parse_config(settings)
-    torch.manual_seed(config.seed)  # dropout, where it is on
-    parts = build_parts(config)
+    check_devices(config.hardware)
     start_process_group(config.hardware.device)
+    preflight.check(config, processes.rank() == 0)
+    used_before = memory_used(config.hardware.device)
+    parts = build_parts(config)
+    torch.manual_seed(config.seed + processes.rank())  # dropout, where it is on
     algorithm = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
-    record = Recorder(run_dir, config)
+    record = Recorder(run_dir, config, used_before) if processes.rank() == 0 else NoRecord()
+    checkpoints = Checkpoints(run_dir, settings_digest(settings), config.hardware, config.keep_last)
     try:
-        loop.run(algorithm, config, record)
+        stop.begin()
+        loop.run(algorithm, config, record, checkpoints, stop.asked)
+        export_agents(algorithm.agents, parts, run_dir)
+        record.finish()
+        checkpoints.clear()
     finally:
         record.close()
-        stop_process_group()
-    summary.show(run_dir)
+    if processes.rank() == 0:
+        summary.show(run_dir)
+    stop_process_group()
+
+
+def export_agents(agents: Mapping[str, Agent], parts: Parts, run_dir: Path) -> None:
+    """Write every agent as a folder that others can load."""
+    part = run_dir / f"{AGENTS}.part"
+    if processes.rank() == 0:
+        shutil.rmtree(part, ignore_errors=True)
+    commit = git("rev-parse", "HEAD")
+    for agent in agents.values():
+        with agent.engine.whole():
+            if processes.rank() == 0:
+                card = model_card(agent.model, parts.config, commit)
+                try:
+                    export(agent.model, parts.team.tokenizer, part / agent.name, parts.config, card)
+                except (OSError, SafetensorError) as error:
+                    raise WriteError(f"{part} cannot be written ({error})") from error
+    if processes.rank() == 0:
+        publish(part, run_dir)
+    processes.wait_for_all()
 
 
 def main() -> None:
@@ -78,15 +127,30 @@ def main() -> None:
     transformers.logging.disable_progress_bar()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
     warnings.filterwarnings("ignore", category=UserWarning, module="torch|deepspeed|transformers")
+    run_dir = Path(sys.argv[1])
+    stop = StopRequest(run_dir)
+    watch = WorkerWatch(stop)
+    code = 0
     try:
-        work(Path(sys.argv[1]))
-    except (ConfigError, FirstUpdateError, TrainingDiverged) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(REFUSED)
-    except KeyboardInterrupt:
-        sys.exit(130)
+        work(run_dir, stop)
+    except loop.Stopped as stopped:
+        if processes.rank() == 0:
+            print(stopped)
+        stop_process_group()  # waits for the one that closes the records
+        code = STOPPED
+    except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
+        code = REFUSED
+        if watch.first_to_fail():
+            print(f"error: {error}", file=sys.stderr)
+    except Exception:
+        code = REFUSED
+        if watch.first_to_fail():
+            traceback.print_exc()
+    if code != REFUSED:
+        watch.close()
     sys.stdout.flush()
-    os._exit(0)  # threads of the process group may abort a normal exit
+    sys.stderr.flush()
+    os._exit(code)  # threads of the process group may abort a normal exit, or wait for each other
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.wandb_files import offline_runs
+
 ROOT = Path(__file__).resolve().parent.parent
 Train = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -149,11 +151,11 @@ def test_wandb_offline_mirrors_the_run(train: Train, tmp_path: Path) -> None:
     answer = train(tmp_path, "algorithm=ppo", "wandb.mode=offline", "run_dir=w")
     assert answer.returncode == 0 and "Traceback" not in answer.stderr, answer.stderr
     assert (tmp_path / "w" / "curves.png").exists()
-    (offline,) = (tmp_path / "w" / "wandb").glob("offline-run-*")
-    (log,) = offline.glob("*.wandb")
-    content = log.read_bytes()
-    assert b"objective/score/agent_0" in content or log.stat().st_size > 2_000
-    assert len(list(offline.glob("files/media/table/samples/*.json"))) == 1
+    (offline,) = offline_runs(tmp_path / "w")
+    assert [line["iteration"] for line in offline.numbers()] == [0, 1]
+    said = [{k: v for k, v in line.items() if "time/" not in k} for line in offline.numbers()]
+    assert said == numbers(tmp_path / "w")
+    assert list(offline.tables()) == ["samples/00001"]
 
 
 def test_the_wheel_carries_settings_and_models(tmp_path: Path) -> None:

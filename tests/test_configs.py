@@ -19,6 +19,12 @@ from tests.composing import CONF, compose_config, parsed
 
 # the model that stands in for one that does not fit two CPU cores
 STAND_INS = {"gpt2_large": "tiny", "gpt2_xl": "tiny_2x"}
+# no data for them travels with the project
+ONLY_AT_PAPER_SCALE = {"cory/gsm8k_ppo", "cory/gsm8k_cory"}
+
+
+# an option that leaves a value to the command line
+NEEDED = {"hardware=multinode": ["hardware.rendezvous=node0:29500"]}
 
 
 def options(group: str) -> list[str]:
@@ -46,7 +52,15 @@ def leaves(cfg: DictConfig) -> dict[str, Any]:
     return flat
 
 
-@pytest.mark.parametrize("experiment", options("experiment"))
+@pytest.mark.parametrize("experiment", sorted(ONLY_AT_PAPER_SCALE))
+def test_an_experiment_without_a_small_form_parses_at_paper_scale(experiment: str) -> None:
+    config = parsed(f"experiment={experiment}")
+    assert (config.experiment, config.scale) == (experiment, "paper")
+    with pytest.raises(ConfigError, match=r"task.source must be one of hub, path, got package"):
+        parsed(f"experiment={experiment}", "scale=small")
+
+
+@pytest.mark.parametrize("experiment", sorted({*options("experiment")} - ONLY_AT_PAPER_SCALE))
 def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     paper = parsed(f"experiment={experiment}")
     small = parsed(f"experiment={experiment}", "scale=small")
@@ -80,7 +94,7 @@ def test_every_option_of_every_group_parses() -> None:
     for group in sorted(groups - elsewhere):
         assert options(group), group
         for option in options(group):
-            cfg = compose_config(f"{group}={option}")
+            cfg = compose_config(f"{group}={option}", *NEEDED.get(f"{group}={option}", []))
             if f"{group}={option}" == "reward=exact_match":
                 with pytest.raises(ConfigError, match="needs a task with answers"):
                     cory.config.parse_config(cfg)
@@ -166,11 +180,62 @@ def test_table_1_one_optimiser_step_per_epoch_and_no_early_stopping(name: str) -
     config = parsed(f"experiment=cory/{name}")
     algorithm, hardware = config.algorithm, config.hardware
     plan = batch_plan(
-        algorithm.prompts_per_iteration, algorithm.minibatch_size, hardware.microbatch_size
+        algorithm.prompts_per_iteration,
+        algorithm.minibatch_size,
+        hardware.microbatch_size,
+        hardware.world,
     )
     assert plan.minibatches == 1  # "Gradient Accumulation Steps" 1: a step sees one mini batch
     assert plan.microbatch * plan.accumulation == 256
-    assert not any("stop" in field.name for field in fields(algorithm))  # "Early Stopping" False
+    assert set(vars(algorithm.stop).values()) == {None}  # "Early Stopping" False
+
+
+TABLE_2 = {  # Ma et al., Table 2, as printed: PPO, PPO-13b, CORY
+    "Learning Rate": ("algorithm.learning_rate", (1e-5, 1e-5, 1e-4)),
+    "PPO Epoch": ("algorithm.epochs", (4, 4, 4)),  # Table 1's: Table 2 has no such row
+    "Batch Size": ("algorithm.prompts_per_iteration", (32, 32, 32)),
+    "Mini Batch Size": ("hardware.microbatch_size", (2, 2, 2)),
+    "Mini Batch Size x Gradient Accumulation Steps": ("algorithm.minibatch_size", (2 * 16,) * 3),
+    "Iterations": ("algorithm.iterations", (100, 100, 100)),
+    "Initial KL Coefficient": ("algorithm.kl_coef", (0.01, 0.01, 0.01)),
+    "Discount": ("algorithm.gamma", (1, 1, 1)),
+    "GAE": ("algorithm.gae_lambda", (0.95, 0.95, 0.95)),
+    "Gradient Clip Range": ("algorithm.clip_range", (0.2, 0.2, 0.2)),
+    "Value Clip Range": ("algorithm.value_clip_range", (0.2, 0.2, 0.2)),
+    "Value Loss Coefficient": ("algorithm.value_coef", (0.1, 0.1, 0.1)),
+    "Period of role exchange": ("algorithm.swap_every", (None, None, 5)),
+    # and from section 4.2, appendices D and E
+    "model": ("model.path", tuple(f"meta-llama/Llama-2-{n}b-chat-hf" for n in (7, 13, 7))),
+    "4 bits": ("model.quantisation", ("nf4",) * 3),
+    "judge": ("reward.name", ("exact_match",) * 3),
+    "data": ("task.path", ("openai/gsm8k",) * 3),
+    "from the hub": ("task.source", ("hub",) * 3),
+    "agents": ("algorithm.agents", (None, None, 2)),
+    "GPUs": ("hardware.processes", (4, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("row", TABLE_2)
+def test_table_2_of_the_paper(row: str) -> None:
+    key, printed = TABLE_2[row]
+    columns = (["gsm8k_ppo"], ["gsm8k_ppo", "model=llama2_13b_chat"], ["gsm8k_cory"])
+    for (name, *more), value in zip(columns, printed, strict=True):
+        config = compose_config(f"experiment=cory/{name}", *more)
+        assert OmegaConf.select(config, key) == value, name
+
+
+@pytest.mark.parametrize("name", ["gsm8k_ppo", "gsm8k_cory"])
+def test_table_2_one_optimiser_step_per_epoch(name: str) -> None:
+    config = parsed(f"experiment=cory/{name}")
+    algorithm, hardware = config.algorithm, config.hardware
+    plan = batch_plan(
+        algorithm.prompts_per_iteration,
+        algorithm.minibatch_size,
+        hardware.microbatch_size,
+        hardware.world,
+    )
+    assert (plan.minibatches, plan.microbatch) == (1, 2)
+    assert plan.microbatch * plan.accumulation * hardware.world == 32
 
 
 def test_ablations_differ_from_cory_in_one_value() -> None:
@@ -267,13 +332,20 @@ def test_dataclasses_hold_no_values() -> None:
 
 
 def commented_keys(path: Path) -> dict[str, bool]:
-    """Each key of a YAML file, and whether a comment stands on its line or on the one above."""
+    """Each key of a YAML file, and whether a comment stands on its line or on the one above.
+
+    A key that the files it extends explain needs no comment.
+    """
     keys, above = {}, ""
     for line in path.read_text(encoding="utf-8").splitlines():
         key = re.match(r"\s*(\w+):", line)
         if key and key[1] not in ("defaults", "name"):
             keys[key[1]] = " # " in line or above.startswith("# ")
         above = line
+    for parent in OmegaConf.load(path).get("defaults", []):
+        if parent != "_self_":
+            for key, comment in commented_keys(path.parent / f"{parent}.yaml").items():
+                keys[key] = comment or keys.get(key, False)
     return keys
 
 
@@ -282,8 +354,4 @@ def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
     for option in options(group):
         path = CONF / group / f"{option}.yaml"
         explained = commented_keys(path)
-        for parent in OmegaConf.load(path).get("defaults", []):
-            if parent != "_self_":
-                for key, comment in commented_keys(CONF / group / f"{parent}.yaml").items():
-                    explained[key] = comment or explained.get(key, False)
         assert [key for key, comment in explained.items() if not comment] == [], path.name

@@ -34,13 +34,12 @@ def typed(
 
     Workers are not started: each would be named on stdout.
     """
-    monkeypatch.setattr(train, "launch", lambda run_dir, device: print("launch", run_dir) or True)
+    monkeypatch.setattr(train, "launch", lambda run_dir, hardware: print("launch", run_dir) or True)
     state = Singleton.get_state()  # Hydra's own: compose_config must work without it
 
     def call(*words: str) -> tuple[int, str, str]:
         places = [f"hydra.run.dir={tmp_path}/run", f"hydra.sweep.dir={tmp_path}/sweep"]
         monkeypatch.setattr(sys, "argv", ["cory-train", *words, *places])
-        monkeypatch.setattr(train, "_failed", [])
         monkeypatch.setenv("HYDRA_FULL_ERROR", "")
         monkeypatch.delenv("HYDRA_FULL_ERROR")
         code = 0
@@ -119,7 +118,7 @@ def test_what_was_typed_is_refused_in_one_line(
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "0")
-    assert_refused(typed(), "train.py starts its own workers", "no launcher")
+    assert_refused(typed(), "cory.train starts its own workers, without torchrun, deepspeed or")
 
 
 def test_a_sweep_goes_on_after_a_refused_job(typed: Typed) -> None:
@@ -145,7 +144,7 @@ def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> Non
         ("model.path=null", "model.path: Incompatible value 'None'"),
         ("seed=1.5", "seed: Value '1.5'"),
         ("algorithm.name=spag", "algorithm.name 'spag' is unknown; choose one of cory, ppo"),
-        ("task.name=x", "task.name 'x' is unknown; choose one of imdb"),
+        ("task.name=x", "task.name 'x' is unknown; choose one of gsm8k, imdb"),
         ("reward.name=x", "reward.name 'x' is unknown; choose one of exact_match, sentiment"),
         ("algorithm.clip_range=0", "algorithm.clip_range must lie in (0, 1), got 0"),
         ("algorithm.clip_range=1", "algorithm.clip_range must lie in (0, 1), got 1"),
@@ -158,7 +157,7 @@ def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> Non
         ("algorithm.kl_coef=-0.1", "algorithm.kl_coef must be at least 0, got -0.1"),
         ("algorithm.gamma=1.1", "algorithm.gamma must lie in [0, 1], got 1.1"),
         ("algorithm.gae_lambda=-0.1", "algorithm.gae_lambda must lie in [0, 1], got -0.1"),
-        ("algorithm.iterations=0", "algorithm.iterations must be at least 1, got 0"),
+        ("algorithm.iterations=-1", "algorithm.iterations must be at least 0, got -1"),
         ("algorithm.epochs=0", "algorithm.epochs must be at least 1, got 0"),
         ("algorithm.minibatch_size=0", "algorithm.minibatch_size must be at least 1, got 0"),
         ("algorithm.kl_horizon=0", "algorithm.kl_horizon must be at least 1, got 0"),
@@ -176,7 +175,7 @@ def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> Non
         ("algorithm.sampling.repetition_penalty=0", "penalty must be above 0 and finite, got 0"),
         ("algorithm.sampling.min_response_tokens=0", "response_tokens must be at least 1, got 0"),
         ("algorithm.sampling.max_response_tokens=3", "max_response_tokens (3) must not be below"),
-        ("model.precision=fp8", "model.precision must be one of fp32, bf16, got fp8"),
+        ("model.precision=fp8", "model.precision must be one of fp32, bf16, fp16, got fp8"),
         ("model.value_dropout=1", "model.value_dropout must lie in [0, 1), got 1"),
         ("task.source=web", "task.source must be one of package, hub, path, got web"),
         ("task.min_characters=-1", "task.min_characters must be at least 0, got -1"),

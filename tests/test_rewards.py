@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
@@ -96,12 +94,11 @@ def test_the_judge_learns_nothing(tiny_judge: str) -> None:
     assert scores(reward) == scores(reward)
 
 
-def test_exact_match_asks_the_task_about_every_turn() -> None:
-    task = SimpleNamespace(is_right=lambda prompt, response: prompt.answer in response.split())
+def test_exact_match_judges_every_turn_by_its_own_prompt() -> None:
     turns = [Turn(agent, "r", 0, "", text, [1], [2]) for agent, text in (("x", "so 7"), ("y", "8"))]
     scored = [
         Episode(Prompt("0", "3 + 4", answer="7"), turns[:]),
         Episode(Prompt("1", "4 + 4", answer="8"), [Turn("x", "r", 0, "", "8", [1], [2])]),
     ]
-    ExactMatch(ExactMatchConfig("exact_match"), task, None).score(scored)
+    ExactMatch(ExactMatchConfig("exact_match"), None, None).score(scored)
     assert [t.score for e in scored for t in e.turns] == [1.0, 0.0, 1.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from cory.agent import Agent
 from cory.algorithms.cory import build_cory
 from cory.algorithms.parts import Parts
 from cory.algorithms.ppo import build_ppo
@@ -14,6 +15,7 @@ from cory.episode import Episode, Metrics
 class Algorithm(Protocol):
     """What the loop needs; nothing inherits from it."""
 
+    agents: dict[str, Agent]
     episodes: list[Episode]  # of the last step
 
     def step(self, iteration: int) -> Metrics:
@@ -22,6 +24,14 @@ class Algorithm(Protocol):
 
     def evaluate(self, prompts: int, seed: int) -> Metrics:
         """Measure the agents on held-out prompts."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that an iteration changes, except what the agents' engines keep."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
         ...
 
 

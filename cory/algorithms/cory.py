@@ -13,7 +13,7 @@ from cory.trainers.ppo import PPOTrainer
 
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
     """A pioneer and its observers, copies of one model, paid the sum of all their scores."""
-    agents = {agent.name: agent for agent in map(parts.new_agent, range(config.agents))}
+    agents = parts.new_agents(config.agents)
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:
@@ -41,4 +41,5 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         ),
         assign_credit=shared_sum if config.collective_reward else own_score,
         after_step=after_step,
+        carried={"roles": roles},
     )

@@ -13,15 +13,16 @@ from cory.trainers.ppo import PPOTrainer
 
 def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
     """One agent that answers the query and is paid its own score."""
-    agent = parts.new_agent(0)
+    agents = parts.new_agents(1)
     return PPOTrainer(
         config,
         parts.plan,
-        {agent.name: agent},
+        agents,
         parts.task,
         parts.reward,
         parts.streams,
-        interact=partial(single_turn, agent=agent.name),
+        interact=partial(single_turn, agent=next(iter(agents))),
         assign_credit=own_score,
         after_step=lambda iteration: None,
+        carried={},
     )

@@ -14,7 +14,7 @@ from cory.config.run import (
     nearest,
     parse_config,
 )
-from cory.config.task import ImdbConfig
+from cory.config.task import Gsm8kConfig, ImdbConfig
 
 __all__ = [
     "ALGORITHM_CONFIGS",
@@ -26,6 +26,7 @@ __all__ = [
     "ConfigError",
     "CoryConfig",
     "ExactMatchConfig",
+    "Gsm8kConfig",
     "HardwareConfig",
     "ImdbConfig",
     "ModelConfig",

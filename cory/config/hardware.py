@@ -17,6 +17,7 @@ class HardwareConfig:
     processes: int  # per node
     rendezvous: str | None  # host:port of one of several nodes
     zero_stage: int  # DeepSpeed ZeRO stage
+    keep_whole_below: int  # ZeRO-3: weights of fewer elements stay whole in every process
     offload_optimizer: bool  # Adam's state in main memory (stage 1 and above)
     offload_parameters: bool  # weights in main memory (stage 3)
     gradient_checkpointing: bool  # activations made again on the way back
@@ -29,6 +30,7 @@ class HardwareConfig:
         require_choice("hardware.zero_stage", self.zero_stage, (0, 1, 2, 3))
         for key in ("nodes", "processes", "microbatch_size", "rollout_batch_size"):
             require_at_least(f"hardware.{key}", getattr(self, key), 1)
+        require_at_least("hardware.keep_whole_below", self.keep_whole_below, 0)
         require(
             self.nodes == 1 or self.rendezvous is not None,
             f"hardware.nodes={self.nodes} needs hardware.rendezvous=host:port, a port on one of "
@@ -45,6 +47,11 @@ class HardwareConfig:
         require(
             not self.offload_parameters or self.zero_stage == 3,
             f"hardware.offload_parameters=true needs hardware.zero_stage=3, got {self.zero_stage}",
+        )
+        require(
+            not self.offload_parameters or self.offload_optimizer,
+            "hardware.offload_parameters=true needs hardware.offload_optimizer=true: what is "
+            "updated lies in main memory then",
         )
 
     @property
@@ -68,5 +75,6 @@ def batch_plan(prompts: int, minibatch: int, microbatch: int, processes: int) ->
     minibatches = exact_div(prompts, minibatch, *keys)
     share = exact_div(minibatch, processes, keys[1], "the number of processes")
     micro = min(microbatch, share)
-    accumulation = exact_div(share, micro, f"{keys[1]} per process", "hardware.microbatch_size")
+    share_key = keys[1] if processes == 1 else f"{keys[1]} per process"
+    accumulation = exact_div(share, micro, share_key, "hardware.microbatch_size")
     return BatchPlan(minibatches, micro, accumulation)

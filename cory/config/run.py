@@ -15,7 +15,7 @@ from cory.config.checks import ConfigError, require, require_at_least, require_c
 from cory.config.hardware import HardwareConfig, batch_plan
 from cory.config.model import ModelConfig
 from cory.config.reward import ExactMatchConfig, SentimentConfig
-from cory.config.task import ImdbConfig
+from cory.config.task import Gsm8kConfig, ImdbConfig
 
 
 @dataclass
@@ -24,11 +24,17 @@ class WandbConfig:
 
     mode: str  # disabled | offline | online
     project: str
-    init_timeout: int  # seconds until an unreachable server is given up
+    init_timeout: int  # seconds until a server that takes calls and says nothing is given up
+    finish_timeout: int  # seconds that the end of a run waits for what is not uploaded yet
 
     def __post_init__(self) -> None:
         require_choice("wandb.mode", self.mode, ("disabled", "offline", "online"))
+        require(
+            0 < len(self.project) <= 128 and not set(self.project) & set("/\\#?%:"),
+            f"wandb.project must be 1 to 128 characters without / \\ # ? % :, got '{self.project}'",
+        )
         require_at_least("wandb.init_timeout", self.init_timeout, 1)
+        require_at_least("wandb.finish_timeout", self.finish_timeout, 1)
 
 
 @dataclass
@@ -63,10 +69,10 @@ class Config:
         require_at_least("evaluation_prompts", self.evaluation_prompts, 1)
 
 
-TASK_CONFIGS: Mapping[str, type] = {"imdb": ImdbConfig}
+TASK_CONFIGS: Mapping[str, type] = {"imdb": ImdbConfig, "gsm8k": Gsm8kConfig}
 ALGORITHM_CONFIGS: Mapping[str, type] = {"ppo": PPOConfig, "cory": CoryConfig}
 REWARD_CONFIGS: Mapping[str, type] = {"sentiment": SentimentConfig, "exact_match": ExactMatchConfig}
-TASKS_WITH_ANSWERS: frozenset[str] = frozenset()
+TASKS_WITH_ANSWERS = frozenset({"gsm8k"})
 
 
 def parse_config(cfg: DictConfig) -> Config:

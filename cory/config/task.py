@@ -35,3 +35,35 @@ class ImdbConfig:
         )
         require_fields("task.observer_template", self.observer_template, ("answers", "query"))
         require_fields("task.answer_template", self.answer_template, ("response",), ("query",))
+
+
+@dataclass
+class Gsm8kConfig:
+    """Settings of `task=gsm8k`: word problems of grade-school mathematics."""
+
+    name: str
+    source: str  # hub | path
+    path: str  # hub: data set name; path: a folder with a file per split, or one file
+    subset: str | None  # hub: which of the forms that the data set has
+    question_column: str
+    answer_column: str  # its text ends in "#### <number>"
+    train_split: str  # split for training prompts; path to one file: a slice, as train[:90%]
+    test_split: str  # split for evaluation prompts; path to one file: a slice, as train[90%:]
+    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
+    example: str  # a worked example, before every question
+    prompt_template: str  # {example} and {question}
+    observer_template: str  # besides, {answers}: what was said before
+    answer_template: str  # one answer inside {answers}: {response}
+    answer_separator: str  # between two answers, with three or more agents
+
+    def __post_init__(self) -> None:
+        require_choice("task.source", self.source, ("hub", "path"))
+        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
+        require_fields("task.prompt_template", self.prompt_template, ("question",), ("example",))
+        fields = ("question", "answers")
+        require_fields("task.observer_template", self.observer_template, fields, ("example",))
+        require_fields("task.answer_template", self.answer_template, ("response",))
+        require(
+            self.prompt_template.count("{question}") == 1,
+            f"task.prompt_template must contain {{question}} once, got '{self.prompt_template}'",
+        )

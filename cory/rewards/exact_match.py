@@ -1,4 +1,4 @@
-"""1 when the answer found in the response is the task's own, else 0."""
+"""1 when the number in the response is the prompt's answer, else 0."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Any
 
 from cory.config import ExactMatchConfig
 from cory.episode import Episode
+from cory.functional.answers import is_right
 
 
 class ExactMatch:
-    """Asks the task whether a response answers its prompt rightly."""
+    """Compares the last number of each response with the answer, by value (Ma et al., 4.2)."""
 
     def __init__(self, config: ExactMatchConfig, task: Any, device: Any) -> None:
-        self.task = task
+        pass  # nothing to set, nothing to load
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fill `turn.score` with 1.0 or 0.0."""
+        """Fill `turn.score` of every turn with 1.0 or 0.0."""
         for episode in episodes:
+            assert episode.prompt.answer is not None  # TASKS_WITH_ANSWERS
             for turn in episode.turns:
-                turn.score = float(self.task.is_right(episode.prompt, turn.response))
+                turn.score = float(is_right(turn.response, episode.prompt.answer))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cory.episode import Prompt
+from cory.tasks.gsm8k import Gsm8kTask
 from cory.tasks.imdb import ImdbTask
 
 
@@ -36,4 +37,7 @@ class Task(Protocol):
 
 
 # tokenizer: text -> token ids and back; the data stream
-TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {"imdb": ImdbTask}
+TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {
+    "imdb": ImdbTask,
+    "gsm8k": Gsm8kTask,
+}

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import load_dataset
-from datasets.exceptions import DatasetNotFoundError
 
-from cory.config import ConfigError, ImdbConfig, require
+from cory.config import ImdbConfig, require
 from cory.episode import Prompt
 from cory.tasks.passes import Passes
 from cory.tasks.reviews import clean, package_reviews
+from cory.tasks.tables import column, hub_table, local_table
 
 # no run's seed reaches the evaluation prompts: all runs are measured on the same ones
 HELD_OUT_SEED = 20_241_001
-FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 
 
 class ImdbTask:
@@ -82,44 +79,10 @@ def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
     if config.source == "package":
         return [(review.row, review.text) for review in package_reviews(part)]
     split = config.train_split if part == "train" else config.test_split
-    table = _table(config, split)
-    require(
-        config.text_column in table.column_names,
-        f"task.text_column={config.text_column} is not in the data; "
-        f"it has {', '.join(table.column_names)}",
-    )
-    texts = enumerate(table[config.text_column])
-    return [(row, clean(str(text))) for row, text in texts if text and str(text).strip()]
-
-
-def _table(config: ImdbConfig, split: str) -> Any:
     if config.source == "hub":
-        try:
-            return load_dataset(config.path, split=split)
-        except (DatasetNotFoundError, ConnectionError, OSError, ValueError) as error:
-            raise ConfigError(
-                f"task.path={config.path}: the hub did not give split '{split}' "
-                f"({_first_line(error)}); to work offline set task.source=package, or "
-                f"task.source=path with a local file (HF_HUB_OFFLINE=1 stops asking the hub)"
-            ) from error
-    path = Path(config.path).expanduser()
-    require(path.is_file(), f"task.path={config.path}: there is no such file")
-    kind = FORMATS.get(path.suffix)
-    if kind is None:
-        raise ConfigError(f"task.path={config.path} must end in one of {', '.join(FORMATS)}")
-    # a file is one split called train; `test` of a file would be the same reviews again
-    require(
-        split.startswith("train["),
-        f"task.source=path needs slices of the file, typed as 'task.train_split=\"train[:90%]\"' "
-        f"and 'task.test_split=\"train[90%:]\"'; got {split}",
-    )
-    try:
-        return load_dataset(kind, data_files=str(path), split=split)
-    except Exception as error:  # every reader behind `datasets` raises errors of its own
-        raise ConfigError(
-            f"task.path={config.path}: cannot be read: {_first_line(error)}"
-        ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+        offline = "task.source=package, or task.source=path with a local file"
+        table = hub_table(config.path, None, split, offline)
+    else:
+        table = local_table(config.path, split)
+    texts = enumerate(column(table, "task.text_column", config.text_column))
+    return [(row, clean(str(text))) for row, text in texts if text and str(text).strip()]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
+from cory import processes
 from cory.agent import Agent
 from cory.episode import Batch, Metrics
 
-# float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa
-TOLERANCE = {"fp32": 1e-3, "bf16": 0.1}
+# float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 11
+TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.02}
 
 
 class FirstUpdateError(RuntimeError):
@@ -33,6 +36,8 @@ def check_first_batch(agent: Agent, batch: Batch, metrics: Metrics) -> None:
     off_kl = max(
         batch.kl.abs().max().item(), (batch.logprobs - batch.ref_logprobs).abs().max().item()
     )
+    if not agent.from_reference:
+        off_kl = 0.0  # the run goes on from trained agents
     if not off_ratio < tolerance:
         raise FirstUpdateError(
             f"{agent.name}: before the first update the policy ratio is off 1 by {off_ratio:.2g} "
@@ -57,3 +62,50 @@ def check_first_batch(agent: Agent, batch: Batch, metrics: Metrics) -> None:
         f"(mean log-ratio {gap:.3f} nats per token) because of {', '.join(reasons)}",
         file=sys.stderr,
     )
+
+
+SUMMED_AT_ONCE = 2**22  # bytes; the sum makes eight of each
+Fingerprints = dict[int, tuple[str, int]]  # parameter -> its name, and a sum over its bytes
+
+
+def weights(agents: Mapping[str, Agent]) -> Fingerprints:
+    """Of every weight of every agent and of the reference, this process's part."""
+    prints: Fingerprints = {}
+    for agent in agents.values():
+        parameters = dict(agent.model.named_parameters())
+        for name, piece in agent.engine.pieces().items():
+            prints[id(parameters[name])] = (f"{agent.name}: {name}", byte_sum(piece))
+        for name, parameter in agent.team.pretrained.named_parameters():
+            if id(parameter) not in prints:
+                prints[id(parameter)] = (f"reference: {name}", byte_sum(parameter.detach()))
+    return prints
+
+
+def byte_sum(tensor: Tensor) -> int:
+    """Sum over the bytes of a tensor: another number, all but surely, once a weight has moved."""
+    octets = tensor.contiguous().flatten().view(torch.uint8)
+    pieces = torch.split(octets, SUMMED_AT_ONCE)
+    return sum(int(piece.sum(dtype=torch.int64)) for piece in pieces)
+
+
+def check_first_update(
+    agent: Agent, before: Fingerprints, after: Fingerprints, metrics: Metrics
+) -> None:
+    """The agent's own weights have moved, and nobody else's: no other agent's, not the base's.
+
+    Adapters that were loaded frozen, or an optimiser that holds a neighbour's, look like healthy
+    runs otherwise.
+    """
+    own = {
+        id(parameter)
+        for name, parameter in agent.engine.trainable.items()
+        if not name.startswith("value_head.")
+    }
+    heads = {id(parameter) for parameter in agent.engine.trainable.values()} - own
+    moved = {key for key in after if after[key][1] != before[key][1]}
+    foreign = sorted(after[key][0] for key in moved - own - heads)
+    if foreign:
+        raise FirstUpdateError(f"{agent.name}: its first update also changed {foreign[0]}")
+    stood_still = not processes.any_of(bool(moved & own))
+    if stood_still and metrics[f"ppo/policy/passed_over/{agent.name}"] < 1:
+        raise FirstUpdateError(f"{agent.name}: its first update changed none of its weights")

@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from cory import processes
 from cory.agent import Agent
 from cory.config import BatchPlan, PPOConfig
 from cory.episode import Batch, Episode, Metrics, Turn, turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.logprobs import MAX_LOG_RATIO
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
-from cory.functional.masking import masked_mean, whiten
+from cory.functional.masking import whiten
 from cory.interactions import Interaction
 from cory.rewards import Reward
 from cory.streams import Streams
 from cory.tasks import Task
-from cory.trainers.first_update import check_first_batch
+from cory.trainers.first_update import check_first_batch, check_first_update, weights
 from cory.trainers.metrics import agent_metrics, role_metrics, value_metrics
 
 
 class TrainingDiverged(RuntimeError):
-    """A loss, or another metric, was no longer a finite number."""
+    """A number was no longer finite, or passed a bound of `algorithm.stop`."""
 
-    def __init__(self, iteration: int, metrics: Metrics) -> None:
-        first = next(key for key, value in metrics.items() if not math.isfinite(value))
-        super().__init__(f"iteration {iteration}: {first} is not finite; the run was stopped")
+    def __init__(self, iteration: int, reason: str, metrics: Metrics) -> None:
+        super().__init__(f"iteration {iteration}: {reason}; the run was stopped")
         self.metrics = metrics
+
+
+class Stateful(Protocol):
+    """Something that goes on after a restart where it was."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has to be kept; tensors and plain values."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        ...
 
 
 class PPOTrainer:
@@ -41,6 +54,7 @@ class PPOTrainer:
       interact(prompts, speak) -> episodes     who speaks, seeing what
       assign_credit(episodes)                  fills turn.credit
       after_step(iteration)                    for instance, exchange roles
+      carried                                  what of this must survive a restart
     """
 
     def __init__(
@@ -55,6 +69,7 @@ class PPOTrainer:
         interact: Interaction,
         assign_credit: Callable[[list[Episode]], None],
         after_step: Callable[[int], None],
+        carried: Mapping[str, Stateful],
     ) -> None:
         self.config = config
         self.plan = plan
@@ -65,6 +80,7 @@ class PPOTrainer:
         self.interact = interact
         self.assign_credit = assign_credit
         self.after_step = after_step
+        self.carried: dict[str, Stateful] = {"task": task, "streams": streams, **agents, **carried}
         self.episodes: list[Episode] = []  # of the last step
 
     def step(self, iteration: int) -> Metrics:
@@ -105,14 +121,34 @@ class PPOTrainer:
             if self.config.whiten_advantages:
                 advantages = whiten(advantages, batch.response_mask)
             metrics |= value_metrics(agent.name, batch, returns)
+            before = weights(self.agents) if iteration == 0 else None
             metrics |= self.update(agent, batch, advantages, returns)
+            if before is not None:
+                check_first_update(agent, before, weights(self.agents), metrics)
             agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
             clock.lap("update_s")
-            if not all(math.isfinite(value) for value in metrics.values()):
-                raise TrainingDiverged(iteration, metrics)
+            reason = self._why_stop(agent.name, metrics)
+            if reason is not None:
+                raise TrainingDiverged(iteration, reason, metrics)
         metrics |= role_metrics(episodes, metrics) | clock.metrics()
         self.after_step(iteration)
         return metrics
+
+    def _why_stop(self, agent: str, metrics: Metrics) -> str | None:
+        """What forbids to go on after an agent's update, if anything does."""
+        for key, value in metrics.items():
+            if not math.isfinite(value):
+                return f"{key} is not finite"
+        stop = self.config.stop
+        bounds = (
+            ("max_kl", f"objective/kl/{agent}", stop.max_kl, 1),
+            ("max_ratio", f"ppo/policy/ratio/{agent}", stop.max_ratio, 1),
+            ("min_entropy", f"objective/entropy/{agent}", stop.min_entropy, -1),
+        )
+        for key, metric, bound, sign in bounds:
+            if bound is not None and sign * metrics[metric] > sign * bound:
+                return f"{metric} is {metrics[metric]:.4g}, past algorithm.stop.{key}={bound}"
+        return None
 
     def update(self, agent: Agent, batch: Batch, advantages: Tensor, returns: Tensor) -> Metrics:
         """Passes of clipped minibatch steps over one agent's turns; mean statistics of them all."""
@@ -123,8 +159,8 @@ class PPOTrainer:
             step = self._minibatch(agent, batch, advantages, returns, chosen)
             for key, value in step.items():
                 totals[key] = totals.get(key, 0.0) + value / steps
-            if not math.isfinite(totals["loss/policy"] + totals["loss/value"]):
-                break
+            if not all(map(math.isfinite, step.values())):
+                break  # the same in every process: these are sums over all of them
         return {f"ppo/{key}/{agent.name}": value for key, value in totals.items()}
 
     def _minibatches(self, turns: int) -> Iterator[Tensor]:
@@ -138,10 +174,12 @@ class PPOTrainer:
     ) -> dict[str, float]:
         """One optimiser step on the turns at `chosen`; its statistics, per token."""
         config = self.config
-        # divided by the minibatch's tokens, so that the size of a microbatch changes nothing
+        # divided by the whole minibatch's tokens, so that neither the size of a microbatch nor the
+        # number of processes changes anything
         tokens = batch.response_mask[chosen].sum().clamp(min=1)
         sums: dict[str, Tensor] = {}
-        for index in torch.split(chosen, self.plan.microbatch):
+        norm = None
+        for index in torch.split(chosen[processes.own_rows(len(chosen))], self.plan.microbatch):
             rows = batch.rows(index)
             mask = rows.response_mask
             logprobs, values = agent.engine(rows.input_ids, rows.attention_mask, mask)
@@ -153,25 +191,30 @@ class PPOTrainer:
             )
             loss = (policy.per_token.sum() + config.value_coef * value.per_token.sum()) / tokens
             difference = (logprobs.detach() - rows.logprobs).clamp(max=MAX_LOG_RATIO)
-            ratio = torch.where(mask, difference.exp(), 0.0)
+            ratio = torch.where(mask, difference.exp(), 0.0).sum() / tokens
             passed_over = torch.zeros_like(tokens, dtype=torch.bool)
             if config.max_mean_ratio is not None:
                 # as the released code: the gradient of a minibatch that went astray is zeroed
-                passed_over = masked_mean(ratio, mask) > config.max_mean_ratio
+                passed_over = processes.summed(ratio.clone()) > config.max_mean_ratio
                 loss = loss * (~passed_over)
             agent.engine.backward(loss)
-            agent.engine.step()
+            norm = agent.engine.step()
             part = {
                 "loss/policy": policy.per_token.detach().sum() / tokens,
                 "loss/value": value.per_token.detach().sum() / tokens,
                 "policy/approxkl": policy.deviation.sum() / tokens,
                 "policy/clipfrac": policy.clipped.sum() / tokens,
-                "policy/ratio": ratio.sum() / tokens,
-                "policy/passed_over": passed_over.float(),
+                "policy/ratio": ratio,
+                "policy/passed_over": passed_over.float() / processes.count(),
                 "value/clipfrac": value.clipped.sum() / tokens,
             }
-            sums = {key: sums.get(key, 0.0) + number for key, number in part.items()}
-        return {key: number.item() for key, number in sums.items()}
+            sums |= {key: sums.get(key, torch.zeros(())) + number for key, number in part.items()}
+        assert norm is not None, "the last microbatch steps the optimiser"
+        totals = processes.summed(torch.stack(list(sums.values()))).tolist()
+        return dict(zip(sums, totals, strict=True)) | {
+            "gradient_norm": norm,
+            "skipped_steps": float(agent.engine.skipped),
+        }
 
     def evaluate(self, prompts: int, seed: int) -> Metrics:
         """Mean score of each agent alone, on held-out prompts with the bare query."""
@@ -186,6 +229,15 @@ class PPOTrainer:
             scores = torch.tensor([t.score for e in episodes for t in e.turns])
             metrics[f"eval/score/{name}"] = scores.mean().item()
         return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that an iteration changes except weights and optimisers, which the engines keep."""
+        return {name: part.state_dict() for name, part in self.carried.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        for name, part in self.carried.items():
+            part.load_state_dict(state[name])
 
     def _speak(
         self,

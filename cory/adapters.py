@@ -1,0 +1,145 @@
+"""One frozen language model, and a LoRA adapter on it for each agent (Hu et al., 2021)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft.tuners.lora import LoraLayer
+from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULT_TARGETS
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from cory.config import AdapterConfig, ConfigError, require
+
+WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
+BASE = "__base__"  # PEFT's word for a row without an adapter
+
+
+class SharedBase:
+    """A frozen language model with named adapters; one of them, or none, acts at a time.
+
+    The reference is the same model with adapters off, so there is no second copy of it.
+    """
+
+    def __init__(self, lm: PreTrainedModel, config: AdapterConfig, seeds: dict[str, int]) -> None:
+        """seeds: for each adapter, by name, where its first weights are drawn from."""
+        self.lm = lm.requires_grad_(False)
+        targets = adapted_layers(lm, config.targets)
+        conv1d = any(
+            isinstance(module, Conv1D)
+            for name, module in lm.named_modules()
+            if name.rpartition(".")[2] in targets
+        )
+        settings = LoraConfig(
+            r=config.rank,
+            lora_alpha=config.alpha,
+            lora_dropout=config.dropout,
+            target_modules=targets,
+            fan_in_fan_out=conv1d,  # GPT-2 keeps its weights transposed
+            task_type="CAUSAL_LM",
+        )
+        (first, *others) = seeds
+        with torch.random.fork_rng():  # PEFT draws from torch's global generator
+            torch.manual_seed(seeds[first])
+            self.peft = get_peft_model(lm, settings, adapter_name=first)
+            for name in others:
+                torch.manual_seed(seeds[name])
+                self.peft.add_adapter(name, settings)
+
+    def activate(self, name: str) -> None:
+        """Let this adapter act and learn; the others neither act nor learn."""
+        self.peft.set_adapter(name)
+
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """The reference: the base alone."""
+        self.peft.base_model.disable_adapter_layers()
+        try:
+            yield
+        finally:
+            self.peft.base_model.enable_adapter_layers()
+
+    @contextlib.contextmanager
+    def routed(self, names: Sequence[str | None]) -> Iterator[None]:
+        """Each row of the next passes goes through the adapter named for it; None: the base alone.
+
+        Only without gradient, in evaluation mode.
+        """
+
+        rows = [name or BASE for name in names]
+
+        def route(module: nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
+            return inputs, {**keywords, "adapter_names": rows}
+
+        handles = [
+            module.register_forward_pre_hook(route, with_kwargs=True)
+            for module in self.lm.modules()
+            if isinstance(module, LoraLayer)
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def parameters_of(self, name: str) -> list[nn.Parameter]:
+        """The adapter's own weights."""
+        return [p for key, p in self.lm.named_parameters() if f".{name}." in key]
+
+    def save(self, name: str, folder: Path, base: str) -> None:
+        """Write the adapter as a folder that PeftModel.from_pretrained loads onto `base`."""
+        config = self.peft.peft_config[name]
+        config.base_model_name_or_path = base
+        config.inference_mode = True
+        config.save_pretrained(str(folder))
+        config.inference_mode = False
+        state = get_peft_model_state_dict(self.peft, adapter_name=name)
+        save_file({key: own(value) for key, value in state.items()}, folder / WEIGHTS)
+
+    def load(self, name: str, folder: Path) -> None:
+        """Take the adapter's weights from such a folder."""
+        try:
+            answer = set_peft_model_state_dict(self.peft, load_file(folder / WEIGHTS), name)
+        except RuntimeError as error:
+            raise ConfigError(f"{folder}: the adapter's weights do not fit this model") from error
+        require(not answer.unexpected_keys, f"{folder}: the adapter was made for other layers")
+
+
+def own(tensor: Tensor) -> Tensor:
+    """A copy on the CPU, which safetensors can write."""
+    return tensor.detach().cpu().contiguous().clone()
+
+
+def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:
+    """Names of the layers that get an adapter, or ConfigError with those that the model has."""
+    head = lm.get_output_embeddings()
+    linear = sorted(
+        {
+            name.rpartition(".")[2]
+            for name, module in lm.named_modules()
+            if isinstance(module, nn.Linear | Conv1D) and module is not head
+        }
+    )
+    known = f"this model has {', '.join(linear)}"
+    if targets is None:
+        found = DEFAULT_TARGETS.get(lm.config.model_type)
+        if found is None:
+            raise ConfigError(
+                f"model.adapter.targets=null: PEFT has no choice for {lm.config.model_type}; "
+                f"{known}"
+            )
+        return sorted(found)
+    wrong = sorted(set(targets) - set(linear))
+    require(
+        not wrong,
+        f"model.adapter.targets: {', '.join(wrong)} is no linear layer below the output head; "
+        f"{known}",
+    )
+    return sorted(targets)

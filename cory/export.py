@@ -1,0 +1,122 @@
+"""Agents as folders that other programs load, and runs that start from such folders."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import OmegaConf
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedTokenizerBase
+
+from cory.config import Config, ConfigError, ModelConfig, require
+from cory.pretrained import load_language_model, resolve
+from cory.run_dir import AGENTS, SETTINGS
+from cory.team import PolicyModel
+
+VALUE_HEAD = "value_head.safetensors"
+
+
+def export(
+    model: PolicyModel, tokenizer: PreTrainedTokenizerBase, folder: Path, config: Config, card: str
+) -> None:
+    """Write one agent: a full model or a PEFT adapter, with value head, tokenizer and model card.
+
+    The weights must be whole (`Engine.whole`); one process calls this.
+    """
+    folder.mkdir(parents=True)
+    if model.base is None:
+        model.lm.save_pretrained(folder)
+    else:
+        base = Path(resolve(config.model.path, "model.path"))
+        model.base.save(model.name, folder, str(base.resolve() if base.is_dir() else base))
+    head = {
+        key: value.detach().float().cpu().clone()
+        for key, value in model.value_head.named_parameters()
+    }
+    save_file(head, folder / VALUE_HEAD)
+    tokenizer.save_pretrained(folder)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def model_card(model: PolicyModel, config: Config, commit: str | None) -> str:
+    """What the agent is and how it is loaded."""
+    kind = "full model" if model.base is None else "LoRA adapter"
+    if model.base is None:
+        load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
+        note = ""
+    else:
+        base = f'AutoModelForCausalLM.from_pretrained("{config.model.path}")'
+        load = f'PeftModel.from_pretrained({base}, "<this folder>")'
+        note = (
+            f"The base was frozen, in {config.model.precision}"
+            + ("" if config.model.quantisation == "none" else " with linear layers in NF4 (4 bits)")
+            + "; on a base in another precision answers can differ.\n\n"
+        )
+    front = ["---", f"base_model: {config.model.path}", "tags: [cory, reinforcement-learning]"]
+    if model.base is not None:
+        front.append("library_name: peft")
+    return (
+        "\n".join([*front, "---"])
+        + f"""
+
+# {model.name} of {config.experiment}, seed {config.seed}
+
+A {kind} of `{config.model.path}`, trained by cory with `algorithm={config.algorithm.name}`.
+
+| | |
+|---|---|
+| run | {config.experiment}, scale {config.scale}, seed {config.seed} |
+| commit | {commit or "unknown"} |
+| data | task={config.task.name}, source {config.task.source}, {config.task.path} |
+| reward | {config.reward.name} |
+| iterations | {config.algorithm.iterations} of {config.algorithm.prompts_per_iteration} prompts |
+
+{note}    {load}
+
+`{VALUE_HEAD}` is the linear value head on the last hidden state (`weight` (1, H), `bias` (1,)).
+"""
+    )
+
+
+def publish(part: Path, run_dir: Path) -> None:
+    """Let the agents that were written to `part` appear in `run_dir` all at once."""
+    shutil.rmtree(run_dir / AGENTS, ignore_errors=True)
+    part.rename(run_dir / AGENTS)
+
+
+def start_from(run_dir: Path, models: Sequence[PolicyModel], config: ModelConfig) -> None:
+    """Give models the weights of a finished run's agents: agent_0 those of agent_0, and so on.
+
+    A run with one agent serves any number of them.
+    """
+    key = f"init_from={run_dir}"
+    require((run_dir / SETTINGS).is_file(), f"{key}: there is no run")
+    require(
+        (run_dir / AGENTS).is_dir(), f"{key}: the run has no agents; they appear when it finishes"
+    )
+    theirs = OmegaConf.load(run_dir / SETTINGS).model
+    for name in ("path", "sharing"):
+        ours = getattr(config, name)
+        require(
+            theirs[name] == ours or {theirs[name], ours} == {"adapters", "adapter_copies"},
+            f"{key} was trained with model.{name}={theirs[name]}, not {ours}",
+        )
+    folders = sorted((run_dir / AGENTS).iterdir())
+    for model in models:
+        folder = folders[0] if len(folders) == 1 else run_dir / AGENTS / model.name
+        require(
+            folder.is_dir(),
+            f"{key} has {len(folders)} agents, this run {len(models)}; one agent serves all, "
+            f"several serve as many",
+        )
+        if model.base is None:
+            source = load_language_model(str(folder), "init_from", keep_dropout=False)
+            try:
+                model.lm.load_state_dict(source.state_dict())
+            except RuntimeError as error:
+                raise ConfigError(f"{key}: {model.name} has other layers") from error
+        else:
+            model.base.load(model.name, folder)
+        model.value_head.load_state_dict(load_file(folder / VALUE_HEAD))

@@ -1,0 +1,148 @@
+"""The records of a run, mirrored to Weights & Biases; nothing is ever read back from there."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from cory.config import Config
+from cory.episode import Episode, Metrics
+
+RUN_ID = "wandb_id"  # file of the run directory
+PROBE_S = 5  # a server that takes longer to pick up is not worth waiting for
+FLUSH_S = 1  # W&B's own 15 s of lines would be missing from a run that is killed
+COLUMNS = ("prompt", "role", "agent", "context", "response", "score", "credit")
+
+
+class Mirror:
+    """A W&B run; rank 0 makes one where `wandb.mode` is not disabled."""
+
+    def __init__(self, config: Config, run_dir: Path, commit: str | None) -> None:
+        self.run = start(config, run_dir, commit)
+        self.run.define_metric("iteration")
+        # W&B's own step counts calls, and goes on counting when a run is resumed
+        self.run.define_metric("*", step_metric="iteration")
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        """The numbers of one iteration."""
+        self._call(lambda run: run.log({"iteration": iteration, **metrics}))
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        """A table with one row per turn."""
+        import wandb  # noqa: PLC0415  as in start
+
+        rows = [
+            [episode.prompt.id, t.role, t.agent, t.context, t.response, t.score, t.credit]
+            for episode in episodes
+            for t in episode.turns
+        ]
+        # a name per iteration: tables under one name overwrite each other
+        name = f"samples/{iteration:05d}"
+        self._call(
+            lambda run: run.log(
+                {"iteration": iteration, name: wandb.Table(columns=list(COLUMNS), data=rows)}
+            )
+        )
+
+    def finish(self) -> None:
+        """Hand over what is not uploaded yet, for no longer than `wandb.finish_timeout`."""
+        import wandb  # noqa: PLC0415  as in start
+
+        self._call(lambda run: run.finish())
+        self._call(lambda run: wandb.teardown())  # its process may still be writing the last lines
+
+    def _call(self, action: Callable[[Any], None]) -> None:
+        """Do `action` unless W&B has broken down; the run goes on without a mirror."""
+        if self.run is None:
+            return
+        try:
+            action(self.run)
+        except Exception as error:  # W&B's process can die in ways that have no common class
+            print(f"note: W&B broke down and gets no more: {error!r}", file=sys.stderr)
+            self.run = None
+
+
+def start(config: Config, run_dir: Path, commit: str | None) -> Any:
+    """A W&B run under the id that `run_dir` keeps; offline where the server cannot be used."""
+    import wandb  # noqa: PLC0415  half a second, and most runs do without
+
+    settings = config.wandb
+
+    def begin(mode: Any) -> Any:
+        return wandb.init(
+            project=settings.project,
+            mode=mode,
+            dir=run_dir,
+            id=run_id(run_dir),
+            resume="allow",
+            group=config.sweep if config.sweep != "adhoc" else config.experiment,
+            name=f"{config.experiment}/seed{config.seed}",
+            tags=[tag for tag in (config.scale, commit and commit[:7]) if tag],
+            config=asdict(config),
+            settings=wandb.Settings(
+                init_timeout=settings.init_timeout,
+                finish_timeout=settings.finish_timeout,
+                x_transaction_log_flush_interval=FLUSH_S,
+                silent=True,
+                disable_git=True,  # it would look at the checkout around run_dir, not at ours
+            ),
+        )
+
+    if settings.mode == "offline":
+        return begin("offline")
+    server = wandb.setup(settings=wandb.Settings(silent=True)).settings.base_url
+    why = ""
+    try:
+        if not answers(server, min(PROBE_S, settings.init_timeout)):
+            why = f"{server} does not answer"
+        elif not wandb.login(prompt=False, verify=False):  # on a terminal, init would ask
+            why = "there is no API key; `wandb login` stores one"
+        else:
+            return begin("online")
+    except wandb.errors.Error as error:
+        why = str(error).splitlines()[0]
+    print(
+        f"note: W&B records offline, to be uploaded with `wandb sync`, because {why}",
+        file=sys.stderr,
+    )
+    wandb.teardown()  # a start that failed half-way keeps the id in use
+    return begin("offline")
+
+
+def run_id(run_dir: Path) -> str:
+    """The id of the directory's W&B run; made once, so that a resumed run continues its own."""
+    path = run_dir / RUN_ID
+    if not path.exists():
+        partial = run_dir / f"{RUN_ID}.part"
+        partial.write_text(secrets.token_hex(8), encoding="utf-8")
+        partial.replace(path)
+    return path.read_text(encoding="utf-8")
+
+
+def answers(url: str, seconds: float) -> bool:
+    """Whether the server at `url` takes a connection in time; true where a proxy has to say."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme in getproxies() and not proxy_bypass(host):
+        return True
+    port = parts.port or {"http": 80}.get(parts.scheme, 443)
+    connected = threading.Event()
+
+    def connect() -> None:
+        with suppress(OSError), socket.create_connection((host, port), seconds):
+            connected.set()
+
+    # in a thread: looking up a name has no time limit of its own
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return connected.is_set()

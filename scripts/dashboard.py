@@ -1,0 +1,172 @@
+"""Build the W&B workspace of a project from docs/metrics.md: each metric, its meaning, its curve.
+
+    python scripts/dashboard.py ENTITY/PROJECT --dry-run    list what it would hold; no network
+    python scripts/dashboard.py ENTITY/PROJECT              save it as a new view
+
+Saving needs `pip install "cory[dashboard]"` and `wandb login`. Without W&B, scripts/curves.py draws
+the three panels that come first here from run directories.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import wandb
+
+from cory.plots import PANELS
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
+AGENT = "agent_[0-9]+"
+ROLE = "(pioneer|observer)(_[0-9]+)?"
+CURVES = "curves"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One row of the page."""
+
+    name: str
+    meaning: str
+    by_agent: bool  # logged as name/agent_0, name/agent_1, ...
+    by_role: bool  # and once more as name/pioneer, ...
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One line plot: every logged metric that the pattern matches."""
+
+    title: str
+    pattern: str
+
+
+@dataclass
+class Section:
+    """Panels under one heading, with what their metrics mean."""
+
+    name: str
+    panels: list[Panel] = field(default_factory=list)
+    metrics: list[Metric] = field(default_factory=list)
+
+    def legend(self) -> str:
+        """The meanings, as Markdown."""
+        return "\n".join(f"- `{metric.name}`: {metric.meaning}" for metric in self.metrics)
+
+
+def read_metrics(text: str) -> list[Metric]:
+    """The rows of the tables of docs/metrics.md, in their order."""
+    parts = re.split(r"^Names about the whole iteration", text, flags=re.MULTILINE)
+    twice = re.search(r"With several agents,\s(.+?)\sare written a second time", text, re.DOTALL)
+    if len(parts) != 2 or twice is None:
+        raise ValueError("docs/metrics.md does not say which names end with an agent or a role")
+    roles = re.findall(r"`([^`]+)`", twice[1])
+    rows = [
+        Metric(name, meaning.strip(), by_agent=part is parts[0], by_role=name in roles)
+        for part in parts
+        for name, meaning in re.findall(r"^\| `([^`]+)` \|([^|]+)\|", part, flags=re.MULTILINE)
+    ]
+    if not rows or {row.name for row in rows if row.by_role} != set(roles):
+        raise ValueError("docs/metrics.md: the names written under a role are not in its table")
+    return rows
+
+
+def panels_of(metric: Metric) -> Iterator[Panel]:
+    """One panel for the agents of a metric, one for its roles."""
+    name = re.escape(metric.name)
+    if not metric.by_agent:
+        yield Panel(metric.name, f"^{name}$")
+        return
+    yield Panel(f"{metric.name}, by agent", f"^{name}/{AGENT}$")
+    if metric.by_role:
+        yield Panel(f"{metric.name}, by role", f"^{name}/{ROLE}$")
+
+
+def sections(metrics: list[Metric]) -> list[Section]:
+    """First what scripts/curves.py draws, then a section for each family of names."""
+    drawn = [metric for metric in metrics if metric.name in PANELS]
+    curves = [panel for metric in drawn for panel in panels_of(metric)]
+    # three columns: the agents in the first row, the roles in the second
+    curves.sort(key=lambda panel: panel.title.endswith("role"))
+    found: dict[str, Section] = {}
+    for metric in metrics:
+        family = metric.name.partition("/")[0]
+        section = found.setdefault(family, Section(family))
+        section.metrics.append(metric)
+        section.panels += panels_of(metric)
+    return [Section(CURVES, curves, drawn), *found.values()]
+
+
+def build(entity: str, project: str, content: list[Section]) -> Any:
+    """The workspace, not yet saved."""
+    import wandb_workspaces.reports.v2 as wr  # noqa: PLC0415  an extra that --dry-run does without
+    import wandb_workspaces.workspaces as ws  # noqa: PLC0415
+
+    def plot(panel: Panel) -> Any:
+        return wr.LinePlot(
+            title=panel.title,
+            x="iteration",
+            metric_regex=panel.pattern,
+            groupby_aggfunc="mean",  # over the seeds of an experiment, as curves.py does
+            groupby_rangefunc="stddev",
+        )
+
+    return ws.Workspace(
+        entity=entity,
+        project=project,
+        name="cory",
+        sections=[
+            ws.Section(
+                name=section.name,
+                is_open=section.name == CURVES,
+                panels=[*map(plot, section.panels), wr.MarkdownPanel(markdown=section.legend())],
+                panel_settings=ws.SectionPanelSettings(x_axis="iteration"),
+            )
+            for section in content
+        ],
+        settings=ws.WorkspaceSettings(x_axis="iteration", max_runs=100),
+        runset_settings=ws.RunsetSettings(groupby=[ws.Config("experiment"), ws.Config("scale")]),
+    )
+
+
+def show(content: list[Section]) -> None:
+    """Print sections, panels and meanings."""
+    for section in content:
+        print(f"{section.name}: {len(section.panels)} panels")
+        for panel in section.panels:
+            print(f"  {panel.title:40} {panel.pattern}")
+        for line in section.legend().splitlines():
+            print(f"    {line}")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("project", metavar="ENTITY/PROJECT")
+    parser.add_argument("--dry-run", action="store_true", help="print it, save nothing")
+    args = parser.parse_args()
+    try:
+        entity, slash, project = args.project.partition("/")
+        if not (entity and slash and project) or "/" in project:
+            raise ValueError(f"'{args.project}' is not of the form ENTITY/PROJECT")
+        content = sections(read_metrics(PAGE.read_text(encoding="utf-8")))
+        if args.dry_run:
+            show(content)
+        else:
+            build(entity, project, content).save()  # says where
+    except ModuleNotFoundError as error:
+        print(f'error: no {error.name}; pip install "cory[dashboard]"', file=sys.stderr)
+        sys.exit(1)
+    except (ValueError, OSError, wandb.errors.Error) as error:
+        print(f"error: {str(error).splitlines()[0]}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
