@@ -54,6 +54,8 @@ def model_card(model: PolicyModel, config: Config, commit: str | None) -> str:
             + ("" if config.model.quantisation == "none" else " with linear layers in NF4 (4 bits)")
             + "; on a base in another precision answers can differ.\n\n"
         )
+    task = config.task
+    data = f"source {task.source}" + ("" if task.source == "package" else f", {task.path}")
     front = ["---", f"base_model: {config.model.path}", "tags: [cory, reinforcement-learning]"]
     if model.base is not None:
         front.append("library_name: peft")
@@ -69,7 +71,7 @@ A {kind} of `{config.model.path}`, trained by cory with `algorithm={config.algor
 |---|---|
 | run | {config.experiment}, scale {config.scale}, seed {config.seed} |
 | commit | {commit or "unknown"} |
-| data | task={config.task.name}, source {config.task.source}, {config.task.path} |
+| data | task={config.task.name}, {data} |
 | reward | {config.reward.name} |
 | iterations | {config.algorithm.iterations} of {config.algorithm.prompts_per_iteration} prompts |
 

@@ -38,7 +38,7 @@ def run(
         file=sys.stdout,
         desc=f"{config.experiment} seed {config.seed}",
         bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}",
-        disable=processes.rank() != 0,
+        disable=processes.rank() != 0 or iterations == 0,
     ) as bar:
         for iteration in range(start, iterations):
             last = iteration + 1 == iterations

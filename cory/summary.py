@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cory.plots import draw_curves
-from cory.run_dir import METRICS, RECORD, SAMPLES, read_lines
+from cory.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
 
 ROWS = {
     "task reward": "objective/score",
@@ -25,20 +25,40 @@ def show(run_dir: Path) -> None:
     lines = read_lines(run_dir / METRICS)
     record = json.loads((run_dir / RECORD).read_text())
     print()
+    if record["iterations"] == 0:
+        for key, value in lines[-1].items():
+            if key.startswith("eval/"):
+                print(f"held-out task reward of {key.rpartition('/')[2]}: {value:.3f}")
+        print(f"\nrecords in {run_dir}")
+        return
     print(table(lines))
     print()
     print(samples(read_lines(run_dir / SAMPLES)))
     plot = run_dir / "curves.png"
     draw_curves({record["experiment"]: [run_dir]}, plot)
     print(f"\n{record['iterations']} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
+    print(phases(read_lines(run_dir / TIMES)))
+    print(f"Agents: {run_dir / AGENTS}")
     print(f"Curves: {plot}")
+
+
+def phases(lines: list[dict[str, Any]]) -> str:
+    """Shares of the iterations' time, generation first."""
+    whole = sum(line["time/iteration_s"] for line in lines)
+    names = {
+        "generation": "time/rollout_s",
+        "judging": "time/reward_s",
+        "log-probabilities": "time/annotate_s",
+        "updates": "time/update_s",
+    }
+    shares = {name: sum(line[key] for line in lines) / whole for name, key in names.items()}
+    return "Time: " + ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """First iteration beside the mean of the last ones, per agent."""
-    agents = sorted(
-        {key.rpartition("/")[2] for key in lines[-1] if key.startswith("objective/combined/agent_")}
-    )
+    # in the order of their numbers
+    agents = [key.rpartition("/")[2] for key in lines[-1] if key.startswith("eval/score/agent_")]
     head = f"{'':26}" + "".join(
         f"{agent + ' first':>15}{'last ' + str(LAST):>10}" for agent in agents
     )

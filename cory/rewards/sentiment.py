@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from cory import processes
 from cory.config import SentimentConfig, require
 from cory.episode import Episode
 from cory.functional.masking import pad_right
@@ -36,9 +37,11 @@ class Sentiment:
         """
         turns = [turn for episode in episodes for turn in episode.turns]
         texts = [e.prompt.text + turn.response for e in episodes for turn in e.turns]
+        own = texts[processes.own_rows(len(texts))]
         scores: list[float] = []
-        for start in range(0, len(texts), self.config.batch_size):
-            scores += self._scores(texts[start : start + self.config.batch_size])
+        for start in range(0, len(own), self.config.batch_size):
+            scores += self._scores(own[start : start + self.config.batch_size])
+        scores = processes.gathered(scores)
         for turn, score in zip(turns, scores, strict=True):
             turn.score = score
 
