@@ -77,13 +77,18 @@ class Shape:
     def parameters(self) -> int:
         return sum(self.tensors)
 
-    @property
-    def saved(self) -> int:
+    def saved(self, targets: list[str]) -> int:
         """Elements per token that all layers save for the way back.
 
-        What goes into and comes out of every linear layer, two norms, and the MLP's activation.
+        What comes out of every linear layer, what goes into those that train, two norms, and the
+        MLP's activation.
+
+        targets: names of the layers that train, through an adapter; none: all of them
         """
-        passing = sum(wide + out for _, wide, out in self.linear)
+        passing = sum(
+            out + (wide if not targets or last_part(name) in targets else 0)
+            for name, wide, out in self.linear
+        )
         unfused = UNFUSED.get(self.activation, 0) * self.widest
         return passing + self.layers * (2 * self.width + unfused)
 
@@ -133,6 +138,11 @@ def shape_of(lm: PreTrainedModel) -> Shape:
     )
 
 
+def last_part(name: str) -> str:
+    """`c_attn` of `transformer.h.0.attn.c_attn`."""
+    return name.rpartition(".")[2]
+
+
 def widths(module: nn.Module) -> tuple[int, int]:
     """Width in and out of a linear layer."""
     one, two = module.weight.shape  # type: ignore[union-attr, misc]  # nn.Module knows no weight
@@ -158,7 +168,7 @@ def adapter_tensors(shape: Shape, targets: list[str], rank: int) -> list[int]:
     return [
         rank * side
         for name, wide, out in shape.linear
-        if name.rpartition(".")[2] in targets
+        if last_part(name) in targets
         for side in (wide, out)
     ]
 
@@ -256,10 +266,10 @@ def engine_rows(
         else:
             add("buffer of gradients", agents * each * bucket, ALWAYS)
         if world > 1:
-            # gloo, unlike NCCL, gathers into a copy of its own first
-            whole = each * (all_ + frozen) * (1 if on_gpu else 2)
+            whole = each * (all_ + frozen)
             live = each * min(all_ + frozen, LIVE_ELEMENTS)
-            prefetch = each * min(all_ + frozen, PREFETCH_ELEMENTS)
+            # a buffer that layers are cut from, and the next one on its way
+            prefetch = each * min(all_ + frozen, 2 * PREFETCH_ELEMENTS)
             add("weights put together", live + prefetch, FORWARD)
             add("weights put together", live + prefetch, BACKWARD)
             for when in (SAMPLING, SCORING):
@@ -293,7 +303,9 @@ def engine_rows(
     return rows
 
 
-def pass_rows(shape: Shape, model: ModelConfig, hardware: HardwareConfig, work: Work) -> list[Row]:
+def pass_rows(
+    shape: Shape, model: ModelConfig, hardware: HardwareConfig, work: Work, targets: list[str]
+) -> list[Row]:
     """What passes through the models: caches, activations, logits."""
     each = BYTES[model.precision]
     half = model.precision != "fp32"
@@ -312,9 +324,9 @@ def pass_rows(shape: Shape, model: ModelConfig, hardware: HardwareConfig, work: 
     # log-probabilities and two gradients of them, besides the logits where they are halves
     passes = training * shape.vocabulary * (3 * 4 + each * half)
     tokens = work.micro * work.tokens
-    kept = shape.saved
+    kept = shape.saved(targets)
     if hardware.gradient_checkpointing:  # what goes into every layer, and one layer made again
-        kept = shape.layers * shape.width + shape.saved // shape.layers
+        kept = shape.layers * shape.width + kept // shape.layers
     found = [
         Row("KV cache", cache, SAMPLING),
         Row("logits of one token per row", drawing, SAMPLING),
@@ -365,12 +377,13 @@ def estimate(config: Config, shape: Shape, targets: list[str], judge: int) -> li
         name = "base of all agents" if bases == 1 else "bases"
         found = [
             Row(f"{name}, frozen", share, ALWAYS, apart),
-            Row(f"{name}, before anything is split", bases * base, LOADING),
+            Row(name, bases * base, LOADING),
+            Row("its share, before the whole is let go", share if split else 0, LOADING),
             Row("the checkpoint's file", file, LOADING),
         ]
     found.append(Row("reward model", 4 * judge, ALWAYS))
     found += engine_rows(tensors, agents, frozen, model.precision, hardware, work.accumulation)
-    found += pass_rows(shape, model, hardware, work)
+    found += pass_rows(shape, model, hardware, work, targets)
     return [row for row in found if row.bytes > 0]
 
 

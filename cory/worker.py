@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
+import datasets
 import torch
 import transformers
 from omegaconf import DictConfig, OmegaConf
@@ -51,6 +52,8 @@ def check_devices(hardware: HardwareConfig) -> None:
 def build_parts(config: Config) -> Parts:
     """Load models and data."""
     device = torch.device(config.hardware.device)
+    if device.type == "cuda":
+        device = torch.device("cuda", torch.cuda.current_device())  # this process's own
     streams = Streams(config.seed)
     team = Team(config.model, device)
     algorithm = config.algorithm
@@ -126,7 +129,9 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
-    warnings.filterwarnings("ignore", category=UserWarning, module="torch|deepspeed|transformers")
+    datasets.disable_progress_bars()
+    for kind in (UserWarning, FutureWarning):  # what these libraries tell their own developers
+        warnings.filterwarnings("ignore", category=kind, module="torch|deepspeed|transformers|peft")
     run_dir = Path(sys.argv[1])
     stop = StopRequest(run_dir)
     watch = WorkerWatch(stop)

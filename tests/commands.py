@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,11 @@ def short_settings(model: str, judge: str, reviews: Path) -> list[str]:
         "algorithm.sampling.max_response_tokens=6",
         "evaluation_prompts=8",
     ]
+
+
+def last_wins(words: Iterable[str]) -> list[str]:
+    """The words without those that a later one overrides: Hydra takes each setting once."""
+    return list({word.split("=")[0]: word for word in words}.values())
 
 
 class Command:

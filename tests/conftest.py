@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when huggingface_hub is first imported
+# tests run side by side; threads that wait for each other would slow all of them down
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("RANK", None)  # as under a launcher: not how tests are run
 
 import pytest

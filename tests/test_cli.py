@@ -14,37 +14,22 @@ from typing import Any
 
 import pytest
 
+from tests.commands import ROOT, last_wins, short_settings
 from tests.wandb_files import offline_runs
 
-ROOT = Path(__file__).resolve().parent.parent
 Train = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
 def train(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Train:
     """Runs the command with settings of a few seconds, from a folder that is not the checkout."""
-    base = [
-        f"model.path={tiny_model}",
-        f"reward.path={tiny_judge}",
-        "task.source=path",
-        f"task.path={reviews_file}",
-        "task.train_split='train[:80%]'",
-        "task.test_split='train[80%:]'",
-        "task.min_characters=1",
-        "task.max_prompt_tokens=4",
-        "task.observer_template='{answers}: {query}'",
-        "algorithm.iterations=2",
-        "algorithm.prompts_per_iteration=8",
-        "algorithm.minibatch_size=8",
-        "algorithm.sampling.max_response_tokens=6",
-        "evaluation_prompts=8",
-    ]
+    base = short_settings(tiny_model, tiny_judge, reviews_file)
 
     def call(
         cwd: Path, *overrides: str, stop: signal.Signals | None = None
     ) -> subprocess.CompletedProcess[str]:
         """With `stop`, that signal is sent to the command after its first iteration."""
-        command = [sys.executable, "-m", "cory.train", *base, *overrides]
+        command = [sys.executable, "-m", "cory.train", *last_wins([*base, *overrides])]
         process = subprocess.Popen(
             command,
             cwd=cwd,

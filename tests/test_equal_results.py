@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.commands import Command, metrics, short_settings
+from tests.commands import Command, last_wins, metrics, short_settings
 
 RUN = [
     "algorithm=cory",
@@ -69,9 +69,7 @@ def trajectories(
         run_dir = folder / str(number)
         settings = list(LAYOUTS.values())[number]
         words = [*short_settings(tiny_model, tiny_judge, reviews_file), *RUN, *settings]
-        # Hydra takes groups once
-        groups = {word.split("=")[0]: word for word in words}
-        command = Command(folder, ["-m", "cory.train", *groups.values(), f"run_dir={run_dir}"])
+        command = Command(folder, ["-m", "cory.train", *last_wins(words), f"run_dir={run_dir}"])
         assert command.wait() == 0, command.err
         return metrics(run_dir)
 

@@ -18,7 +18,7 @@ from cory.config import Config, ConfigError
 from cory.export import export, model_card, publish, start_from
 from cory.team import Team
 from tests.building import LetterShare, build
-from tests.commands import Command, metrics, short_settings
+from tests.commands import Command, last_wins, metrics, short_settings
 
 ConfigOf = Callable[..., Config]
 CONTEXT = "the movie was"
@@ -141,9 +141,8 @@ def test_a_finished_run_is_evaluated_without_training(
     tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:
     def run(*words: str) -> None:
-        settings = [*short_settings(tiny_model, tiny_judge, reviews_file), *words]
-        groups = {word.split("=")[0]: word for word in settings}
-        command = Command(tmp_path, ["-m", "cory.train", *groups.values()])
+        settings = last_wins([*short_settings(tiny_model, tiny_judge, reviews_file), *words])
+        command = Command(tmp_path, ["-m", "cory.train", *settings])
         assert command.wait() == 0, command.err
 
     run("run_dir=first", "algorithm.learning_rate=1e-2")

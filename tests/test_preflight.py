@@ -106,8 +106,9 @@ def test_stages_split_what_they_say(rows: Callable[..., dict[tuple[str, str], in
     assert second["gradients, a share", BACKWARD] == 4 * part
     assert third["weights that train, a share", ALWAYS] == 4 * part
     assert third["gradients, a share", ALWAYS] == 4 * part
-    assert third["weights put together", SAMPLING] == 2 * 4 * COPY
-    assert third["weights put together", SCORING] == 2 * 4 * COPY
+    assert third["weights put together", SAMPLING] == 4 * COPY
+    assert third["weights put together", SCORING] == 4 * COPY
+    assert third["weights put together", FORWARD] == 4 * 2 * COPY
 
 
 def test_gradients_wait_between_microbatches(
@@ -128,6 +129,9 @@ def test_adapters_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> No
     assert found["Adam's two moments", ALWAYS] == 5 * 8 * own
     assert found["gradients", BACKWARD] == 4 * own
     assert ("reference", ALWAYS) not in found
+    split = rows(*words, "hardware.zero_stage=3", "hardware.processes=2")
+    assert split["base of all agents, frozen", ALWAYS] == 2 * MODEL
+    assert split["weights put together", SAMPLING] == 4 * (MODEL + own)
     apart = rows(*words, "model.sharing=adapter_copies")
     assert apart["bases, frozen", ALWAYS] == 5 * 4 * MODEL
     assert apart["weights that train", ALWAYS] == found["weights that train", ALWAYS]
@@ -177,6 +181,8 @@ def test_what_passes_through(rows: Callable[..., dict[tuple[str, str], int]]) ->
     # in and out of every matrix, two norms, and three more of the MLP's width (gelu_new)
     saved = 2 * (sum(i + o for i, o in LAYER_MATRICES) + 2 * 8 + 3 * 32)
     assert found["activations", FORWARD] == 4 * 8 * 20 * saved
+    adapted = rows("model.sharing=adapters")["activations", FORWARD]
+    assert adapted == 4 * 8 * 20 * (saved - 2 * (8 + 8 + 32))  # c_attn trains, the others do not
     less = rows("hardware.gradient_checkpointing=true")
     assert less["activations", FORWARD] == 4 * 8 * 20 * (2 * 8 + saved // 2)
 

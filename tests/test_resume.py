@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import ROOT, Command, metrics, short_settings
+from tests.commands import ROOT, Command, last_wins, metrics, short_settings
 
 Run = Callable[..., Command]
 
@@ -21,8 +21,8 @@ def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) ->
     base = short_settings(tiny_model, tiny_judge, reviews_file)
 
     def call(*words: str) -> Command:
-        groups = {word.split("=")[0]: word for word in (*base, "checkpoint_every=1", *words)}
-        command = Command(tmp_path, ["-m", "cory.train", *groups.values()])
+        settings = last_wins([*base, "checkpoint_every=1", *words])
+        command = Command(tmp_path, ["-m", "cory.train", *settings])
         command.wait()
         return command
 
@@ -84,10 +84,9 @@ def test_a_full_disk_stops_the_run_with_one_line_and_it_goes_on_later(
     assert whole.wait() == 0, whole.err
     base = short_settings(tiny_model, tiny_judge, reviews_file)
     words = [*base, f"checkpoint_every={every}", "algorithm.iterations=8", "run_dir=full"]
-    groups = {word.split("=")[0]: word for word in words}
     # the first iteration has room
     answer = subprocess.run(
-        [sys.executable, "-m", "cory.train", *groups.values()],
+        [sys.executable, "-m", "cory.train", *last_wins(words)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
