@@ -67,7 +67,8 @@ class Checkpoints:
             shutil.rmtree(part, ignore_errors=True)
             reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
             raise WriteError(
-                f"the checkpoint {place} could not be written ({reason}); {self.newest()}"
+                f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
+                f"{self.newest()}"
             ) from error
         processes.wait_for_all()
 
@@ -83,7 +84,9 @@ class Checkpoints:
                 if fault is None:
                     found = [(int(place.name), manifest["layout"])]
                     break
-                print(f"note: {place} {fault}; the one before it is used", file=sys.stderr)
+                print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
+            if found == [None] and self._places():
+                print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
         if processes.count() > 1:
             torch.distributed.broadcast_object_list(found)
         if found[0] is None:

@@ -47,7 +47,11 @@ def model_card(model: PolicyModel, config: Config, commit: str | None) -> str:
         load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
         note = ""
     else:
-        base = f'AutoModelForCausalLM.from_pretrained("{config.model.path}")'
+        base = f'"{config.model.path}"'
+        if config.model.path.startswith("asset:"):
+            base = f"cory.pretrained.resolve({base}, 'base')"
+        dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[config.model.precision]
+        base = f'AutoModelForCausalLM.from_pretrained({base}, dtype="{dtype}")'
         load = f'PeftModel.from_pretrained({base}, "<this folder>")'
         note = (
             f"The base was frozen, in {config.model.precision}"
@@ -105,6 +109,13 @@ def start_from(run_dir: Path, models: Sequence[PolicyModel], config: ModelConfig
             theirs[name] == ours or {theirs[name], ours} == {"adapters", "adapter_copies"},
             f"{key} was trained with model.{name}={theirs[name]}, not {ours}",
         )
+    if config.sharing != "copies":
+        for name in ("rank", "alpha", "targets"):
+            ours, made_with = getattr(config.adapter, name), theirs.adapter[name]
+            require(
+                made_with == ours,
+                f"{key} was trained with model.adapter.{name}={made_with}, not {ours}",
+            )
     folders = sorted((run_dir / AGENTS).iterdir())
     for model in models:
         folder = folders[0] if len(folders) == 1 else run_dir / AGENTS / model.name

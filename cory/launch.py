@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from cory.config import HardwareConfig
 from cory.run_dir import RECORD, STOP
@@ -79,8 +80,11 @@ def stop_code() -> int | None:
     return 128 + int(Path(os.environ[COMMAND_STOP]).read_text(encoding="utf-8"))
 
 
-def launch(run_dir: Path, hardware: HardwareConfig) -> bool:
-    """Run the workers in processes of their own; whether they finished the run."""
+def launch(run_dir: Path, hardware: HardwareConfig, lock: IO[str] | None) -> bool:
+    """Run the workers in processes of their own; whether they finished the run.
+
+    lock: of the run directory; the workers hold it, too, should this process be killed
+    """
     module = "cory.worker" if hardware.world == 1 else "cory.elastic"
     request = run_dir / STOP
     request.unlink(missing_ok=True)
@@ -89,6 +93,7 @@ def launch(run_dir: Path, hardware: HardwareConfig) -> bool:
         [sys.executable, "-m", module, str(run_dir)],
         env=environment(hardware),
         start_new_session=True,
+        pass_fds=[] if lock is None else [lock.fileno()],
     )
     asked = False
     try:

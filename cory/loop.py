@@ -58,6 +58,7 @@ def run(
             stop = not last and processes.any_of(asked_to_stop())
             if last or stop or due(iteration, config.checkpoint_every):
                 state = {"algorithm": algorithm.state_dict(), "record": record.state_dict()}
+                record.sync()
                 checkpoints.save(iteration + 1, algorithm.agents, state)
             if stop:
                 raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")

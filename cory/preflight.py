@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from cory.config import Config, ConfigError, HardwareConfig, ModelConfig, batch_plan, require
-from cory.functional.logprobs import SLAB_BYTES
+from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
 from cory.pretrained import classifier_elements, skeleton
 
 GIB = 2**30
@@ -317,7 +317,7 @@ def pass_rows(
     cache = each * sampled * (shape.cache + shape.cache // (2 * shape.layers))
     # logits, log-probabilities, two passes in float64 to draw from them, and the tokens seen
     drawing = drawn * shape.vocabulary * (each * half + 4 + 4 + 16 + 1)
-    slab = min(work.rows * work.response, SLAB_BYTES // (4 * shape.vocabulary))
+    slab = min(work.rows * work.response, SLAB_BYTES // (4 * TENSORS_AT_ONCE * shape.vocabulary))
     # two logits, two log-probabilities, a probability, a product of two
     slabs = slab * shape.vocabulary * (2 * each + 4 * 4)
     training = min(work.micro * work.response, SLAB_BYTES // (4 * shape.vocabulary))

@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol
 
 import torch
 
-from cory.config import Config
+from cory.config import Config, require
 from cory.episode import Episode, Metrics
 from cory.mirror import Mirror
 from cory.run_dir import METRICS, RECORD, SAMPLES, SETTINGS, TIMES, WriteError, read_lines
@@ -58,6 +58,10 @@ class Record(Protocol):
         """What must survive a restart."""
         ...
 
+    def sync(self) -> None:
+        """Return once all that was logged is on the disk itself."""
+        ...
+
     def finish(self) -> None:
         """From now on the run counts as done."""
         ...
@@ -73,6 +77,7 @@ class NoRecord:
     def start(self, done: int, state: dict[str, Any] | None) -> None: ...
     def log(self, iteration: int, metrics: Metrics) -> None: ...
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None: ...
+    def sync(self) -> None: ...
     def state_dict(self) -> dict[str, Any]:
         return {}
 
@@ -116,7 +121,13 @@ class Recorder:
         for name in (METRICS, TIMES, SAMPLES):
             keep_iterations(self.run_dir / name, done)
             self.files[name] = (self.run_dir / name).open("a", encoding="utf-8")
-        for line in read_lines(self.run_dir / METRICS):
+        lines = read_lines(self.run_dir / METRICS)
+        require(
+            len(lines) == done,
+            f"{self.run_dir / METRICS} has {len(lines)} of the {done} iterations before the newest "
+            f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
+        )
+        for line in lines:
             self.last |= {key: value for key, value in line.items() if key != "iteration"}
         if self.config.wandb.mode != "disabled":
             self.mirror = Mirror(self.config, self.run_dir, self.commit)
@@ -134,6 +145,11 @@ class Recorder:
             self._line(TIMES, {"iteration": iteration, **times})
         if self.mirror is not None:
             self.mirror.log(iteration, metrics)
+
+    def sync(self) -> None:
+        """Return once the records are on the disk itself: before a checkpoint counts on them."""
+        for file in self.files.values():
+            os.fsync(file.fileno())
 
     def state_dict(self) -> dict[str, Any]:
         """When the run began, how long it has taken, and with which code."""

@@ -52,22 +52,38 @@ _held: list[IO[str]] = []  # closing the file would give the lock away
 def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
     """Whether the run is finished there; refuses a directory that holds another run."""
     settings = run_dir / SETTINGS
+    instead = "delete it or choose another run_dir"
+    saved = (run_dir / CHECKPOINTS).exists()
     if not settings.exists():
+        require(not saved, f"run_dir={run_dir} holds checkpoints but no {SETTINGS}; {instead}")
         return False
+    if not saved and not (run_dir / METRICS).exists():
+        return False  # refused before anything was done, and now perhaps corrected
     try:
         stored = OmegaConf.load(settings)
     except (OSError, YAMLError) as error:
         raise ConfigError(f"run_dir={run_dir} holds a {SETTINGS} that cannot be read") from error
     old, new = _comparable(stored), _comparable(cfg)
+    for key in ("model.name", "task.name", "algorithm.name", "reward.name", "seed"):
+        require(key in old, f"run_dir={run_dir} holds a {SETTINGS} without {key}: torn; {instead}")
     other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if other:
         key = min(other, key=lambda key: (not key.endswith(".name"), key))
         require(
             False,
             f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; "
-            f"delete it or choose another run_dir",
+            f"{instead}",
         )
-    return (run_dir / RECORD).exists()
+    done = (run_dir / RECORD).exists()
+    if saved and not done:
+        for key in ("nodes", "processes", "zero_stage"):
+            ours, theirs = cfg.hardware[key], stored.hardware[key]
+            require(
+                ours == theirs,
+                f"run_dir={run_dir} holds checkpoints made with hardware.{key}={theirs}, not "
+                f"{ours}; go on with the same, or delete {CHECKPOINTS} to start again",
+            )
+    return done
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
@@ -87,9 +103,17 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def lock(run_dir: Path) -> None:
-    """Keep others out of a run directory until this process ends; refuses one that is in use."""
-    file = (run_dir / LOCK).open("a+", encoding="utf-8")
+def lock(run_dir: Path) -> IO[str]:
+    """Keep others out of a run directory until this process ends; refuses one that is in use.
+
+    returns: the file that holds the lock; closing it gives the lock away, unless a process that
+        was started with it lives on
+    """
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        file = (run_dir / LOCK).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"run_dir={run_dir} cannot be written: {error.strerror}") from error
     for _ in range(10):  # somebody may be looking for a moment
         holder = _try_lock(file)
         if holder is None:
@@ -97,7 +121,7 @@ def lock(run_dir: Path) -> None:
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
             file.flush()
             _held.append(file)
-            return
+            return file
         time.sleep(0.1)
     file.close()
     raise ConfigError(f"run_dir={run_dir} is in use by {holder}")

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from concurrent.futures import BrokenExecutor
-from contextlib import redirect_stderr
+from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 from typing import TextIO
 
@@ -21,9 +21,9 @@ from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are n
 from cory.config import Config, ConfigError, nearest, parse_config, require
 from cory.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
 from cory.run_dir import (
-    SETTINGS,
-    in_use,
+    METRICS,
     is_complete,
+    lock,
     named_by_time,
     unfinished,
     write_settings,
@@ -47,18 +47,22 @@ def _job(cfg: DictConfig) -> None:
 
             preflight.show(config)
             return
-        run_dir = prepare(config, cfg)
+        run_dir = choose_run_dir(config, cfg)
+        # Before anything is looked at or written. Several nodes all come here: there the worker
+        # that writes the records takes the lock.
+        locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
+        with locked as held:
+            if ready(run_dir, cfg) and not launch(run_dir, config.hardware, held):
+                raise JobFailed
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         raise JobFailed from None
     finally:
         remove_empty(Path(HydraConfig.get().runtime.output_dir))
-    if run_dir is not None and not launch(run_dir, config.hardware):
-        raise JobFailed
 
 
-def prepare(config: Config, cfg: DictConfig) -> Path | None:
-    """The run directory, ready to be worked in; None when the run there is complete."""
+def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
+    """The directory that was named, an unfinished run with the same settings, or a new one."""
     run_dir = Path(config.run_dir)
     hydras = Path(HydraConfig.get().runtime.output_dir)  # the default
     if config.hardware.nodes > 1:
@@ -67,27 +71,30 @@ def prepare(config: Config, cfg: DictConfig) -> Path | None:
             f"hardware.nodes={config.hardware.nodes} needs run_dir=<a folder that all nodes see>: "
             f"the default is named by the time, which differs between nodes",
         )
-    else:
-        before = unfinished(run_dir, cfg) if run_dir == hydras else None
-        if before is not None:
-            print(f"goes on with the unfinished run in {before} (delete it to start afresh)")
-            cfg.run_dir = str(before)
-            run_dir = before
-        holder = in_use(run_dir)
-        require(holder is None, f"run_dir={run_dir} is in use by {holder}")
+        return run_dir
+    before = unfinished(run_dir, cfg) if run_dir == hydras else None
+    if before is None:
+        return run_dir
+    cfg.run_dir = str(before)
+    return before
+
+
+def ready(run_dir: Path, cfg: DictConfig) -> bool:
+    """Whether there is something to do; then the settings are in the run directory."""
     if is_complete(run_dir, cfg):
         print(f"{run_dir} is complete; delete it to run it again")
-        return None
-    if (run_dir / SETTINGS).exists() and run_dir == Path(config.run_dir):
-        print(f"{run_dir} holds an unfinished run; it goes on")
+        return False
+    if (run_dir / METRICS).exists():
+        print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
     write_settings(run_dir, cfg, list(HydraConfig.get().overrides.task))
-    return run_dir
+    return True
 
 
 def remove_empty(folder: Path) -> None:
-    """Hydra makes its output folder before a job can be refused or put elsewhere."""
-    if folder.is_dir() and not any(folder.iterdir()):
+    """Hydra makes its output folders before a job can be refused or put elsewhere."""
+    while folder.is_dir() and folder != Path.cwd() and not any(folder.iterdir()):
         folder.rmdir()
+        folder = folder.parent
 
 
 def one_line(error: Exception) -> str:

@@ -33,7 +33,7 @@ from cory.tasks import TASKS
 from cory.team import Team
 from cory.trainers.first_update import FirstUpdateError
 from cory.trainers.ppo import TrainingDiverged
-from cory.watch import REFUSED, STOPPED, StopRequest, WorkerWatch
+from cory.watch import PARENT, REFUSED, STOPPED, StopRequest, WorkerWatch
 
 
 def check_devices(hardware: HardwareConfig) -> None:
@@ -78,13 +78,20 @@ def build_parts(config: Config) -> Parts:
 
 def work(run_dir: Path, stop: StopRequest) -> None:
     """Run what `run_dir` asks for, from where it stands."""
-    if os.environ.get("RANK", "0") == "0":
-        lock(run_dir)
     settings = OmegaConf.load(run_dir / SETTINGS)
     assert isinstance(settings, DictConfig)
     config = parse_config(settings)
-    check_devices(config.hardware)
-    start_process_group(config.hardware.device)
+    hardware = config.hardware
+    # on one machine, what started this process holds the lock
+    if os.environ.get("RANK", "0") == "0" and (hardware.nodes > 1 or PARENT not in os.environ):
+        lock(run_dir)
+    check_devices(hardware)
+    start_process_group(hardware.device)
+    require(
+        processes.count() == hardware.world,
+        f"{run_dir}: {processes.count()} processes were started, its settings want "
+        f"{hardware.world}; runs are started by python -m cory.train",
+    )
     preflight.check(config, processes.rank() == 0)
     used_before = memory_used(config.hardware.device)
     parts = build_parts(config)

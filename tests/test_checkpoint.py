@@ -127,6 +127,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     for folder in ("000002", "000001"):
         damage(saved.folder / folder)
     assert saved.newest() is None
+    assert "no checkpoint can be used: the run starts again" in capsys.readouterr().err
 
 
 def test_a_foreign_checkpoint_is_not_taken(

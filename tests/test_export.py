@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ def test_an_exported_agent_says_the_same_as_inside_the_run(
 
 def finished(run_dir: Path, agents: dict[str, Agent], config: Config) -> None:
     """Leave a run directory as a finished run leaves it."""
-    model = {"path": config.model.path, "sharing": config.model.sharing}
+    adapter = asdict(config.model.adapter)
+    model = {"path": config.model.path, "sharing": config.model.sharing, "adapter": adapter}
     (run_dir / "config.yaml").write_text(json.dumps({"model": model}))
     for name, agent in agents.items():
         with agent.engine.whole():
@@ -133,6 +135,10 @@ def test_what_cannot_be_started_from_is_refused(config_of: ConfigOf, tmp_path: P
     (tmp_path / "agents").mkdir()
     assert refusal(same, "model.sharing=adapters").endswith(
         "was trained with model.sharing=copies, not adapters"
+    )
+    adapted = {"path": path, "sharing": "adapters", "adapter": {"rank": 16, "alpha": 8.0}}
+    assert refusal(adapted, "model.sharing=adapters").endswith(
+        "was trained with model.adapter.alpha=8.0, not 32.0"
     )
     assert "was trained with model.path=elsewhere" in refusal({**same, "path": "elsewhere"})
 

@@ -62,10 +62,12 @@ def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
     running = workers(run_dir)
     assert sorted(running) == [-1, 0, 1]
 
-    second = train(*words)
+    settings = (run_dir / "config.yaml").read_bytes()
+    second = train(ENDLESS, "hardware=cpu", f"run_dir={run_dir}")
     assert second.wait() == 1
-    holder = f"process {running[0]} on {socket.gethostname()}"
+    holder = f"process {command.process.pid} on {socket.gethostname()}"
     assert second.err == f"error: run_dir={run_dir} is in use by {holder}\n"
+    assert (run_dir / "config.yaml").read_bytes() == settings
 
     os.kill(running[1], signal.SIGKILL)
     assert until(lambda: command.process.poll() is not None, 10) < 10
@@ -118,7 +120,7 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
 
     again = train(*words)
     assert again.wait() == 0, again.err
-    assert "holds an unfinished run; it goes on" in again.out
+    assert f"goes on with the unfinished run in {run_dir}" in again.out
     after = metrics(run_dir)
     assert after[: len(before)] == before and len(after) == 12
     assert (run_dir / "record.json").exists()

@@ -18,7 +18,15 @@ from safetensors.torch import load_file, save_file
 from cory import train
 from cory.config import ConfigError, parse_config
 from cory.pretrained import load_classifier, load_language_model, load_tokenizer
-from cory.run_dir import OVERRIDES, RECORD, SETTINGS, is_complete, write_settings
+from cory.run_dir import (
+    CHECKPOINTS,
+    METRICS,
+    OVERRIDES,
+    RECORD,
+    SETTINGS,
+    is_complete,
+    write_settings,
+)
 from cory.worker import build_parts
 from tests.composing import compose_config, parsed
 
@@ -34,7 +42,7 @@ def typed(
 
     Workers are not started: each would be named on stdout.
     """
-    monkeypatch.setattr(train, "launch", lambda run_dir, hardware: print("launch", run_dir) or True)
+    monkeypatch.setattr(train, "launch", lambda run_dir, *_: print("launch", run_dir) or True)
     state = Singleton.get_state()  # Hydra's own: compose_config must work without it
 
     def call(*words: str) -> tuple[int, str, str]:
@@ -374,8 +382,25 @@ def test_a_spoilt_tokenizer_is_refused(text: str | None, tiny_model: str, tmp_pa
 )
 def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_path: Path) -> None:
     write_settings(tmp_path, compose_config(), [])
+    assert not is_complete(tmp_path, compose_config(override))  # nothing was done there
+    (tmp_path / METRICS).write_text("{}")
     with pytest.raises(ConfigError, match=f"^run_dir={tmp_path} {said}"):
         is_complete(tmp_path, compose_config(override))
+
+
+def test_checkpoints_of_another_layout_and_of_nobody_knows_what_are_refused(
+    tmp_path: Path,
+) -> None:
+    write_settings(tmp_path, compose_config(), [])
+    (tmp_path / CHECKPOINTS).mkdir()
+    with pytest.raises(ConfigError, match=r"made with hardware.zero_stage=0, not 2; go on with"):
+        is_complete(tmp_path, compose_config("hardware.zero_stage=2"))
+    (tmp_path / SETTINGS).write_text("model: {name: tiny}\n")
+    with pytest.raises(ConfigError, match=r"holds a config.yaml without task.name: torn; delete"):
+        is_complete(tmp_path, compose_config())
+    (tmp_path / SETTINGS).unlink()
+    with pytest.raises(ConfigError, match=r"holds checkpoints but no config.yaml; delete it or"):
+        is_complete(tmp_path, compose_config())
 
 
 def test_the_same_run_may_start_again_and_is_skipped_when_done(
@@ -386,6 +411,7 @@ def test_the_same_run_may_start_again_and_is_skipped_when_done(
         code, out, err = typed(extra)
         assert (code, err) == (0, "") and out.endswith(f"launch {run}\n")
         assert ("unfinished run" in out) == (extra != "hardware.microbatch_size=32")
+        (run / METRICS).write_text("{}")
     assert (run / OVERRIDES).read_text() == "seed=0\n"
     before = (run / SETTINGS).read_text()
     assert_refused(typed("seed=3"), f"run_dir={run} holds a run with seed=0, not 3; delete it or")
@@ -404,6 +430,7 @@ def test_an_unusable_run_dir_is_refused(
     write(tmp_path / "file", "")
     (tmp_path / "broken").mkdir()
     write(tmp_path / "broken" / SETTINGS, "a: [")
+    write(tmp_path / "broken" / METRICS, "{}")
     run_dir = place.format(tmp=tmp_path)
     assert_refused(typed(f"run_dir={run_dir}"), f"run_dir={run_dir} ", said)
 

@@ -17,7 +17,9 @@ LogitsOf = Callable[[Tensor], Tensor]  # (n, H) hidden states -> (n, V) logits
 
 # Beyond this the exponential of a log-ratio says nothing any more and soon overflows.
 MAX_LOG_RATIO = 20.0
-SLAB_BYTES = 256 * 2**20  # the largest float32 logits tensor that is ever held
+SLAB_BYTES = 256 * 2**20  # of float32 logits and what is made from them, while nothing learns
+# of that size: logits and log-probabilities of both models, a probability, a product
+TENSORS_AT_ONCE = 6
 
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
@@ -94,7 +96,7 @@ def token_statistics(
     tokens: (N,) int64, the token that each row predicts
     """
     parts = []
-    for rows in slabs(len(tokens), vocabulary):
+    for rows in slabs(len(tokens), TENSORS_AT_ONCE * vocabulary):
         logits, ref_logits = logits_of(hidden[rows]), ref_logits_of(ref_hidden[rows])
         logp = F.log_softmax(logits.float(), dim=-1)
         ref_logp = F.log_softmax(ref_logits.float(), dim=-1)
@@ -132,8 +134,11 @@ def training_logprobs(
     )
 
 
-def slabs(tokens: int, vocabulary: int) -> Iterator[slice]:
-    """Slices of at most SLAB_BYTES of float32 logits each; at least one, even over no tokens."""
-    size = max(1, SLAB_BYTES // (4 * vocabulary))
+def slabs(tokens: int, numbers: int) -> Iterator[slice]:
+    """Slices of at most SLAB_BYTES each; at least one, even over no tokens.
+
+    numbers: float32 numbers that a token takes
+    """
+    size = max(1, SLAB_BYTES // (4 * numbers))
     for start in range(0, max(tokens, 1), size):
         yield slice(start, min(start + size, tokens))

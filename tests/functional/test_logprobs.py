@@ -122,7 +122,7 @@ SLABS = [(10 * N, [7]), (3, [3, 3, 1]), (0, [1] * 7)]  # room for this many rows
 def test_statistics_do_not_depend_on_the_slabs(
     monkeypatch: pytest.MonkeyPatch, room: int, sizes: list[int]
 ) -> None:
-    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room)
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room * logprobs.TENSORS_AT_ONCE)
     policy, reference = Head(0), Head(1)
     logits, ref_logits = policy.hidden @ policy.weight, reference.hidden @ reference.weight
     got = token_statistics(
