@@ -141,7 +141,8 @@ def skeleton(path: str, key: str, architecture: dict[str, Any] | None) -> PreTra
             stands = getattr(found, name, None)
             require(
                 stands == value,
-                f"model.architecture.{name}={value}, but config.json of {key}={path} has {stands}",
+                f"model.architecture.{name}={value}, but config.json of {key}={path} has {stands}; "
+                f"for another model set model.architecture=null",
             )
         config = found
     with torch.device("meta"):

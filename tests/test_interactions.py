@@ -109,9 +109,12 @@ def arranged(*overrides: str) -> tuple[Any, SimpleNamespace, list[Any]]:
         agents.append(agent)
         return agent
 
+    def new_agents(count: int) -> dict[str, Any]:
+        return {agent.name: agent for agent in map(new_agent, range(count))}
+
     task = SimpleNamespace(observer_context=quote)
     parts = SimpleNamespace(
-        plan=None, task=task, reward=None, streams=Streams(0), new_agent=new_agent
+        plan=None, task=task, reward=None, streams=Streams(0), new_agents=new_agents
     )
     build: Any = build_ppo if config.name == "ppo" else build_cory
     return build(config, parts), parts, agents
