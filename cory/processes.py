@@ -57,6 +57,15 @@ def summed(numbers: Tensor) -> Tensor:
     return numbers
 
 
+def from_first(value: T) -> T:
+    """What the first process has; the others' value is not looked at."""
+    if count() == 1:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box)
+    return box[0]
+
+
 def any_of(flag: bool) -> bool:
     """Whether the flag is set in any process."""
     return any(gathered([flag]))

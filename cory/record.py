@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +22,7 @@ import torch
 from cory.config import Config, require
 from cory.episode import Episode, Metrics
 from cory.mirror import Mirror
+from cory.pieces import Line, encoded
 from cory.run_dir import METRICS, RECORD, SAMPLES, SETTINGS, TIMES, WriteError, read_lines
 
 PACKAGES = (
@@ -36,14 +38,18 @@ PACKAGES = (
     "wandb",
     "numpy",
 )
+TRAINING = "training"  # kind of line in samples.jsonl; evaluation.py writes the others
 WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")
 
 
 class Record(Protocol):
     """Where the loop leaves what it finds."""
 
-    def start(self, done: int, state: dict[str, Any] | None) -> None:
-        """Begin, or go on after `done` iterations with what `state_dict` gave then."""
+    def start(self, done: int, state: dict[str, Any] | None) -> int:
+        """Begin, or go on after `done` iterations with what `state_dict` gave then.
+
+        returns: how many of them are logged: all, or all but the last
+        """
         ...
 
     def log(self, iteration: int, metrics: Metrics) -> None:
@@ -51,7 +57,11 @@ class Record(Protocol):
         ...
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        """Episodes as text."""
+        """Episodes of the training as text."""
+        ...
+
+    def log_lines(self, lines: list[Line]) -> None:
+        """What else there is to keep as text, such as an evaluation's responses."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -74,9 +84,12 @@ class Record(Protocol):
 class NoRecord:
     """For all processes but the first, which hold the same numbers."""
 
-    def start(self, done: int, state: dict[str, Any] | None) -> None: ...
+    def start(self, done: int, state: dict[str, Any] | None) -> int:
+        return 0  # the first process knows
+
     def log(self, iteration: int, metrics: Metrics) -> None: ...
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None: ...
+    def log_lines(self, lines: list[Line]) -> None: ...
     def sync(self) -> None: ...
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -104,10 +117,13 @@ class Recorder:
         self.mirror: Mirror | None = None
         self.last: Metrics = {}
 
-    def start(self, done: int, state: dict[str, Any] | None) -> None:
+    def start(self, done: int, state: dict[str, Any] | None) -> int:
         """Open the records, cut back to their first `done` iterations.
 
-        What was written after the checkpoint that is gone on from will be written again.
+        What was written after the checkpoint that is gone on from will be written again. The last
+        of these iterations may be saved and not logged: then nothing of its evaluation counts.
+
+        returns: how many iterations are logged
         """
         if state is not None:
             self.began, self.earlier_s = state["began"], state["wall_s"]
@@ -118,19 +134,26 @@ class Recorder:
                 self.commits.append(self.commit)
                 print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
         (self.run_dir / RECORD).unlink(missing_ok=True)
-        for name in (METRICS, TIMES, SAMPLES):
-            keep_iterations(self.run_dir / name, done)
-            self.files[name] = (self.run_dir / name).open("a", encoding="utf-8")
+        keep_lines(self.run_dir / METRICS, lambda line: line["iteration"] < done)
         lines = read_lines(self.run_dir / METRICS)
+        logged = len(lines)
         require(
-            len(lines) == done,
-            f"{self.run_dir / METRICS} has {len(lines)} of the {done} iterations before the newest "
+            done - 1 <= logged <= done,
+            f"{self.run_dir / METRICS} has {logged} of the {done} iterations before the newest "
             f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
         )
+        keep_lines(self.run_dir / TIMES, lambda line: line["iteration"] < logged)
+        keep_lines(
+            self.run_dir / SAMPLES,
+            lambda line: line["iteration"] < (done if line["kind"] == TRAINING else logged),
+        )
+        for name in (METRICS, TIMES, SAMPLES):
+            self.files[name] = (self.run_dir / name).open("a", encoding="utf-8")
         for line in lines:
             self.last |= {key: value for key, value in line.items() if key != "iteration"}
         if self.config.wandb.mode != "disabled":
             self.mirror = Mirror(self.config, self.run_dir, self.commit)
+        return logged
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """A line of metrics.jsonl and one of times.jsonl, and both to W&B.
@@ -140,11 +163,12 @@ class Recorder:
         times = {key: value for key, value in metrics.items() if key.startswith("time/")}
         numbers = {key: value for key, value in metrics.items() if key not in times}
         self.last |= numbers
-        self._line(METRICS, {"iteration": iteration, **numbers})
-        if times:
-            self._line(TIMES, {"iteration": iteration, **times})
         if self.mirror is not None:
             self.mirror.log(iteration, metrics)
+        if times:
+            self._line(TIMES, {"iteration": iteration, **times})
+        # last: with this line the iteration is done
+        self._line(METRICS, {"iteration": iteration, **numbers})
 
     def sync(self) -> None:
         """Return once the records are on the disk itself: before a checkpoint counts on them."""
@@ -176,6 +200,7 @@ class Recorder:
             ]
             line = {
                 "iteration": iteration,
+                "kind": TRAINING,
                 "prompt_id": episode.prompt.id,
                 "prompt": episode.prompt.text,
                 "turns": turns,
@@ -183,6 +208,11 @@ class Recorder:
             self._line(SAMPLES, line)
         if self.mirror is not None:
             self.mirror.log_samples(iteration, episodes)
+
+    def log_lines(self, lines: list[Line]) -> None:
+        """Lines of samples.jsonl as they are."""
+        for line in lines:
+            self._line(SAMPLES, line)
 
     def finish(self) -> None:
         """Write record.json: from now on the run counts as done."""
@@ -228,7 +258,7 @@ class Recorder:
     def _line(self, name: str, fields: dict[str, Any]) -> None:
         file = self.files[name]
         try:
-            file.write(json.dumps(fields, ensure_ascii=False) + "\n")
+            file.write(encoded(fields))
             file.flush()
         except OSError as error:
             raise WriteError(
@@ -237,13 +267,13 @@ class Recorder:
             ) from error
 
 
-def keep_iterations(path: Path, done: int) -> None:
-    """Cut a .jsonl file back to the lines of the first `done` iterations; a torn line goes too."""
+def keep_lines(path: Path, counts: Callable[[Line], bool]) -> None:
+    """Cut a .jsonl file back to the lines that count; a torn line goes too."""
     kept = []
     if path.exists():
         for line in path.read_bytes().splitlines(keepends=True):
             try:
-                if json.loads(line)["iteration"] < done:
+                if counts(json.loads(line)):
                     kept.append(line)
             except ValueError:  # the last line, when the run was killed while writing it
                 continue

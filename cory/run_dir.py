@@ -22,6 +22,7 @@ OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"
+EVALUATION = "evaluation"  # folder of what an unfinished evaluation has found so far
 CHECKPOINTS = "checkpoints"
 AGENTS = "agents"
 RECORD = "record.json"

@@ -7,7 +7,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from cory.plots import draw_curves
+from cory.plots.curves import draw_curves
+from cory.record import TRAINING
 from cory.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
 
 ROWS = {
@@ -26,13 +27,13 @@ def show(run_dir: Path) -> None:
     record = json.loads((run_dir / RECORD).read_text())
     print()
     if record["iterations"] == 0:
-        for key, value in lines[-1].items():
-            if key.startswith("eval/"):
-                print(f"held-out task reward of {key.rpartition('/')[2]}: {value:.3f}")
+        print(evaluation(lines[-1]))
         print(f"\nrecords in {run_dir}")
         return
     print(table(lines))
     print()
+    if any(key.startswith("eval/pass_at_") for key in lines[-1]):
+        print(f"{evaluation(lines[-1])}\n")
     print(samples(read_lines(run_dir / SAMPLES)))
     plot = run_dir / "curves.png"
     draw_curves({record["experiment"]: [run_dir]}, plot)
@@ -74,10 +75,49 @@ def table(lines: list[dict[str, Any]]) -> str:
     return "\n".join(rows)
 
 
+def evaluation(line: dict[str, Any]) -> str:
+    """What an evaluation found: a row for each number, with its 95 % interval where it has one."""
+    found: dict[str, dict[str, str]] = {}
+    for key, value in line.items():
+        if not key.startswith("eval/"):
+            continue
+        _, name, who = key.split("/")
+        if name.endswith(("_low", "_high")):
+            continue
+        text = f"{value:.3f}"
+        if f"eval/{name}_low/{who}" in line:
+            low, high = (line[f"eval/{name}_{end}/{who}"] for end in ("low", "high"))
+            text += f" ({low:.3f} to {high:.3f})"
+        found.setdefault(name, {})[who] = text
+    whom = list(found["score"])
+    rows = [f"{'held-out prompts':26}" + "".join(f"{who:>24}" for who in whom)]
+    for name in sorted(found, key=place):
+        cells = "".join(f"{found[name].get(who, ''):>24}" for who in whom)
+        rows.append(f"{title(name):26}{cells}")
+    return "\n".join(rows)
+
+
+def place(name: str) -> tuple[int, int]:
+    """Where a number of an evaluation stands in the table."""
+    kind, _, k = name.rpartition("_")
+    kinds = ["score", "greedy", "pass_at", "any_of"]
+    return (kinds.index(kind), int(k)) if k.isdigit() else (kinds.index(name), 0)
+
+
+def title(name: str) -> str:
+    """What the table calls it."""
+    if name == "score":
+        return "task reward"
+    if name == "greedy":
+        return "greedy"
+    return name.replace("pass_at_", "pass@").replace("any_of_", "right within first ")
+
+
 def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
-    """The last episodes that were kept: query, each answer, its score."""
+    """The last episodes of the training that were kept: query, each answer, its score."""
     blocks = []
-    for number, line in enumerate(lines[-count:], 1):
+    kept = [line for line in lines if line["kind"] == TRAINING]
+    for number, line in enumerate(kept[-count:], 1):
         rows = [f"episode {number}, iteration {line['iteration']}", f"  query     {line['prompt']}"]
         for turn in line["turns"]:
             text = textwrap.shorten(turn["response"], 84, placeholder=" ...")

@@ -14,7 +14,7 @@ from typing import TextIO
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
@@ -59,6 +59,25 @@ def _job(cfg: DictConfig) -> None:
         raise JobFailed from None
     finally:
         remove_empty(Path(HydraConfig.get().runtime.output_dir))
+
+
+def compose(*overrides: str) -> DictConfig:
+    """The settings that these words on the command line make, without a run.
+
+    `run_dir` is `unused` unless it is one of them.
+    """
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
+    choices = cfg.hydra.runtime.choices
+    # these read `${hydra:...}`, which only a run of Hydra resolves
+    OmegaConf.set_struct(cfg, False)
+    del cfg["hydra"]
+    for group in ("experiment", "sweep", "scale"):
+        cfg[group] = choices[group]
+    if OmegaConf.is_interpolation(cfg, "run_dir"):
+        cfg.run_dir = "unused"
+    OmegaConf.set_struct(cfg, True)
+    return cfg
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:

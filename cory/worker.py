@@ -25,6 +25,7 @@ from cory.checkpoint import Checkpoints
 from cory.config import Config, ConfigError, HardwareConfig, batch_plan, parse_config, require
 from cory.engine import start_process_group, stop_process_group
 from cory.export import export, model_card, publish
+from cory.pieces import Pieces
 from cory.record import NoRecord, Recorder, git, memory_used
 from cory.rewards import REWARDS
 from cory.run_dir import AGENTS, SETTINGS, WriteError, lock, settings_digest
@@ -66,7 +67,16 @@ def build_parts(config: Config) -> Parts:
     )
     task = TASKS[config.task.name](config.task, team.tokenizer, streams.data)
     reward = REWARDS[config.reward.name](config.reward, task, device)
-    task.held_out(config.evaluation_prompts)  # refused now rather than after the last iteration
+    # refused now rather than after the last iteration
+    task.held_out(config.evaluation.prompts, config.evaluation.split)
+    for text in config.evaluation.probes:
+        tokens = len(team.tokenizer(task.prompt_of(text).text)["input_ids"])
+        require(
+            tokens + algorithm.sampling.max_response_tokens <= team.context_length,
+            f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "
+            f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
+            f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
+        )
     plan = batch_plan(
         algorithm.prompts_per_iteration,
         algorithm.minibatch_size,
@@ -99,9 +109,10 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     algorithm = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
     record = Recorder(run_dir, config, used_before) if processes.rank() == 0 else NoRecord()
     checkpoints = Checkpoints(run_dir, settings_digest(settings), config.hardware, config.keep_last)
+    pieces = Pieces(run_dir, checkpoints.digest)
     try:
         stop.begin()
-        loop.run(algorithm, config, record, checkpoints, stop.asked)
+        loop.run(algorithm, config, record, checkpoints, pieces, stop.asked)
         export_agents(algorithm.agents, parts, run_dir)
         record.finish()
         checkpoints.clear()

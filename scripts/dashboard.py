@@ -19,11 +19,20 @@ from typing import Any
 
 import wandb
 
-from cory.plots import PANELS
+from cory.plots.curves import PANELS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
-AGENT = "agent_[0-9]+"
-ROLE = "(pioneer|observer)(_[0-9]+)?"
+WHOM = {  # how the names of a metric end, by whom it is about
+    "agent": "agent_[0-9]+",
+    "role": "(pioneer|observer)(_[0-9]+)?",
+    "team": "team",
+}
+TABLES = {  # what stands before a table of the page, and whom its metrics are about
+    "With several agents": ("agent",),
+    "Names about transfer": ("role",),
+    "Names about an evaluation": ("agent", "role", "team"),
+    "Names about the whole iteration": (),
+}
 CURVES = "curves"
 
 
@@ -33,8 +42,7 @@ class Metric:
 
     name: str
     meaning: str
-    by_agent: bool  # logged as name/agent_0, name/agent_1, ...
-    by_role: bool  # and once more as name/pioneer, ...
+    whom: tuple[str, ...]  # of WHOM: logged as name/agent_0, ..., or as name/pioneer, ...
 
 
 @dataclass(frozen=True)
@@ -60,30 +68,30 @@ class Section:
 
 def read_metrics(text: str) -> list[Metric]:
     """The rows of the tables of docs/metrics.md, in their order."""
-    parts = re.split(r"^Names about the whole iteration", text, flags=re.MULTILINE)
+    starts = [text.find(start) for start in TABLES]
     twice = re.search(r"With several agents,\s(.+?)\sare written a second time", text, re.DOTALL)
-    if len(parts) != 2 or twice is None:
+    if -1 in starts or starts != sorted(starts) or twice is None:
         raise ValueError("docs/metrics.md does not say which names end with an agent or a role")
     roles = re.findall(r"`([^`]+)`", twice[1])
     rows = [
-        Metric(name, meaning.strip(), by_agent=part is parts[0], by_role=name in roles)
-        for part in parts
-        for name, meaning in re.findall(r"^\| `([^`]+)` \|([^|]+)\|", part, flags=re.MULTILINE)
+        Metric(name, meaning.strip(), (*whom, "role") if name in roles else whom)
+        for whom, start, end in zip(TABLES.values(), starts, [*starts[1:], None], strict=True)
+        for name, meaning in re.findall(
+            r"^\| `([^`]+)` \|([^|]+)\|", text[start:end], flags=re.MULTILINE
+        )
     ]
-    if not rows or {row.name for row in rows if row.by_role} != set(roles):
+    if not rows or not set(roles) <= {row.name for row in rows if row.whom == ("agent", "role")}:
         raise ValueError("docs/metrics.md: the names written under a role are not in its table")
     return rows
 
 
 def panels_of(metric: Metric) -> Iterator[Panel]:
-    """One panel for the agents of a metric, one for its roles."""
-    name = re.escape(metric.name)
-    if not metric.by_agent:
+    """One panel for the agents of a metric, one for its roles, one for the team."""
+    name = re.escape(metric.name).replace("<k>", "[0-9]+")
+    if not metric.whom:
         yield Panel(metric.name, f"^{name}$")
-        return
-    yield Panel(f"{metric.name}, by agent", f"^{name}/{AGENT}$")
-    if metric.by_role:
-        yield Panel(f"{metric.name}, by role", f"^{name}/{ROLE}$")
+    for whom in metric.whom:
+        yield Panel(f"{metric.name}, by {whom}", f"^{name}/{WHOM[whom]}$")
 
 
 def sections(metrics: list[Metric]) -> list[Section]:

@@ -29,6 +29,7 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from cory import preflight
 from cory.config import parse_config
+from cory.footprint import peak
 from cory.pretrained import ASSETS
 from cory.run_dir import RECORD, SETTINGS
 from cory.tasks.reviews import package_reviews
@@ -49,7 +50,7 @@ SETTINGS_OF_ALL = (
     "task.source=path",
     "task.train_split='train[:90%]'",
     "task.test_split='train[90%:]'",
-    "evaluation_prompts=4",
+    "evaluation.prompts=4",
     "checkpoint_every=0",
 )
 
@@ -161,7 +162,7 @@ def run(case: Case, model: Path, reviews: Path, folder: Path) -> tuple[float, fl
     settings = OmegaConf.load(run_dir / SETTINGS)
     assert isinstance(settings, DictConfig)
     rows, _ = preflight.rows_of(parse_config(settings))
-    return memory["peak_gib"] - memory["before_gib"], preflight.peak(rows)[1] / preflight.GIB
+    return memory["peak_gib"] - memory["before_gib"], peak(rows)[1] / preflight.GIB
 
 
 def main() -> None:

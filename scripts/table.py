@@ -1,44 +1,92 @@
-"""Write the page of one table or figure from the records of its runs; nothing is trained.
+"""Gather finished runs into docs/results/, and write pages from what was gathered.
 
-python scripts/table.py cory fig3                   docs/results/cory/fig3.md and .png
-python scripts/table.py cory fig3 --scale small     docs/results/cory/fig3_small.md and .png
+    python scripts/table.py cory fig3 --scale small    one page: docs/results/cory/fig3_small.md
+    python scripts/table.py --all                      every page of every paper, both scales,
+                                                       the overviews and README's table
+    python scripts/table.py --all --scale small        the same, gathering at that scale only
+
+Gathering copies what pages need from outputs/ to docs/results/<paper>/records/; where outputs/
+holds nothing, the archive stays as it is, and pages come out as they were. Nothing is trained.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from functools import cache
 from pathlib import Path
 
-from cory.page import page
-from cory.plots import draw_curves
-from cory.report import collect, load_table
-from cory.train import CONF
+from omegaconf import DictConfig
+
+from cory.report.gather import Gathered
+from cory.report.overview import Everything, Shown
+from cory.report.write import (
+    Places,
+    checked,
+    gather_tables,
+    tables_of,
+    write_overviews,
+    write_page,
+    write_readme,
+)
+from cory.train import CONF, compose
+
+ROOT = Path(__file__).resolve().parent.parent
+SCALES = ("paper", "small")
 
 
-def write(args: argparse.Namespace) -> Path:
-    """The page's path, once it and its curves are on disk."""
-    table = load_table(CONF, args.paper, args.table, args.scale)
-    found = collect(table, args.outputs, args.allow_mixed)
-    if not found.runs and not found.refused:
+@cache
+def composed(experiment: str, scale: str) -> DictConfig:
+    """The settings of an experiment, each composed once."""
+    return compose(f"experiment={experiment}", f"scale={scale}")
+
+
+def one(args: argparse.Namespace, places: Places) -> None:
+    """The page of one table at one scale."""
+    table = checked(places, args.paper, args.table, args.scale or "paper")
+    if table.kind != "preset":
+        tell(gather_tables([table], places, args.outputs, args.allow_dirty))
+    _, path = write_page(table, places, composed)
+    if path is None:
         raise ValueError(
-            f"{args.outputs} holds no run of {args.paper} {args.table}; nothing written"
+            f"there is no run of {table.paper} {table.name} at scale {table.scale}, neither in "
+            f"{args.outputs} nor in {places.records(table.paper, table.scale)}"
         )
-    name = args.table if args.scale == "paper" else f"{args.table}_{args.scale}"
-    path: Path = args.docs / args.paper / f"{name}.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image = path.with_suffix(".png")
-    groups = {
-        row["label"]: [run.path for run in found.counted[row["experiment"]].values()]
-        for row in table.rows
-        if found.counted[row["experiment"]]
-    }
-    text = page(table, found, image.name if groups else None)
-    image.unlink(missing_ok=True)  # of a time when there were runs
-    if groups:
-        draw_curves(groups, image)
-    path.write_text(text, encoding="utf-8")
-    return path
+    print(path)
+    print("`make report` brings the other pages up to date")
+
+
+def everything(args: argparse.Namespace, places: Places) -> None:
+    """Every page of every paper, and the overviews."""
+    papers = sorted(path.stem for path in (places.conf / "paper").glob("*.yaml"))
+    found: dict[str, Everything] = {}
+    for paper in papers:
+        by_table: dict[str, dict[str, Shown]] = {}
+        for scale in SCALES:
+            tables = tables_of(places, paper, scale)
+            if args.scale in (None, scale):
+                tell(gather_tables(tables, places, args.outputs, args.allow_dirty))
+            for table in tables:
+                shown, path = write_page(table, places, composed)
+                by_table.setdefault(table.name, {})[scale] = shown
+                if path is not None:
+                    print(path)
+        found[paper] = by_table
+    for path in write_overviews(found, places, composed):
+        print(path)
+    if args.readme is not None:
+        write_readme(found[papers[0]], args.readme, composed)
+        print(args.readme)
+
+
+def tell(done: Gathered) -> None:
+    """What was gathered, replaced and refused, by name."""
+    for name in done.written:
+        print(f"gathered {name}")
+    for note in done.notes:
+        print(f"note: {note}", file=sys.stderr)
+    for refused in done.refused:
+        print(f"not counted: {refused.name}: {refused.why}", file=sys.stderr)
 
 
 def main() -> None:
@@ -46,18 +94,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("paper", help="a file of conf/paper/, for instance cory")
-    parser.add_argument("table", help="one of its tables, for instance fig3")
-    parser.add_argument("--scale", default="paper")
+    parser.add_argument("paper", nargs="?", help="a file of conf/paper/, for instance cory")
+    parser.add_argument("table", nargs="?", help="one of its tables, for instance fig3")
+    parser.add_argument("--all", action="store_true", help="every page and the overviews")
+    parser.add_argument("--scale", default=None, help="paper (default) or small; with --all: both")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
-    parser.add_argument("--docs", type=Path, default=Path("docs/results"))
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument(
-        "--allow-mixed",
-        action="store_true",
-        help="count runs from a dirty tree or another commit, and say so on the page",
+        "--readme", type=Path, default=ROOT / "README.md", help="gets the results table (--all)"
     )
+    parser.add_argument(
+        "--allow-dirty",
+        action="store_true",
+        help="take runs from a dirty tree or under several commits, too; pages say so",
+    )
+    args = parser.parse_args()
+    if args.all == (args.paper is not None) or (args.paper and not args.table):
+        parser.error("give a paper and one of its tables, or --all")
+    places = Places(CONF, args.docs, ROOT / "docs" / "metrics.md")
     try:
-        print(write(parser.parse_args()))
+        (everything if args.all else one)(args, places)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, parse_config
-from cory.episode import Episode
+from cory.episode import Episode, Metrics
+from cory.evaluation import BeforeEach, Request
+from cory.pieces import Line, Pieces
 from cory.rewards import Reward
 from cory.trainers.ppo import PPOTrainer
 from cory.worker import build_parts
+from tests.commands import last_wins
 from tests.composing import compose_config
 
 
@@ -28,22 +32,55 @@ class LetterShare:
 
 
 def small_config(base: list[str], *overrides: str) -> Config:
-    """A run of 8 prompts of 2 to 4 tokens and 6 new tokens; `base` names models and data."""
-    return parse_config(
-        compose_config(
-            *base,
-            "algorithm.prompts_per_iteration=8",
-            "algorithm.minibatch_size=8",
-            "algorithm.sampling.min_response_tokens=6",
-            "algorithm.sampling.max_response_tokens=6",
-            "task.max_prompt_tokens=4",
-            "task.min_characters=1",
-            "evaluation_prompts=8",
-            # the observer's prompt of the paper is longer than the random model's context
-            "task.observer_template='{answers}: {query}'",
-            *overrides,
-        )
-    )
+    """A run of 8 prompts and 6 new tokens; `base` names models and data, prompts of 2 to 4 tokens
+    unless it says more."""
+    settings = [
+        "algorithm.prompts_per_iteration=8",
+        "algorithm.minibatch_size=8",
+        "algorithm.sampling.min_response_tokens=6",
+        "algorithm.sampling.max_response_tokens=6",
+        "task.max_prompt_tokens=4",
+        "evaluation.prompts=8",
+        # the observer's prompt of the paper is longer than the random model's context
+        "task.observer_template='{answers}: {query}'",
+    ]
+    if "task=gsm8k" not in base:
+        settings.append("task.min_characters=1")
+    return parse_config(compose_config(*last_wins([*settings, *base, *overrides])))
+
+
+def asked(questions: Path) -> list[str]:
+    """Settings of a task with answers, short enough for the random model, and of its evaluation."""
+    return [
+        "task=gsm8k",
+        "reward=exact_match",
+        "task.source=path",
+        f"task.path={questions}",
+        "task.train_split='train[:50%]'",
+        "task.test_split='train[50%:]'",
+        "task.max_prompt_tokens=24",
+        "task.example=''",
+        "task.prompt_template='{question} So'",
+        "task.observer_template='{question} {answers} So'",
+        "evaluation.samples=4",
+        "evaluation.k=[1,4]",
+    ]
+
+
+def measure(
+    trainer: PPOTrainer,
+    config: Config,
+    run_dir: Path,
+    before_each: BeforeEach = lambda done, rows: None,
+    final: bool = True,
+) -> tuple[Metrics, list[Line]]:
+    """What an evaluation by these settings finds, and its lines of samples.jsonl."""
+    pieces = Pieces(run_dir, "settings")
+    request = Request(config.evaluation, config.seed, 3, final)
+    metrics = trainer.evaluate(request, pieces, before_each)
+    lines = pieces.lines
+    pieces.clear()
+    return metrics, lines
 
 
 def build(config: Config, reward: Reward | None = None) -> PPOTrainer:

@@ -32,7 +32,7 @@ def short_settings(model: str, judge: str, reviews: Path) -> list[str]:
         "algorithm.prompts_per_iteration=8",
         "algorithm.minibatch_size=8",
         "algorithm.sampling.max_response_tokens=6",
-        "evaluation_prompts=8",
+        "evaluation.prompts=8",
     ]
 
 

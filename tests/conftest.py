@@ -26,7 +26,7 @@ from transformers import (
 
 from cory.config import Config
 from cory.engine import start_process_group
-from tests.building import small_config
+from tests.building import asked, small_config
 
 END = "<|endoftext|>"
 LONGEST = 64  # tokens
@@ -128,4 +128,22 @@ def config_of(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Callable[
         "task.train_split='train[:80%]'",
         "task.test_split='train[80%:]'",
     ]
+    return lambda *overrides: small_config(base, *overrides)
+
+
+@pytest.fixture(scope="session")
+def questions_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty questions whose answer is 7, for `task=gsm8k task.source=path`."""
+    path = tmp_path_factory.mktemp("questions") / "questions.jsonl"
+    rows = [{"question": f"{i} and {7 - i}?", "answer": "#### 7"} for i in range(20)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="session")
+def questions(
+    config_of: Callable[..., Config], tiny_model: str, questions_file: Path
+) -> Callable[..., Config]:
+    """The same for a task with answers, evaluated by four responses: `questions(*overrides)`."""
+    base = [f"model.path={tiny_model}", *asked(questions_file)]
     return lambda *overrides: small_config(base, *overrides)

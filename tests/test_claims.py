@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from cory.claims import judge, measure
+from cory.report.claims import experiments, judge, measure, metrics
 
 
 def claim(relation: str, right: Any, **more: Any) -> dict[str, Any]:
     left = {"experiment": "one", "metric": "m", "at": "final"}
-    return {"id": "c", "left": left, "relation": relation, "right": right, **more}
+    return {"id": "c", "parts": [{"left": left, "relation": relation, "right": right, **more}]}
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,54 @@ def test_an_unknown_metric_or_relation_is_named() -> None:
 
 
 def test_measures() -> None:
-    lines = [{"m": float(value)} for value in (1, 1, 2, 4, 6, 8)]
-    at = {name: measure(lines, "m", name, 2) for name in ("first", "middle", "final", "change")}
-    assert at == {"first": 1, "middle": 3, "final": 7, "change": 6}
-    assert measure(lines, "m", "last_half_std", 2) == 2
+    lines = [{"m": float(value)} for value in (1, 1, 2, 4, 9, 8, 4, 2)]
+    at = {
+        "first": 1,  # of two: windows have the means 1, 1.5, 3, 6.5, 8.5, 6, 3
+        "tenth": 1,
+        "middle": 6.5,
+        "final": 3,
+        "highest": 8.5,
+        "peak": 4 / 6,
+        "change": 2,
+        "first_half": 5.5,
+        "second_half": -3.5,
+        "climb": 7.5,
+        "fall": 5.5,
+        "last": 2,
+    }
+    assert {name: measure(lines, "m", name, 2) for name in at} == pytest.approx(at)
+    half = [{"m": float(value)} for value in (1, 1, 2, 4, 6, 8)]
+    assert measure(half, "m", "last_half_std", 2) == 2
+    ten = [{"m": float(value)} for value in range(20)]
+    assert measure(ten, "m", "tenth", 3) == 3  # iterations 2, 3, 4
+    assert measure([{"m": 7.0}], "m", "last", 10) == 7
     with pytest.raises(ValueError, match="at=end is unknown"):
         measure(lines, "m", "end", 2)
+
+
+def test_every_part_must_hold_at_a_seed() -> None:
+    records = {"one": {0: [{"m": 1.0, "n": 1.0}], 1: [{"m": 1.0, "n": -1.0}]}}
+    above = claim(">", 0)["parts"] + [
+        {"left": {"experiment": "one", "metric": "n", "at": "final"}, "relation": ">", "right": 0}
+    ]
+    both = judge({"id": "c", "parts": above}, records, [0, 1], window=1)
+    assert both.holding == 1
+    assert both.verdict == "does not hold (holds in 1 of 2 seeds; the mean does not)"
+
+
+def test_a_frontier_dominates_when_every_point_is_met() -> None:
+    def run(score: float, kl: float) -> dict[int, list[dict[str, float]]]:
+        return {0: [{"objective/score/agent_0": score, "objective/kl/agent_0": kl}]}
+
+    records = {"a": run(1, 1), "b": run(2, 3), "x": run(0.9, 1), "y": run(1.9, 4), "z": run(1.9, 2)}
+
+    def asked(theirs: list[str]) -> dict[str, Any]:
+        left = {"agent": "agent_0", "experiments": ["a", "b"]}
+        right = {"agent": "agent_0", "experiments": theirs}
+        return {"id": "c", "parts": [{"left": left, "relation": "dominates", "right": right}]}
+
+    assert judge(asked(["x", "y"]), records, [0], window=1).verdict == "holds"
+    beaten = judge(asked(["x", "y", "z"]), records, [0], window=1)
+    assert beaten.verdict.startswith("does not hold") and beaten.seeds[0][0].left == 2
+    assert experiments(asked(["x"])) == {"a", "b", "x"}
+    assert metrics(asked(["x"])) == {"objective/score/agent_0", "objective/kl/agent_0"}

@@ -17,11 +17,21 @@ from cory.rewards import REWARDS
 from cory.tasks import TASKS
 from tests.composing import CONF, compose_config, parsed
 
+# the groups that turn a run into its small form, and the option that each depends on
+STAND_IN_GROUPS = {
+    "stand_in": "model",
+    "stand_in_task": "task",
+    "stand_in_algorithm": "algorithm",
+}
 # the model that stands in for one that does not fit two CPU cores
-STAND_INS = {"gpt2_large": "tiny", "gpt2_xl": "tiny_2x"}
-# no data for them travels with the project
-ONLY_AT_PAPER_SCALE = {"cory/gsm8k_ppo", "cory/gsm8k_cory"}
-
+STAND_INS = {
+    "gpt2_large": "tiny",
+    "gpt2_xl": "tiny_2x",
+    "llama2_7b_chat": "tiny_math",
+    "llama2_13b_chat": "tiny_math",
+}
+# ... and the task whose data stand in for the hub's
+STAND_IN_TASKS = {"imdb": ("imdb", "package"), "gsm8k": ("arithmetic", "generated")}
 
 # an option that leaves a value to the command line
 NEEDED = {"hardware=multinode": ["hardware.rendezvous=node0:29500"]}
@@ -52,15 +62,7 @@ def leaves(cfg: DictConfig) -> dict[str, Any]:
     return flat
 
 
-@pytest.mark.parametrize("experiment", sorted(ONLY_AT_PAPER_SCALE))
-def test_an_experiment_without_a_small_form_parses_at_paper_scale(experiment: str) -> None:
-    config = parsed(f"experiment={experiment}")
-    assert (config.experiment, config.scale) == (experiment, "paper")
-    with pytest.raises(ConfigError, match=r"task.source must be one of hub, path, got package"):
-        parsed(f"experiment={experiment}", "scale=small")
-
-
-@pytest.mark.parametrize("experiment", sorted({*options("experiment")} - ONLY_AT_PAPER_SCALE))
+@pytest.mark.parametrize("experiment", options("experiment"))
 def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     paper = parsed(f"experiment={experiment}")
     small = parsed(f"experiment={experiment}", "scale=small")
@@ -69,8 +71,13 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     assert small.model.name == STAND_INS.get(paper.model.name, paper.model.name)
     # nothing of a small run is fetched from a hub
     assert small.model.path == f"asset:{small.model.name}"
-    assert small.reward.path.startswith("asset:")
-    assert (small.task.source, small.hardware.device) == ("package", "cpu")
+    assert small.reward.name == paper.reward.name
+    assert small.reward.name == "exact_match" or small.reward.path.startswith("asset:")
+    assert (small.task.name, small.task.source) == STAND_IN_TASKS[paper.task.name]
+    assert small.hardware.device == "cpu"
+    # what the experiment is about is what the paper's is
+    for key in ("learning_rate", "kl_coef", "agents", "swap_every", "epochs"):
+        assert getattr(small.algorithm, key, None) == getattr(paper.algorithm, key, None), key
     assert type(small.algorithm) is type(paper.algorithm)
 
 
@@ -90,7 +97,13 @@ def test_every_job_of_every_sweep_parses(sweep: str, scale: str) -> None:
 
 def test_every_option_of_every_group_parses() -> None:
     groups = {path.name for path in CONF.iterdir() if path.is_dir()}
-    elsewhere = {"experiment", "sweep", "stand_in", "paper"}  # above, by scale, or only read
+    elsewhere = {
+        "experiment",
+        "sweep",
+        "stand_in",
+        "stand_in_task",
+        "paper",
+    }  # above, by scale, or only read
     for group in sorted(groups - elsewhere):
         assert options(group), group
         for option in options(group):
@@ -104,9 +117,10 @@ def test_every_option_of_every_group_parses() -> None:
                 assert cfg[group].name == option
 
 
-def test_every_stand_in_is_for_a_scale_and_a_model() -> None:
-    pairs = {f"{scale}_{model}" for scale in options("scale") for model in options("model")}
-    assert set(options("stand_in")) <= pairs
+@pytest.mark.parametrize(("folder", "group"), STAND_IN_GROUPS.items())
+def test_every_stand_in_is_for_a_scale_and_an_option(folder: str, group: str) -> None:
+    pairs = {f"{scale}_{option}" for scale in options("scale") for option in options(group)}
+    assert set(options(folder)) <= pairs
 
 
 @pytest.fixture
@@ -215,12 +229,14 @@ TABLE_2 = {  # Ma et al., Table 2, as printed: PPO, PPO-13b, CORY
 }
 
 
+TABLE_2_COLUMNS = ("gsm8k_ppo", "gsm8k_13b_ppo", "gsm8k_cory")
+
+
 @pytest.mark.parametrize("row", TABLE_2)
 def test_table_2_of_the_paper(row: str) -> None:
     key, printed = TABLE_2[row]
-    columns = (["gsm8k_ppo"], ["gsm8k_ppo", "model=llama2_13b_chat"], ["gsm8k_cory"])
-    for (name, *more), value in zip(columns, printed, strict=True):
-        config = compose_config(f"experiment=cory/{name}", *more)
+    for name, value in zip(TABLE_2_COLUMNS, printed, strict=True):
+        config = compose_config(f"experiment=cory/{name}")
         assert OmegaConf.select(config, key) == value, name
 
 
@@ -238,16 +254,61 @@ def test_table_2_one_optimiser_step_per_epoch(name: str) -> None:
     assert plan.microbatch * plan.accumulation * hardware.world == 32
 
 
-def test_ablations_differ_from_cory_in_one_value() -> None:
-    full = leaves(compose_config("experiment=cory/imdb_cory"))
-    expected = {
-        "imdb_cory_no_transfer": {"algorithm.knowledge_transfer": False},
-        "imdb_cory_no_exchange": {"algorithm.swap_every": None},
-    }
-    for name, change in expected.items():
-        other = leaves(compose_config(f"experiment=cory/{name}"))
-        differing = {key: other[key] for key in full if other[key] != full[key]}
-        assert differing == change | {"experiment": f"cory/{name}"}
+SHORT = {"prompts": 128, "samples": 1, "k": [1], "greedy": False, "team": False, "probes": []}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "imdb_cory_no_transfer": ("imdb_cory", {"algorithm.knowledge_transfer": False}),
+    "imdb_cory_no_exchange": ("imdb_cory", {"algorithm.swap_every": None}),
+    "imdb_pretrained": ("imdb_ppo", {"algorithm.iterations": 0}),
+    "gsm8k_pretrained": ("gsm8k_ppo", {"algorithm.iterations": 0}),
+    "gsm8k_ppo_lr1e-4": ("gsm8k_ppo", {"algorithm.learning_rate": 1e-4}),
+    "gsm8k_cory_lr1e-5": ("gsm8k_cory", {"algorithm.learning_rate": 1e-5}),
+    "gsm8k_13b_ppo_lr1e-4": ("gsm8k_13b_ppo", {"algorithm.learning_rate": 1e-4}),
+    "gsm8k_13b_cory_lr1e-5": ("gsm8k_13b_cory", {"algorithm.learning_rate": 1e-5}),
+    "gsm8k_ppo_double": (
+        "gsm8k_ppo",
+        {"algorithm.prompts_per_iteration": 64, "algorithm.minibatch_size": 64},
+    ),
+    "gsm8k_cory_3": ("gsm8k_cory", {"algorithm.agents": 3}),
+    "gsm8k_cory_4": ("gsm8k_cory", {"algorithm.agents": 4}),
+    **{
+        f"gsm8k_{method}_eta{eta}": (f"gsm8k_{method}", {"algorithm.kl_coef": float(eta)})
+        for method in ("ppo", "cory")
+        for eta in ("1e-5", "1e-4", "1e-3")
+    },
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_differs_from_its_base_in_what_its_name_says(name: str) -> None:
+    base, change = VARIANTS[name]
+    full = leaves(compose_config(f"experiment=cory/{base}"))
+    other = leaves(compose_config(f"experiment=cory/{name}"))
+    differing = {key: other[key] for key in full if other[key] != full[key]}
+    # how it is measured at its end may differ
+    training = {key: differing[key] for key in differing if not key.startswith("evaluation.")}
+    assert training == change | {"experiment": f"cory/{name}"}
+    if "eta" in name or name in ("gsm8k_ppo_double", "gsm8k_cory_3", "gsm8k_cory_4"):
+        assert {key: other[f"evaluation.{key}"] for key in SHORT} == SHORT
+
+
+def test_the_grid_search_has_the_papers_fifteen_cells() -> None:
+    found = {}
+    for job in jobs("cory/grid_ppo"):
+        algorithm = parsed(*job).algorithm
+        assert algorithm.name == "ppo"
+        found[algorithm.learning_rate, algorithm.kl_coef] = job
+    rates, etas = (1e-6, 1e-5, 1e-4), (1e-3, 1e-2, 1e-1, 0.2, 0.3)  # App. A.1
+    assert set(found) == set(product(rates, etas))
+
+
+def test_figure_2_has_the_papers_four_etas_for_both_methods() -> None:
+    found = [(c.algorithm.name, c.algorithm.kl_coef) for c in map(parsed_job, jobs("cory/fig2"))]
+    etas = (1e-5, 1e-4, 1e-3, 1e-2)  # fig. 2(c)
+    assert sorted(found) == sorted([*product(("ppo", "cory"), etas)] * 3)
+
+
+def parsed_job(job: list[str]) -> cory.config.Config:
+    return parsed(*job)
 
 
 OFFICIAL = {  # CORY.md, section 10: facts of the released code

@@ -7,20 +7,16 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from cory.plots import PANELS
+from cory.plots.curves import PANELS
 from scripts.dashboard import PAGE, Metric, build, main, panels_of, read_metrics, sections
 from tests.test_metrics_doc import documented
 from tests.wandb_server import WandbServer
 
 ROOT = Path(__file__).resolve().parent.parent
-needs_extra = pytest.mark.skipif(
-    find_spec("wandb_workspaces") is None, reason='needs pip install "cory[dashboard]"'
-)
 
 
 def dashboard(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -42,9 +38,12 @@ def test_every_documented_metric_is_read_with_its_meaning() -> None:
     metrics = {metric.name: metric for metric in read()}
     assert list(metrics) == documented()
     assert metrics["objective/kl_coef"].meaning.startswith("penalty per nat of KL")
-    assert metrics["objective/kl_coef"].by_agent and not metrics["objective/kl_coef"].by_role
-    assert not metrics["time/update_s"].by_agent
-    assert {name for name, metric in metrics.items() if metric.by_role} == set(PANELS)
+    assert metrics["objective/kl_coef"].whom == ("agent",)
+    assert metrics["objective/entropy"].whom == ("agent", "role")
+    assert metrics["transfer/gain"].whom == ("role",)
+    assert metrics["eval/pass_at_<k>_low"].whom == ("agent", "role", "team")
+    assert metrics["time/update_s"].whom == ()
+    assert all(metrics[name].whom == ("agent", "role") for name in PANELS)
 
 
 def test_a_page_of_another_form_is_refused() -> None:
@@ -62,6 +61,11 @@ def test_a_page_of_another_form_is_refused() -> None:
         ("objective/kl_k1/agent_0", ["objective/kl_k1, by agent"]),
         ("rollout/response_limit", ["rollout/response_limit"]),
         ("role/agent_1", ["role, by agent"]),
+        ("transfer/copy_rate/observer_1", ["transfer/copy_rate, by role"]),
+        ("eval/score/team", ["eval/score, by team"]),
+        ("eval/pass_at_16/observer", ["eval/pass_at_<k>, by role"]),
+        ("eval/pass_at_16_low/agent_0", ["eval/pass_at_<k>_low, by agent"]),
+        ("eval/any_of_1/team", ["eval/any_of_<k>, by team"]),
         ("objective/kl", []),
     ],
 )
@@ -82,7 +86,6 @@ def test_the_first_section_is_what_curves_py_draws_and_the_others_hold_everythin
         assert all(panel.title.startswith(section.name) for panel in section.panels)
 
 
-@needs_extra
 def test_the_workspace_holds_the_panels_and_their_meanings() -> None:
     content = sections(read())
     spec = build("someone", "test", content)._to_model().spec.model_dump(by_alias=True)
@@ -101,7 +104,6 @@ def test_the_workspace_holds_the_panels_and_their_meanings() -> None:
     assert grouping == ["experiment.value", "scale.value"]
 
 
-@needs_extra
 def test_the_script_saves_it_as_a_view_of_the_project() -> None:
     server = WandbServer()
     done = dashboard("someone/test", WANDB_BASE_URL=server.url, WANDB_API_KEY="0" * 40)

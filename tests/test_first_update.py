@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
+from cory.agent import Agent
 from cory.config import Config
 from cory.engine import Engine
-from cory.trainers.first_update import FirstUpdateError
+from cory.trainers import ppo
+from cory.trainers.first_update import FirstUpdateError, check_first_update
 from tests.building import LetterShare, build
 
 ConfigOf = Callable[..., Config]
@@ -61,6 +64,30 @@ def test_an_update_that_moves_more_than_its_own_stops_the_run(
     assert str(error.value).startswith(said)
 
 
-def test_a_healthy_first_update_passes(config_of: ConfigOf) -> None:
-    for sharing in ("copies", "adapters", "adapter_copies"):
-        build(config_of(f"model.sharing={sharing}"), reward=LetterShare()).step(0)
+@pytest.mark.parametrize("sharing", ["copies", "adapters", "adapter_copies"])
+def test_a_healthy_first_update_passes(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, sharing: str
+) -> None:
+    checked = []
+
+    def check(agent: Agent, *others: Any) -> None:
+        checked.append(agent.name)
+        check_first_update(agent, *others)
+
+    monkeypatch.setattr(ppo, "check_first_update", check)
+    trainer = build(config_of(f"model.sharing={sharing}"), reward=LetterShare())
+    models = [agent.model for agent in trainer.agents.values()]
+    own = [list(model.trainable().values()) for model in models]
+    learning = {id(parameter) for parameters in own for parameter in parameters}
+    everything = [*models, trainer.agents["agent_0"].team.pretrained]
+    frozen = [p for module in everything for p in module.parameters() if id(p) not in learning]
+    before = [[p.detach().clone() for p in parameters] for parameters in (*own, frozen)]
+    trainer.step(0)
+    *moved, stood = (
+        [not torch.equal(old, new) for old, new in zip(olds, news, strict=True)]
+        for olds, news in zip(before, (*own, frozen), strict=True)
+    )
+    assert len(moved) == 2 and all(any(flags) for flags in moved)
+    assert stood and not any(stood)
+    trainer.step(1)
+    assert checked == ["agent_0", "agent_1"]  # at the first update, and never again

@@ -13,7 +13,7 @@ from cory.config import ConfigError
 from cory.episode import Episode, Prompt, Turn
 from cory.interactions import Roles, pioneer_observer
 from cory.rewards import REWARDS
-from cory.tasks.gsm8k import Gsm8kTask
+from cory.tasks.questions import QuestionsTask
 from tests.composing import parsed
 
 # Ma et al., App. A.2, as printed
@@ -57,9 +57,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> Gsm8kTask:
+def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> QuestionsTask:
     where = ["task=gsm8k", "task.source=path", f"task.path={path}", "task.max_prompt_tokens=2000"]
-    return Gsm8kTask(parsed(*where, *overrides).task, tokenizer, np.random.default_rng(seed))
+    return QuestionsTask(parsed(*where, *overrides).task, tokenizer, np.random.default_rng(seed))
 
 
 def tokens(tokenizer: Any, prompt: Prompt) -> int:
@@ -68,7 +68,7 @@ def tokens(tokenizer: Any, prompt: Prompt) -> int:
 
 def test_prompts_are_the_printed_ones(folder: Path, tokenizer: Any) -> None:
     gsm8k = task(folder, tokenizer)
-    prompt = gsm8k.held_out(1)[0]
+    prompt = gsm8k.held_out(1, "test")[0]
     assert prompt == Prompt(
         id="gsm8k-test-0", text=f"{EXAMPLE}Question: {PANCAKES} Answer:", answer="420"
     )
@@ -79,7 +79,7 @@ def test_prompts_are_the_printed_ones(folder: Path, tokenizer: Any) -> None:
 
 def test_a_third_agent_sees_two_references(folder: Path, tokenizer: Any) -> None:
     gsm8k = task(folder, tokenizer)
-    seen = gsm8k.observer_context(gsm8k.held_out(1)[0].text, ["It is 1.", "It is 2."])
+    seen = gsm8k.observer_context(gsm8k.held_out(1, "test")[0].text, ["It is 1.", "It is 2."])
     assert seen.endswith(f"{PANCAKES} Reference: It is 1. Reference: It is 2. Answer:")
 
 
@@ -128,7 +128,8 @@ def test_gold_answers_score_1_and_others_0(folder: Path, tokenizer: Any) -> None
     gsm8k = task(folder, tokenizer)
     config = parsed("task=gsm8k", "reward=exact_match").reward
     judge = REWARDS["exact_match"](config, gsm8k, None)
-    rows = dict(zip([p.id for p in gsm8k.train + gsm8k.test], TRAIN + TEST, strict=True))
+    prompts = gsm8k.parts["train"] + gsm8k.parts["test"]
+    rows = dict(zip([prompt.id for prompt in prompts], TRAIN + TEST, strict=True))
     episodes = [
         Episode(
             prompt,
@@ -138,7 +139,7 @@ def test_gold_answers_score_1_and_others_0(folder: Path, tokenizer: Any) -> None
                 Turn("agent_2", "observer_2", 1, "", "I do not know.", [1], [2]),
             ],
         )
-        for prompt in gsm8k.train + gsm8k.test
+        for prompt in prompts
     ]
     judge.score(episodes)
     assert [[turn.score for turn in e.turns] for e in episodes] == [[1.0, 0.0, 0.0]] * 33
@@ -149,15 +150,17 @@ def test_long_training_prompts_are_left_out_and_counted(
 ) -> None:
     longer = [{"question": "x" * n, "answer": "#### 1"} for n in (400, 10, 300)]
     write(folder / "train.jsonl", [*TRAIN, *longer])
-    limit = max(tokens(tokenizer, prompt) for prompt in task(folder, tokenizer).train[:30])
+    limit = max(tokens(tokenizer, prompt) for prompt in task(folder, tokenizer).parts["train"][:30])
     capsys.readouterr()
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
     said = capsys.readouterr()
     assert said.err == (
         f"note: task.max_prompt_tokens={limit} leaves out 2 of 33 training prompts\n"
     )
-    assert [prompt.id for prompt in short.train] == [f"gsm8k-train-{n}" for n in [*range(30), 31]]
-    assert max(tokens(tokenizer, prompt) for prompt in short.train) <= limit
+    assert [prompt.id for prompt in short.parts["train"]] == [
+        f"gsm8k-train-{n}" for n in [*range(30), 31]
+    ]
+    assert max(tokens(tokenizer, prompt) for prompt in short.parts["train"]) <= limit
     # said once: other processes are silent; and nothing is said when nothing is left out
     monkeypatch.setattr(processes, "rank", lambda: 1)
     task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
@@ -168,35 +171,37 @@ def test_long_training_prompts_are_left_out_and_counted(
 
 def test_long_test_prompts_are_refused(folder: Path, tokenizer: Any) -> None:
     gsm8k = task(folder, tokenizer)
-    limit, longest = (tokens(tokenizer, prompt) for prompt in (gsm8k.train[0], gsm8k.test[0]))
+    limit, longest = (
+        tokens(tokenizer, prompt) for prompt in (gsm8k.parts["train"][0], gsm8k.parts["test"][0])
+    )
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit + 5}")
     with pytest.raises(
         ConfigError,
         match=rf"^task.max_prompt_tokens \({limit + 5}\) is below the {longest} tokens of test "
         r"prompt gsm8k-test-0$",
     ):
-        short.held_out(1)
-    assert task(folder, tokenizer, f"task.max_prompt_tokens={longest}").held_out(1)
+        short.held_out(1, "test")
+    assert task(folder, tokenizer, f"task.max_prompt_tokens={longest}").held_out(1, "test")
 
 
 def test_held_out_prompts_are_the_first_rows(folder: Path, tokenizer: Any) -> None:
     gsm8k, other = task(folder, tokenizer), task(folder, tokenizer, seed=1)
-    first = gsm8k.held_out(3)
+    first = gsm8k.held_out(3, "test")
     assert [(prompt.id, prompt.answer) for prompt in first] == [
         ("gsm8k-test-0", "420"), ("gsm8k-test-1", "-9"), ("gsm8k-test-2", "1.5")
     ]  # fmt: skip
     gsm8k.sample(5)
-    assert gsm8k.held_out(3) == first == other.held_out(3)
-    assert gsm8k.held_out(2) == first[:2]
-    with pytest.raises(ConfigError, match=r"evaluation_prompts \(4\) exceeds the 3 test questions"):
-        gsm8k.held_out(4)
+    assert gsm8k.held_out(3, "test") == first == other.held_out(3, "test")
+    assert gsm8k.held_out(2, "test") == first[:2]
+    with pytest.raises(ConfigError, match=r"evaluation.prompts \(4\) exceeds the 3 test questions"):
+        gsm8k.held_out(4, "test")
 
 
 def test_one_file_is_cut_into_slices(tmp_path: Path, tokenizer: Any) -> None:
     slices = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
     gsm8k = task(write(tmp_path / "all.jsonl", TRAIN), tokenizer, *slices)
-    assert [p.answer for p in gsm8k.train] == [f"{n + 1:,}" for n in range(995, 1022)]
-    assert [p.answer for p in gsm8k.test] == [f"{n + 1:,}" for n in range(1022, 1025)]
+    assert [p.answer for p in gsm8k.parts["train"]] == [f"{n + 1:,}" for n in range(995, 1022)]
+    assert [p.answer for p in gsm8k.parts["test"]] == [f"{n + 1:,}" for n in range(1022, 1025)]
 
 
 def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: Any) -> None:
@@ -206,8 +211,8 @@ def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: 
         folder, tokenizer, "task.train_split='few[:5]'", "task.test_split='few[5:7]'",
         "task.question_column=body", "task.answer_column=number",
     )  # fmt: skip
-    assert [p.answer for p in gsm8k.train] == ["996", "997", "998", "999", "1,000"]
-    assert [p.answer for p in gsm8k.test] == ["1,001", "1,002"]
+    assert [p.answer for p in gsm8k.parts["train"]] == ["996", "997", "998", "999", "1,000"]
+    assert [p.answer for p in gsm8k.parts["test"]] == ["1,001", "1,002"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +233,8 @@ def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: 
         ("", [*TRAIN, {"question": "Why?", "answer": "#### so"}], "task.path={tmp}: row train-30 "
          "must end in a number, alone or after ####; got 'so'"),
         ("", [*TRAIN, {"question": "Why?", "answer": "18 eggs"}], "row train-30 must end in"),
-        ("", [*TRAIN, {"question": "Why?"}], "row train-30 has no text in 'answer'"),
+        ("", [*TRAIN, {"question": "Why?"}], "{tmp}/train.jsonl: line 31 has no 'answer'"),
+        ("", [*TRAIN, {"question": "Why?", "answer": None}], "row train-30 has no text in"),
         ("", [{"question": " ", "answer": "#### 1"}], "row train-0 has no text in 'question'"),
         ("", [{"question": 3, "answer": "#### 1"}], "row train-0 has no text in 'question'"),
     ],
@@ -254,7 +260,7 @@ def test_two_files_of_one_split_are_refused(folder: Path, tokenizer: Any) -> Non
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("task.source=package", "task.source must be one of hub, path, got package"),
+        ("task.source=package", "task.source must be one of hub, path, generated, got package"),
         ("task.max_prompt_tokens=0", "task.max_prompt_tokens must be at least 1, got 0"),
         ("task.prompt_template='{example}'", "task.prompt_template must contain {question}"),
         ("task.prompt_template='{question}{question}'", "must contain {question} once, got '{ques"),

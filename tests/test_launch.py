@@ -1,4 +1,4 @@
-"""Workers start, stop on request, and end together; a run directory has one run at a time."""
+"""The command: its workers start, stop on request, and end together, on one machine or several."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.config import ConfigError, HardwareConfig
-from cory.elastic import verdict
-from cory.launch import environment
-from cory.run_dir import LOCK, RECORD, in_use, lock, unfinished, write_settings
-from cory.watch import LEFT, REFUSED, STOPPED, alive
+from cory.run_dir import RECORD, in_use, unfinished, write_settings
 from tests.commands import Command, metrics, short_settings, until, workers
 from tests.composing import compose_config
 
@@ -266,134 +262,3 @@ def test_a_launcher_around_the_command_is_refused(how: str, tmp_path: Path) -> N
         "launcher; type: python -m cory.train algorithm=ppo hardware.processes=2"
     ]
     assert not (tmp_path / "outputs").exists()
-
-
-def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
-    assert in_use(tmp_path) is None
-    code = (
-        "import sys, time; from pathlib import Path; from cory.run_dir import lock;"
-        f"lock(Path({str(tmp_path)!r})); print('locked', flush=True); time.sleep(60)"
-    )
-    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
-    name = f"process {holder.pid} on {socket.gethostname()}"
-    assert in_use(tmp_path) == name
-    with pytest.raises(ConfigError, match=f"^run_dir={tmp_path} is in use by {name}$"):
-        lock(tmp_path)
-    holder.kill()
-    until(lambda: in_use(tmp_path) is None, 5)  # killed, and not even waited for
-    holder.wait()
-    assert (tmp_path / LOCK).exists()
-
-
-def test_a_process_that_nobody_waited_for_is_not_alive() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert alive(process.pid) and alive(os.getpid())
-    process.kill()
-    until(lambda: not alive(process.pid), 5)
-    process.wait()
-    assert not alive(process.pid)
-
-
-BLOCKED = """
-import os, signal, sys, threading, time
-from pathlib import Path
-from cory.watch import StopRequest, WorkerWatch
-stop = StopRequest(Path(sys.argv[1]))
-watch = WorkerWatch(stop)
-{then}
-print("ready", flush=True)
-threading.Event().wait(60)
-"""
-
-
-@pytest.mark.parametrize(
-    ("then", "happens", "code"),
-    [
-        ("", "peer dies", LEFT),  # though it would wait for a minute
-        ("watch.close()", "peer dies", None),
-        ("", "stop", STOPPED),  # before the loop there is nothing to save
-        ("stop.begin()", "stop", None),
-        ("", "sigterm", STOPPED),
-        ("stop.begin()", "sigterm", None),
-    ],
-)
-def test_a_blocked_worker_leaves_when_it_should(
-    then: str, happens: str, code: int | None, tmp_path: Path
-) -> None:
-    folder = tmp_path / "workers"
-    folder.mkdir()
-    worker = subprocess.Popen(
-        [sys.executable, "-c", BLOCKED.format(then=then), str(tmp_path)],
-        env={**os.environ, "CORY_WORKERS": str(folder), "CORY_PARENT": str(os.getpid())},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert worker.stdout is not None and worker.stdout.readline() == "ready\n"
-    signed_on = [path.name for path in folder.iterdir()]
-    assert signed_on == ([] if then == "watch.close()" else [str(worker.pid)])
-    if happens == "peer dies":
-        dead = subprocess.Popen([sys.executable, "-c", ""])
-        dead.wait()
-        (folder / str(dead.pid)).touch()
-    elif happens == "stop":
-        (tmp_path / "stop").touch()
-    else:
-        worker.terminate()
-    if code is not None:
-        assert worker.wait(5) == code
-    else:
-        with pytest.raises(subprocess.TimeoutExpired):
-            worker.wait(1.5)
-        worker.kill()
-        worker.wait()
-    worker.stdout.close()
-
-
-class Failure:
-    """What torch says of a worker that failed."""
-
-    def __init__(self, exitcode: int) -> None:
-        self.exitcode = exitcode
-
-
-@pytest.mark.parametrize(
-    ("codes", "expected", "said"),
-    [
-        ([LEFT, -9, -15], REFUSED, "error: worker 1 was ended by SIGKILL: killed by hand, or"),
-        ([LEFT, 134], REFUSED, "error: worker 1 ended with exit code 134\n"),
-        ([-15, REFUSED], REFUSED, ""),
-        ([STOPPED, -11], REFUSED, "error: worker 1 was ended by SIGSEGV\n"),
-        ([STOPPED, LEFT], STOPPED, ""),
-        ([-15, -15], STOPPED, ""),
-        ([LEFT], REFUSED, "error: the workers left"),
-    ],
-)
-def test_the_verdict_names_the_worker_that_failed_first(
-    codes: list[int], expected: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    failures = {rank: Failure(code) for rank, code in enumerate(codes)}
-    assert verdict(failures) == expected  # type: ignore[arg-type]  # only the exit code is read
-    err = capsys.readouterr().err
-    assert err.startswith(said) and bool(err) == bool(said) and err.count("\n") <= 1
-
-
-def test_processes_share_the_cores_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    settings = {
-        "name": "x", "device": "cpu", "nodes": 1, "rendezvous": None, "zero_stage": 0,
-        "keep_whole_below": 0,
-        "offload_optimizer": False, "offload_parameters": False, "gradient_checkpointing": False,
-        "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
-    }  # fmt: skip
-    monkeypatch.setattr("cory.launch.cores", lambda: 6)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-
-    def threads(processes: int) -> str | None:
-        hardware = HardwareConfig(**settings, processes=processes)  # type: ignore[arg-type]
-        return environment(hardware).get("OMP_NUM_THREADS")
-
-    assert [threads(n) for n in (1, 2, 4, 9)] == [None, "3", "1", "1"]
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert threads(2) == "5"

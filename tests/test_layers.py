@@ -11,14 +11,14 @@ import cory
 
 ROOT = Path(cory.__file__).resolve().parent
 LAYERS = [  # low to high
-    ["config", "episode", "processes", "streams", "functional", "run_dir", "watch"],
-    ["pretrained", "tasks"],
-    ["team", "adapters", "engine", "generation"],
+    ["config", "episode", "processes", "streams", "functional", "run_dir", "pieces", "watch"],
+    ["pretrained", "tasks", "shape"],
+    ["team", "adapters", "engine", "generation", "footprint"],
     ["agent", "export", "rewards", "interactions"],
-    ["trainers"],
+    ["evaluation", "trainers"],
     ["algorithms"],
     ["record", "mirror", "checkpoint", "loop", "preflight"],
-    ["plots", "report", "claims", "page", "summary"],
+    ["plots", "report", "summary"],
     ["worker", "launch", "elastic"],
     ["train"],
 ]
@@ -32,7 +32,7 @@ ONLY_IN = {  # outside library -> the modules that may import it
         "generation",
         "export",
         "worker",
-        "preflight",
+        "shape",
     },
     "hydra": {"train"},
     "wandb": {"mirror"},

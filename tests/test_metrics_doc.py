@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cory.config import Config
-from tests.building import LetterShare, build
+from tests.building import LetterShare, build, measure
 
 ROOT = Path(__file__).resolve().parent.parent
-FAMILIES = ("objective", "rollout", "ppo", "role", "eval", "time")
+FAMILIES = ("objective", "rollout", "ppo", "role", "transfer", "eval", "time")
 # the last part of a name, when it says whom the number is about
-WHOM = re.compile(r"/(agent_\d+|pioneer|observer(_\d+)?)$")
+WHOM = re.compile(r"/(agent_\d+|pioneer|observer(_\d+)?|team)$")
 
 
 def documented() -> list[str]:
@@ -23,9 +23,9 @@ def documented() -> list[str]:
 
 
 def literals() -> set[str]:
-    """Every string of cory/trainers/ that names a metric, `{}` for what is filled in."""
+    """Every string of trainers and evaluation that names a metric, `{}` for what is filled in."""
     found = set()
-    for path in (ROOT / "cory" / "trainers").glob("*.py"):
+    for path in (*(ROOT / "cory" / "trainers").glob("*.py"), ROOT / "cory" / "evaluation.py"):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         formatted = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
         inside = {id(part) for parts in formatted for part in parts}
@@ -37,13 +37,20 @@ def literals() -> set[str]:
     return found
 
 
-def test_the_page_names_what_a_run_logs(config_of: Callable[..., Config]) -> None:
+def plain(name: str) -> str:
+    """A logged name as the page has it: without whom it is about, and with <k> for a number."""
+    return re.sub(r"((pass_at|any_of)_)\d+", r"\1<k>", WHOM.sub("", name))
+
+
+def test_the_page_names_what_a_run_logs(
+    config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
+) -> None:
     logged: set[str] = set()
     for algorithm in ("ppo", "cory"):
-        trainer = build(config_of(f"algorithm={algorithm}"), LetterShare())
-        metrics = trainer.step(0) | trainer.evaluate(prompts=2, seed=0)
-        logged |= {WHOM.sub("", name) for name in metrics}
-    assert logged == set(documented())
+        logged |= build(config_of(f"algorithm={algorithm}"), LetterShare()).step(0).keys()
+    config = questions("evaluation.greedy=true", "evaluation.team=true")
+    logged |= measure(build(config), config, tmp_path)[0].keys()
+    assert {plain(name) for name in logged} == set(documented())
 
 
 def test_no_metric_is_named_twice() -> None:
@@ -55,8 +62,9 @@ def test_the_page_names_what_only_some_settings_log() -> None:
     names = [f"{name}{whom}" for name in documented() for whom in ("", "/x")]
     found = literals()
     assert {"objective/kl", "objective/kl_{}", "ppo/value/mean/{}", "time/{}"} <= found
+    assert {"eval/score/{}", "eval/{}_low/{}", "transfer/gain/{}"} <= found
     for literal in sorted(found):
-        pattern = re.escape(literal).replace(r"\{\}", r"[\w/]+")
+        pattern = re.escape(literal).replace(r"\{\}", r"[\w/<>]+")
         assert any(re.fullmatch(pattern, name) for name in names), literal
 
 

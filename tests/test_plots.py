@@ -7,12 +7,18 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pytest
 from matplotlib.colors import to_hex
 
-from cory.plots import agent_label, curves_figure, draw_curves, mean_curve
+from cory.plots.curves import agent_label, agents_of, curves_figure, draw_curves, mean_curve
+from cory.plots.grid import grid_figure
+from cory.plots.pareto import Point, frontier, pareto_figure
+from cory.plots.pass_at_k import pass_at_k_figure
+from cory.plots.style import save
+from cory.run_dir import read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,12 +49,16 @@ def write_run(
     return run_dir
 
 
+def read(run_dir: Path) -> list[dict[str, Any]]:
+    return read_lines(run_dir / "metrics.jsonl")
+
+
 def test_three_panels_with_a_line_per_method_and_agent(tmp_path: Path) -> None:
     groups = {
         "PPO": [write_run(tmp_path / "p0", [1.0, 2.0, 3.0])],
         "CORY": [write_run(tmp_path / f"c{i}", [1.0, 2.0 + i, 3.0], agents=2) for i in range(2)],
     }
-    figure = curves_figure(groups)
+    figure = curves_figure({name: list(map(read, dirs)) for name, dirs in groups.items()})
     assert [axes.get_ylabel() for axes in figure.axes] == [
         "task reward (score)",
         "KL divergence to the reference (nats)",
@@ -68,7 +78,7 @@ def test_three_panels_with_a_line_per_method_and_agent(tmp_path: Path) -> None:
 
 
 def test_the_legend_covers_no_data(tmp_path: Path) -> None:
-    figure = curves_figure({"PPO": [write_run(tmp_path / "p0", [1.0, 2.0])]})
+    figure = curves_figure({"PPO": [read(write_run(tmp_path / "p0", [1.0, 2.0]))]})
     figure.draw_without_rendering()
     top = figure.legends[0].get_window_extent().y1
     assert all(axes.get_tightbbox().y0 >= top for axes in figure.axes)
@@ -96,7 +106,7 @@ def test_agents_are_called_as_in_the_paper() -> None:
 
 def test_any_number_of_agents_can_be_told_apart(tmp_path: Path) -> None:
     run = write_run(tmp_path / "r", [1.0, 2.0], agents=12)
-    lines = curves_figure({"CORY": [run]}).axes[0].get_lines()
+    lines = curves_figure({"CORY": [read(run)]}).axes[0].get_lines()
     assert [line.get_label() for line in lines] == [f"CORY LLM{i}" for i in range(1, 13)]
     assert len({str(line._unscaled_dash_pattern) for line in lines}) == 12
 
@@ -104,14 +114,14 @@ def test_any_number_of_agents_can_be_told_apart(tmp_path: Path) -> None:
 def test_too_many_methods_are_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "r", [1.0])
     with pytest.raises(ValueError, match="at most 7 methods"):
-        curves_figure({str(i): [run] for i in range(8)})
+        curves_figure({str(i): [read(run)] for i in range(8)})
 
 
 def test_the_backend_of_the_user_stays(tmp_path: Path) -> None:
     before = matplotlib.rcParams._get("backend")
     draw_curves({"PPO": [write_run(tmp_path / "r", [1.0, 2.0])]}, tmp_path / "curves.png")
     assert matplotlib.rcParams._get("backend") is before
-    code = "import sys, cory.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, cory.plots.curves; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
@@ -142,3 +152,60 @@ def test_the_script_refuses_in_one_line(tmp_path: Path) -> None:
         1,
         f"error: {tmp_path / 'nowhere'} is not a directory\n",
     )
+
+
+def test_the_x_axis_can_count_responses(tmp_path: Path) -> None:
+    runs = {"CORY": [read(write_run(tmp_path / "r", [1.0, 2.0]))]}
+    (line,) = curves_figure(runs, {"CORY": 64}).axes[0].get_lines()
+    assert list(line.get_xdata()) == [64, 128]
+
+
+def test_agents_are_known_from_an_evaluation_alone() -> None:
+    line = {"eval/score/agent_1": 1.0, "eval/score/agent_0": 1.0, "eval/score/team": 1.0}
+    assert agents_of([line]) == ["agent_0", "agent_1"]
+
+
+def test_a_frontier_holds_what_nothing_betters() -> None:
+    points = [(0.0, 3.0), (1.0, 2.0), (1.0, 1.0), (0.5, 1.5), (2.0, 0.0), (2.0, 0.0)]
+    assert frontier(points) == [(0.0, 3.0), (1.0, 2.0), (2.0, 0.0)]
+
+
+def test_pareto_points_off_the_frontier_are_hollow() -> None:
+    ppo = [Point("1e-2", [1.0, 1.2], [2.0, 4.0]), Point("1e-3", [0.5], [9.0])]
+    (axes,) = pareto_figure({"PPO": ppo}).axes
+    edge, hollow = [line for line in axes.get_lines() if line.get_marker() == "o"]
+    assert (list(edge.get_xdata()), list(edge.get_ydata())) == ([1.1], [-3.0])
+    assert (list(hollow.get_xdata()), hollow.get_fillstyle()) == ([0.5], "none")
+    assert [text.get_text() for text in axes.texts] == [r"$\eta$ = 1e-2", r"$\eta$ = 1e-3"]
+    (cross,) = axes.containers  # of the point with several seeds
+    assert cross.has_xerr and cross.has_yerr
+
+
+def test_pass_at_k_has_a_band_of_seeds_or_of_its_interval() -> None:
+    seeds = {k: [(0.1 * k, 0.0, 1.0), (0.3 * k, 0.0, 1.0)] for k in (1, 2)}
+    single = {1: [(0.5, 0.4, 0.6)], 2: [(0.5, 0.4, 0.6)]}
+    (axes,) = pass_at_k_figure({"pass@k": {"CORY": seeds, "PPO": single}}).axes
+    cory, ppo = axes.get_lines()
+    assert list(cory.get_ydata()) == pytest.approx([0.2, 0.4])
+    assert list(ppo.get_ydata()) == [0.5, 0.5]
+    assert axes.get_xscale() == "log" and [t.get_text() for t in axes.get_xticklabels()] == [
+        "1",
+        "2",
+    ]
+    spreads = [{round(float(y), 3) for _, y in b.get_paths()[0].vertices} for b in axes.collections]
+    assert {0.059, 0.341} <= spreads[0] and spreads[1] == {0.4, 0.6}
+
+
+def test_a_grid_says_what_was_not_run() -> None:
+    figure = grid_figure(
+        ["1e-5"], ["0.1", "0.2", "0.3"], {"KL": {("1e-5", "0.1"): 2, ("1e-5", "0.3"): math.nan}}
+    )
+    assert [text.get_text() for text in figure.axes[0].texts] == ["2.00", "not run", "diverged"]
+
+
+def test_a_figure_is_the_same_bytes_each_time(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r", [1.0, 2.0])
+    for name in ("one.png", "two.png"):
+        save(curves_figure({"PPO": [read(run)]}), tmp_path / name)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    assert b"tEXt" not in (tmp_path / "one.png").read_bytes()  # no dates, no versions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from cory.config import Config
 from cory.episode import Episode, turns_of
 from cory.trainers.first_update import FirstUpdateError
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged
-from tests.building import LetterShare, build
+from tests.building import LetterShare, build, measure
 from tests.close import assert_close
 
 ConfigOf = Callable[..., Config]
@@ -244,13 +245,14 @@ def test_a_minibatch_with_a_wild_ratio_is_passed_over(config_of: ConfigOf) -> No
     assert fingerprints(trainer) == before
 
 
-def test_evaluation_disturbs_no_training_stream(config_of: ConfigOf) -> None:
+def test_evaluation_disturbs_no_training_stream(config_of: ConfigOf, tmp_path: Path) -> None:
     plain = build(config_of("algorithm=ppo"), LetterShare())
     measured = build(config_of("algorithm=ppo"), LetterShare())
     plain.step(0)
     measured.step(0)
-    first = measured.evaluate(4, seed=0)
-    assert first == measured.evaluate(4, seed=0)
+    settings = config_of("evaluation.greedy=true", "evaluation.samples=2")
+    first = measure(measured, settings, tmp_path)
+    assert first == measure(measured, settings, tmp_path)
     assert without_times(plain.step(1)) == without_times(measured.step(1))
 
 

@@ -19,7 +19,7 @@ SHORT = [
     "algorithm.iterations=1",
     "algorithm.prompts_per_iteration=4",
     "algorithm.minibatch_size=4",
-    "evaluation_prompts=4",
+    "evaluation.prompts=4",
 ]
 # two commands that differ by nothing but scale=small are one here
 TRAIN = sorted(

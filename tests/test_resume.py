@@ -37,7 +37,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
 ) -> None:
     """The short form of scripts/kill_test.py."""
     settings = short_settings(tiny_model, tiny_judge, reviews_file)
-    own = ("algorithm", "evaluation_prompts")  # kill_test.py's
+    own = ("algorithm", "evaluation.prompts")  # kill_test.py's
     answer = subprocess.run(
         [
             sys.executable,

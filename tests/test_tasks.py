@@ -92,7 +92,7 @@ def test_a_review_becomes_one_paragraph(raw: str, text: str) -> None:
 
 def lengths(imdb: ImdbTask, count: int) -> Counter[int]:
     """How many of `count` prompts are the first n tokens of their review, for each n."""
-    reviews, found = dict(imdb.train), Counter[int]()
+    reviews, found = dict(imdb.parts["train"]), Counter[int]()
     for prompt in imdb.sample(count):
         ids = imdb.tokenizer(reviews[int(prompt.id.removeprefix("imdb-train-"))])["input_ids"]
         fits = [n for n in range(1, 20) if imdb.tokenizer.decode(ids[:n]) == prompt.text]
@@ -129,21 +129,21 @@ def test_every_review_comes_once_per_pass(reviews_file: Path, tokenizer: Any) ->
 
 def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) -> None:
     imdb, other, third = (file_task(reviews_file, tokenizer, seed=s) for s in (1, 2, 1))
-    first = imdb.held_out(10)
+    first = imdb.held_out(10, "test")
     assert [prompt.id for prompt in first] == [f"imdb-test-{n}" for n in range(10)]
     assert len({len(prompt.text) for prompt in first}) > 1
     next_ones = imdb.sample(5)
-    assert imdb.held_out(10) == first == other.held_out(10)
-    assert imdb.held_out(4) == first[:4]
+    assert imdb.held_out(10, "test") == first == other.held_out(10, "test")
+    assert imdb.held_out(4, "test") == first[:4]
     assert third.sample(5) == next_ones  # they take nothing from the data stream
-    with pytest.raises(ConfigError, match=r"evaluation_prompts \(11\) exceeds the 10 evaluation"):
-        imdb.held_out(11)
+    with pytest.raises(ConfigError, match=r"evaluation.prompts \(11\) exceeds the 10 test reviews"):
+        imdb.held_out(11, "test")
 
 
 def test_a_file_is_cut_into_slices(reviews_file: Path, tokenizer: Any) -> None:
     imdb = file_task(reviews_file, tokenizer)
-    assert [text for _, text in imdb.train] == REVIEWS[:90]
-    assert [text for _, text in imdb.test] == REVIEWS[90:]
+    assert [text for _, text in imdb.parts["train"]] == REVIEWS[:90]
+    assert [text for _, text in imdb.parts["test"]] == REVIEWS[90:]
 
 
 @pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])
@@ -157,7 +157,7 @@ def test_a_file_may_have_other_formats(suffix: str, tokenizer: Any, tmp_path: Pa
     else:
         Dataset.from_dict({"body": REVIEWS}).to_parquet(path)
     imdb = file_task(path, tokenizer, "task.text_column=body")
-    assert [text for _, text in imdb.train + imdb.test] == REVIEWS
+    assert [text for _, text in imdb.parts["train"] + imdb.parts["test"]] == REVIEWS
 
 
 def test_short_reviews_are_left_out(tokenizer: Any, tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_short_reviews_are_left_out(tokenizer: Any, tmp_path: Path) -> None:
     lengths = [5, 10, 11, 30, 9, 10, 10, 40, 3, 12]
     path.write_text("".join(json.dumps({"text": "x" * n}) + "\n" for n in lengths))
     imdb = file_task(path, tokenizer, "task.min_characters=10")
-    assert [(row, len(text)) for row, text in imdb.train] == [
+    assert [(row, len(text)) for row, text in imdb.parts["train"]] == [
         (1, 10), (2, 11), (3, 30), (5, 10), (6, 10), (7, 40)
     ]  # fmt: skip
-    assert [(row, len(text)) for row, text in imdb.test] == [(0, 12)]
+    assert [(row, len(text)) for row, text in imdb.parts["test"]] == [(0, 12)]
     package = task(tokenizer)
-    assert min(len(text) for _, text in package.train + package.test) >= 200
+    assert min(len(text) for _, text in package.parts["train"] + package.parts["test"]) >= 200

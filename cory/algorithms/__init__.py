@@ -10,6 +10,8 @@ from cory.algorithms.cory import build_cory
 from cory.algorithms.parts import Parts
 from cory.algorithms.ppo import build_ppo
 from cory.episode import Episode, Metrics
+from cory.evaluation import BeforeEach, Request
+from cory.pieces import Pieces
 
 
 class Algorithm(Protocol):
@@ -22,8 +24,8 @@ class Algorithm(Protocol):
         """Roll out and update once."""
         ...
 
-    def evaluate(self, prompts: int, seed: int) -> Metrics:
-        """Measure the agents on held-out prompts."""
+    def evaluate(self, request: Request, pieces: Pieces, before_each: BeforeEach) -> Metrics:
+        """Measure the agents on held-out prompts; their responses are left in `pieces`."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

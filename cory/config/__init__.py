@@ -2,6 +2,7 @@
 
 from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
 from cory.config.checks import ConfigError, exact_div, require
+from cory.config.evaluation import EvaluationConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan
 from cory.config.model import AdapterConfig, ModelConfig
 from cory.config.reward import ExactMatchConfig, SentimentConfig
@@ -14,7 +15,7 @@ from cory.config.run import (
     nearest,
     parse_config,
 )
-from cory.config.task import Gsm8kConfig, ImdbConfig
+from cory.config.task import ImdbConfig, QuestionsConfig
 
 __all__ = [
     "ALGORITHM_CONFIGS",
@@ -25,12 +26,13 @@ __all__ = [
     "Config",
     "ConfigError",
     "CoryConfig",
+    "EvaluationConfig",
     "ExactMatchConfig",
-    "Gsm8kConfig",
     "HardwareConfig",
     "ImdbConfig",
     "ModelConfig",
     "PPOConfig",
+    "QuestionsConfig",
     "SamplingConfig",
     "SentimentConfig",
     "StopConfig",

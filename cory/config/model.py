@@ -37,7 +37,7 @@ class ModelConfig:
     """Settings of `model=`: the language model that every agent starts from."""
 
     name: str
-    path: str  # hub name, local folder, or asset:<name> for cory/assets/<name>
+    path: str  # hub name, local folder, asset:<name> for cory/assets/<name>, or package:<name>
     precision: str  # fp32 | bf16 | fp16
     dropout: bool  # keep the checkpoint's dropout while updating
     value_dropout: float  # before the value head, while updating
@@ -61,4 +61,9 @@ class ModelConfig:
             self.quantisation == "none" or self.sharing != "copies",
             f"model.quantisation={self.quantisation} needs model.sharing=adapters: "
             f"weights in 4 bits cannot be trained themselves",
+        )
+        require(
+            self.quantisation == "none" or not self.path.startswith("package:"),
+            f"model.quantisation={self.quantisation} cannot pack model.path={self.path}: its GGUF "
+            f"file is unpacked while loading; set model.quantisation=none",
         )

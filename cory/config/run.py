@@ -12,10 +12,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cory.config.algorithm import CoryConfig, PPOConfig
 from cory.config.checks import ConfigError, require, require_at_least, require_choice
+from cory.config.evaluation import EvaluationConfig
 from cory.config.hardware import HardwareConfig, batch_plan
 from cory.config.model import ModelConfig
 from cory.config.reward import ExactMatchConfig, SentimentConfig
-from cory.config.task import Gsm8kConfig, ImdbConfig
+from cory.config.task import ImdbConfig, QuestionsConfig
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Config:
     wandb: WandbConfig
     seed: int
     evaluate_every: int  # iterations; 0: only at the end
-    evaluation_prompts: int  # held-out prompts per evaluation
+    evaluation: EvaluationConfig
     samples_every: int  # iterations between the episodes kept as text; 0: only at the end
     samples_kept: int  # episodes kept each time
     checkpoint_every: int  # iterations; 0: only where the run is asked to stop
@@ -66,13 +67,16 @@ class Config:
             require_at_least(key, getattr(self, key), 0)
         require_at_least("keep_last", self.keep_last, 1)
         require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")
-        require_at_least("evaluation_prompts", self.evaluation_prompts, 1)
 
 
-TASK_CONFIGS: Mapping[str, type] = {"imdb": ImdbConfig, "gsm8k": Gsm8kConfig}
+TASK_CONFIGS: Mapping[str, type] = {
+    "imdb": ImdbConfig,
+    "gsm8k": QuestionsConfig,
+    "arithmetic": QuestionsConfig,
+}
 ALGORITHM_CONFIGS: Mapping[str, type] = {"ppo": PPOConfig, "cory": CoryConfig}
 REWARD_CONFIGS: Mapping[str, type] = {"sentiment": SentimentConfig, "exact_match": ExactMatchConfig}
-TASKS_WITH_ANSWERS = frozenset({"gsm8k"})
+TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic"})
 
 
 def parse_config(cfg: DictConfig) -> Config:
@@ -131,6 +135,15 @@ def check_together(config: Config) -> None:
     require(
         config.reward.name != "exact_match" or config.task.name in TASKS_WITH_ANSWERS,
         f"reward=exact_match needs a task with answers; task={config.task.name} has none",
+    )
+    evaluation = config.evaluation
+    require(
+        not evaluation.team or getattr(algorithm, "agents", 1) > 1,
+        f"evaluation.team=true needs several agents; algorithm={algorithm.name} has one",
+    )
+    require(
+        max(evaluation.k) == 1 or config.task.name in TASKS_WITH_ANSWERS,
+        f"evaluation.k={evaluation.k} needs a task with answers; task={config.task.name} has none",
     )
 
 

@@ -38,17 +38,20 @@ class ImdbConfig:
 
 
 @dataclass
-class Gsm8kConfig:
-    """Settings of `task=gsm8k`: word problems of grade-school mathematics."""
+class QuestionsConfig:
+    """Settings of `task=gsm8k` and `task=arithmetic`: questions with a number as their answer."""
 
     name: str
-    source: str  # hub | path
-    path: str  # hub: data set name; path: a folder with a file per split, or one file
+    source: str  # hub | path | generated
+    path: str | None  # hub: data set name; path: a folder with a file per split, or one file
     subset: str | None  # hub: which of the forms that the data set has
     question_column: str
-    answer_column: str  # its text ends in "#### <number>"
+    answer_column: str  # its text is a number, or ends in "#### <number>"
     train_split: str  # split for training prompts; path to one file: a slice, as train[:90%]
     test_split: str  # split for evaluation prompts; path to one file: a slice, as train[90%:]
+    kinds: list[str] | None  # generated: of cory/tasks/problems.py, drawn evenly
+    train_problems: int | None  # generated: how many
+    test_problems: int | None
     max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
     example: str  # a worked example, before every question
     prompt_template: str  # {example} and {question}
@@ -57,7 +60,15 @@ class Gsm8kConfig:
     answer_separator: str  # between two answers, with three or more agents
 
     def __post_init__(self) -> None:
-        require_choice("task.source", self.source, ("hub", "path"))
+        require_choice("task.source", self.source, ("hub", "path", "generated"))
+        if self.source == "generated":
+            require(bool(self.kinds), "task.source=generated needs task.kinds")
+            for key in ("train_problems", "test_problems"):
+                value = getattr(self, key)
+                require(value is not None, f"task.source=generated needs task.{key}")
+                require_at_least(f"task.{key}", value, 1)
+        else:
+            require(self.path is not None, f"task.source={self.source} needs task.path")
         require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
         require_fields("task.prompt_template", self.prompt_template, ("question",), ("example",))
         fields = ("question", "answers")

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from cory.episode import Prompt
-from cory.tasks.gsm8k import Gsm8kTask
 from cory.tasks.imdb import ImdbTask
+from cory.tasks.questions import QuestionsTask
 
 
 class Task(Protocol):
@@ -19,8 +19,12 @@ class Task(Protocol):
         """The next training prompts; a function of the data stream alone."""
         ...
 
-    def held_out(self, count: int) -> list[Prompt]:
-        """Evaluation prompts, the same on every call."""
+    def held_out(self, count: int | None, split: str) -> list[Prompt]:
+        """The first `count` prompts of a split, `train` or `test`, or all; the same every time."""
+        ...
+
+    def prompt_of(self, text: str) -> Prompt:
+        """A text from elsewhere as a prompt of this task."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -39,5 +43,6 @@ class Task(Protocol):
 # tokenizer: text -> token ids and back; the data stream
 TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {
     "imdb": ImdbTask,
-    "gsm8k": Gsm8kTask,
+    "gsm8k": QuestionsTask,
+    "arithmetic": QuestionsTask,
 }

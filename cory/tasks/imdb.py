@@ -24,9 +24,10 @@ class ImdbTask:
         self.config = config
         self.tokenizer = tokenizer
         self.stream = stream
-        self.train = self._long_enough(load_reviews(config, "train"), "train")
-        self.test = self._long_enough(load_reviews(config, "test"), "test")
-        self.passes = Passes(len(self.train), stream)
+        self.parts = {
+            part: self._long_enough(load_reviews(config, part), part) for part in ("train", "test")
+        }
+        self.passes = Passes(len(self.parts["train"]), stream)
         self.state_dict = self.passes.state_dict
         self.load_state_dict = self.passes.load_state_dict
 
@@ -34,18 +35,23 @@ class ImdbTask:
         """The next prompts: every review once per pass, passes shuffled anew."""
         prompts = []
         for _ in range(count):
-            row, text = self.train[self.passes.next()]
+            row, text = self.parts["train"][self.passes.next()]
             prompts.append(self._prompt(f"train-{row}", text, self.stream))
         return prompts
 
-    def held_out(self, count: int) -> list[Prompt]:
-        """The first `count` evaluation prompts, cut at fixed lengths."""
+    def held_out(self, count: int | None, split: str) -> list[Prompt]:
+        """The first `count` prompts of a split, or all, cut at fixed lengths."""
+        reviews = self.parts[split]
         require(
-            count <= len(self.test),
-            f"evaluation_prompts ({count}) exceeds the {len(self.test)} evaluation reviews",
+            count is None or count <= len(reviews),
+            f"evaluation.prompts ({count}) exceeds the {len(reviews)} {split} reviews",
         )
         stream = np.random.default_rng(HELD_OUT_SEED)
-        return [self._prompt(f"test-{row}", text, stream) for row, text in self.test[:count]]
+        return [self._prompt(f"{split}-{row}", text, stream) for row, text in reviews[:count]]
+
+    def prompt_of(self, text: str) -> Prompt:
+        """The text as it stands: a review's beginning is its own prompt."""
+        return Prompt(id="probe", text=text)
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The observer's prompt (App. A.2): the completed sentence quoted, then the query again."""
@@ -83,6 +89,6 @@ def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
         offline = "task.source=package, or task.source=path with a local file"
         table = hub_table(config.path, None, split, offline)
     else:
-        table = local_table(config.path, split)
+        table = local_table(config.path, split, (config.text_column,))
     texts = enumerate(column(table, "task.text_column", config.text_column))
     return [(row, clean(str(text))) for row, text in texts if text and str(text).strip()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,11 @@ def hub_table(path: str, subset: str | None, split: str, offline: str) -> Any:
         ) from error
 
 
-def local_table(path: str, split: str) -> Any:
-    """A slice of a file, as `train[:90%]`; or of a folder's file `<split>.jsonl` and the like."""
+def local_table(path: str, split: str, needed: Sequence[str]) -> Any:
+    """A slice of a file, as `train[:90%]`; or of a folder's file `<split>.jsonl` and the like.
+
+    needed: keys that every line of a .jsonl file must have, unless none has them
+    """
     place = Path(path).expanduser()
     name = split.partition("[")[0]
     file = _file_of_split(place, name, path) if place.is_dir() else place
@@ -43,6 +48,8 @@ def local_table(path: str, split: str) -> Any:
         f"task.source=path needs slices of the file, typed as 'task.train_split=\"train[:90%]\"' "
         f"and 'task.test_split=\"train[90%:]\"', or a folder with a file per split; got {split}",
     )
+    if file.suffix == ".jsonl":
+        _check_lines(file, needed)
     try:
         return load_dataset(kind, data_files={name: str(file)}, split=split)
     except Exception as error:  # each reader behind `datasets` raises its own (detail 17)
@@ -56,6 +63,28 @@ def column(table: Any, key: str, name: str) -> list[Any]:
         f"{key}={name} is not in the data; it has {', '.join(table.column_names)}",
     )
     return list(table[name])
+
+
+def _check_lines(file: Path, needed: Sequence[str]) -> None:
+    """Refuse an empty, broken or incomplete line by its number: the reader would pass over it."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ConfigError(f"task.path={file}: cannot be read: {error}") from None
+    first: dict[str, Any] = {}
+    # not splitlines(), which would also cut at characters that JSON allows inside a text
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        where = f"task.path={file}: line {number}"
+        require(bool(line.strip()), f"{where} is empty")
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ConfigError(f"{where} is not JSON: {error}") from None
+        require(isinstance(row, dict), f"{where} must be an object with keys")
+        first = first or row
+        for key in needed:
+            # a key that no line has is the setting's mistake, which `column` names
+            require(key in row or key not in first, f"{where} has no '{key}'")
 
 
 def _file_of_split(folder: Path, name: str, path: str) -> Path:

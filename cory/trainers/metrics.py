@@ -9,6 +9,9 @@ from cory.agent import Agent
 from cory.episode import Batch, Episode, Metrics, Turn
 from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import masked_mean
+from cory.functional.ngrams import copied_share, distinct_share
+
+COPIED = 4  # tokens in a row that count as repeated
 
 
 def agent_metrics(
@@ -35,7 +38,11 @@ def agent_metrics(
         "rollout/response_tokens": mask.sum().item() / count,
         "rollout/context_tokens": sum(len(turn.context_ids) for turn in turns) / count,
         "rollout/eos_share": sum(turn.response_ids[-1] == eos for turn in turns) / count,
+        "rollout/truncated_share": sum(turn.response_ids[-1] != eos for turn in turns) / count,
     }
+    for n in (1, 2):
+        said = (spoken(turn, eos) for turn in turns)
+        values[f"rollout/distinct_{n}"] = distinct_share(said, n)
     for estimator in ("k1", "k3"):
         estimate = sampled_kl(batch.logprobs, batch.ref_logprobs, estimator)
         values[f"objective/kl_{estimator}"] = estimate.sum().item() / count
@@ -55,6 +62,23 @@ def value_metrics(agent: str, batch: Batch, returns: Tensor) -> Metrics:
     }
 
 
+def spoken(turn: Turn, eos: int | None) -> list[int]:
+    """The tokens of a response without the one that ends it."""
+    ids = turn.response_ids
+    return ids[:-1] if ids[-1] == eos else ids
+
+
+BY_ROLE = (
+    "objective/score",
+    "objective/kl",
+    "objective/combined",
+    "objective/entropy",
+    "rollout/truncated_share",
+    "rollout/distinct_1",
+    "rollout/distinct_2",
+)
+
+
 def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
     """The agents' numbers once more under the role each played, and each agent's place in line."""
     turns = episodes[0].turns
@@ -63,6 +87,20 @@ def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
     by_role: Metrics = {}
     for place, turn in enumerate(turns):
         by_role[f"role/{turn.agent}"] = float(place)
-        for key in ("score", "kl", "combined"):
-            by_role[f"objective/{key}/{turn.role}"] = metrics[f"objective/{key}/{turn.agent}"]
+        for key in BY_ROLE:
+            by_role[f"{key}/{turn.role}"] = metrics[f"{key}/{turn.agent}"]
     return by_role
+
+
+def transfer_metrics(episodes: list[Episode], eos: int | None) -> Metrics:
+    """What each agent that speaks after the pioneer makes of what the pioneer said."""
+    metrics: Metrics = {}
+    for place, turn in list(enumerate(episodes[0].turns))[1:]:
+        pairs = [(episode.turns[0], episode.turns[place]) for episode in episodes]
+        gains = [(later.score or 0.0) - (first.score or 0.0) for first, later in pairs]
+        copied = [
+            copied_share(spoken(later, eos), spoken(first, eos), COPIED) for first, later in pairs
+        ]
+        metrics[f"transfer/gain/{turn.role}"] = sum(gains) / len(gains)
+        metrics[f"transfer/copy_rate/{turn.role}"] = sum(copied) / len(copied)
+    return metrics

@@ -15,16 +15,18 @@ from cory import processes
 from cory.agent import Agent
 from cory.config import BatchPlan, PPOConfig
 from cory.episode import Batch, Episode, Metrics, Turn, turns_of
+from cory.evaluation import BeforeEach, Bench, Request, evaluate
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.logprobs import MAX_LOG_RATIO
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
 from cory.functional.masking import whiten
 from cory.interactions import Interaction
+from cory.pieces import Pieces
 from cory.rewards import Reward
 from cory.streams import Streams
 from cory.tasks import Task
 from cory.trainers.first_update import check_first_batch, check_first_update, weights
-from cory.trainers.metrics import agent_metrics, role_metrics, value_metrics
+from cory.trainers.metrics import agent_metrics, role_metrics, transfer_metrics, value_metrics
 
 
 class TrainingDiverged(RuntimeError):
@@ -130,7 +132,9 @@ class PPOTrainer:
             reason = self._why_stop(agent.name, metrics)
             if reason is not None:
                 raise TrainingDiverged(iteration, reason, metrics)
-        metrics |= role_metrics(episodes, metrics) | clock.metrics()
+        eos = next(iter(self.agents.values())).team.tokenizer.eos_token_id
+        metrics |= role_metrics(episodes, metrics) | transfer_metrics(episodes, eos)
+        metrics |= clock.metrics()
         self.after_step(iteration)
         return metrics
 
@@ -216,19 +220,10 @@ class PPOTrainer:
             "skipped_steps": float(agent.engine.skipped),
         }
 
-    def evaluate(self, prompts: int, seed: int) -> Metrics:
-        """Mean score of each agent alone, on held-out prompts with the bare query."""
-        held_out = self.task.held_out(prompts)
-        metrics: Metrics = {}
-        for name in self.agents:
-            stream = torch.Generator().manual_seed(seed)
-            limit = self.config.sampling.max_response_tokens
-            turns = self._turns(name, "solo", 0, [p.text for p in held_out], limit, stream)
-            episodes = [Episode(p, [t]) for p, (t, _) in zip(held_out, turns, strict=True)]
-            self.reward.score(episodes)
-            scores = torch.tensor([t.score for e in episodes for t in e.turns])
-            metrics[f"eval/score/{name}"] = scores.mean().item()
-        return metrics
+    def evaluate(self, request: Request, pieces: Pieces, before_each: BeforeEach) -> Metrics:
+        """Measure the agents, in the roles that they have now, on held-out prompts."""
+        bench = Bench(self.agents, self.task, self.reward, self.interact, self.config.sampling)
+        return evaluate(bench, request, pieces, before_each)
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
@@ -248,37 +243,11 @@ class PPOTrainer:
         round: int,
         contexts: list[str],
     ) -> list[Turn]:
-        spoken = self._turns(agent, role, round, contexts, limit, self.streams.sampling)
+        spoken = self.agents[agent].turns(
+            role, round, contexts, limit, self.config.sampling, self.streams.sampling
+        )
         sampler_logprobs[agent] = [logprob for _, row in spoken for logprob in row]
         return [turn for turn, _ in spoken]
-
-    def _turns(
-        self,
-        agent: str,
-        role: str,
-        round: int,
-        contexts: list[str],
-        limit: int,
-        stream: torch.Generator,
-    ) -> list[tuple[Turn, list[float]]]:
-        speaker = self.agents[agent]
-        spoken = speaker.respond(contexts, limit, self.config.sampling, stream)
-        decode = speaker.team.tokenizer.decode
-        return [
-            (
-                Turn(
-                    agent=agent,
-                    role=role,
-                    round=round,
-                    context=context,
-                    response=decode(response.ids, skip_special_tokens=True),
-                    context_ids=ids,
-                    response_ids=response.ids,
-                ),
-                response.sampler_logprobs,
-            )
-            for context, (ids, response) in zip(contexts, spoken, strict=True)
-        ]
 
 
 class Clock:

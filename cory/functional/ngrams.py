@@ -1,0 +1,31 @@
+"""Runs of neighbouring tokens: how often texts repeat themselves, or each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def ngrams(tokens: Sequence[int], n: int) -> list[tuple[int, ...]]:
+    """Every run of n neighbouring tokens, in order; none in a shorter text."""
+    if n < 1:
+        raise ValueError(f"n-grams of {n} tokens")
+    return [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
+
+
+def distinct_share(texts: Iterable[Sequence[int]], n: int) -> float:
+    """Different n-grams over all n-grams of all texts (Li et al., 2016); 0 when there are none."""
+    found = [gram for tokens in texts for gram in ngrams(tokens, n)]
+    return len(set(found)) / len(found) if found else 0.0
+
+
+def copied_share(tokens: Sequence[int], source: Sequence[int], n: int) -> float:
+    """Share of a text's n-grams that occur in the source.
+
+    A text of fewer than n tokens counts as one n-gram of its own length; an empty one repeats
+    nothing.
+    """
+    n = min(n, len(tokens))
+    if n == 0:
+        return 0.0
+    own, others = ngrams(tokens, n), set(ngrams(source, n))
+    return sum(gram in others for gram in own) / len(own)

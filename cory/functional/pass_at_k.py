@@ -1,0 +1,71 @@
+"""How many of a benchmark's prompts are solved within k tries, and how sure that number is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+Z = 1.959963984540054  # of a normal distribution, 95 % lies within so many standard deviations
+
+
+def pass_at_k(right: int, of: int, k: int) -> float:
+    """Probability that k of the tries, drawn without putting back, hold a right one.
+
+    1 - C(n - c, k) / C(n, k) (Chen et al., 2021, eq. 1): its expectation is the probability that
+    k fresh tries hold a right one, whatever n is.
+
+    right, of: c right tries out of n
+    """
+    if not (0 <= right <= of and 1 <= k <= of):
+        raise ValueError(f"pass@{k} of {right} right tries out of {of}")
+    return 1 - math.comb(of - right, k) / math.comb(of, k)
+
+
+def any_of_first(tries: Sequence[bool], k: int) -> bool:
+    """Whether one of the first k tries is right: what Ma et al. (2024, 4.2) count."""
+    if not 1 <= k <= len(tries):
+        raise ValueError(f"the first {k} of {len(tries)} tries")
+    return any(tries[:k])
+
+
+def interval(values: Sequence[float], responses: int) -> tuple[float, float]:
+    """Where the mean over all prompts lies with 95 % confidence, given some prompts' values.
+
+    Wilson's score interval (Wilson, 1927) for as many independent 0-1 outcomes as would spread as
+    much as these values do: p (1 - p) / variance of the values, the effective sample size of
+    surveys (Korn and Graubard, 1998), at most as many as there are responses. Values of 0 and 1
+    alone give Wilson's own interval. Prompts are what is independent, not the responses to one.
+    Unlike a bootstrap over prompts it needs no random numbers, and where every prompt failed it
+    does not shrink to a point.
+
+    values: in [0, 1], one per prompt
+    responses: how many were drawn for all prompts together, at least one per prompt
+    """
+    count = len(values)
+    if not count or responses < count or not all(0 <= value <= 1 for value in values):
+        raise ValueError(f"{count} values from {responses} responses must lie in [0, 1]")
+    mean = sum(values) / count
+    variance = sum((value - mean) ** 2 for value in values) / count
+    effective = float(count)
+    if 0 < mean < 1:
+        most = mean * (1 - mean) * count
+        # prompts that all do equally well say no more than all responses together
+        effective = responses if variance * responses <= most else most / variance
+    return wilson(mean, effective)
+
+
+def wilson(share: float, of: float) -> tuple[float, float]:
+    """Wilson's 95 % score interval (Wilson, 1927) of a share of `of` independent outcomes.
+
+    The probabilities p for which the share is at most Z standard deviations
+    sqrt(p (1 - p) / of) away from p.
+    """
+    if not (0 <= share <= 1 and of > 0):
+        raise ValueError(f"a share of {share} of {of} outcomes")
+    weight = Z**2 / of
+    centre = (share + weight / 2) / (1 + weight)
+    half = Z / (1 + weight) * math.sqrt(share * (1 - share) / of + Z**2 / (4 * of**2))
+    # where nothing, or everything, was right, the bound is that, but for rounding
+    low = 0.0 if share == 0 else max(0.0, centre - half)
+    high = 1.0 if share == 1 else min(1.0, centre + half)
+    return low, high

@@ -1,0 +1,62 @@
+"""What all figures share: colours, dashes, markers, panels, and how a file is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+# Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # beside the colour, one per method
+DASHES = ("solid", "dashed", "dotted")
+
+Dash = str | tuple[float, tuple[float, ...]]
+
+
+def panels(count: int, width: float = 4.0, height: float = 4.2) -> tuple[Figure, list[Axes]]:
+    """A figure with panels side by side."""
+    # a Figure of its own: pyplot and the backend that the user chose stay as they are
+    figure = Figure(figsize=(width * count, height), layout=ConstrainedLayoutEngine(wspace=0.04))
+    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+
+
+def finish(axes: Axes) -> None:
+    """A light grid, and no frame where there are no numbers."""
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """One legend for all panels, below them."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(len(labels), 4) or 1,
+        frameon=False,
+        handlelength=2.8,
+    )
+
+
+def require_styles(methods: Sequence[Any]) -> None:
+    """ValueError where there are more methods than colours."""
+    if len(methods) > len(COLOURS):
+        raise ValueError(f"at most {len(COLOURS)} methods fit one figure, got {len(methods)}")
+
+
+def dash(number: int) -> Dash:
+    """A line style per agent; from the fourth on a dash and ever more dots."""
+    if number < len(DASHES):
+        return DASHES[number]
+    return (0, (5, 1.5) + (1, 1.5) * (number - len(DASHES) + 1))
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a PNG whose bytes depend on the figure and on the version of matplotlib alone."""
+    figure.savefig(path, dpi=150, metadata={"Software": None})

@@ -1,0 +1,1 @@
+"""From run directories to pages: gather runs into an archive, then write pages from it alone."""

@@ -1,0 +1,209 @@
+"""Statements about runs, judged on our records. The statements are data: conf/paper/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Lines = list[dict[str, Any]]
+# experiment -> seed -> lines of metrics.jsonl, for the runs that count
+Records = Mapping[str, Mapping[int, Lines]]
+Part = Mapping[str, Any]  # left, relation, right; perhaps factor, within, name
+
+DOMINATES = "dominates"
+RELATIONS = (">", "<", "~", DOMINATES)
+HOLDS = "holds"
+MEASURES = (
+    "final",
+    "middle",
+    "first",
+    "tenth",
+    "last",
+    "highest",
+    "peak",
+    "change",
+    "first_half",
+    "second_half",
+    "climb",
+    "fall",
+    "last_half_std",
+)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What one seed, or the mean over seeds, says to one part of a claim."""
+
+    left: float
+    right: float  # before the part's factor
+    margin: float  # of the relation `~`; else 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A claim beside our numbers. A list has one entry per part of the claim."""
+
+    seeds: dict[int, list[Sides]]  # of the seeds that all its experiments have
+    mean: list[Sides] | None
+    std: list[Sides] | None  # the sample's (n - 1); None below two seeds
+    holding: int  # seeds for which every part holds
+    verdict: str  # holds | does not hold (why) | not run (how many)
+
+
+def measure(lines: Lines, metric: str, at: str, window: int) -> float:
+    """One number of a run.
+
+    at: last: the last value; all others look at means over `window` iterations in a row
+        first, middle, final: at the beginning, in the middle, at the end
+        tenth: right after the first tenth of the run
+        highest: the highest of them; peak: where that is, from 0 (the start) to 1 (the end)
+        change: final minus first; first_half: middle minus first; second_half: final minus middle
+        climb: highest minus first; fall: highest minus final
+        last_half_std: standard deviation over the single iterations of the last half
+    """
+    if at not in MEASURES:
+        raise ValueError(f"at={at} is unknown; use one of {', '.join(MEASURES)}")
+    values = [float(line[metric]) for line in lines if metric in line]
+    if at == "last" and values:
+        return values[-1]
+    if len(values) < (1 if at == "last" else window):
+        raise ValueError(f"{metric} has {len(values)} values, fewer than the window of {window}")
+    if at == "last_half_std":
+        return float(np.std(values[len(values) // 2 :], ddof=1))
+    means = [float(np.mean(values[i : i + window])) for i in range(len(values) - window + 1)]
+    top = int(np.argmax(means))
+    points = {
+        "first": means[0],
+        "tenth": means[min(len(values) // 10, len(means) - 1)],
+        "middle": means[(len(values) - window) // 2],
+        "final": means[-1],
+        "highest": means[top],
+        "peak": top / max(len(means) - 1, 1),
+    }
+    differences = {
+        "change": ("final", "first"),
+        "first_half": ("middle", "first"),
+        "second_half": ("final", "middle"),
+        "climb": ("highest", "first"),
+        "fall": ("highest", "final"),
+    }
+    if at in points:
+        return points[at]
+    minuend, subtrahend = differences[at]
+    return points[minuend] - points[subtrahend]
+
+
+def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], window: int) -> Outcome:
+    """Whether a claim holds for the mean over seeds and for every seed.
+
+    claim: with `parts`, all of which must hold
+    """
+    parts: Sequence[Part] = claim["parts"]
+    for part in parts:
+        if part["relation"] not in RELATIONS:
+            raise ValueError(f"{claim['id']}: relation must be one of {', '.join(RELATIONS)}")
+    found: dict[int, list[Sides]] = {}
+    for seed in seeds:
+        if all(seed in records.get(name, {}) for name in experiments(claim)):
+            found[seed] = [_sides(claim["id"], part, records, seed, window) for part in parts]
+    columns = list(zip(*found.values(), strict=True))
+    mean = [_over_seeds(column, np.mean) for column in columns] if found else None
+    std = [_over_seeds(column, _deviation) for column in columns] if len(found) > 1 else None
+    holding = sum(all(map(holds, parts, sides)) for sides in found.values())
+    by_mean = mean is not None and all(map(holds, parts, mean))
+    return Outcome(found, mean, std, holding, _verdict(len(seeds), len(found), holding, by_mean))
+
+
+def holds(part: Part, sides: Sides) -> bool:
+    """The predicate itself; false for anything that is not a number."""
+    right = float(part.get("factor", 1)) * sides.right
+    if part["relation"] == "~":
+        return abs(sides.left - right) <= sides.margin
+    if part["relation"] == DOMINATES:
+        return sides.left >= right
+    return sides.left > right if part["relation"] == ">" else sides.left < right
+
+
+def operands(claim: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Everything in a claim that names experiments."""
+    for part in claim["parts"]:
+        for operand in (part["left"], part["right"], part.get("within", {}).get("of")):
+            if isinstance(operand, Mapping):
+                yield operand
+
+
+def experiments(claim: Mapping[str, Any]) -> set[str]:
+    """The experiments that a claim is about."""
+    return {
+        name
+        for operand in operands(claim)
+        for name in operand.get("experiments", [operand.get("experiment")])
+    }
+
+
+def metrics(claim: Mapping[str, Any]) -> set[str]:
+    """The metrics that a claim is about."""
+    return {
+        name
+        for operand in operands(claim)
+        for name in ([operand["metric"]] if "metric" in operand else frontier_metrics(operand))
+    }
+
+
+def frontier_metrics(operand: Mapping[str, Any]) -> tuple[str, str]:
+    """Task reward and KL of the agent whose frontier is meant."""
+    return f"objective/score/{operand['agent']}", f"objective/kl/{operand['agent']}"
+
+
+def _sides(name: str, part: Part, records: Records, seed: int, window: int) -> Sides:
+    """Both sides and the margin for one seed."""
+
+    def number(experiment: str, metric: str, at: str) -> float:
+        try:
+            return measure(records[experiment][seed], metric, at, window)
+        except ValueError as error:
+            raise ValueError(f"{name}: {experiment} seed {seed}: {error}") from None
+
+    def side(operand: Any) -> float:
+        if not isinstance(operand, Mapping):
+            return float(operand)
+        return number(operand["experiment"], operand["metric"], operand["at"])
+
+    def points(operand: Mapping[str, Any]) -> list[tuple[float, float]]:
+        score, kl = frontier_metrics(operand)
+        return [
+            (number(experiment, score, "final"), number(experiment, kl, "final"))
+            for experiment in operand["experiments"]
+        ]
+
+    if part["relation"] == DOMINATES:
+        ours, theirs = points(part["left"]), points(part["right"])
+        beaten = sum(any(s >= score and k <= kl for s, k in ours) for score, kl in theirs)
+        return Sides(beaten, len(theirs), 0.0)
+    margin = 0.0
+    if part["relation"] == "~":
+        margin = part["within"]["share"] * abs(side(part["within"]["of"]))
+    return Sides(side(part["left"]), side(part["right"]), margin)
+
+
+def _over_seeds(column: Sequence[Sides], statistic: Any) -> Sides:
+    numbers = np.array([(sides.left, sides.right, sides.margin) for sides in column])
+    return Sides(*(float(statistic(numbers[:, i])) for i in range(3)))
+
+
+def _deviation(values: Any) -> float:
+    return float(np.std(values, ddof=1))
+
+
+def _verdict(seeds: int, found: int, holding: int, mean_holds: bool) -> str:
+    """The outcome in words."""
+    if found < seeds:
+        so_far = f"; holds in {holding} of the other {found}" if found else ""
+        return f"not run ({seeds - found} of {seeds} seeds){so_far}"
+    if holding == seeds and mean_holds:
+        return HOLDS
+    by_mean = "the mean does too" if mean_holds else "the mean does not"
+    return f"does not hold (holds in {holding} of {seeds} seeds; {by_mean})"

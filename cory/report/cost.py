@@ -1,0 +1,153 @@
+"""What a sweep will cost, said before it starts: from records where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cory.config import Config, ConfigError, parse_config
+from cory.footprint import agents_of, longest_context
+from cory.pretrained import skeleton
+from cory.record import device_name
+from cory.report.archive import Archived
+from cory.report.gather import FIDELITY, load
+from cory.report.paper import Table
+from cory.report.presets import Compose
+from cory.run_dir import RECORD
+
+# Floating-point operations per second that one process is taken to sustain, where no record says
+# better: an order of magnitude. Small models on two cores reached about 60e9 (docs/log.md); with
+# 1e13 the 4-bit Llama-2 of the paper takes the four hours on four GPUs that its App. A names.
+SUSTAINED = {"cpu": 5e10, "cuda": 1e13}
+FORWARD, BACKWARD = 2, 4  # operations per weight and token; the way back to the inputs alone: 2
+
+
+@dataclass(frozen=True)
+class Known:
+    """How long finished runs of an experiment took."""
+
+    seconds: float  # the mean
+    runs: int
+    devices: list[str]
+
+
+def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Compose) -> list[str]:
+    """Runs still to do, their iterations, and hours, line by line."""
+    lines: list[str] = []
+    total, unknown, hardware = 0.0, 0, set()
+    folder = outputs / "runs" / table.scale / FIDELITY
+    todo_in_all = 0
+    for experiment in table.experiments:
+        config = parse_config(compose(experiment, table.scale))
+        hardware.add(config.hardware.name)
+        todo = [s for s in table.seeds if not (folder / experiment / f"seed{s}" / RECORD).exists()]
+        if not todo:
+            continue
+        todo_in_all += len(todo)
+        known = durations(experiment, table.scale, config, outputs, archived)
+        hours, source = (
+            estimated(config, table.about.get("test_problems", {}))
+            if known is None
+            else (known.seconds / 3600, said(known, config))
+        )
+        each = "time unknown" if hours is None else f"{duration(hours)} each"
+        lines.append(
+            f"  {experiment}: {len(todo)} to do x {config.algorithm.iterations} iterations, "
+            f"{each} ({source})"
+        )
+        total += 0.0 if hours is None else hours * len(todo)
+        unknown += len(todo) if hours is None else 0
+    runs = len(table.experiments) * len(table.seeds)
+    head = (
+        f"{table.paper} {table.name} at scale {table.scale}: {runs} runs "
+        f"({len(table.experiments)} experiments x {len(table.seeds)} seeds), {todo_in_all} to do"
+    )
+    if todo_in_all == 0:
+        return [head]
+    groups = ", ".join(sorted(hardware))
+    last = f"in all about {duration(total)} on hardware={groups}, one run after another"
+    if unknown:
+        last += f", and {unknown} runs of unknown length"
+    return [head, *lines, last if total else f"in all: unknown, on hardware={groups}"]
+
+
+def durations(
+    experiment: str, scale: str, config: Config, outputs: Path, archived: Sequence[Archived]
+) -> Known | None:
+    """Finished runs of the same experiment, scale and length: of outputs/, else of the archive."""
+    here = outputs / "runs" / scale / FIDELITY / experiment
+    found = [load(path.parent, experiment, scale) for path in sorted(here.glob(f"*/{RECORD}"))]
+    found = found or [run for run in archived if run.experiment == experiment]
+    same = [run.record for run in found if run.record["iterations"] == config.algorithm.iterations]
+    if not same:
+        return None
+    seconds = float(np.mean([record["wall_s"] for record in same]))
+    return Known(seconds, len(same), sorted({record["device"] for record in same}))
+
+
+def said(known: Known, config: Config) -> str:
+    """Where a duration was measured, and whether that is the device of this machine."""
+    devices = ", ".join(known.devices)
+    number = f"{known.runs} run{'s' if known.runs > 1 else ''}"
+    gpu = config.hardware.device == "cuda"
+    own = None if gpu and not torch.cuda.is_available() else device_name(config.hardware.device)
+    here = "" if known.devices == [own] else ", which is not the device of this machine"
+    return f"measured: {number} on {devices}{here}"
+
+
+def estimated(config: Config, test_problems: Mapping[str, Any]) -> tuple[float | None, str]:
+    """Hours by arithmetic, and how they were reckoned; None where even that is impossible."""
+    try:
+        model = skeleton(config.model.path, "model.path", config.model.architecture)
+    except ConfigError as error:
+        return None, f"no record, and no estimate: {error}"
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    operations, left_out = operations_of(config, weights, test_problems)
+    speed, processes = SUSTAINED[config.hardware.device], config.hardware.world
+    each = f"for each of {processes} processes" if processes > 1 else "for its process"
+    source = (
+        f"ESTIMATE, no record yet: {operations:.1e} operations at an assumed {speed:.0e} a second "
+        f"{each}{left_out}"
+    )
+    return operations / speed / processes / 3600, source
+
+
+def operations_of(
+    config: Config, weights: int, test_problems: Mapping[str, Any]
+) -> tuple[float, str]:
+    """Floating-point operations of a run, and what they leave out.
+
+    Contexts count at their longest, responses at their mean length.
+    """
+    algorithm, model, evaluation = config.algorithm, config.model, config.evaluation
+    agents = agents_of(config)
+    response = (algorithm.sampling.min_response_tokens + algorithm.sampling.max_response_tokens) / 2
+    tokens = longest_context(config) + response
+    back = BACKWARD if model.sharing == "copies" else BACKWARD // 2
+    again = FORWARD if config.hardware.gradient_checkpointing else 0
+    per_token = FORWARD + 2 * FORWARD + algorithm.epochs * (FORWARD + back + again)
+    turns = algorithm.iterations * algorithm.prompts_per_iteration * agents
+    training = float(turns * tokens * weights * per_token)
+    prompts = evaluation.prompts or getattr(config.task, "test_problems", None)
+    prompts = prompts or test_problems.get(config.task.name)
+    if prompts is None:
+        return training, "; without its evaluation on a whole split of unknown size"
+    ways = evaluation.samples + (1 if evaluation.greedy else 0)
+    speakers = agents * (2 if evaluation.team else 1)
+    times = 1
+    if config.evaluate_every:
+        times = max(1, -(-algorithm.iterations // config.evaluate_every))
+    longest = longest_context(config) + algorithm.sampling.max_response_tokens
+    return training + times * prompts * ways * speakers * longest * weights * FORWARD, ""
+
+
+def duration(hours: float) -> str:
+    """Minutes below two hours."""
+    if hours < 1 / 60:
+        return "under a minute"
+    return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} h"

@@ -1,0 +1,103 @@
+"""The picture of a table or figure, from the runs that count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cory.plots.curves import agent_label, curves_figure
+from cory.plots.grid import grid_figure
+from cory.plots.pareto import Point, pareto_figure
+from cory.plots.pass_at_k import Rates, pass_at_k_figure
+from cory.report.archive import Archived
+from cory.report.paper import Table
+from cory.report.results import (
+    COLUMNS,
+    agents_in,
+    at_end,
+    last,
+    pareto_points,
+    passes,
+    runs_of,
+)
+from cory.report.runs import Collected
+
+
+def draw(table: Table, found: Collected) -> Figure | None:
+    """The figure; None where there is nothing to draw."""
+    drawing = {"curves": _curves, "pareto": _pareto, "pass_at_k": _pass_at_k, "grid": _grid}
+    if table.kind not in drawing or not found.runs:
+        return None
+    return drawing[table.kind](table, found)
+
+
+def _curves(table: Table, found: Collected) -> Figure:
+    groups = {row["label"]: runs_of(found, row) for row in table.rows}
+    runs = {label: [run.lines for run in own] for label, own in groups.items() if own}
+    if table.entry.get("x", "iterations") == "iterations":
+        return curves_figure(runs)
+    return curves_figure(runs, {label: responses_of(groups[label][0]) for label in runs})
+
+
+def responses_of(run: Archived) -> int:
+    """Responses that one iteration takes, of all agents together."""
+    algorithm = run.settings["algorithm"]
+    return int(algorithm["prompts_per_iteration"]) * int(algorithm.get("agents", 1))
+
+
+def _pareto(table: Table, found: Collected) -> Figure:
+    return pareto_figure(
+        {
+            label: [Point(*point) for point in points]
+            for label, points in pareto_points(table, found).items()
+        }
+    )
+
+
+def _pass_at_k(table: Table, found: Collected) -> Figure | None:
+    kinds = {
+        "eval/any_of_": "problems with one of k responses right",
+        "eval/pass_at_": "pass@k (unbiased estimate)",
+    }
+    drawn: dict[str, Mapping[str, Rates]] = {}
+    for prefix, name in kinds.items():
+        methods: dict[str, Rates] = {}
+        for row in table.rows:
+            runs = runs_of(found, row)
+            agents = agents_in(runs)
+            for who in [*agents, "team"]:
+                ks = sorted({k for run in runs for k, own in passes(run, prefix) if own == who})
+                if ks:
+                    team = who == "team"
+                    label = f"{row['label']}, team" if team else agent_label(
+                        row["label"], who, agents
+                    )  # fmt: skip
+                    methods[label] = {k: _estimates(runs, prefix, k, who) for k in ks}
+        if methods:
+            drawn[name] = methods
+    return pass_at_k_figure(drawn) if drawn else None
+
+
+def _estimates(
+    runs: list[Archived], prefix: str, k: int, who: str
+) -> list[tuple[float, float, float]]:
+    """Per seed: value, lower and upper end of its interval."""
+    columns = [last(runs, f"{prefix}{k}{part}/{who}") for part in ("", "_low", "_high")]
+    return list(zip(*columns, strict=True))
+
+
+def _grid(table: Table, found: Collected) -> Figure:
+    cells = {(row["lr"], row["eta"]): runs_of(found, row) for row in table.rows}
+    kinds = {
+        name: {
+            place: float(np.mean(at_end(runs, f"{metric}/agent_0", table.window)))
+            for place, runs in cells.items()
+            if runs
+        }
+        for metric, name in COLUMNS.items()
+    }
+    rows = list(dict.fromkeys(row["lr"] for row in table.rows))
+    columns = list(dict.fromkeys(row["eta"] for row in table.rows))
+    return grid_figure(rows, columns, kinds)

@@ -1,0 +1,199 @@
+"""The pages over all tables and figures: docs/results/<paper>.md, index.md, and README's block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cory.report.markdown import NONE, markdown, plus_minus
+from cory.report.page import header, left_out, statement
+from cory.report.paper import PAPER_SCALE, PRESET, Table
+from cory.report.presets import Compose, compare
+from cory.report.results import COLUMNS, at_end, labelled, last, results, runs_of
+from cory.report.runs import Collected
+from cory.report.verdicts import FAILS, Verdict, tally, verdicts
+
+BEGIN = "<!-- results: written by `make report` -->"
+END = "<!-- results: end -->"
+BY_HAND = "Written by `make report` from the records of the runs; not edited by hand."
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One table or figure at one scale, as the overviews show it."""
+
+    table: Table
+    found: Collected
+    image: str | None  # file name beside its page
+
+    @property
+    def ran(self) -> bool:
+        """Whether there is anything to show: runs, or runs that were refused."""
+        return bool(self.found.runs or self.found.refused)
+
+    @property
+    def judged(self) -> list[Verdict]:
+        """Its claims."""
+        return verdicts(self.table, self.found)
+
+    @property
+    def page(self) -> str:
+        """Its page, from docs/results/."""
+        return f"{self.table.paper}/{self.table.page}.md"
+
+
+# table -> scale -> what there is
+Everything = Mapping[str, Mapping[str, Shown]]
+
+
+def report(everything: Everything, compose: Compose) -> str:
+    """docs/results/<paper>.md: every table and figure with numbers, claims, and what it cost."""
+    about = next(iter(next(iter(everything.values())).values())).table.about
+    blocks = [
+        f"# {about['title']}",
+        f"{about['where']}. {BY_HAND} [All figures at a glance](index.md).",
+        "Small-scale results come from tiny models and stand-in data on two CPU cores: they say "
+        "whether the effect that a claim is about is visible there, not whether the paper's "
+        "numbers are right. A claim holds when it holds for the mean over seeds and for every "
+        "seed.",
+    ]
+    for scales in everything.values():
+        one = next(iter(scales.values()))
+        blocks.append(f"## {one.table.entry['title']}")
+        if one.table.kind == PRESET:
+            blocks += [_preset_line(one, compose)]
+            continue
+        if "note" in one.table.entry:
+            blocks.append(str(one.table.entry["note"]))
+        for scale, shown in scales.items():
+            own = scale == PAPER_SCALE
+            blocks.append(f"### {'At the paper’s scale' if own else f'At {scale} scale'}")
+            blocks += _shown(shown) if shown.ran else [_nothing(shown)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def index(everything: Mapping[str, Everything], compose: Compose) -> str:
+    """docs/results/index.md: every figure, a screen each."""
+    blocks = ["# Results", BY_HAND]
+    for paper, tables in everything.items():
+        rows = [_index_row(scales, compose) for scales in tables.values()]
+        scales = list(next(iter(tables.values())))
+        title = next(iter(next(iter(tables.values())).values())).table.about["title"]
+        blocks += [
+            f"## [{title}]({paper}.md)",
+            markdown(["table or figure", *[f"claims at {scale} scale" for scale in scales]], rows),
+        ]
+        for each in tables.values():
+            one = next(iter(each.values()))
+            if one.table.kind == PRESET:
+                continue
+            blocks.append(f"### {one.table.entry['title']}")
+            for scale, shown in each.items():
+                blocks += _glance(scale, shown)
+    return "\n\n".join(blocks) + "\n"
+
+
+def readme_block(everything: Everything, compose: Compose) -> str:
+    """The table of README.md, with its markers: claims per figure, and the numbers behind them."""
+    scales = list(next(iter(everything.values())))
+    head = ["table or figure", *[f"claims at {scale} scale" for scale in scales]]
+    rows = [_index_row(each, compose, "docs/results/") for each in everything.values()]
+    blocks = [BEGIN, markdown(head, rows)]
+    for scale in scales:
+        numbers = _numbers([each[scale] for each in everything.values()])
+        if numbers:
+            own = "the paper's" if scale == PAPER_SCALE else scale
+            blocks += [f"At {own} scale, mean ± standard deviation over seeds:", numbers]
+    return "\n\n".join([*blocks, END])
+
+
+def _shown(shown: Shown) -> list[str]:
+    """Figure, numbers, claims, cost."""
+    table, found = shown.table, shown.found
+    rows = [
+        [statement(table, one), str(one.claim["section"]), one.mean, one.text]
+        for one in shown.judged
+    ]
+    said = "the paper says" if table.in_paper else "asked"
+    numbers = [] if table.kind == "examples" else results(table, found)
+    pictures = [f"![{table.entry['title']}]({table.paper}/{shown.image})"] if shown.image else []
+    return [
+        *pictures,
+        header(table, found.runs),
+        *[block.replace("### ", "#### ") for block in numbers],
+        *left_out(found),
+        *([markdown([said, "section", "mean ± std", "here"], rows)] if rows else []),
+        f"[Per seed, settings and every run's cost]({shown.page})",
+    ]
+
+
+def _glance(scale: str, shown: Shown) -> list[str]:
+    """One screen: the image and what became of the claims."""
+    if not shown.ran:
+        return [_nothing(shown)]
+    judged = shown.judged
+    lines = [f"- {_mark(one)}: {one.claim['text']}" for one in judged]
+    name = shown.table.entry["title"]
+    pictures = (
+        [f"![{name}, {scale} scale]({shown.table.paper}/{shown.image})"] if shown.image else []
+    )
+    return [
+        f"**{scale} scale** ([details]({shown.page})): {tally(judged)}",
+        *pictures,
+        *(["\n".join(lines)] if lines else []),
+    ]
+
+
+def _mark(one: Verdict) -> str:
+    """The verdict without its reasons; what contradicts the paper stands out."""
+    word = one.text.partition(" (")[0]
+    return f"**{word}**" if one.kind == FAILS and not one.question else word
+
+
+def _nothing(shown: Shown) -> str:
+    own = shown.table.scale == PAPER_SCALE
+    name = f"{shown.table.paper}-{shown.table.name}"
+    command = f"make reproduce-{name}" + ("" if own else f" SCALE={shown.table.scale}")
+    return f"**{shown.table.scale} scale**: not run (`{command}`)"
+
+
+def _index_row(scales: Mapping[str, Shown], compose: Compose, root: str = "") -> list[str]:
+    """Title, and per scale the tally with a link."""
+    one = next(iter(scales.values()))
+    title = str(one.table.entry["title"])
+    if one.table.kind == PRESET:
+        counts = _preset_counts(one, compose)
+        return [title, f"[{counts}]({root}{one.page})", *[NONE] * (len(scales) - 1)]
+    cells = [
+        f"[{tally(shown.judged)}]({root}{shown.page})" if shown.ran else "not run"
+        for shown in scales.values()
+    ]
+    return [title, *cells]
+
+
+def _preset_counts(one: Shown, compose: Compose) -> str:
+    same = [c.same for c in compare(one.table.entry, compose) if c.same is not None]
+    return f"{sum(same)} of {len(same)} settings as printed"
+
+
+def _preset_line(one: Shown, compose: Compose) -> str:
+    return f"{_preset_counts(one, compose)}: [setting by setting]({one.page})."
+
+
+def _numbers(shown: Sequence[Shown]) -> str:
+    """End values of every run of the figures that README shows, each once."""
+    rows: dict[tuple[str, str | None], list[str]] = {}
+    for one in shown:
+        if not one.table.entry.get("in_readme", False):
+            continue
+        for row, label, agent in labelled(one.table, one.found):
+            runs = runs_of(one.found, row)
+            if agent is not None:
+                window = one.table.window
+                numbers = [plus_minus(at_end(runs, f"{key}/{agent}", window)) for key in COLUMNS]
+                held_out = plus_minus(last(runs, f"eval/score/{agent}"))
+                name = f"`{row['experiment'].partition('/')[2]}`"
+                number = f" LLM{int(agent[6:]) + 1}" if label != row["label"] else ""
+                rows.setdefault((name, agent), [name + number, *numbers, held_out, str(len(runs))])
+    head = ["run", *COLUMNS.values(), "held-out task reward", "seeds"]
+    return markdown(head, list(rows.values())) if rows else ""

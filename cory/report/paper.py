@@ -1,0 +1,190 @@
+"""What conf/paper/<paper>.yaml asks for: one entry per table and figure, its rows and claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from cory.report import archive
+from cory.report.claims import MEASURES, RELATIONS, experiments, metrics, operands
+
+PAPER_SCALE = "paper"
+PRESET = "preset"  # a table of settings: nothing to run
+KINDS = ("curves", "pareto", "pass_at_k", "grid", "examples", PRESET)
+WHO = re.compile(r"agent_\d+|pioneer|observer(_\d+)?|team")  # the last part of a metric's name
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table or figure at one scale."""
+
+    paper: str
+    name: str
+    scale: str
+    conf: Path
+    about: dict[str, Any]  # the whole file
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The table's own part of the file."""
+        entry: dict[str, Any] = self.about["tables"][self.name]
+        return entry
+
+    @property
+    def kind(self) -> str:
+        """One of KINDS."""
+        return str(self.entry["kind"])
+
+    @property
+    def in_paper(self) -> bool:
+        """Whether the paper has it; else it is a question of ours."""
+        return bool(self.entry.get("in_paper", True))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Label and experiment of each row, and what its kind of page needs.
+
+        A label that names a model of the paper has another one for scales that exchange it.
+        """
+        rows: list[dict[str, Any]] = self.entry["rows"]
+        return [row | {"label": row.get(f"label_{self.scale}", row.get("label"))} for row in rows]
+
+    @property
+    def experiments(self) -> list[str]:
+        """The experiments of the rows, each once."""
+        return list(dict.fromkeys(row["experiment"] for row in self.rows))
+
+    @cached_property
+    def claims(self) -> list[dict[str, Any]]:
+        """Statements, as cory/report/claims.py reads them: every template filled in."""
+        return [claim for template in self.entry["claims"] for claim in expand(template)]
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        """The seeds of the sweep; none for a table of settings."""
+        if self.kind == PRESET:
+            return []
+        path = self.conf / "sweep" / f"{self.entry['sweep']}.yaml"
+        if not path.exists():
+            raise ValueError(
+                f"{self.paper} {self.name}: sweep={self.entry['sweep']} does not exist"
+            )
+        sweep = OmegaConf.load(path)
+        return [int(seed) for seed in str(sweep.hydra.sweeper.params.seed).split(",")]
+
+    @property
+    def window(self) -> int:
+        """Iterations that a number is averaged over."""
+        return int(self.about["window"])
+
+    @property
+    def page(self) -> str:
+        """The name of its page, without suffix."""
+        own = self.scale == PAPER_SCALE or self.kind == PRESET
+        return self.name if own else f"{self.name}_{self.scale}"
+
+
+def load_paper(conf: Path, paper: str) -> dict[str, Any]:
+    """The whole file of a paper, or ValueError that names what there is."""
+    path = conf / "paper" / f"{paper}.yaml"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+        raise ValueError(f"{paper} is not a paper; choose one of {known}")
+    about = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(about, dict)
+    return {str(key): value for key, value in about.items()}
+
+
+def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
+    """One table at one scale, checked against conf/ and the archive, or ValueError in one line."""
+    about = load_paper(conf, paper)
+    if name not in about["tables"]:
+        raise ValueError(f"{paper} has no {name}; choose one of {', '.join(about['tables'])}")
+    if not (conf / "scale" / f"{scale}.yaml").exists():
+        raise ValueError(f"--scale {scale}: there is no conf/scale/{scale}.yaml")
+    table = Table(paper, name, scale, conf, about)
+    if table.kind not in KINDS:
+        raise ValueError(f"{paper} {name}: kind {table.kind} is none of {', '.join(KINDS)}")
+    for experiment in {*table.experiments, *(n for c in table.claims for n in experiments(c))}:
+        if not (conf / "experiment" / f"{experiment}.yaml").exists():
+            raise ValueError(f"{paper} {name}: experiment={experiment} does not exist")
+    return table
+
+
+def check_claims(table: Table, defined: set[str]) -> None:
+    """ValueError for a claim over a metric that nobody defines, or with an unknown word.
+
+    defined: the names of docs/metrics.md, see `defined_metrics`
+    """
+    for claim in table.claims:
+        where = f"{table.paper} {table.name}: claim {claim['id']}"
+        for metric in sorted(metrics(claim)):
+            if not is_defined(metric, defined):
+                raise ValueError(f"{where}: docs/metrics.md does not define {metric}")
+            if not archive.kept(metric):
+                raise ValueError(f"{where}: the archive does not keep {metric}")
+        for operand in operands(claim):
+            if "at" in operand and operand["at"] not in MEASURES:
+                words = ", ".join(MEASURES)
+                raise ValueError(f"{where}: at={operand['at']} is unknown; use one of {words}")
+        for part in claim["parts"]:
+            if part["relation"] not in RELATIONS:
+                words = ", ".join(RELATIONS)
+                raise ValueError(f"{where}: relation must be one of {words}")
+
+
+def defined_metrics(doc: Path) -> set[str]:
+    """The names in the first column of the tables of docs/metrics.md; `<k>` stands for a number."""
+    text = doc.read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return {name for cell in rows for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def is_defined(metric: str, defined: set[str]) -> bool:
+    """Whether docs/metrics.md has the metric, alone or for an agent, a role or the team."""
+    base, _, who = metric.rpartition("/")
+    names = {metric, base} if WHO.fullmatch(who) else {metric}
+    return any(
+        re.fullmatch(re.sub(r"<\w+>", r"\\d+", re.escape(name)), own)
+        for name in defined
+        for own in names
+    )
+
+
+def expand(template: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The claims of a template.
+
+    each: one claim for each of these sets of words, filled in for {word}
+    every: one part (or several) for each of these; all parts must hold
+    """
+    claims = []
+    for words in template.get("each", [{}]):
+        parts = template.get("parts") or [
+            {key: template[key] for key in ("left", "relation", "factor", "right", "within")
+             if key in template}
+        ]  # fmt: skip
+        filled = [
+            _fill(part, {**words, **more}) for more in template.get("every", [{}]) for part in parts
+        ]
+        kept = ("id", "text", "section", "note", "scales", "ours")
+        rest = {key: template[key] for key in kept if key in template}
+        claims.append({**_fill(rest, words), "parts": filled})
+    return claims
+
+
+def _fill(node: Any, words: Mapping[str, Any]) -> Any:
+    """The same with {word} replaced in every text."""
+    if isinstance(node, dict):
+        return {key: _fill(value, words) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_fill(value, words) for value in node]
+    if isinstance(node, str):
+        for word, value in words.items():
+            node = node.replace(f"{{{word}}}", str(value))
+    return node

@@ -1,0 +1,89 @@
+"""The runs of one table as the archive holds them, and by name those that are missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cory.report.archive import Archived, Refused
+from cory.report.claims import Records
+from cory.report.gather import doubts, short
+from cory.report.paper import Table
+
+
+@dataclass
+class Collected:
+    """The runs of a table, and the ones that are left out."""
+
+    counted: dict[str, dict[int, Archived]]  # experiment -> seed -> run
+    refused: list[Refused] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # about counted runs
+
+    @property
+    def runs(self) -> list[Archived]:
+        """The runs that count."""
+        return [run for seeds in self.counted.values() for run in seeds.values()]
+
+    @property
+    def records(self) -> Records:
+        """Their lines, as claims read them."""
+        return {
+            name: {seed: run.lines for seed, run in seeds.items()}
+            for name, seeds in self.counted.items()
+        }
+
+
+def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refused]) -> Collected:
+    """The runs of every experiment of the table, and by name those that do not count.
+
+    Runs of other code than their neighbours' count and are named.
+    """
+    found = Collected({name: {} for name in table.experiments})
+    for run in archived:
+        if run.experiment not in found.counted:
+            continue
+        if run.seed in table.seeds:
+            found.counted[run.experiment][run.seed] = run
+        else:
+            why = f"seed {run.seed} is not of the sweep"
+            found.refused.append(Refused(run.experiment, run.name, why, run.seed))
+    found.refused += [entry for entry in refused if entry.experiment in found.counted]
+    common = common_code(found.runs)
+    for run in found.runs:
+        found.notes += [f"`{run.name}`: {doubt}" for doubt in doubts(run)]
+        if code_of(run) != common:
+            commit = short(run.record["commit"])
+            found.notes.append(f"`{run.name}`: commit {commit}, whose code is not its neighbours'")
+    return found
+
+
+def code_of(run: Archived) -> str | None:
+    """What tells the code of two runs apart: of the files that train, else the commit."""
+    return run.code or run.record["commit"]
+
+
+def common_code(runs: Sequence[Archived]) -> str | None:
+    """The code of most runs; of two as frequent, the one that ran last."""
+    counts = Counter(code_of(run) for run in runs)
+    last = {code_of(run): run.record["began"] for run in sorted(runs, key=_began)}
+    return max(counts, key=lambda code: (counts[code], last[code]), default=None)
+
+
+def lacking(table: Table, found: Collected, experiment: str) -> str:
+    """`not run (2 of 3 seeds): 1, 2`, the same for refused runs; empty when every seed counts."""
+    absent = [seed for seed in table.seeds if seed not in found.counted[experiment]]
+    finished = {refused.seed for refused in found.refused if refused.experiment == experiment}
+    parts = {
+        "not run": [seed for seed in absent if seed not in finished],
+        "refused": [seed for seed in absent if seed in finished],
+    }
+    return "; ".join(
+        f"{word} ({len(seeds)} of {len(table.seeds)} seeds): {', '.join(map(str, seeds))}"
+        for word, seeds in parts.items()
+        if seeds
+    )
+
+
+def _began(run: Archived) -> str:
+    return str(run.record["began"])

@@ -1,0 +1,119 @@
+"""Claims as text: both sides per seed, over seeds, and whether the claim holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cory.report.claims import DOMINATES, HOLDS, Outcome, Sides, holds, judge
+from cory.report.markdown import NONE
+from cory.report.paper import Table
+from cory.report.runs import Collected
+
+FAILS, NOT_RUN = "does not hold", "not run"
+FEW_PARTS = 2  # of a claim, of which all numbers are shown
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim beside our numbers, as pages say it."""
+
+    claim: Mapping[str, Any]
+    question: bool  # ours rather than the paper's
+    per_seed: str
+    mean: str
+    kind: str  # holds | does not hold | not run
+    why: str  # in brackets behind it; perhaps empty
+
+    @property
+    def text(self) -> str:
+        """The answer in words: a claim holds or does not, a question has yes or no."""
+        words = {HOLDS: "yes", FAILS: "no"} if self.question else {}
+        return f"{words.get(self.kind, self.kind)}{self.why}"
+
+
+def verdicts(table: Table, found: Collected) -> list[Verdict]:
+    """Every claim of a table, judged on the runs that count."""
+    return [_verdict(table, found, claim) for claim in table.claims]
+
+
+def _verdict(table: Table, found: Collected, claim: Mapping[str, Any]) -> Verdict:
+    question = not table.in_paper or bool(claim.get("ours", False))
+    if table.scale not in claim.get("scales", [table.scale]):
+        why = " (a number of the paper's own model and data)"
+        return Verdict(claim, question, NONE, NONE, NOT_RUN, why)
+    outcome = judge(claim, found.records, table.seeds, table.window)
+    per_seed = [f"{seed}: {_sides(claim, sides)}" for seed, sides in sorted(outcome.seeds.items())]
+    kind, bracket, rest = outcome.verdict.partition(" (")
+    listed = "<br>".join(per_seed) or NONE
+    return Verdict(claim, question, listed, _mean(claim, outcome), kind, bracket + rest)
+
+
+def tally(found: Sequence[Verdict]) -> str:
+    """`3 hold, 1 does not hold, 2 not run`; behind it the questions: `2 yes, 1 no`."""
+    claims = [verdict.kind for verdict in found if not verdict.question]
+    questions = [verdict.kind for verdict in found if verdict.question]
+    parts = []
+    for kinds, words in (
+        (claims, {HOLDS: ("holds", "hold"), FAILS: (FAILS, "do not hold")}),
+        (questions, {HOLDS: ("yes", "yes"), FAILS: ("no", "no")}),
+    ):
+        words[NOT_RUN] = (NOT_RUN, NOT_RUN)
+        counts = [(kinds.count(kind), one, many) for kind, (one, many) in words.items()]
+        parts.append(", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts if n))
+    if parts[1]:
+        parts[1] = f"questions: {parts[1]}"
+    return "; ".join(filter(None, parts)) or NONE
+
+
+def _sides(claim: Mapping[str, Any], sides: Sequence[Sides]) -> str:
+    """What the parts of a claim compare; of a claim with many parts, those that do not hold."""
+    parts = claim["parts"]
+    if len(parts) <= FEW_PARTS:
+        return "; ".join(_compared(part, one) for part, one in zip(parts, sides, strict=True))
+    failing = [
+        f"{part.get('name', number)}: {_compared(part, one)}"
+        for number, (part, one) in enumerate(zip(parts, sides, strict=True), 1)
+        if not holds(part, one)
+    ]
+    listed = f" (not: {'; '.join(failing)})" if failing else ""
+    return f"{len(parts) - len(failing)} of {len(parts)} comparisons{listed}"
+
+
+def _mean(claim: Mapping[str, Any], outcome: Outcome) -> str:
+    """Both sides over the seeds."""
+    if outcome.mean is None:
+        return NONE
+    parts = claim["parts"]
+    if len(parts) > FEW_PARTS:
+        holding = sum(map(holds, parts, outcome.mean))
+        return f"{holding} of {len(parts)} comparisons"
+    if outcome.std is None:
+        return _sides(claim, outcome.mean)
+    return "; ".join(
+        _compared(part, mean, std)
+        for part, mean, std in zip(parts, outcome.mean, outcome.std, strict=True)
+    )
+
+
+def _compared(part: Mapping[str, Any], sides: Sides, std: Sides | None = None) -> str:
+    """Both numbers, with what they are compared by."""
+    if part["relation"] == DOMINATES:
+        return f"{sides.left:.3g} of {sides.right:g} points"
+    factor = f"{part['factor']:g} x " if "factor" in part else ""
+    left, right = _number(sides.left), _number(sides.right)
+    if not isinstance(part["right"], Mapping):
+        right = f"{sides.right:g}"
+    elif std is not None:
+        right = f"{right} ± {_number(std.right)}"
+        right = f"({right})" if factor else right
+    if std is not None:
+        left = f"{left} ± {_number(std.left)}"
+    margin = f" (margin {_number(sides.margin)})" if part["relation"] == "~" else ""
+    return f"{left} vs {factor}{right}{margin}"
+
+
+def _number(value: float) -> str:
+    """Two decimals; three significant digits where these would hide a small number."""
+    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"

@@ -1,0 +1,113 @@
+"""Pages, figures and overviews on disk, from the archive alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cory.plots.style import save
+from cory.report import archive
+from cory.report.figures import draw
+from cory.report.gather import Gathered, gather
+from cory.report.overview import BEGIN, END, Everything, Shown, index, readme_block, report
+from cory.report.page import page
+from cory.report.paper import (
+    PAPER_SCALE,
+    PRESET,
+    Table,
+    check_claims,
+    defined_metrics,
+    load_paper,
+    load_table,
+)
+from cory.report.presets import Compose
+from cory.report.runs import collect
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things lie."""
+
+    conf: Path
+    docs: Path  # docs/results
+    metrics: Path  # docs/metrics.md
+
+    def records(self, paper: str, scale: str) -> Path:
+        """The archive of a scale."""
+        return self.docs / paper / "records" / scale
+
+
+def gather_tables(
+    tables: Sequence[Table], places: Places, outputs: Path, allow_dirty: bool
+) -> Gathered:
+    """Bring the archive up to date with outputs/ for the experiments of tables of one scale."""
+    first = tables[0]
+    experiments = list(
+        dict.fromkeys(e for table in tables if table.kind != PRESET for e in table.experiments)
+    )
+    seeds = sorted({seed for table in tables for seed in table.seeds})
+    folder = places.records(first.paper, first.scale)
+    return gather(experiments, seeds, first.scale, outputs, folder, allow_dirty)
+
+
+def tables_of(places: Places, paper: str, scale: str) -> list[Table]:
+    """Every table and figure of a paper at a scale, each checked."""
+    return [
+        checked(places, paper, name, scale) for name in load_paper(places.conf, paper)["tables"]
+    ]
+
+
+def checked(places: Places, paper: str, name: str, scale: str) -> Table:
+    """One table at one scale; ValueError where its entry names what does not exist."""
+    table = load_table(places.conf, paper, name, scale)
+    check_claims(table, defined_metrics(places.metrics))
+    return table
+
+
+def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, Path | None]:
+    """Its page and figure; None, and no files, where nothing was run."""
+    folder = places.records(table.paper, table.scale)
+    found = collect(table, archive.read(folder), archive.read_refused(folder))
+    path = places.docs / table.paper / f"{table.page}.md"
+    image = path.with_suffix(".png")
+    figure = draw(table, found) if table.kind != PRESET else None
+    shown = Shown(table, found, image.name if figure is not None else None)
+    if table.kind == PRESET and table.scale != PAPER_SCALE:
+        return shown, None
+    if figure is None:
+        image.unlink(missing_ok=True)  # of a time when there were runs
+    if not shown.ran and table.kind != PRESET:
+        path.unlink(missing_ok=True)
+        return shown, None
+    archive.write(path, page(table, found, shown.image, compose))
+    if figure is not None:
+        save(figure, image)
+    return shown, path
+
+
+def write_overviews(
+    everything: dict[str, Everything], places: Places, compose: Compose
+) -> list[Path]:
+    """docs/results/<paper>.md of every paper, and docs/results/index.md."""
+    paths = []
+    for paper, tables in everything.items():
+        paths.append(places.docs / f"{paper}.md")
+        archive.write(paths[-1], report(tables, compose))
+    paths.append(places.docs / "index.md")
+    archive.write(paths[-1], index(everything, compose))
+    return paths
+
+
+def write_readme(everything: Everything, readme: Path, compose: Compose) -> None:
+    """Put the results table between README's markers."""
+    archive.write(readme, with_block(readme.read_text(encoding="utf-8"), everything, compose))
+
+
+def with_block(text: str, everything: Everything, compose: Compose) -> str:
+    """README with the results table of now; ValueError where the markers are missing."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"README.md holds no lines {BEGIN} and {END}")
+    return before + readme_block(everything, compose) + after

@@ -1,0 +1,119 @@
+"""What an architecture says about memory: weights, layers and widths, counted without weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from cory.config import ModelConfig
+
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+
+# An activation that is not one operation saves so many tensors of the MLP's width for the way back
+UNFUSED = {"gelu_new": 3}
+NF4_BLOCK, NF4_SCALES = 64, 256  # weights that share a scale; scales that share a scale of theirs
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an architecture says about memory; elements, not bytes."""
+
+    tensors: tuple[int, ...]  # elements of each weight; weights used twice count once
+    linear: tuple[tuple[str, int, int], ...]  # name, width in, width out; without the output head
+    width: int  # of the hidden states
+    layers: int
+    cache: int  # keys and values of one token, in all layers
+    vocabulary: int
+    context: int  # most tokens at once
+    activation: str
+    stored: int  # bytes of an element in the checkpoint
+
+    @property
+    def parameters(self) -> int:
+        return sum(self.tensors)
+
+    def saved(self, targets: list[str]) -> int:
+        """Elements per token that all layers save for the way back.
+
+        What comes out of every linear layer, what goes into those that train, two norms, and the
+        MLP's activation.
+
+        targets: names of the layers that train, through an adapter; none: all of them
+        """
+        passing = sum(
+            out + (wide if not targets or last_part(name) in targets else 0)
+            for name, wide, out in self.linear
+        )
+        unfused = UNFUSED.get(self.activation, 0) * self.widest
+        return passing + self.layers * (2 * self.width + unfused)
+
+    @property
+    def widest(self) -> int:
+        """The width inside an MLP."""
+        return max(out for _, _, out in self.linear)
+
+
+def shape_of(lm: PreTrainedModel) -> Shape:
+    """The shape of a language model; it need not have weights."""
+    config = lm.config
+    head = lm.get_output_embeddings()
+    layers = int(config.num_hidden_layers)
+    heads = int(config.num_attention_heads)
+    per_head = getattr(config, "head_dim", None) or int(config.hidden_size) // heads
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    return Shape(
+        tensors=tuple(p.numel() for p in lm.parameters()),
+        linear=tuple(
+            (name, *widths(module))
+            for name, module in lm.named_modules()
+            if isinstance(module, nn.Linear | Conv1D) and module is not head
+        ),
+        width=head.weight.shape[1],
+        layers=layers,
+        cache=2 * layers * kv_heads * per_head,
+        vocabulary=int(config.vocab_size),
+        context=int(config.max_position_embeddings),
+        activation=str(
+            getattr(config, "activation_function", None) or getattr(config, "hidden_act", "")
+        ),
+        stored=(config.dtype or torch.float32).itemsize,
+    )
+
+
+def last_part(name: str) -> str:
+    """`c_attn` of `transformer.h.0.attn.c_attn`."""
+    return name.rpartition(".")[2]
+
+
+def widths(module: nn.Module) -> tuple[int, int]:
+    """Width in and out of a linear layer."""
+    one, two = module.weight.shape  # type: ignore[union-attr, misc]  # nn.Module knows no weight
+    return (one, two) if isinstance(module, Conv1D) else (two, one)
+
+
+def base_bytes(shape: Shape, model: ModelConfig) -> int:
+    """A frozen copy of the language model: in its precision, or its linear layers in 4 bits."""
+    each = BYTES[model.precision]
+    if model.quantisation == "none":
+        return each * shape.parameters
+    total = each * shape.parameters
+    for _, wide, out in shape.linear:
+        scales = -(-wide * out // NF4_BLOCK)
+        total += wide * out // 2 - each * wide * out
+        # doubly quantised: a byte per scale, and for each 256 of them a float of their own
+        total += scales + 4 * -(-scales // NF4_SCALES) if model.double_quantisation else 4 * scales
+    return total
+
+
+def adapter_tensors(shape: Shape, targets: list[str], rank: int) -> list[int]:
+    """Elements of each matrix of a LoRA adapter: (rank, in) and (out, rank) per layer."""
+    return [
+        rank * side
+        for name, wide, out in shape.linear
+        if last_part(name) in targets
+        for side in (wide, out)
+    ]

@@ -1,0 +1,206 @@
+"""Arithmetic and word problems with worked answers, made from a random stream."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+# A problem belongs to one part, whatever stream it came from: what a model was pre-trained on,
+# what it is trained on and what it is tested on share no question. (hundredths of all questions)
+PARTS = {"lm": 80, "train": 15, "test": 5}
+
+NAMES = (
+    *("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gita", "Hugo", "Iris", "Jon"),
+    *("Kim", "Leo", "Mina", "Noah", "Olga", "Paul", "Rosa", "Sam", "Tara", "Yuki"),
+)
+THINGS = (
+    *("apples", "books", "cards", "coins", "eggs", "marbles", "nuts", "pencils", "shells"),
+    *("stamps", "stones", "toys"),
+)
+CONTAINERS = ("bags", "boxes", "jars", "packs")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A question, a solution that ends in the answer, and the answer."""
+
+    kind: str
+    question: str
+    solution: str  # a sentence or two; its last number is the answer
+    answer: str
+
+
+def add(stream: np.random.Generator) -> Problem:
+    """a + b, each below 100."""
+    a, b = _numbers(stream, 0, 99, 2)
+    return _problem("add", f"What is {a} + {b}?", [f"{a} + {b} = {a + b}."])
+
+
+def subtract(stream: np.random.Generator) -> Problem:
+    """a - b, each below 100; the answer may be negative."""
+    a, b = _numbers(stream, 0, 99, 2)
+    return _problem("subtract", f"What is {a} - {b}?", [f"{a} - {b} = {a - b}."])
+
+
+def multiply(stream: np.random.Generator) -> Problem:
+    """a * b with a below 100 and b below 10, tens first."""
+    a, b = _numbers(stream, 0, 99, 1)[0], _numbers(stream, 0, 9, 1)[0]
+    tens, ones = a - a % 10, a % 10
+    steps = [f"{a} * {b} = {a * b}."]
+    if tens and ones:
+        steps = [
+            f"{tens} * {b} = {tens * b}.",
+            f"{ones} * {b} = {ones * b}.",
+            f"{tens * b} + {ones * b} = {a * b}.",
+        ]
+    return _problem("multiply", f"What is {a} * {b}?", steps)
+
+
+def mixed(stream: np.random.Generator) -> Problem:
+    """a + b * c + d - e * f, each from 0 to 30 (Subramaniam et al., 2025, sec. 4.1)."""
+    a, b, c, d, e, f = _numbers(stream, 0, 30, 6)
+    first, second = b * c, e * f
+    total = a + first
+    return _problem(
+        "mixed",
+        f"What is {a} + {b} * {c} + {d} - {e} * {f}?",
+        [
+            f"{b} * {c} = {first}.",
+            f"{e} * {f} = {second}.",
+            f"{a} + {first} = {total}.",
+            f"{total} + {d} = {total + d}.",
+            f"{total + d} - {second} = {total + d - second}.",
+        ],
+    )
+
+
+def story(stream: np.random.Generator) -> Problem:
+    """Two steps about somebody's things; four plots."""
+    return STORIES[int(stream.integers(len(STORIES)))](stream)
+
+
+def _story_boxes(stream: np.random.Generator) -> Problem:
+    name, thing, container = _words(stream, NAMES, THINGS, CONTAINERS)
+    own, count, each = _numbers(stream, 2, 50, 1)[0], *_numbers(stream, 2, 9, 2)
+    bought = count * each
+    return _problem(
+        "story",
+        f"{name} has {own} {thing} and buys {count} {container} with {each} {thing} each. "
+        f"How many {thing} does {name} have now?",
+        [
+            f"The {container} hold {count} * {each} = {bought} {thing}.",
+            f"{own} + {bought} = {own + bought}.",
+        ],
+    )
+
+
+def _story_gift(stream: np.random.Generator) -> Problem:
+    name, thing = _words(stream, NAMES, THINGS)
+    own, found = _numbers(stream, 5, 60, 2)
+    given = int(stream.integers(1, own + found))
+    return _problem(
+        "story",
+        f"{name} had {own} {thing}, found {found} more and gave {given} to a friend. "
+        f"How many {thing} are left?",
+        [
+            f"{own} + {found} = {own + found} {thing} before the gift.",
+            f"{own + found} - {given} = {own + found - given}.",
+        ],
+    )
+
+
+def _story_share(stream: np.random.Generator) -> Problem:
+    name, thing = _words(stream, NAMES, THINGS)
+    friends, each, kept = _numbers(stream, 2, 9, 3)
+    total = friends * each + kept
+    return _problem(
+        "story",
+        f"{name} has {total} {thing}, keeps {kept} and shares the rest equally among {friends} "
+        f"friends. How many {thing} does each friend get?",
+        [
+            f"{total} - {kept} = {total - kept} {thing} to share.",
+            f"{total - kept} / {friends} = {each}.",
+        ],
+    )
+
+
+def _story_sale(stream: np.random.Generator) -> Problem:
+    (name,) = _words(stream, NAMES)
+    first, second = sorted(stream.choice(len(THINGS), 2, replace=False).tolist())
+    one, other = THINGS[first], THINGS[second]
+    count, price, more, cost = _numbers(stream, 2, 9, 4)
+    left, right = count * price, more * cost
+    return _problem(
+        "story",
+        f"{name} sells {count} {one} for ${price} each and {more} {other} for ${cost} each. "
+        f"How many dollars does {name} earn?",
+        [
+            f"The {one} bring {count} * {price} = {left} "
+            f"and the {other} {more} * {cost} = {right}.",
+            f"{left} + {right} = {left + right}.",
+        ],
+    )
+
+
+STORIES = (_story_boxes, _story_gift, _story_share, _story_sale)
+KINDS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
+    "add": add,
+    "subtract": subtract,
+    "multiply": multiply,
+    "story": story,
+    "mixed": mixed,
+}
+
+
+def draw(stream: np.random.Generator, kinds: Sequence[str], part: str) -> Problem:
+    """One problem of a part, of a kind drawn evenly from `kinds`.
+
+    Raises KeyError for a kind or part that is not in KINDS or PARTS.
+    """
+    make = KINDS[kinds[int(stream.integers(len(kinds)))]]
+    PARTS[part]
+    while True:
+        problem = make(stream)
+        if part_of(problem.question) == part:
+            return problem
+
+
+def draw_distinct(
+    stream: np.random.Generator, kinds: Sequence[str], part: str, count: int
+) -> list[Problem]:
+    """`count` problems without a repeated question; ValueError where the kinds have too few."""
+    found: dict[str, Problem] = {}
+    for _ in range(100 * count):
+        problem = draw(stream, kinds, part)
+        found.setdefault(problem.question, problem)
+        if len(found) == count:
+            return list(found.values())
+    raise ValueError(f"{', '.join(kinds)} have fewer than {count} questions in part {part}")
+
+
+def part_of(question: str) -> str:
+    """The part that a question belongs to: a function of its text alone."""
+    number = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "big") % 100
+    for part, share in PARTS.items():
+        if number < share:
+            return part
+        number -= share
+    raise AssertionError("PARTS must add up to 100")
+
+
+def _numbers(stream: np.random.Generator, low: int, high: int, count: int) -> list[int]:
+    """Both ends included."""
+    drawn: list[int] = stream.integers(low, high + 1, count).tolist()
+    return drawn
+
+
+def _words(stream: np.random.Generator, *lists: Sequence[str]) -> list[str]:
+    return [words[int(stream.integers(len(words)))] for words in lists]
+
+
+def _problem(kind: str, question: str, steps: list[str]) -> Problem:
+    answer = steps[-1].rpartition("= ")[2].rstrip(".")
+    return Problem(kind, question, " ".join(steps), answer)

@@ -1,0 +1,54 @@
+"""Say what a sweep will cost, before it starts.
+
+    python scripts/cost.py cory fig3                   at the paper's scale
+    python scripts/cost.py cory fig3 --scale small
+
+Durations come from finished runs of the same experiment and scale, in outputs/ or else in
+docs/results/; where there are none, from an estimate that says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from cory.report import archive
+from cory.report.cost import cost
+from cory.report.paper import PRESET, load_table
+from cory.train import CONF, compose
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("paper", help="a file of conf/paper/, for instance cory")
+    parser.add_argument("table", help="one of its tables, for instance fig3")
+    parser.add_argument("--scale", default="paper")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"))
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
+    args = parser.parse_args()
+    try:
+        table = load_table(CONF, args.paper, args.table, args.scale)
+        if table.kind == PRESET:
+            print(f"{args.paper} {args.table} is a table of settings: nothing to run")
+            return
+        archived = archive.read(args.docs / args.paper / "records" / args.scale)
+        lines = cost(
+            table,
+            args.outputs,
+            archived,
+            lambda experiment, scale: compose(f"experiment={experiment}", f"scale={scale}"),
+        )
+        print("\n".join(lines), flush=True)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Train cory/assets/tiny_math from the problems of `task=arithmetic`.
+
+    python scripts/make_tiny_math.py                 # as shipped
+    python scripts/make_tiny_math.py --steps 6000    # longer
+
+The recipe is that of scripts/make_tiny_models.py: a run that was stopped goes on where it was, and
+`facts.json` beside the model holds what cory/assets/README.md states.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import numpy as np
+import torch
+from make_tiny_models import CONTEXT, END, fit, save
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from cory.functional.answers import is_right
+from cory.functional.masking import pad_left, pad_right
+from cory.tasks.problems import KINDS, Problem, draw, draw_distinct
+
+NAME = "tiny_math"
+VOCABULARY = 512
+BATCH = 64
+REFERENCES = (0, 0, 0, 1, 1, 2, 3)  # answers of others shown before one's own, drawn evenly
+RIGHT = 0.5  # share of those answers that are right
+HELD_OUT = 1_000
+
+
+def train_tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-level BPE on problems, one token per digit."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    stream = np.random.default_rng(1)
+    problems = [draw(stream, list(KINDS), "lm") for _ in range(20_000)]
+    bpe.train_from_iterator(
+        [f"Question: {p.question} Reference: {p.solution} Answer: {p.solution}" for p in problems],
+        trainers.BpeTrainer(
+            vocab_size=VOCABULARY,
+            special_tokens=[END],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=END, bos_token=END, pad_token=END, model_max_length=CONTEXT
+    )
+
+
+def spoilt(solution: str, stream: np.random.Generator) -> str:
+    """The solution with its answer off by a little."""
+    answer = re.findall(r"-?\d+", solution)[-1]
+    wrong = int(answer) + int(stream.choice([-20, -10, -2, -1, 1, 2, 10, 20]))
+    head, _, tail = solution.rpartition(answer)
+    return f"{head}{wrong}{tail}"
+
+
+def document(stream: np.random.Generator) -> tuple[str, str]:
+    """What the model is shown, and what it has to say."""
+    problem = draw(stream, list(KINDS), "lm")
+    shown = f"Question: {problem.question}"
+    for _ in range(int(stream.choice(REFERENCES))):
+        right = stream.random() < RIGHT
+        shown += f" Reference: {problem.solution if right else spoilt(problem.solution, stream)}"
+    return f"{shown} Answer:", f" {problem.solution}{END}"
+
+
+def make(steps: int, work: Path) -> None:
+    """Train, measure and save."""
+    tokenizer = train_tokenizer()
+    end = tokenizer.eos_token_id
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=160,
+            intermediate_size=432,
+            num_hidden_layers=4,
+            num_attention_heads=5,
+            num_key_value_heads=5,
+            max_position_embeddings=CONTEXT,
+            tie_word_embeddings=True,
+            bos_token_id=end,
+            eos_token_id=end,
+            pad_token_id=end,
+        )
+    )
+    group: list[list[tuple[list[int], list[int]]]] = []
+
+    def loss_of_step(step: int) -> torch.Tensor:
+        """Batch `step`: of sixteen batches' problems, those of about one length together."""
+        number, place = divmod(step, 16)
+        if place == 0 or not group:
+            stream = np.random.default_rng([2, number])
+            texts = [document(stream) for _ in range(16 * BATCH)]
+            shown = tokenizer([text[0] for text in texts])["input_ids"]
+            said = tokenizer([text[1] for text in texts])["input_ids"]
+            pairs = sorted(zip(shown, said, strict=True), key=lambda pair: len(pair[0] + pair[1]))
+            batches = [pairs[i * BATCH : (i + 1) * BATCH] for i in range(16)]
+            group[:] = [batches[i] for i in stream.permutation(16)]
+        rows = [(a + b)[:CONTEXT] for a, b in group[place]]
+        ids, mask = pad_right(rows, end)
+        labels = ids.masked_fill(~mask, -100)
+        for row, (shown_ids, _) in enumerate(group[place]):
+            labels[row, : len(shown_ids)] = -100  # only answers are learnt
+        return model(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
+
+    seconds = fit(NAME, model, loss_of_step, steps, 2e-3, work)
+    model.float().eval()
+    held_out = draw_distinct(np.random.default_rng(3), list(KINDS), "test", HELD_OUT)
+    texts = respond(model, tokenizer, [f"Question: {p.question} Answer:" for p in held_out])
+    save(
+        NAME,
+        model,
+        tokenizer,
+        {
+            "parameters": model.num_parameters(),
+            "steps": steps,
+            "problems": steps * BATCH,
+            "seconds": round(seconds),
+            "held_out_problems": HELD_OUT,
+            "greedy_accuracy": accuracy(held_out, texts),
+            "greedy_accuracy_by_kind": {
+                kind: accuracy(
+                    [p for p in held_out if p.kind == kind],
+                    [t for p, t in zip(held_out, texts, strict=True) if p.kind == kind],
+                )
+                for kind in KINDS
+            },
+            "samples": [f"{p.question} |{t}" for p, t in zip(held_out[:8], texts[:8], strict=True)],
+        },
+    )
+
+
+def accuracy(problems: list[Problem], texts: list[str]) -> float:
+    """Share of the texts that give the problem's answer, to three digits."""
+    right = [is_right(t, p.answer) for p, t in zip(problems, texts, strict=True)]
+    return round(sum(right) / len(right), 3)
+
+
+@torch.no_grad()
+def respond(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompts: list[str]
+) -> list[str]:
+    """The greedy response to each prompt."""
+    texts: list[str] = []
+    for start in range(0, len(prompts), 100):
+        ids, mask = pad_left(
+            tokenizer(prompts[start : start + 100])["input_ids"], tokenizer.pad_token_id
+        )
+        out = model.generate(
+            ids,
+            attention_mask=mask.long(),
+            do_sample=False,
+            max_new_tokens=96,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+        texts += tokenizer.batch_decode(out[:, ids.shape[1] :], skip_special_tokens=True)
+    return texts
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=3_000, help=f"of {BATCH} problems each")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path("outputs/tiny_models"),
+        help="where unfinished state is kept",
+    )
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    make(args.steps, args.work)
+
+
+if __name__ == "__main__":
+    main()
