@@ -75,9 +75,12 @@ def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(
     assert {"commit", "clean", "packages", "device", "wall_s", "final"} <= record.keys()
     assert all(isinstance(v, float) for line in numbers(run_dir) for v in list(line.values())[1:])
     assert record["final"]["eval/score/agent_0"] == numbers(run_dir)[-1]["eval/score/agent_0"]
-    turns = [turn for line in lines(run_dir / "samples.jsonl") for turn in line["turns"]]
+    samples = lines(run_dir / "samples.jsonl")
+    turns = [turn for line in samples if line["kind"] == "training" for turn in line["turns"]]
     roles = {"ppo": ["solo"] * 3, "cory": ["pioneer", "observer"] * 3}[algorithm]
     assert [turn["role"] for turn in turns] == roles
+    agents = {"ppo": 1, "cory": 2}[algorithm]
+    assert sum(line["kind"] == "evaluation" for line in samples) == 8 * agents
     assert (run_dir / "curves.png").stat().st_size > 10_000
     assert train(tmp_path, f"algorithm={algorithm}", "run_dir=b").returncode == 0
     assert numbers(tmp_path / "b") == numbers(run_dir)

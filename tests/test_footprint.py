@@ -196,6 +196,21 @@ def test_what_passes_through(rows: Callable[..., dict[tuple[str, str], int]]) ->
     assert less["activations", FORWARD] == 4 * 8 * 20 * (2 * 8 + saved // 2)
 
 
+def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(
+    rows: Callable[..., dict[tuple[str, str], int]],
+) -> None:
+    each = 4 * (2 * 2 * 8 + 8)  # bytes of a token, as above
+    alone, team = 4 + 6, 20  # query and response; the observer's as in training
+
+    def cache(*words: str) -> int:
+        return rows("hardware.rollout_batch_size=40", *words)["KV cache", SAMPLING]
+
+    assert cache("evaluation.samples=4") == 32 * alone * each
+    assert cache("evaluation.samples=4", "evaluation.team=true") == 32 * team * each
+    assert cache("evaluation.samples=9") == 40 * alone * each  # as many as a batch holds
+    assert cache("evaluation.prompts=null") == 40 * alone * each
+
+
 def test_logits_of_scoring_are_bounded(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
     words = ("algorithm.sampling.max_response_tokens=40", "algorithm.prompts_per_iteration=2048")
     words += ("algorithm.minibatch_size=2048", "hardware.rollout_batch_size=100000")

@@ -34,7 +34,7 @@ from tests.composing import parsed
         ("task.path={tmp}/x.csv", "task.path={tmp}/x.csv: there is no such file"),
         ("task.path={tmp}/x.txt", "task.path={tmp}/x.txt must end in one of .jsonl"),
         ("task.text_column=body", "task.text_column=body is not in the data; it has text, label"),
-        ("task.path={tmp}/bad.jsonl", "task.path={tmp}/bad.jsonl: cannot be read"),
+        ("task.path={tmp}/bad.jsonl", "task.path={tmp}/bad.jsonl: line 1 is not JSON"),
         ("task.path={tmp}/bad.parquet", "task.path={tmp}/bad.parquet: cannot be"),
         ("task.test_split=test", "slices of the file|train[:90%]|got test"),
         ("task.min_characters=500", "no train review of task.source=path is that long"),

@@ -24,7 +24,7 @@ def composed() -> DictConfig:
         ("model.path=null", "model.path: Incompatible value 'None'"),
         ("seed=1.5", "seed: Value '1.5'"),
         ("algorithm.name=spag", "algorithm.name 'spag' is unknown; choose one of cory, ppo"),
-        ("task.name=x", "task.name 'x' is unknown; choose one of gsm8k, imdb"),
+        ("task.name=x", "task.name 'x' is unknown; choose one of arithmetic, gsm8k, imdb"),
         ("reward.name=x", "reward.name 'x' is unknown; choose one of exact_match, sentiment"),
         ("algorithm.clip_range=0", "algorithm.clip_range must lie in (0, 1), got 0"),
         ("algorithm.clip_range=1", "algorithm.clip_range must lie in (0, 1), got 1"),

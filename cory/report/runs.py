@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cory.report.archive import Archived, Refused
@@ -43,11 +43,11 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
     for run in archived:
         if run.experiment not in found.counted:
             continue
-        if run.seed in table.seeds:
-            found.counted[run.experiment][run.seed] = run
+        flaws = list(_flaws(table, run))
+        if flaws:
+            found.refused.append(Refused(run.experiment, run.name, "; ".join(flaws), run.seed))
         else:
-            why = f"seed {run.seed} is not of the sweep"
-            found.refused.append(Refused(run.experiment, run.name, why, run.seed))
+            found.counted[run.experiment][run.seed] = run
     found.refused += [entry for entry in refused if entry.experiment in found.counted]
     common = common_code(found.runs)
     for run in found.runs:
@@ -56,6 +56,15 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
             commit = short(run.record["commit"])
             found.notes.append(f"`{run.name}`: commit {commit}, whose code is not its neighbours'")
     return found
+
+
+def _flaws(table: Table, run: Archived) -> Iterator[str]:
+    """Why an archived run is of no use to this table."""
+    if run.seed not in table.seeds:
+        yield f"seed {run.seed} is not of the sweep"
+    if 0 < run.record["iterations"] < 2 * table.window:
+        short_of = f"two windows of {table.window}"
+        yield f"{run.record['iterations']} iterations are fewer than {short_of}"
 
 
 def code_of(run: Archived) -> str | None:

@@ -103,13 +103,14 @@ class QuestionsTask:
                 kind in KINDS,
                 f"task.kinds: {kind} is not one of {', '.join(KINDS)}",
             )
-        key = f"{part}_problems"
+        count = config.train_problems if part == "train" else config.test_problems
+        assert count is not None
         try:
             problems = draw_distinct(
-                np.random.default_rng(GENERATED[part]), config.kinds, part, getattr(config, key)
+                np.random.default_rng(GENERATED[part]), config.kinds, part, count
             )
         except ValueError as error:
-            raise ConfigError(f"task.{key}={getattr(config, key)}: {error}") from None
+            raise ConfigError(f"task.{part}_problems={count}: {error}") from None
         return [
             self._prompt(f"{part}-{row}", problem.question, problem.answer)
             for row, problem in enumerate(problems)
