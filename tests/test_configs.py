@@ -17,11 +17,11 @@ from cory.rewards import REWARDS
 from cory.tasks import TASKS
 from tests.composing import CONF, compose_config, parsed
 
-# the groups that turn a run into its small form, and the option that each depends on
+# the groups that turn a run into its small form, and the options that each depends on
 STAND_IN_GROUPS = {
-    "stand_in": "model",
-    "stand_in_task": "task",
-    "stand_in_algorithm": "algorithm",
+    "stand_in": ("model",),
+    "stand_in_task": ("task",),
+    "stand_in_algorithm": ("task", "algorithm"),
 }
 # the model that stands in for one that does not fit two CPU cores
 STAND_INS = {
@@ -117,10 +117,10 @@ def test_every_option_of_every_group_parses() -> None:
                 assert cfg[group].name == option
 
 
-@pytest.mark.parametrize(("folder", "group"), STAND_IN_GROUPS.items())
-def test_every_stand_in_is_for_a_scale_and_an_option(folder: str, group: str) -> None:
-    pairs = {f"{scale}_{option}" for scale in options("scale") for option in options(group)}
-    assert set(options(folder)) <= pairs
+@pytest.mark.parametrize(("folder", "groups"), STAND_IN_GROUPS.items())
+def test_every_stand_in_is_for_a_scale_and_options(folder: str, groups: tuple[str, ...]) -> None:
+    known = {"_".join(names) for names in product(*map(options, ("scale", *groups)))}
+    assert set(options(folder)) <= known
 
 
 @pytest.fixture

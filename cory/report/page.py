@@ -153,11 +153,12 @@ def changes(table: Table, found: Collected, compose: Compose) -> list[str]:
 
 def scale_files(conf: Path, scale: str, paper: Any) -> list[Path]:
     """The files of conf/ that turn an experiment into its form at a scale."""
+    model, task, algorithm = (paper[group]["name"] for group in ("model", "task", "algorithm"))
     paths = [
         conf / "scale" / f"{scale}.yaml",
-        conf / "stand_in" / f"{scale}_{paper['model']['name']}.yaml",
-        conf / "stand_in_task" / f"{scale}_{paper['task']['name']}.yaml",
-        conf / "stand_in_algorithm" / f"{scale}_{paper['algorithm']['name']}.yaml",
+        conf / "stand_in" / f"{scale}_{model}.yaml",
+        conf / "stand_in_task" / f"{scale}_{task}.yaml",
+        conf / "stand_in_algorithm" / f"{scale}_{task}_{algorithm}.yaml",
     ]
     return [path for path in paths if path.exists()]
 
