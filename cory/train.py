@@ -13,6 +13,7 @@ from typing import TextIO
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -138,7 +139,25 @@ def one_line(error: Exception) -> str:
         parent, leaf = cause.parent_node, override[1].rpartition(".")
         hint = nearest(leaf[2], [str(key) for key in parent or ()])
         return f"{override[1]} is not a setting{hint}"
-    return " ".join(line.strip() for line in text.splitlines() if line.strip())
+    said = " ".join(line.strip() for line in text.splitlines() if line.strip())
+    word = unreadable_word() if isinstance(error, HydraException) else None
+    if word is None or word in said:
+        return said
+    key, equals, value = word.partition("=")
+    hint = f"; what has special characters needs quotes: \"{key}='{value}'\"" if equals else ""
+    return f"{word} cannot be read ({said}){hint}"
+
+
+def unreadable_word() -> str | None:
+    """The first word of the command line that breaks Hydra's grammar; Hydra does not name it."""
+    parser = OverridesParser.create()
+    for word in sys.argv[1:]:
+        if not word.startswith("-"):
+            try:
+                parser.parse_override(word)
+            except HydraException:
+                return word
+    return None
 
 
 class WithoutHydrasLine:

@@ -67,6 +67,11 @@ def build_parts(config: Config) -> Parts:
     )
     task = TASKS[config.task.name](config.task, team.tokenizer, streams.data)
     reward = REWARDS[config.reward.name](config.reward, task, device)
+    require(
+        algorithm.iterations == 0 or algorithm.prompts_per_iteration <= task.passes.rows,
+        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
+        f"{task.passes.rows} training prompts of task={config.task.name}",
+    )
     # refused now rather than after the last iteration
     task.held_out(config.evaluation.prompts, config.evaluation.split)
     for text in config.evaluation.probes:

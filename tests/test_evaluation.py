@@ -477,6 +477,10 @@ def test_what_cannot_be_measured_is_refused(words: str, said: str) -> None:
         ("evaluation.prompts=13", "evaluation.prompts (13) exceeds the 12 test reviews"),
         ("evaluation.prompts=49 evaluation.split=train", "evaluation.prompts (49) exceeds the 48"),
         (
+            "algorithm.prompts_per_iteration=49 algorithm.minibatch_size=49",
+            "algorithm.prompts_per_iteration (49) exceeds the 48 training prompts of task=imdb",
+        ),
+        (
             f"evaluation.probes=[{'good' * 60}]",
             "evaluation.probes: the 120 tokens of 'goodgoodgoodgoodgoodgoodgoodgoodgoodgood' and "
             "algorithm.sampling.max_response_tokens (6) exceed the context of model=tiny (64 "
@@ -484,7 +488,7 @@ def test_what_cannot_be_measured_is_refused(words: str, said: str) -> None:
         ),
     ],
 )
-def test_what_the_data_or_model_has_no_room_for_is_refused_before_training(
+def test_what_data_or_model_have_no_room_for_is_refused_before_training(
     config_of: ConfigOf, override: str, said: str
 ) -> None:
     with pytest.raises(ConfigError) as refusal:

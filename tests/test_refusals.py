@@ -90,6 +90,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("model=null", "must be a string or a list"),
         # what is no setting at all
         ("algorithm.clip_range", "missing EQUAL"),
+        ("task.train_split=train[:9%]", """needs quotes: "task.train_split='train[:9%]'\""""),
         ("--config-dir={tmp} experiment=broken", "broken.yaml"),
         # a value
         ("algorithm.clip_range=abc", "algorithm.clip_range: Value 'abc'"),

@@ -9,11 +9,14 @@ import numpy as np
 
 from cory.episode import Prompt
 from cory.tasks.imdb import ImdbTask
+from cory.tasks.passes import Passes
 from cory.tasks.questions import QuestionsTask
 
 
 class Task(Protocol):
     """What an algorithm needs of a task; nothing inherits from it."""
+
+    passes: Passes  # over the training prompts
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts; a function of the data stream alone."""
