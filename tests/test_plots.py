@@ -181,6 +181,16 @@ def test_pareto_points_off_the_frontier_are_hollow() -> None:
     assert cross.has_xerr and cross.has_yerr
 
 
+def test_pareto_points_in_one_place_share_a_label() -> None:
+    ppo = [Point("1e-2", [1.0], [2.0]), Point("1e-3", [1.01], [2.01]), Point("1e-4", [1.5], [2.0])]
+    (axes,) = pareto_figure({"PPO": ppo, "CORY": [Point("1e-2", [0.0], [9.0])]}).axes
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [
+        (r"$\eta$ = 1e-2, 1e-3", (1.0, -2.0)),
+        (r"$\eta$ = 1e-4", (1.5, -2.0)),
+        (r"$\eta$ = 1e-2", (0.0, -9.0)),
+    ]
+
+
 def test_pass_at_k_has_a_band_of_seeds_or_of_its_interval() -> None:
     seeds = {k: [(0.1 * k, 0.0, 1.0), (0.3 * k, 0.0, 1.0)] for k in (1, 2)}
     single = {1: [(0.5, 0.4, 0.6)], 2: [(0.5, 0.4, 0.6)]}

@@ -41,6 +41,22 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return kept[::-1]
 
 
+def joint_labels(
+    points: Sequence[Point], size: Sequence[float]
+) -> list[tuple[tuple[float, float], str]]:
+    """Places and texts, one text for points nearer than 3 % of the figure's `size` (x, y)."""
+    groups: list[list[Point]] = []
+    for point in points:
+        for group in groups:
+            apart = [abs(a - b) for a, b in zip(point.mean, group[0].mean, strict=True)]
+            if all(gap <= 0.03 * whole for gap, whole in zip(apart, size, strict=True)):
+                group.append(point)
+                break
+        else:
+            groups.append([point])
+    return [(group[0].mean, ", ".join(point.label for point in group)) for group in groups]
+
+
 def pareto_figure(methods: Mapping[str, Sequence[Point]]) -> Figure:
     """Points with crosses of one standard deviation, and the frontier of each method.
 
@@ -71,9 +87,11 @@ def pareto_figure(methods: Mapping[str, Sequence[Point]]) -> Figure:
                 axes.plot(
                     [x], [y], color=colour, marker=MARKERS[number], markersize=7, fillstyle="none"
                 )
+    for number, points in enumerate(methods.values()):  # now that the axes are as wide as they get
+        for place, label in joint_labels(points, axes.dataLim.size):
             axes.annotate(
-                f"$\\eta$ = {point.label}", (x, y), xytext=(6, 5 - 13 * (number % 2)),
-                textcoords="offset points", fontsize=7.5, color=colour,
+                f"$\\eta$ = {label}", place, xytext=(6, 5 - 13 * (number % 2)),
+                textcoords="offset points", fontsize=7.5, color=COLOURS[number],
             )  # fmt: skip
     axes.set_xlabel("task reward (score) at the end of training")
     axes.set_ylabel("negative KL divergence to the reference (nats)")
