@@ -15,13 +15,13 @@ from cory.agent import Agent
 from cory.config import EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.functional.answers import is_right
+from cory.functional.checksum import byte_sum
 from cory.functional.pass_at_k import any_of_first, interval, pass_at_k
 from cory.generation import draw_uniforms
 from cory.interactions import Interaction
 from cory.pieces import Line, Pieces
 from cory.rewards import Reward
 from cory.tasks import Task
-from cory.trainers.first_update import byte_sum
 
 TEAM = "team"
 MEASURED = "evaluation"  # kinds of line in samples.jsonl; record.py writes the third

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
 
 from cory import processes
 from cory.agent import Agent
 from cory.episode import Batch, Metrics
+from cory.functional.checksum import byte_sum
 
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 11
 TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.02}
@@ -64,7 +64,6 @@ def check_first_batch(agent: Agent, batch: Batch, metrics: Metrics) -> None:
     )
 
 
-SUMMED_AT_ONCE = 2**22  # bytes; the sum makes eight of each
 Fingerprints = dict[int, tuple[str, int]]  # parameter -> its name, and a sum over its bytes
 
 
@@ -79,13 +78,6 @@ def weights(agents: Mapping[str, Agent]) -> Fingerprints:
             if id(parameter) not in prints:
                 prints[id(parameter)] = (f"reference: {name}", byte_sum(parameter.detach()))
     return prints
-
-
-def byte_sum(tensor: Tensor) -> int:
-    """Sum over the bytes of a tensor: another number, all but surely, once a weight has moved."""
-    octets = tensor.contiguous().flatten().view(torch.uint8)
-    pieces = torch.split(octets, SUMMED_AT_ONCE)
-    return sum(int(piece.sum(dtype=torch.int64)) for piece in pieces)
 
 
 def check_first_update(
