@@ -7,13 +7,10 @@ import hashlib
 import json
 import os
 import platform
-import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -22,24 +19,11 @@ import torch
 from cory.config import Config, require
 from cory.episode import Episode, Metrics
 from cory.mirror import Mirror
+from cory.origin import WHAT_RUNS, device_name, git, memory_used, versions
 from cory.pieces import Line, encoded
 from cory.run_dir import METRICS, RECORD, SAMPLES, SETTINGS, TIMES, WriteError, read_lines
 
-PACKAGES = (
-    "cory",
-    "torch",
-    "transformers",
-    "deepspeed",
-    "peft",
-    "bitsandbytes",
-    "hydra-core",
-    "omegaconf",
-    "datasets",
-    "wandb",
-    "numpy",
-)
 TRAINING = "training"  # kind of line in samples.jsonl; evaluation.py writes the others
-WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")
 
 
 class Record(Protocol):
@@ -228,7 +212,7 @@ class Recorder:
             "commits": self.commits,
             "clean": self.clean and len(self.commits) == 1,
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
-            "packages": {name: _version(name) for name in PACKAGES},
+            "packages": versions(),
             "python": platform.python_version(),
             "device": device_name(self.config.hardware.device),
             "threads": torch.get_num_threads(),
@@ -280,43 +264,3 @@ def keep_lines(path: Path, counts: Callable[[Line], bool]) -> None:
     partial = path.with_name(f"{path.name}.part")
     partial.write_bytes(b"".join(kept))
     partial.replace(path)
-
-
-def git(*words: str) -> str | None:
-    """What git says about the checkout that this package runs from; None outside of one."""
-    here = Path(__file__).resolve()
-    try:
-        # an installed copy may lie inside a checkout of something else
-        subprocess.run(
-            ["git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name],
-            capture_output=True,
-            check=True,
-        )
-        answer = subprocess.run(
-            ["git", "-C", str(here.parent), *words], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return answer.stdout.strip()
-
-
-def device_name(device: str) -> str:
-    """The processor or accelerator that a run used, in words."""
-    if device == "cuda":
-        return str(torch.cuda.get_device_name())
-    return f"CPU {platform.machine()}, {os.cpu_count()} cores"
-
-
-def memory_used(device: str) -> int:
-    """The most bytes that this process has held: of the GPU, or of main memory."""
-    if device == "cuda":
-        return int(torch.cuda.max_memory_allocated())
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024  # bytes there, KiB elsewhere
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -25,8 +25,9 @@ from cory.checkpoint import Checkpoints
 from cory.config import Config, ConfigError, HardwareConfig, batch_plan, parse_config, require
 from cory.engine import start_process_group, stop_process_group
 from cory.export import export, model_card, publish
+from cory.origin import git, memory_used
 from cory.pieces import Pieces
-from cory.record import NoRecord, Recorder, git, memory_used
+from cory.record import NoRecord, Recorder
 from cory.rewards import REWARDS
 from cory.run_dir import AGENTS, SETTINGS, WriteError, lock, settings_digest
 from cory.streams import Streams

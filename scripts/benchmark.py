@@ -20,7 +20,7 @@ from hydra import compose, initialize_config_dir
 from cory.algorithms import ALGORITHMS
 from cory.config import parse_config
 from cory.engine import start_process_group, stop_process_group
-from cory.record import device_name
+from cory.origin import device_name
 from cory.train import CONF
 from cory.worker import build_parts
 

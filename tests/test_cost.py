@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from cory.record import device_name
+from cory.origin import device_name
 from cory.report import archive, gather
 from cory.report.cost import cost, operations_of
 from cory.report.paper import load_table

@@ -11,7 +11,17 @@ import cory
 
 ROOT = Path(cory.__file__).resolve().parent
 LAYERS = [  # low to high
-    ["config", "episode", "processes", "streams", "functional", "run_dir", "pieces", "watch"],
+    [
+        "config",
+        "episode",
+        "processes",
+        "streams",
+        "functional",
+        "origin",
+        "run_dir",
+        "pieces",
+        "watch",
+    ],
     ["pretrained", "tasks", "shape"],
     ["team", "adapters", "engine", "generation", "footprint"],
     ["agent", "export", "rewards", "interactions"],

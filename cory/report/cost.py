@@ -12,8 +12,8 @@ import torch
 
 from cory.config import Config, ConfigError, parse_config
 from cory.footprint import agents_of, longest_context
+from cory.origin import device_name
 from cory.pretrained import skeleton
-from cory.record import device_name
 from cory.report.archive import Archived
 from cory.report.gather import FIDELITY, load
 from cory.report.paper import Table

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from cory.record import git
+from cory.origin import git
 from cory.report import archive
 from cory.report.archive import Archived, Probe, Refused
 from cory.report.paper import PAPER_SCALE
