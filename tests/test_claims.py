@@ -48,6 +48,25 @@ def test_an_unknown_metric_or_relation_is_named() -> None:
         judge(claim("=", 0), records, [0], window=2)
 
 
+@pytest.mark.parametrize(
+    ("finals", "verdict"),
+    [
+        ({0: 1.0, 1: 2.0, 2: 3.0}, "holds"),
+        # the mean holds, one seed does not
+        ({0: 9.0, 1: 9.0, 2: -1.0}, "does not hold (holds in 2 of 3 seeds; the mean does too)"),
+        ({0: 1.0, 1: 1.0, 2: -9.0}, "does not hold (holds in 2 of 3 seeds; the mean does not)"),
+        # a missing seed is never the reason why a claim holds
+        ({0: 1.0, 2: 3.0}, "not run (1 of 3 seeds); holds in 2 of the other 2"),
+        ({}, "not run (3 of 3 seeds)"),
+    ],
+)
+def test_a_claim_holds_for_every_seed_and_their_mean(
+    finals: dict[int, float], verdict: str
+) -> None:
+    records = {"one": {seed: [{"m": value}] for seed, value in finals.items()}}
+    assert judge(claim(">", 0), records, [0, 1, 2], window=1).verdict == verdict
+
+
 def test_measures() -> None:
     lines = [{"m": float(value)} for value in (1, 1, 2, 4, 9, 8, 4, 2)]
     at = {
