@@ -112,7 +112,7 @@ def test_kinds_are_drawn_evenly_and_only_those_asked_for() -> None:
 def test_distinct_problems_and_too_few() -> None:
     problems = draw_distinct(np.random.default_rng(5), ["multiply"], "test", 20)
     assert len({problem.question for problem in problems}) == 20
-    with pytest.raises(ValueError, match="multiply: fewer than 200 questions in part test"):
+    with pytest.raises(ValueError, match=r"multiply: only \d+ questions found in part test"):
         draw_distinct(np.random.default_rng(5), ["multiply"], "test", 200)
 
 
@@ -149,7 +149,7 @@ def test_a_probe_is_asked_as_the_questions_are(tokenizer: Any) -> None:
     ("override", "said"),
     [
         ("task.kinds=[adds]", "task.kinds: adds is not one of add, subtract, multiply, story, mix"),
-        ("task.kinds=[multiply]", "task.test_problems=500: multiply: fewer than 500 questions"),
+        ("task.kinds=[multiply]", "task.test_problems=500: multiply: only "),
         ("task.kinds=[]", "task.source=generated needs task.kinds"),
         ("task.kinds=null", "task.source=generated needs task.kinds"),
         ("task.train_problems=null", "task.source=generated needs task.train_problems"),

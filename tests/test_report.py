@@ -255,8 +255,8 @@ def test_a_claim_that_does_not_hold_says_in_how_many_seeds(
     _, text = made(tmp_path)
     cells = row(text, "PPO's KL ends at more than twice that of CORY (LLM1)")
     assert cells[-1] == "does not hold (holds in 2 of 3 seeds; the mean does too)"
-    assert cells[2].split("<br>")[2] == "2: 17.69 vs 2 x 10.62"
-    assert cells[3] == "17.69 ± 0.00 vs 2 x (5.90 ± 4.09)"
+    assert cells[2].split("<br>")[2] == "2: 17.7 vs 2 x 10.6"
+    assert cells[3] == "17.7 ± 0 vs 2 x (5.90 ± 4.09)"
 
 
 def test_responses_stand_side_by_side(write_run: WriteRun, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_refusal_goes_when_its_run_is_there(write_run: WriteRun, tmp_path: Pat
 @pytest.mark.parametrize(
     ("record", "wins", "note"),
     [
-        ({"began": "2027-01-01T00:00:00+00:00"}, True, "was replaced by one of commit aaaaaaa"),
+        ({"began": "2027-01-01T00:00:00+00:00"}, True, "replaced by one of commit aaaaaaa"),
         ({"began": "2025-01-01T00:00:00+00:00"}, False, "the archive keeps its own run"),
         (
             {"began": "2027-01-01T00:00:00+00:00", "clean": False},
@@ -344,13 +344,73 @@ def test_a_worse_run_never_replaces_an_archived_one_in_silence(
     assert (run.lines[-1]["objective/score/agent_0"] > 5) == wins
 
 
-def test_a_torn_archive_is_named(write_run: WriteRun, tmp_path: Path) -> None:
+def test_a_run_that_says_the_same_again_replaces_nothing(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    run_dir = write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0))
+    made(tmp_path)
+    path = tmp_path / "docs/cory/records/small/imdb_ppo/seed0.json"
+    before = path.read_bytes()
+    shutil.rmtree(run_dir)
+    write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0), began="2027-01-01T00:00:00+00:00")
+    places = places_in(tmp_path)
+    table = checked(places, "cory", "fig3", "small")
+    done = gather_tables([table], places, tmp_path / "outputs", allow_dirty=False)
+    (note,) = done.notes
+    assert note.endswith(
+        "the archive keeps its own run of commit aaaaaaa: the new one has the same numbers"
+    )
+    assert path.read_bytes() == before and not done.written
+
+
+def test_an_archived_run_counts_while_another_of_its_seed_does_not_finish(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    run_dir = write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0))
+    made(tmp_path)
+    (run_dir / "record.json").unlink()
+    found, text = made(tmp_path)
+    assert [run.name for run in found.runs] == ["cory/imdb_ppo/seed0"] and not found.refused
+    said = "an earlier run; the latest is left out: failed or stopped (40 of"
+    assert f"`cory/imdb_ppo/seed0`: {said}" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"seed":0', '"seed":1', "its sha256 is another one"),
+        ('"wall_s":90.0', '"wall_s":9.0', "its sha256 is another one"),
+        ('"metrics": [', '"metrics": [[],', "its sha256 is another one"),
+        ('"record"', '"recorded"', "its sha256 is another one"),
+        ("{", "", "cannot be read"),
+    ],
+)
+def test_a_record_that_was_changed_is_named(
+    write_run: WriteRun, tmp_path: Path, old: str, new: str, said: str
+) -> None:
     write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0))
     made(tmp_path)
     path = tmp_path / "docs/cory/records/small/imdb_ppo/seed0.json"
-    path.write_text(path.read_text()[:500])
-    with pytest.raises(ValueError, match=r"imdb_ppo/seed0\.json cannot be read"):
-        archive.read(places_in(tmp_path).records("cory", "small"))
+    text = path.read_text()
+    changed = text.replace(old, new, 1)
+    assert changed != text
+    path.write_text(changed)
+    for again in (lambda: archive.read(path.parent.parent), lambda: made(tmp_path)):
+        with pytest.raises(ValueError, match=r"imdb_ppo/seed0\.json cannot be read") as error:
+            again()
+        assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_record_in_anothers_place_is_named(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0))
+    made(tmp_path)
+    folder = places_in(tmp_path).records("cory", "small")
+    (folder / "imdb_ppo/seed0.json").rename(folder / "imdb_ppo/seed0 copy.json")
+    with pytest.raises(ValueError, match=r"seed0 copy.json holds cory/imdb_ppo/seed0 of scale"):
+        archive.read(folder)
+    (folder / "refused.json").write_text("[{")
+    with pytest.raises(ValueError, match=r"refused\.json cannot be read"):
+        archive.read_refused(folder)
 
 
 # --- the overviews -----------------------------------------------------------------------------
@@ -468,13 +528,21 @@ def small_conf(tmp_path: Path) -> Path:
         (tmp_path / f"{name}.yaml").parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{name}.yaml").write_text("{}\n")
     (tmp_path / "paper").mkdir()
+    write_sweep(tmp_path, experiment="p/run", seed="0,1")
     return tmp_path
+
+
+def write_sweep(conf: Path, **params: str) -> None:
+    (conf / "sweep").mkdir(exist_ok=True)
+    cfg = {"hydra": {"sweeper": {"params": params}}}
+    OmegaConf.save(OmegaConf.create(cfg), conf / "sweep" / "p.yaml")
 
 
 def claimed(conf: Path, left: dict[str, Any], relation: str = ">") -> Table:
     """The table `t` of paper `p` with one claim."""
     claim = {"id": "c", "text": "x", "section": "1", "left": left, "relation": relation, "right": 0}
-    table = {"title": "T", "kind": "curves", "rows": [{"label": "r", "experiment": "p/run"}]}
+    rows = [{"label": "r", "experiment": "p/run"}]
+    table = {"title": "T", "kind": "curves", "sweep": "p", "rows": rows}
     about = {"title": "P", "where": "W", "window": 1, "tables": {"t": table | {"claims": [claim]}}}
     OmegaConf.save(OmegaConf.create(about), conf / "paper" / "p.yaml")
     return checked(Places(conf, conf, ROOT / "docs/metrics.md"), "p", "t", "small")
@@ -507,6 +575,23 @@ def test_a_claim_over_what_does_not_exist_is_refused(
     with pytest.raises(ValueError) as error:
         claimed(small_conf, GOOD | change, relation)
     assert str(error.value).startswith(message) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"experiment": "p/run,p/nope", "seed": "0"},
+         "p t: sweep=p runs p/run, p/nope; conf/paper/p.yaml shows p/run"),
+        ({"seed": "0"}, "p t: sweep=p has no hydra.sweeper.params.experiment"),
+    ],
+)  # fmt: skip
+def test_a_sweep_that_runs_something_else_is_refused(
+    small_conf: Path, params: dict[str, str], message: str
+) -> None:
+    write_sweep(small_conf, **params)
+    with pytest.raises(ValueError) as error:
+        claimed(small_conf, GOOD)
+    assert str(error.value) == message
 
 
 def test_templates_are_filled_in() -> None:

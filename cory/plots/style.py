@@ -44,6 +44,11 @@ def legend(figure: Figure, axes: Axes) -> None:
     )
 
 
+def note(figure: Figure, text: str) -> None:
+    """A small line above all panels."""
+    figure.suptitle(text, x=0.01, ha="left", fontsize=8, color="#555555")
+
+
 def require_styles(methods: Sequence[Any]) -> None:
     """ValueError where there are more methods than colours."""
     if len(methods) > len(COLOURS):

@@ -2,10 +2,13 @@
 
 docs/results/<paper>/records/<scale>/<experiment>/seed<N>.json, and refused.json beside the
 experiments. The bytes of a file are a function of the run; pages are a function of these files.
+
+Each file begins with a digest of the rest: a number that somebody changed is noticed, not shown.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -27,6 +30,8 @@ SERIES = tuple(
         r"eval/.+",
     )
 )
+# settings that say how fast, where and on whose behalf a run was made
+HOW = ("hardware", "wandb", "sweep", "checkpoint_every", "keep_last", "preflight_only")
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Archived:
     record: dict[str, Any]  # of record.json, without the last metrics
     code: str | None  # digest of the code that trains, at the run's commit; None: not known
     overrides: list[str]
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # of config.yaml, without the place on somebody's machine
     lines: Lines
     probes: list[Probe]
 
@@ -98,12 +103,17 @@ def encode(run: Archived) -> str:
         + "\n}}"
         for iterations, series in _blocks(run.lines)
     )
-    return f'{{\n{text},\n"metrics": [\n{blocks}\n]\n}}\n'
+    rest = f'{text},\n"metrics": [\n{blocks}\n]\n}}\n'
+    return f'{{\n"sha256": "{_digest(rest)}",\n{rest}'
 
 
 def decode(text: str) -> Archived:
-    """The run of a file."""
+    """The run of a file; ValueError where it is not as `encode` wrote it."""
     fields = json.loads(text)
+    head, _, rest = text.partition(",\n")
+    if head != f'{{\n"sha256": "{_digest(rest)}"':
+        raise ValueError("it is not what was gathered: its sha256 is another one")
+    del fields["sha256"]
     at: dict[int, dict[str, Any]] = {}
     for block in fields.pop("metrics"):
         for place, iteration in enumerate(block["iterations"]):
@@ -113,23 +123,47 @@ def decode(text: str) -> Archived:
     return Archived(lines=[at[iteration] for iteration in sorted(at)], **fields)
 
 
+def same_results(one: Archived, other: Archived) -> bool:
+    """Whether two runs did the same and found the same, to the last digit."""
+
+    def results(run: Archived) -> Any:
+        what = {key: value for key, value in run.settings.items() if key not in HOW}
+        return what, list(_blocks(run.lines)), run.probes
+
+    return bool(results(one) == results(other))
+
+
+def load(path: Path) -> Archived:
+    """The run of a file; ValueError names the file where it is none."""
+    try:
+        return decode(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+
+
 def read(folder: Path) -> list[Archived]:
-    """Every run of a scale, in order of experiment and seed; ValueError names a torn file."""
+    """Every run of a scale, in order of experiment and seed; ValueError names a file that is none.
+
+    folder: docs/results/<paper>/records/<scale>
+    """
     runs = []
-    for path in sorted(folder.glob("*/seed*.json"), key=_by_seed):
-        try:
-            runs.append(decode(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} cannot be read: {error!r}") from None
-    return runs
+    for path in sorted(folder.glob("*/*.json")):
+        run = load(path)
+        if (path_of(folder, run), run.scale) != (path, folder.name):
+            raise ValueError(f"{path} holds {run.name} of scale {run.scale}")
+        runs.append(run)
+    return sorted(runs, key=lambda run: (run.experiment, run.seed))
 
 
 def read_refused(folder: Path) -> list[Refused]:
-    """The runs that the last gathering left out."""
+    """The runs that the last gathering left out; ValueError names a torn file."""
     path = folder / REFUSED
     if not path.exists():
         return []
-    return [Refused(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+    try:
+        return [Refused(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
 
 
 def write_refused(folder: Path, refused: Sequence[Refused]) -> None:
@@ -162,5 +196,5 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _by_seed(path: Path) -> tuple[str, int]:
-    return path.parent.name, int(path.stem.removeprefix("seed"))
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -11,8 +11,9 @@ from cory.plots.curves import agent_label, curves_figure
 from cory.plots.grid import grid_figure
 from cory.plots.pareto import Point, pareto_figure
 from cory.plots.pass_at_k import Rates, pass_at_k_figure
+from cory.plots.style import note
 from cory.report.archive import Archived
-from cory.report.paper import Table
+from cory.report.paper import PAPER_SCALE, Table
 from cory.report.results import (
     COLUMNS,
     agents_in,
@@ -24,13 +25,31 @@ from cory.report.results import (
 )
 from cory.report.runs import Collected
 
+# how to read a kind of figure
+MARKS = {
+    "curves": "Lines: means over seeds. Bands: one standard deviation.",
+    "pareto": "Points: means over seeds; filled: on the frontier. Crosses: one standard deviation.",
+    "pass_at_k": "Lines: means over seeds. Bands: one standard deviation.",
+    "grid": "Means over seeds.",
+}
+
 
 def draw(table: Table, found: Collected) -> Figure | None:
     """The figure; None where there is nothing to draw."""
     drawing = {"curves": _curves, "pareto": _pareto, "pass_at_k": _pass_at_k, "grid": _grid}
     if table.kind not in drawing or not found.runs:
         return None
-    return drawing[table.kind](table, found)
+    figure = drawing[table.kind](table, found)
+    if figure is not None:
+        note(figure, "\n".join(filter(None, [scale_note(table), MARKS[table.kind]])))
+    return figure
+
+
+def scale_note(table: Table) -> str:
+    """What a picture of a small run must say also where it is copied to another place."""
+    if table.scale == PAPER_SCALE:
+        return ""
+    return f"{table.scale.capitalize()} scale, not the paper's models and data."
 
 
 def _curves(table: Table, found: Collected) -> Figure:

@@ -100,7 +100,7 @@ def load(run_dir: Path, experiment: str, scale: str) -> Archived:
             record={key: value for key, value in record.items() if key != "final"},
             code=training_code(record["commit"]),
             overrides=overrides,
-            settings={str(key): value for key, value in plain.items()},
+            settings={str(key): value for key, value in plain.items() if key != "run_dir"},
             lines=read_lines(run_dir / METRICS),
             probes=probes_of(run_dir),
         )
@@ -176,32 +176,36 @@ def _flaws(
 
 
 def _store(run: Archived, folder: Path, done: Gathered) -> None:
-    """Write a run, unless the archive holds a better one; say so wherever it held another."""
+    """Write a run, unless the archive holds a better one; say so wherever it holds another."""
     path = archive.path_of(folder, run)
     text = archive.encode(run)
-    if path.exists():
-        before = path.read_text(encoding="utf-8")
-        if before == text:
-            return
-        old = archive.decode(before)
-        if old.record == run.record:  # the same run, as this version of the archive keeps it
-            archive.write(path, text)
-            done.written.append(run.name)
-            return
-        better = old.record["clean"] and not run.record["clean"]
-        if better or old.record["began"] > run.record["began"]:
-            why = "its tree was clean" if better else f"it began later ({old.record['began']})"
-            done.notes.append(
-                f"{run.name}: the archive keeps its own run of commit "
-                f"{short(old.record['commit'])}: {why}"
-            )
+    old = archive.load(path) if path.exists() else None
+    if old is not None and archive.encode(old) == text:
+        return
+    # the same record: the same run, as this version of the archive keeps it
+    if old is not None and old.record != run.record:
+        theirs = f"its own run of commit {short(old.record['commit'])}"
+        keeps = _keeps(old, run)
+        if keeps:
+            done.notes.append(f"{run.name}: the archive keeps {theirs}: {keeps}")
             return
         done.notes.append(
-            f"{run.name}: the run of commit {short(old.record['commit'])} in the archive was "
-            f"replaced by one of commit {short(run.record['commit'])}"
+            f"{run.name}: the archive had {theirs}, replaced by one of commit "
+            f"{short(run.record['commit'])}"
         )
     archive.write(path, text)
     done.written.append(run.name)
+
+
+def _keeps(old: Archived, new: Archived) -> str:
+    """Why the archive stays as it is; empty where the new run takes its place."""
+    if old.record["clean"] and not new.record["clean"]:
+        return "its tree was clean"
+    if archive.same_results(old, new):
+        return "the new one has the same numbers"
+    if old.record["began"] > new.record["began"]:
+        return f"it began later ({old.record['began']})"
+    return ""
 
 
 def probes_of(run_dir: Path) -> list[Probe]:

@@ -103,7 +103,9 @@ def readme_block(everything: Everything, compose: Compose) -> str:
         numbers = _numbers([each[scale] for each in everything.values()])
         if numbers:
             own = "the paper's" if scale == PAPER_SCALE else scale
-            blocks += [f"At {own} scale, mean ± standard deviation over seeds:", numbers]
+            note = next(iter(everything.values()))[scale].table.about["readme_note"]
+            spread = f"At {own} scale, mean ± standard deviation over seeds."
+            blocks += [f"{spread} {note}", numbers]
     return "\n\n".join([*blocks, END])
 
 

@@ -19,7 +19,7 @@ from cory.report.runs import Collected
 from cory.report.verdicts import Verdict, verdicts
 
 # settings that say how fast, where, and under which name a run was made, not what it does
-NOT_COMPARED = ("hardware", "wandb", "run_dir", "experiment", "sweep", "scale", "seed")
+NOT_COMPARED = ("hardware", "wandb", "experiment", "sweep", "scale", "seed")
 KEEPING = ("samples_every", "samples_kept", "checkpoint_every", "keep_last", "preflight_only")
 
 

@@ -68,15 +68,23 @@ class Table:
     @cached_property
     def seeds(self) -> list[int]:
         """The seeds of the sweep; none for a table of settings."""
-        if self.kind == PRESET:
-            return []
-        path = self.conf / "sweep" / f"{self.entry['sweep']}.yaml"
+        return [] if self.kind == PRESET else [int(seed) for seed in self._swept("seed")]
+
+    @property
+    def swept(self) -> list[str]:
+        """The experiments of the sweep."""
+        return self._swept("experiment")
+
+    def _swept(self, key: str) -> list[str]:
+        name = self.entry["sweep"]
+        path = self.conf / "sweep" / f"{name}.yaml"
+        where = f"{self.paper} {self.name}: sweep={name}"
         if not path.exists():
-            raise ValueError(
-                f"{self.paper} {self.name}: sweep={self.entry['sweep']} does not exist"
-            )
-        sweep = OmegaConf.load(path)
-        return [int(seed) for seed in str(sweep.hydra.sweeper.params.seed).split(",")]
+            raise ValueError(f"{where} does not exist")
+        values = OmegaConf.select(OmegaConf.load(path), f"hydra.sweeper.params.{key}")
+        if values is None:
+            raise ValueError(f"{where} has no hydra.sweeper.params.{key}")
+        return [value.strip() for value in str(values).split(",")]
 
     @property
     def window(self) -> int:
@@ -114,6 +122,11 @@ def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
     for experiment in {*table.experiments, *(n for c in table.claims for n in experiments(c))}:
         if not (conf / "experiment" / f"{experiment}.yaml").exists():
             raise ValueError(f"{paper} {name}: experiment={experiment} does not exist")
+    if table.kind != PRESET and set(table.swept) != set(table.experiments):
+        raise ValueError(
+            f"{paper} {name}: sweep={table.entry['sweep']} runs {', '.join(table.swept)}; "
+            f"conf/paper/{paper}.yaml shows {', '.join(table.experiments)}"
+        )
     return table
 
 

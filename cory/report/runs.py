@@ -48,7 +48,14 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
             found.refused.append(Refused(run.experiment, run.name, "; ".join(flaws), run.seed))
         else:
             found.counted[run.experiment][run.seed] = run
-    found.refused += [entry for entry in refused if entry.experiment in found.counted]
+    counted = {run.name for run in found.runs}
+    for entry in refused:
+        if entry.name in counted:
+            found.notes.append(
+                f"`{entry.name}`: an earlier run; the latest is left out: {entry.why}"
+            )
+        elif entry.experiment in found.counted:
+            found.refused.append(entry)
     common = common_code(found.runs)
     for run in found.runs:
         found.notes += [f"`{run.name}`: {doubt}" for doubt in doubts(run)]

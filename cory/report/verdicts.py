@@ -115,5 +115,5 @@ def _compared(part: Mapping[str, Any], sides: Sides, std: Sides | None = None) -
 
 
 def _number(value: float) -> str:
-    """Two decimals; three significant digits where these would hide a small number."""
-    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
+    """Three significant digits: two decimals would hide why a claim about small numbers fails."""
+    return f"{value:#.3g}" if 1e-4 <= abs(value) < 1e3 else f"{value:.3g}"

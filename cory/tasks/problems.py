@@ -178,7 +178,7 @@ def draw_distinct(
         found.setdefault(problem.question, problem)
         if len(found) == count:
             return list(found.values())
-    raise ValueError(f"{', '.join(kinds)}: fewer than {count} questions in part {part}")
+    raise ValueError(f"{', '.join(kinds)}: only {len(found)} questions found in part {part}")
 
 
 def part_of(question: str) -> str:
