@@ -77,7 +77,7 @@ def _pareto(table: Table, found: Collected) -> Figure:
 
 def _pass_at_k(table: Table, found: Collected) -> Figure | None:
     kinds = {
-        "eval/any_of_": "problems with one of k responses right",
+        "eval/any_of_": "one of k responses right",
         "eval/pass_at_": "pass@k (unbiased estimate)",
     }
     drawn: dict[str, Mapping[str, Rates]] = {}
