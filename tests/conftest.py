@@ -27,6 +27,7 @@ from transformers import (
 from cory.config import Config
 from cory.engine import start_process_group
 from tests.building import asked, small_config
+from tests.made_up_runs import WriteRun, run_writer
 
 END = "<|endoftext|>"
 LONGEST = 64  # tokens
@@ -147,3 +148,9 @@ def questions(
     """The same for a task with answers, evaluated by four responses: `questions(*overrides)`."""
     base = [f"model.path={tiny_model}", *asked(questions_file)]
     return lambda *overrides: small_config(base, *overrides)
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> WriteRun:
+    """Writes a run directory below tmp_path/outputs as a small-scale sweep would."""
+    return run_writer(tmp_path / "outputs")

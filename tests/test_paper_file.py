@@ -1,0 +1,180 @@
+"""conf/paper/ against sweeps, experiments and metrics; and the scripts that read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from cory.report.page import scale_reasons
+from cory.report.paper import Table, load_table
+from cory.report.write import Places, checked
+from tests.composing import CONF
+from tests.made_up_runs import WriteRun
+from tests.reporting import ROOT, composed, places_in, run_script, write_all
+
+
+def all_tables() -> list[str]:
+    return list(OmegaConf.load(CONF / "paper" / "cory.yaml").tables)
+
+
+def test_every_table_has_a_sweep_and_the_other_way_round() -> None:
+    tables = {name: load_table(CONF, "cory", name, "paper") for name in all_tables()}
+    sweeps = {path.stem for path in (CONF / "sweep/cory").glob("*.yaml")}
+    assert {name for name, table in tables.items() if table.kind != "preset"} == sweeps
+    assert {name for name, table in tables.items() if table.kind == "preset"} == {"tab1", "tab2"}
+    named = "fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 grid_ppo tab1 tab2 tab3 tab4 tab5"
+    assert set(tables) == {*named.split(), "compute_matched", "agents"}
+
+
+@pytest.mark.parametrize("name", all_tables())
+def test_a_table_fits_its_sweep(name: str) -> None:
+    table = checked(places_in(CONF), "cory", name, "paper")
+    ids = [claim["id"] for claim in table.claims]
+    assert len(ids) == len(set(ids)) and not [text for text in ids if "{" in text]
+    if table.kind == "preset":
+        assert not ids
+        return
+    assert ids and table.entry["sweep"] == f"cory/{name}"
+    sweep = OmegaConf.load(CONF / "sweep" / f"{table.entry['sweep']}.yaml")
+    assert set(table.experiments) == set(sweep.hydra.sweeper.params.experiment.split(","))
+    assert table.seeds == [0, 1, 2]
+    for row in table.rows:  # what a page says about a run is what the run has
+        settings = composed(row["experiment"], "paper").algorithm
+        assert settings.kl_coef == float(row.get("eta", settings.kl_coef))
+        assert settings.learning_rate == float(row.get("lr", settings.learning_rate))
+    for prompt in table.entry.get("prompts", []):
+        for row in table.rows:
+            assert prompt["text"] in composed(row["experiment"], "small").evaluation.probes
+
+
+def test_the_reasons_of_a_scale_are_its_comments() -> None:
+    groups = ("scale", "stand_in", "stand_in_task", "stand_in_algorithm")
+    paths = [path for group in groups for path in (CONF / group).glob("small*")]
+    assert paths
+    for path in paths:
+        commented = [x for x in path.read_text().splitlines() if " # " in x and x[0] != "#"]
+        assert len(scale_reasons(path)) == len(commented), path
+
+
+@pytest.fixture
+def small_conf(tmp_path: Path) -> Path:
+    """A conf/ with one paper, whose one claim a test writes."""
+    for name in ("experiment/p/run", "scale/paper", "scale/small"):
+        (tmp_path / f"{name}.yaml").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.yaml").write_text("{}\n")
+    (tmp_path / "paper").mkdir()
+    write_sweep(tmp_path, experiment="p/run", seed="0,1")
+    return tmp_path
+
+
+def write_sweep(conf: Path, **params: str) -> None:
+    (conf / "sweep").mkdir(exist_ok=True)
+    cfg = {"hydra": {"sweeper": {"params": params}}}
+    OmegaConf.save(OmegaConf.create(cfg), conf / "sweep" / "p.yaml")
+
+
+def claimed(conf: Path, left: dict[str, Any], relation: str = ">") -> Table:
+    """The table `t` of paper `p` with one claim."""
+    claim = {"id": "c", "text": "x", "section": "1", "left": left, "relation": relation, "right": 0}
+    rows = [{"label": "r", "experiment": "p/run"}]
+    table = {"title": "T", "kind": "curves", "sweep": "p", "rows": rows}
+    about = {"title": "P", "where": "W", "window": 1, "tables": {"t": table | {"claims": [claim]}}}
+    OmegaConf.save(OmegaConf.create(about), conf / "paper" / "p.yaml")
+    return checked(Places(conf, conf, ROOT / "docs/metrics.md"), "p", "t", "small")
+
+
+GOOD = {"experiment": "p/run", "metric": "objective/kl/agent_0", "at": "final"}
+
+
+@pytest.mark.parametrize(
+    ("change", "relation", "message"),
+    [
+        ({"metric": "objective/kll/agent_0"}, ">",
+         "p t: claim c: docs/metrics.md does not define objective/kll/agent_0"),
+        ({"metric": "objective/kl/agent"}, ">",
+         "p t: claim c: docs/metrics.md does not define objective/kl/agent"),
+        ({"metric": "eval/pass_at_x/agent_0"}, ">",
+         "p t: claim c: docs/metrics.md does not define eval/pass_at_x/agent_0"),
+        ({"metric": "ppo/loss/policy/agent_0"}, ">",
+         "p t: claim c: the archive does not keep ppo/loss/policy/agent_0"),
+        ({"experiment": "p/other"}, ">", "p t: experiment=p/other does not exist"),
+        ({"at": "end"}, ">", "p t: claim c: at=end is unknown; use one of final"),
+        ({}, "=", "p t: claim c: relation must be one of >, <, ~, dominates"),
+    ],
+)  # fmt: skip
+def test_a_claim_over_what_does_not_exist_is_refused(
+    small_conf: Path, change: dict[str, str], relation: str, message: str
+) -> None:
+    assert claimed(small_conf, GOOD).claims
+    assert claimed(small_conf, GOOD | {"metric": "eval/pass_at_16_low/team"}).claims
+    with pytest.raises(ValueError) as error:
+        claimed(small_conf, GOOD | change, relation)
+    assert str(error.value).startswith(message) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"experiment": "p/run,p/nope", "seed": "0"},
+         "p t: sweep=p runs p/run, p/nope; conf/paper/p.yaml shows p/run"),
+        ({"seed": "0"}, "p t: sweep=p has no hydra.sweeper.params.experiment"),
+    ],
+)  # fmt: skip
+def test_a_sweep_that_runs_something_else_is_refused(
+    small_conf: Path, params: dict[str, str], message: str
+) -> None:
+    write_sweep(small_conf, **params)
+    with pytest.raises(ValueError) as error:
+        claimed(small_conf, GOOD)
+    assert str(error.value) == message
+
+
+def test_templates_are_filled_in() -> None:
+    table = load_table(CONF, "cory", "fig2", "paper")
+    assert [claim["id"] for claim in table.claims] == [
+        "frontier_llm1", "frontier_llm2", "every_eta_llm1", "every_eta_llm2",
+    ]  # fmt: skip
+    parts = table.claims[3]["parts"]
+    assert len(parts) == 8 and parts[0]["name"] == "task reward at 1e-5"
+    assert parts[1]["left"] == {
+        "experiment": "cory/gsm8k_cory_eta1e-5", "metric": "objective/kl/agent_1", "at": "final",
+    }  # fmt: skip
+    assert "{" not in str(parts).replace("{'", "")
+
+
+def test_the_script_writes_page_and_figure(write_run: WriteRun, tmp_path: Path) -> None:
+    write_all(write_run)
+    script = ("scripts/table.py", "cory", "fig3", "--scale", "small")
+    options = ("--outputs", str(tmp_path / "outputs"), "--docs", str(tmp_path / "docs"))
+    done = run_script(*script, *options)
+    assert done.returncode == 0, done.stderr
+    assert "gathered cory/imdb_ppo/seed0" in done.stdout
+    written = tmp_path / "docs/cory/fig3_small"
+    assert written.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert "](fig3_small.png)" in written.with_suffix(".md").read_text()
+    refused = run_script("scripts/table.py", "cory", "fig6", *options)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: there is no run of cory fig6 at scale paper")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("spag", "t1"), "spag is not a paper; choose one of cory"),
+        (("cory", "fig99"), "cory has no fig99; choose one of fig2, fig3, "),
+        (("cory", "fig3", "--scale", "huge"), "--scale huge: there is no conf/scale/huge.yaml"),
+    ],
+)
+def test_what_does_not_exist_is_refused_in_one_line(words: tuple[str, ...], message: str) -> None:
+    done = run_script("scripts/table.py", *words)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"error: {message}")
+
+
+def test_the_cost_of_what_does_not_exist_is_refused_in_one_line() -> None:
+    done = run_script("scripts/cost.py", "cory", "fig99")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cory has no fig99") and done.stderr.count("\n") == 1
