@@ -22,7 +22,8 @@ def test_an_archived_run_is_what_was_run(write_run: WriteRun, tmp_path: Path) ->
     asked = gather.load(run_dir, "cory/imdb_cory", "small")
     assert (run.settings, run.probes) == (asked.settings, asked.probes)
     assert run.record["settings_sha256"] and "final" not in run.record
-    assert str(tmp_path) not in path.read_text()  # nobody's folders are committed
+    assert "run_dir:" in (run_dir / "config.yaml").read_text()
+    assert "run_dir" not in run.settings  # nobody's folders are committed
     for line, whole in zip(run.lines, asked.lines, strict=True):  # exact, and nothing else
         assert line == {k: v for k, v in whole.items() if k == "iteration" or archive.kept(k)}
     assert "ppo/loss/policy/agent_0" in asked.lines[0] and len(run.lines[0]) > 10
