@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 import torch
 
-from cory import summary
 from cory.config import Config, ConfigError, EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation import Bench, Request, evaluate
@@ -24,10 +21,9 @@ from cory.functional.pass_at_k import wilson
 from cory.generation import draw_uniforms
 from cory.interactions import Roles, pioneer_observer
 from cory.pieces import Line, Pieces
-from cory.run_dir import WriteError, read_lines
+from cory.run_dir import WriteError
 from cory.worker import build_parts
-from tests.building import LetterShare, asked, build, measure
-from tests.commands import Command, last_wins, metrics, short_settings, until, workers
+from tests.building import LetterShare, build, measure
 from tests.composing import parsed
 
 ConfigOf = Callable[..., Config]
@@ -373,6 +369,14 @@ def test_what_other_weights_or_settings_said_does_not_count(
     assert not asked_again("other settings")
 
 
+def test_json_lines_are_read_by_any_reader(tmp_path: Path) -> None:
+    bench, _ = bench_of()
+    _, lines = run(bench, tmp_path)
+    rows = file_of(tmp_path).read_text(encoding="utf-8").split("\n")
+    assert [json.loads(row) for row in rows[1:-1]] == lines
+    assert sys.getsizeof(rows[1]) < 1000
+
+
 def test_a_finished_evaluation_leaves_nothing_behind(tmp_path: Path) -> None:
     pieces = Pieces(tmp_path, "settings")
     assert pieces.open(3, "weights", [1, 1]) == []
@@ -494,174 +498,3 @@ def test_what_data_or_model_have_no_room_for_is_refused_before_training(
     with pytest.raises(ConfigError) as refusal:
         build_parts(config_of(*override.split()))
     assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)
-
-
-# whole runs
-
-
-@pytest.fixture
-def start(
-    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
-) -> Callable[..., Command]:
-    """Starts the command with evaluations that last some seconds, after every iteration."""
-    slow = [
-        "algorithm=cory",
-        "evaluate_every=1",
-        "evaluation.samples=6",
-        "evaluation.team=true",
-        "evaluation.probes=['the movie']",
-        "hardware.rollout_batch_size=2",
-        "samples_every=1",
-    ]
-    base = [*short_settings(tiny_model, tiny_judge, reviews_file), *slow]
-
-    def call(*words: str) -> Command:
-        return Command(tmp_path, ["-m", "cory.train", *last_wins([*base, *words])])
-
-    return call
-
-
-def kill_within_the_evaluation(command: Command, run_dir: Path, iteration: int) -> None:
-    """SIGKILL to all of the run's processes once a few pieces of the evaluation are there."""
-    path = run_dir / "evaluation" / f"{iteration:06d}.jsonl"
-    until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
-    for pid in [command.process.pid, *workers(run_dir).values()]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    command.wait()
-    assert path.exists() and not (run_dir / "record.json").exists()
-
-
-def same_records(one: Path, other: Path) -> None:
-    for name in ("metrics.jsonl", "samples.jsonl"):
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
-    assert not (other / "evaluation").exists()
-
-
-def test_a_run_killed_within_evaluations_ends_as_if_it_had_not_been(
-    start: Callable[..., Command], tmp_path: Path
-) -> None:
-    """Killed where the iteration has to be trained again, and where a checkpoint holds it."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    words = ("checkpoint_every=0",)
-    command = start(f"run_dir={whole}", *words)
-    assert command.wait() == 0, command.err
-    for iteration in (0, 1):
-        kill_within_the_evaluation(start(f"run_dir={killed}", *words), killed, iteration)
-    command = start(f"run_dir={killed}", *words)
-    assert command.wait() == 0, command.err
-    assert "other settings or weights" not in command.err
-    same_records(whole, killed)
-    # the last iteration is saved before it is evaluated, so it is not trained twice
-    assert f"{killed}: resumed after iteration 2" in command.out
-    kinds = [line["kind"] for line in read_lines(killed / "samples.jsonl")]
-    assert [kinds.count(kind) for kind in ("training", "evaluation", "probe")] == [
-        2 * 3, 2 * 3 * 6 * 8, 2 * 2
-    ]  # fmt: skip
-
-
-def test_an_evaluation_alone_goes_on_after_a_kill_and_after_a_request_to_stop(
-    start: Callable[..., Command], tmp_path: Path
-) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    words = ("algorithm.iterations=0",)
-    command = start(f"run_dir={whole}", *words)
-    assert command.wait() == 0, command.err
-    kill_within_the_evaluation(start(f"run_dir={cut}", *words), cut, 0)
-    before = len((cut / "evaluation" / "000000.jsonl").read_bytes())
-    command = start(f"run_dir={cut}", *words)
-    until(lambda: len((cut / "evaluation" / "000000.jsonl").read_bytes()) > before)
-    command.process.send_signal(signal.SIGTERM)
-    assert command.wait() == 143
-    assert "saved within the evaluation" in command.out and "Traceback" not in command.err
-    command = start(f"run_dir={cut}", *words)
-    assert command.wait() == 0, command.err
-    same_records(whole, cut)
-    (line,) = metrics(cut)
-    assert line["iteration"] == 0
-
-
-def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
-    start: Callable[..., Command], tmp_path: Path
-) -> None:
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    words = ("hardware=cpu2", "hardware.rollout_batch_size=1", "checkpoint_every=0")
-    command = start(f"run_dir={whole}", *words)
-    assert command.wait() == 0, command.err
-    command = start(f"run_dir={stopped}", *words)
-    path = stopped / "evaluation" / "000000.jsonl"
-    until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
-    command.process.send_signal(signal.SIGTERM)
-    assert command.wait() == 143, command.err
-    assert "saved within the evaluation after iteration 1 of 2" in command.out
-    assert metrics(stopped) == []
-    command = start(f"run_dir={stopped}", *words)
-    assert command.wait() == 0, command.err
-    same_records(whole, stopped)
-
-
-def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
-    tiny_model: str, questions_file: Path, tmp_path: Path
-) -> None:
-    settings = [
-        f"model.path={tiny_model}",
-        *asked(questions_file),
-        "algorithm=cory",
-        "algorithm.iterations=1",
-        "algorithm.learning_rate=1e-2",
-        "algorithm.prompts_per_iteration=4",
-        "algorithm.minibatch_size=4",
-        "algorithm.sampling.max_response_tokens=6",
-        "algorithm.sampling.min_response_tokens=6",
-        "evaluation.prompts=null",
-        "evaluation.greedy=true",
-        "evaluation.team=true",
-        "wandb.mode=offline",
-    ]
-    command = Command(tmp_path, ["-m", "cory.train", *settings, "run_dir=a"])
-    assert command.wait() == 0, command.err
-    assert "pass@4" in command.out and "right within first 4" in command.out
-    assert command.out.count("episode ") == 3 and command.out.count("\n  observer ") == 3
-    assert "solo" not in command.out
-    again = [word for word in settings if not word.startswith("algorithm.iterations")]
-    again += ["algorithm.iterations=0", "init_from=a", "run_dir=b"]
-    command = Command(tmp_path, ["-m", "cory.train", *again])
-    assert command.wait() == 0, command.err
-    assert "pass@4" in command.out and "episode" not in command.out
-    (line,) = metrics(tmp_path / "b")
-    # the same agents, in the roles that they start with: none has been exchanged
-    trained = metrics(tmp_path / "a")[-1]
-    assert line == {"iteration": 0} | {k: v for k, v in trained.items() if "eval/" in k}
-    first, second = (
-        [t["response"] for row in read_lines(tmp_path / "b" / "samples.jsonl")
-         for t in row["turns"] if row["who"] == who]
-        for who in ("agent_0", "agent_1")
-    )  # fmt: skip
-    assert first != second  # each is its own
-
-
-def test_the_table_of_an_evaluation() -> None:
-    line = {
-        "iteration": 0, "eval/score/agent_0": 0.25, "eval/score/team": 0.5,
-        "eval/pass_at_10/agent_0": 0.75, "eval/pass_at_10_low/agent_0": 0.5,
-        "eval/pass_at_10_high/agent_0": 0.875, "eval/pass_at_2/team": 0.125,
-        "eval/greedy/agent_0": 1.0,
-    }  # fmt: skip
-    rows = [row.split() for row in summary.evaluation(line).splitlines()]
-    assert rows == [
-        ["held-out", "prompts", "agent_0", "team"],
-        ["task", "reward", "0.250", "0.500"],
-        ["greedy", "1.000"],
-        ["pass@2", "0.125"],
-        ["pass@10", "0.750", "(0.500", "to", "0.875)"],
-    ]
-
-
-def test_json_lines_are_read_by_any_reader(tmp_path: Path) -> None:
-    bench, _ = bench_of()
-    _, lines = run(bench, tmp_path)
-    rows = file_of(tmp_path).read_text(encoding="utf-8").split("\n")
-    assert [json.loads(row) for row in rows[1:-1]] == lines
-    assert sys.getsizeof(rows[1]) < 1000
