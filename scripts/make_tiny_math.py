@@ -1,7 +1,8 @@
-"""Train cory/assets/tiny_math from the problems of `task=arithmetic`.
+"""Train cory/assets/tiny_math and tiny_sums from the problems of `task=arithmetic`.
 
-    python scripts/make_tiny_math.py                 # as shipped
-    python scripts/make_tiny_math.py --steps 6000    # longer
+    python scripts/make_tiny_math.py                     # tiny_math as shipped
+    python scripts/make_tiny_math.py --name tiny_sums    # the same for another one
+    python scripts/make_tiny_math.py --steps 6000        # longer
 
 The recipe is that of scripts/make_tiny_models.py: a run that was stopped goes on where it was, and
 `facts.json` beside the model holds what cory/assets/README.md states.
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,15 +26,41 @@ from cory.functional.answers import is_right
 from cory.functional.masking import pad_left, pad_right
 from cory.tasks.problems import KINDS, Problem, draw, draw_distinct
 
-NAME = "tiny_math"
-VOCABULARY = 512
 BATCH = 64
 REFERENCES = (0, 0, 0, 1, 1, 2, 3)  # answers of others shown before one's own, drawn evenly
 RIGHT = 0.5  # share of those answers that are right
-HELD_OUT = 1_000
 
 
-def train_tokenizer() -> PreTrainedTokenizerFast:
+@dataclass(frozen=True)
+class Recipe:
+    """What tells one model from the other."""
+
+    kinds: Sequence[str]  # of problems, drawn evenly
+    vocabulary: int
+    width: int
+    inner: int  # width inside an MLP
+    layers: int
+    heads: int
+    held_out: int  # problems to measure it on
+
+
+MATH = Recipe(
+    kinds=list(KINDS), vocabulary=512, width=160, inner=432, layers=4, heads=5, held_out=1_000
+)
+# a specialist with another tokenizer and half the weights
+SUMS = Recipe(
+    kinds=["add", "subtract"],
+    vocabulary=288,
+    width=128,
+    inner=344,
+    layers=3,
+    heads=4,
+    held_out=500,
+)
+RECIPES = {"tiny_math": MATH, "tiny_sums": SUMS}
+
+
+def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
     """Byte-level BPE on problems, one token per digit."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
@@ -42,11 +71,11 @@ def train_tokenizer() -> PreTrainedTokenizerFast:
     )
     bpe.decoder = decoders.ByteLevel()
     stream = np.random.default_rng(1)
-    problems = [draw(stream, list(KINDS), "lm") for _ in range(20_000)]
+    problems = [draw(stream, recipe.kinds, "lm") for _ in range(20_000)]
     bpe.train_from_iterator(
         [f"Question: {p.question} Reference: {p.solution} Answer: {p.solution}" for p in problems],
         trainers.BpeTrainer(
-            vocab_size=VOCABULARY,
+            vocab_size=recipe.vocabulary,
             special_tokens=[END],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
@@ -65,9 +94,9 @@ def spoilt(solution: str, stream: np.random.Generator) -> str:
     return f"{head}{wrong}{tail}"
 
 
-def document(stream: np.random.Generator) -> tuple[str, str]:
+def document(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, str]:
     """What the model is shown, and what it has to say."""
-    problem = draw(stream, list(KINDS), "lm")
+    problem = draw(stream, kinds, "lm")
     shown = f"Question: {problem.question}"
     for _ in range(int(stream.choice(REFERENCES))):
         right = stream.random() < RIGHT
@@ -75,19 +104,20 @@ def document(stream: np.random.Generator) -> tuple[str, str]:
     return f"{shown} Answer:", f" {problem.solution}{END}"
 
 
-def make(steps: int, work: Path) -> None:
+def make(name: str, steps: int, work: Path) -> None:
     """Train, measure and save."""
-    tokenizer = train_tokenizer()
+    recipe = RECIPES[name]
+    tokenizer = train_tokenizer(recipe)
     end = tokenizer.eos_token_id
     torch.manual_seed(0)
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=160,
-            intermediate_size=432,
-            num_hidden_layers=4,
-            num_attention_heads=5,
-            num_key_value_heads=5,
+            vocab_size=recipe.vocabulary,
+            hidden_size=recipe.width,
+            intermediate_size=recipe.inner,
+            num_hidden_layers=recipe.layers,
+            num_attention_heads=recipe.heads,
+            num_key_value_heads=recipe.heads,
             max_position_embeddings=CONTEXT,
             tie_word_embeddings=True,
             bos_token_id=end,
@@ -102,7 +132,7 @@ def make(steps: int, work: Path) -> None:
         number, place = divmod(step, 16)
         if place == 0 or not group:
             stream = np.random.default_rng([2, number])
-            texts = [document(stream) for _ in range(16 * BATCH)]
+            texts = [document(stream, recipe.kinds) for _ in range(16 * BATCH)]
             shown = tokenizer([text[0] for text in texts])["input_ids"]
             said = tokenizer([text[1] for text in texts])["input_ids"]
             pairs = sorted(zip(shown, said, strict=True), key=lambda pair: len(pair[0] + pair[1]))
@@ -115,12 +145,12 @@ def make(steps: int, work: Path) -> None:
             labels[row, : len(shown_ids)] = -100  # only answers are learnt
         return model(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
 
-    seconds = fit(NAME, model, loss_of_step, steps, 2e-3, work)
+    seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
     model.float().eval()
-    held_out = draw_distinct(np.random.default_rng(3), list(KINDS), "test", HELD_OUT)
+    held_out = draw_distinct(np.random.default_rng(3), recipe.kinds, "test", recipe.held_out)
     texts = respond(model, tokenizer, [f"Question: {p.question} Answer:" for p in held_out])
     save(
-        NAME,
+        name,
         model,
         tokenizer,
         {
@@ -128,14 +158,14 @@ def make(steps: int, work: Path) -> None:
             "steps": steps,
             "problems": steps * BATCH,
             "seconds": round(seconds),
-            "held_out_problems": HELD_OUT,
+            "held_out_problems": recipe.held_out,
             "greedy_accuracy": accuracy(held_out, texts),
             "greedy_accuracy_by_kind": {
                 kind: accuracy(
                     [p for p in held_out if p.kind == kind],
                     [t for p, t in zip(held_out, texts, strict=True) if p.kind == kind],
                 )
-                for kind in KINDS
+                for kind in recipe.kinds
             },
             "samples": [f"{p.question} |{t}" for p, t in zip(held_out[:8], texts[:8], strict=True)],
         },
@@ -174,6 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--name", choices=RECIPES, default="tiny_math")
     parser.add_argument("--steps", type=int, default=3_000, help=f"of {BATCH} problems each")
     parser.add_argument(
         "--work",
@@ -183,7 +214,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    make(args.steps, args.work)
+    make(args.name, args.steps, args.work)
 
 
 if __name__ == "__main__":
