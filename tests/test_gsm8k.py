@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,28 @@ def test_gold_answers_score_1_and_others_0(folder: Path, tokenizer: Any) -> None
     ]
     judge.score(episodes)
     assert [[turn.score for turn in e.turns] for e in episodes] == [[1.0, 0.0, 0.0]] * 33
+
+
+def test_a_chat_model_is_asked_for_a_box(folder: Path, tokenizer: Any) -> None:
+    chat = task(folder, tokenizer, "task=gsm8k_chat")
+    prompt = chat.held_out(1, "test")[0]
+    assert (prompt.id, prompt.answer) == ("gsm8k-test-0", "420")
+    assert prompt.text.startswith(f"{PANCAKES}\n\nExplain your reasoning")
+    assert prompt.text.endswith("\nAnswer: \\boxed{...}")
+    seen = chat.observer_context(prompt.text, ["It is {1}.", PIONEER])
+    assert seen.startswith(f"{PANCAKES}\n\nSomebody else has answered:\nIt is {{1}}.\n\nAnd")
+    assert seen.endswith("\nAnswer: \\boxed{...}") and seen.count("boxed") == 1
+    # text from a new "Question:" on belongs to no answer, so no prompt should suggest to write one
+    assert "Question:" not in seen and chat.read(f"So {PIONEER} \\boxed{{420}}") == 420
+    assert chat.prompt_of("Why?").text == prompt.text.replace(PANCAKES, "Why?")
+
+
+def test_a_response_is_read_as_a_number(folder: Path, tokenizer: Any) -> None:
+    gsm8k = task(folder, tokenizer)
+    said = [r"3 + 4 is 8. Answer: \boxed{7}", "7.00 dollars", "14/2", "#### 7", "eight"]
+    assert [gsm8k.read(text) for text in said] == [Fraction(7)] * 4 + [None]
+    assert [gsm8k.is_right(text, "7") for text in said] == [True] * 4 + [False]
+    assert not any(gsm8k.is_right(text, "8") for text in said)
 
 
 def test_long_training_prompts_are_left_out_and_counted(

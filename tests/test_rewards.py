@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -94,11 +96,19 @@ def test_the_judge_learns_nothing(tiny_judge: str) -> None:
     assert scores(reward) == scores(reward)
 
 
+class LastDigit:
+    """A task whose answer is a response's last character."""
+
+    def is_right(self, response: str, answer: str) -> bool:
+        return response[-1:] == answer
+
+
 def test_exact_match_judges_every_turn_by_its_own_prompt() -> None:
     turns = [Turn(agent, "r", 0, "", text, [1], [2]) for agent, text in (("x", "so 7"), ("y", "8"))]
     scored = [
         Episode(Prompt("0", "3 + 4", answer="7"), turns[:]),
         Episode(Prompt("1", "4 + 4", answer="8"), [Turn("x", "r", 0, "", "8", [1], [2])]),
     ]
-    ExactMatch(ExactMatchConfig("exact_match"), None, None).score(scored)
+    task: Any = LastDigit()
+    ExactMatch(ExactMatchConfig("exact_match"), task, None).score(scored)
     assert [t.score for e in scored for t in e.turns] == [1.0, 0.0, 1.0]

@@ -38,8 +38,32 @@ class ImdbConfig:
 
 
 @dataclass
+class ProgramsConfig:
+    """Training questions that come with programs, which are run to learn the answers."""
+
+    path: str  # hub: data set name; path: a folder with a file per split, or one file
+    question_column: str
+    code_column: str  # Python that defines `function`
+    function: str  # called without arguments; what it returns is the answer
+    answers: str  # integers | numbers: which questions are kept
+    seconds: int  # of processor time that a program may use
+    memory: int  # MiB that it may use, the interpreter's own 20 included
+    cache: str  # folder that keeps what programs returned
+
+    def __post_init__(self) -> None:
+        key = "task.programs"
+        require(
+            self.function.isidentifier(),
+            f"{key}.function must be a Python name, got '{self.function}'",
+        )
+        require_choice(f"{key}.answers", self.answers, ("integers", "numbers"))
+        require_at_least(f"{key}.seconds", self.seconds, 1)
+        require_at_least(f"{key}.memory", self.memory, 64)
+
+
+@dataclass
 class QuestionsConfig:
-    """Settings of `task=gsm8k` and `task=arithmetic`: questions with a number as their answer."""
+    """Settings of `task=gsm8k`, `arithmetic`, `tinygsm`: questions whose answer is a number."""
 
     name: str
     source: str  # hub | path | generated
@@ -52,6 +76,7 @@ class QuestionsConfig:
     kinds: list[str] | None  # generated: of cory/tasks/problems.py, drawn evenly
     train_problems: int | None  # generated: how many
     test_problems: int | None
+    programs: ProgramsConfig | None  # where training questions come from whose answers are computed
     max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
     example: str  # a worked example, before every question
     prompt_template: str  # {example} and {question}
@@ -67,6 +92,11 @@ class QuestionsConfig:
                 value = getattr(self, key)
                 require(value is not None, f"task.source=generated needs task.{key}")
                 require_at_least(f"task.{key}", value, 1)
+            require(
+                self.programs is None,
+                "task.programs needs task.source=hub or path; task.source=generated asks questions "
+                "of its own",
+            )
         else:
             require(self.path is not None, f"task.source={self.source} needs task.path")
         require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
@@ -78,3 +108,29 @@ class QuestionsConfig:
             self.prompt_template.count("{question}") == 1,
             f"task.prompt_template must contain {{question}} once, got '{self.prompt_template}'",
         )
+
+
+@dataclass
+class AnliConfig:
+    """Settings of `task=anli`: does a hypothesis follow from a premise?"""
+
+    name: str
+    source: str  # hub | path
+    path: str  # hub: data set name; path: a folder with a file per split, or one file
+    premise_column: str
+    hypothesis_column: str
+    label_column: str  # 0 or entailment, 1 or neutral, 2 or contradiction
+    train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
+    test_split: str  # split for evaluation prompts
+    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
+    prompt_template: str  # {premise} and {hypothesis}
+    observer_template: str  # {query}: the prompt; {answers}: what was said before
+    answer_template: str  # one answer inside {answers}: {response}
+    answer_separator: str  # between two answers, with three or more agents
+
+    def __post_init__(self) -> None:
+        require_choice("task.source", self.source, ("hub", "path"))
+        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
+        require_fields("task.prompt_template", self.prompt_template, ("premise", "hypothesis"))
+        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
+        require_fields("task.answer_template", self.answer_template, ("response",))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from cory.episode import Prompt
+from cory.tasks.anli import AnliTask
 from cory.tasks.imdb import ImdbTask
 from cory.tasks.passes import Passes
 from cory.tasks.questions import QuestionsTask
@@ -30,6 +31,14 @@ class Task(Protocol):
         """A text from elsewhere as a prompt of this task."""
         ...
 
+    def read(self, response: str) -> Hashable | None:
+        """The answer that a response gives, alike for equal answers; None: none can be read."""
+        ...
+
+    def is_right(self, response: str, answer: str) -> bool:
+        """Whether the response gives the prompt's answer; one that cannot be read is wrong."""
+        ...
+
     def state_dict(self) -> dict[str, Any]:
         """Where in its data the task is; plain values."""
         ...
@@ -48,4 +57,6 @@ TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {
     "imdb": ImdbTask,
     "gsm8k": QuestionsTask,
     "arithmetic": QuestionsTask,
+    "tinygsm": QuestionsTask,
+    "anli": AnliTask,
 }

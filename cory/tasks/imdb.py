@@ -53,6 +53,13 @@ class ImdbTask:
         """The text as it stands: a review's beginning is its own prompt."""
         return Prompt(id="probe", text=text)
 
+    def read(self, response: str) -> None:
+        """Nothing: a review may go on in any way."""
+
+    def is_right(self, response: str, answer: str) -> bool:
+        """No continuation is the right one; prompts of this task have no answer."""
+        return False
+
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The observer's prompt (App. A.2): the completed sentence quoted, then the query again."""
         config = self.config

@@ -1,20 +1,21 @@
-"""Questions with one number as their answer: GSM8K, other files of that form, or generated ones."""
+"""Questions with one number as their answer: GSM8K and files of its form, programs, or made up."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from cory import processes
 from cory.config import ConfigError, QuestionsConfig, require
 from cory.episode import Prompt
-from cory.functional.answers import is_number
+from cory.functional.answers import final_number, is_number, is_right
+from cory.tasks.lengths import first_of, short_enough
 from cory.tasks.passes import Passes
 from cory.tasks.problems import KINDS, draw_distinct
-from cory.tasks.tables import column, hub_table, local_table
+from cory.tasks.programs import answered
+from cory.tasks.tables import column, hub_table, local_table, rows_of_split
 
 MARK = "####"  # stands before the answer, after the worked solution
 # no run's seed reaches the generated questions: all runs learn from, and are measured on, the same
@@ -34,7 +35,7 @@ class QuestionsTask:
             example=config.example, question="\0"
         ).split("\0")
         self.parts = {
-            "train": self._short_enough(self._prompts("train")),
+            "train": short_enough(self._prompts("train"), tokenizer, config.max_prompt_tokens),
             "test": self._prompts("test"),
         }
         self.passes = Passes(len(self.parts["train"]), stream)
@@ -47,24 +48,21 @@ class QuestionsTask:
         return [train[self.passes.next()] for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
-        """The first `count` questions of a split, or all; a benchmark's rows are never left out."""
-        prompts = self.parts[split]
-        require(
-            count is None or count <= len(prompts),
-            f"evaluation.prompts ({count}) exceeds the {len(prompts)} {split} questions",
-        )
-        prompts = prompts[:count]
-        for prompt, tokens in zip(prompts, self._tokens(prompts), strict=True):
-            require(
-                tokens <= self.config.max_prompt_tokens,
-                f"task.max_prompt_tokens ({self.config.max_prompt_tokens}) is below the {tokens} "
-                f"tokens of {split} prompt {prompt.id}",
-            )
-        return prompts
+        """The first `count` questions of a split, or all."""
+        longest = self.config.max_prompt_tokens
+        return first_of(self.parts[split], count, split, self.tokenizer, longest)
 
     def prompt_of(self, text: str) -> Prompt:
         """A question from elsewhere, asked as the task's own are; its answer is not known."""
         return Prompt(id="probe", text=f"{self.before}{text.strip()}{self.after}")
+
+    def read(self, response: str) -> Fraction | None:
+        """The exact value of the response's last or marked number."""
+        return final_number(response)
+
+    def is_right(self, response: str, answer: str) -> bool:
+        """Whether that number has the answer's value."""
+        return is_right(response, answer)
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The same question, with the answers given before as reference."""
@@ -81,6 +79,9 @@ class QuestionsTask:
         if self.config.source == "generated":
             return self._generated(part)
         config = self.config
+        if config.programs is not None and part == "train":
+            rows = answered(config.programs, config.source, config.train_split)
+            return [self._prompt(f"train-{row}", *pair) for row, *pair in rows]
         assert config.path is not None  # QuestionsConfig
         split = config.train_split if part == "train" else config.test_split
         if config.source == "hub":
@@ -111,9 +112,10 @@ class QuestionsTask:
             )
         except ValueError as error:
             raise ConfigError(f"task.{part}_problems={count}: {error}") from None
+        split = config.train_split if part == "train" else config.test_split
         return [
-            self._prompt(f"{part}-{row}", problem.question, problem.answer)
-            for row, problem in enumerate(problems)
+            self._prompt(f"{part}-{row}", problems[row].question, problems[row].answer)
+            for row in rows_of_split(split, part, count)
         ]
 
     def _prompt(self, name: str, question: object, solution: object) -> Prompt:
@@ -129,23 +131,3 @@ class QuestionsTask:
         )
         text = f"{self.before}{str(question).strip()}{self.after}"
         return Prompt(id=f"{config.name}-{name}", text=text, answer=answer)
-
-    def _short_enough(self, prompts: list[Prompt]) -> list[Prompt]:
-        longest = self.config.max_prompt_tokens
-        lengths = self._tokens(prompts)
-        kept = [p for p, tokens in zip(prompts, lengths, strict=True) if tokens <= longest]
-        require(
-            bool(kept),
-            f"task.max_prompt_tokens={longest}: all {len(prompts)} training prompts are longer",
-        )
-        if len(kept) < len(prompts) and processes.rank() == 0:
-            print(
-                f"note: task.max_prompt_tokens={longest} leaves out {len(prompts) - len(kept)} of "
-                f"{len(prompts)} training prompts",
-                file=sys.stderr,
-            )
-        return kept
-
-    def _tokens(self, prompts: list[Prompt]) -> list[int]:
-        texts = [prompt.text for prompt in prompts]
-        return [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
