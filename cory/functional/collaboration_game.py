@@ -1,0 +1,240 @@
+"""The toy collaboration game of MAPoRL (Park et al., 2025, section 2), solved exactly.
+
+Two agents play T turns. In each turn both choose at once to collaborate (a_0) or to act
+independently (a_1). A question has a hidden threshold C of joint collaborations:
+
+    acting independently pays R_ind; collaborating pays R_col while fewer than C turns lie behind
+    in which both collaborated, and R_syn from then on
+
+with R_col < R_ind < R_syn. Both agents know how many turns of collaboration lie behind and whether
+the synergy is there; of C they know the distribution. A reward is undiscounted, and an agent's
+objective is the sum of its rewards plus tau times the entropy of what it plays.
+
+The paper prints the actions, the order of the rewards, R_syn = 1, the horizons 10 and 20, pi in
+.5, .6, .7, tau = .1, backward induction, and two observations; the rest stands in its App. D, which
+this project does not have. Ours: what counts towards C (turns in which both collaborate), who is
+paid R_syn (whoever collaborates once C is reached, whatever the other does), what is seen, that the
+agent against a fixed opponent has the same entropy term, R_col, R_ind and the distribution of C.
+Payments and count are the simplest that make Observation 1 exact (`observation_1`, ties included).
+
+Observation 2 is exact, too, for the equilibrium with most collaboration (`MOST`). Below a
+temperature there may be several: at tau -> 0 nobody collaborating is one in every game with T = 2
+and C = 1. The first term of the printed condition, 3 R_col - 2 R_ind, is less than R_col and never
+decides. For the equilibrium on the side that is the better answer to a coin (`EVEN`) the condition
+is R_syn > 3 R_ind - 2 R_col: the printed term with R_col and R_ind exchanged. With
+tau >= (R_ind - R_col) / 2 there is one equilibrium, so that the choice has no effect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+# turn, joint collaborations so far, what collaborating costs now, and what it gains later if the
+# other agent does so, too -> how likely the other is to collaborate
+Other = Callable[[int, int, float, float], float]
+
+MOST, EVEN = "most", "even"
+EQUILIBRIA = (MOST, EVEN)
+
+
+@dataclass(frozen=True)
+class Game:
+    """The rules."""
+
+    turns: int  # T
+    threshold: tuple[float, ...]  # probability that C is 1, 2, 3, ...
+    r_syn: float
+    r_ind: float
+    r_col: float
+
+    def __post_init__(self) -> None:
+        """ValueError for what is no such game."""
+        if self.turns < 1:
+            raise ValueError(f"turns={self.turns} must be at least 1")
+        if not self.r_col < self.r_ind < self.r_syn:
+            order = f"r_col={self.r_col}, r_ind={self.r_ind}, r_syn={self.r_syn}"
+            raise ValueError(f"{order} must be in increasing order")
+        if min(self.threshold, default=-1) < 0 or not math.isclose(sum(self.threshold), 1):
+            raise ValueError(f"threshold={self.threshold} must be probabilities that add up to 1")
+
+    def chance(self, done: int) -> float:
+        """Probability that one more joint collaboration brings the synergy, it not being there.
+
+        done: turns so far in which both collaborated
+        """
+        beyond = sum(self.threshold[done:])
+        return self.threshold[done] / beyond if beyond > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How likely an agent is to collaborate, for every state of the game."""
+
+    before: tuple[tuple[float, ...], ...]  # [turn][joint collaborations so far], without synergy
+    after: tuple[float, ...]  # [turn], with synergy
+
+
+def exactly(threshold: int) -> tuple[float, ...]:
+    """The distribution of a threshold that is known."""
+    if threshold < 1:
+        raise ValueError(f"the threshold must be at least 1, got {threshold}")
+    return (0.0,) * (threshold - 1) + (1.0,)
+
+
+def uniform(most: int) -> tuple[float, ...]:
+    """The distribution of a threshold that is 1, 2, ..., `most` with equal probability."""
+    if most < 1:
+        raise ValueError(f"the largest threshold must be at least 1, got {most}")
+    return (1 / most,) * most
+
+
+def constant(game: Game, pi: float) -> Policy:
+    """An agent that collaborates with probability `pi`, whatever happens."""
+    if not 0 <= pi <= 1:
+        raise ValueError(f"pi={pi} must lie between 0 and 1")
+    states = len(game.threshold)
+    return Policy(((pi,) * states,) * game.turns, (pi,) * game.turns)
+
+
+def response(game: Game, opponent: Policy, tau: float) -> Policy:
+    """What is best against an opponent, by backward induction.
+
+    tau: weight of the entropy; 0 is the best response itself, which collaborates in a tie
+    """
+    if tau < 0:
+        raise ValueError(f"tau={tau} must not be negative")
+    return _induce(game, tau, lambda turn, done, loss, gain: opponent.before[turn][done])
+
+
+def joint(game: Game, tau: float, equilibrium: str = MOST) -> Policy:
+    """The policy of both agents in a symmetric entropy-regularised Nash equilibrium.
+
+    By backward induction: in each state both answer each other's policy of this turn, given what
+    the rest of the game is worth when it is played so.
+
+    tau: weight of the entropy, above 0
+    equilibrium: which to take where a state has several: `most` collaboration, or `even`: the one
+        on the side that is the better answer to an opponent who tosses a coin (collaboration in a
+        tie)
+    """
+    if tau <= 0:
+        raise ValueError(f"tau={tau} must be above 0")
+    if equilibrium not in EQUILIBRIA:
+        raise ValueError(f"equilibrium={equilibrium} must be one of {', '.join(EQUILIBRIA)}")
+
+    def stage(turn: int, done: int, loss: float, gain: float) -> float:
+        if equilibrium == EVEN and gain / 2 < loss:
+            return 1 - _highest(loss - gain, gain, tau)  # the lowest: the same game, mirrored
+        return _highest(-loss, gain, tau)
+
+    return _induce(game, tau, stage)
+
+
+def collaboration(game: Game, policy: Policy, opponent: Policy) -> list[float]:
+    """Probability that an agent collaborates at each turn when the two play each other."""
+    waiting = [1.0] + [0.0] * (len(game.threshold) - 1)  # by joint collaborations so far
+    synergy = 0.0
+    probabilities = []
+    for mine, others, later in zip(policy.before, opponent.before, policy.after, strict=True):
+        probabilities.append(
+            sum(p * x for p, x in zip(waiting, mine, strict=True)) + synergy * later
+        )
+        moved = [p * x * y for p, x, y in zip(waiting, mine, others, strict=True)]
+        reached = [p * game.chance(done) for done, p in enumerate(moved)]
+        synergy += sum(reached)
+        on = [p - r for p, r in zip(moved, reached, strict=True)][:-1]
+        waiting = [p - m + o for p, m, o in zip(waiting, moved, [0.0, *on], strict=True)]
+    return probabilities
+
+
+def observation_1(game: Game, pi: float) -> bool:
+    """Whether an agent collaborates at turn 1 of T = 2, C = 1, against a fixed opponent: printed.
+
+    (R_syn - R_ind) pi >= R_ind - R_col
+    """
+    return (game.r_syn - game.r_ind) * pi >= game.r_ind - game.r_col
+
+
+def observation_2(game: Game) -> bool:
+    """Whether both collaborate at turn 1 of T = 2, C = 1, tau -> 0: the printed condition.
+
+    R_syn > max(3 R_col - 2 R_ind, 2 R_ind - R_col)
+    """
+    return game.r_syn > max(3 * game.r_col - 2 * game.r_ind, 2 * game.r_ind - game.r_col)
+
+
+def _induce(game: Game, tau: float, other: Other) -> Policy:
+    """What is best against the other agent, from the last turn to the first."""
+    loss = game.r_ind - game.r_col
+    before: list[tuple[float, ...]] = []
+    values, value_after = [0.0] * (len(game.threshold) + 1), 0.0  # of the turns to come
+    for turn in reversed(range(game.turns)):
+        policy, now = [], []
+        for done, (stay, step) in enumerate(pairwise(values)):
+            chance = game.chance(done)
+            # behind the last possible threshold the synergy is certain: `step` has weight 0
+            gain = chance * value_after + (1 - chance) * step - stay
+            with_me = other(turn, done, loss, gain)
+            collaborate, alone = game.r_col + with_me * gain, game.r_ind
+            policy.append(_choice(collaborate - alone, tau))
+            now.append(stay + _worth(collaborate, alone, tau))
+        before.append(tuple(policy))
+        values = [*now, 0.0]
+        value_after += _worth(game.r_syn, game.r_ind, tau)
+    after = _choice(game.r_syn - game.r_ind, tau)
+    return Policy(tuple(reversed(before)), (after,) * game.turns)
+
+
+def _choice(advantage: float, tau: float) -> float:
+    """Probability of the action that is worth so much more than the other."""
+    if tau == 0:
+        return float(advantage >= 0)
+    return _sigmoid(advantage / tau)
+
+
+def _worth(one: float, other: float, tau: float) -> float:
+    """What a choice between two actions is worth, its entropy included."""
+    high, low = max(one, other), min(one, other)
+    return high if tau == 0 else high + tau * math.log1p(math.exp((low - high) / tau))
+
+
+def _sigmoid(x: float) -> float:
+    """1 / (1 + exp(-x)) without overflow."""
+    small = math.exp(-abs(x))
+    return 1 / (1 + small) if x >= 0 else small / (1 + small)
+
+
+def _highest(base: float, gain: float, tau: float) -> float:
+    """The largest x with x = sigmoid((base + gain x) / tau).
+
+    f(x) = sigmoid(..) - x falls everywhere if gain <= 4 tau. Else it falls, rises and falls again;
+    the largest zero lies on the last stretch if f is not below 0 where that begins, else on the
+    first.
+    """
+    a, b = base / tau, gain / tau
+    low, high = 0.0, 1.0
+    if b > 4:
+        # where f is level, the sigmoid s has s (1 - s) = 1 / b: `top`, and 1 - top = odds * top
+        top = (1 + math.sqrt(1 - 4 / b)) / 2
+        odds = 1 / (b * top * top)
+        begins, ends = (-math.log(odds) - a) / b, (math.log(odds) - a) / b
+        if top >= begins:
+            low = min(max(begins, 0.0), 1.0)
+        else:
+            high = min(max(ends, 0.0), 1.0)
+    return _zero(a, b, low, high)
+
+
+def _zero(a: float, b: float, low: float, high: float) -> float:
+    """Where sigmoid(a + b x) - x, which falls from `low` to `high`, is 0, by halving."""
+    while True:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            return middle
+        if _sigmoid(a + b * middle) >= middle:
+            low = middle
+        else:
+            high = middle

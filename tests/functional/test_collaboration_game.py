@@ -1,0 +1,220 @@
+"""The toy game: the paper's two observations, hand-worked values, and what an equilibrium is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise, product
+
+import pytest
+
+from cory.functional.collaboration_game import (
+    EQUILIBRIA,
+    EVEN,
+    MOST,
+    Game,
+    Policy,
+    collaboration,
+    constant,
+    exactly,
+    joint,
+    observation_1,
+    observation_2,
+    response,
+    uniform,
+)
+
+# multiples of 1/16, so that both sides of a printed condition can be equal without rounding
+GRID = [n / 16 for n in range(-16, 16)]
+REWARDS = [(col, ind) for col, ind in product(GRID, GRID) if col < ind]
+TWO_TURNS = [Game(2, exactly(1), 1, ind, col) for col, ind in REWARDS]
+COLD = 1e-3
+GAME = Game(6, uniform(4), 1, 0.5, 0.3)
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def test_observation_1_exactly_ties_included() -> None:
+    pis = [n / 16 for n in range(17)]
+    ties = 0
+    for game, pi in product(TWO_TURNS, pis):
+        best = response(game, constant(game, pi), 0)
+        assert best.before[0][0] == observation_1(game, pi), (game, pi)
+        assert best.before[1][0] == 0  # nothing to gain any more
+        assert best.after == (1, 1)
+        ties += (1 - game.r_ind) * pi == game.r_ind - game.r_col
+    assert ties > 20
+
+
+def test_observation_2_exactly_with_most_collaboration() -> None:
+    for game in TWO_TURNS:
+        first = joint(game, COLD, MOST).before[0][0]
+        assert first == pytest.approx(float(observation_2(game)), abs=0.02), game
+        # the printed condition is its second term alone
+        assert observation_2(game) == (2 * game.r_ind - game.r_col < 1)
+
+
+def test_observation_2_for_the_better_answer_to_a_coin() -> None:
+    for game in TWO_TURNS:
+        first = joint(game, COLD, EVEN).before[0][0]
+        exchanged = 3 * game.r_ind - 2 * game.r_col
+        if exchanged != 1:  # there the coin decides
+            assert first == pytest.approx(float(exchanged < 1), abs=0.02), game
+
+
+def test_two_turns_by_hand_against_a_fixed_opponent() -> None:
+    game, tau, pi = Game(2, exactly(1), 1, 0.5, 0.25), 0.5, 0.6
+    # turn 2: logits 1 / .5 against .5 / .5 with synergy, .25 / .5 against .5 / .5 without
+    after, last = sigmoid(1.0), sigmoid(-0.5)
+    worth_after = 0.5 * math.log(math.exp(2) + math.exp(1))
+    worth_last = 0.5 * math.log(math.exp(0.5) + math.exp(1))
+    # turn 1: .25 + .6 worth_after + .4 worth_last against .5 + worth_last
+    first = sigmoid((0.25 + 0.6 * (worth_after - worth_last) - 0.5) / 0.5)
+    own = response(game, constant(game, pi), tau)
+    assert own.before[0][0] == pytest.approx(first)
+    assert own.before[1][0] == pytest.approx(last)
+    assert own.after == pytest.approx((after, after))
+    reached = first * pi
+    assert collaboration(game, own, constant(game, pi)) == pytest.approx(
+        [first, reached * after + (1 - reached) * last]
+    )
+
+
+def test_two_turns_by_hand_together() -> None:
+    game, tau = Game(2, exactly(1), 1, 0.5, 0.25), 0.5
+    gain = 0.5 * math.log((math.exp(2) + math.exp(1)) / (math.exp(0.5) + math.exp(1)))
+    x = 0.5
+    for _ in range(200):
+        x = sigmoid((0.25 - 0.5 + x * gain) / 0.5)
+    both = joint(game, tau)
+    assert both.before[0][0] == pytest.approx(x)
+    assert collaboration(game, both, both) == pytest.approx(
+        [x, x * x * sigmoid(1.0) + (1 - x * x) * sigmoid(-0.5)]
+    )
+
+
+def test_a_threshold_of_two_by_hand() -> None:
+    # C is 1 or 2; one joint turn brings the synergy in half of the cases, the second for sure
+    game = Game(3, uniform(2), 1, 0.5, 0.25)
+    assert [game.chance(done) for done in (0, 1)] == [0.5, 1.0]
+    always = Policy(((1.0, 1.0),) * 3, (1.0,) * 3)
+    never_after = replace(always, after=(0.0,) * 3)
+    assert collaboration(game, always, always) == [1, 1, 1]
+    assert collaboration(game, never_after, never_after) == [1, 0.5, 0]
+    # turn 2 with one joint turn behind: the last gains 1 - .5 in half of the cases of pi = .5
+    best = response(game, constant(game, 0.5), 0)
+    assert best.before[1] == (0, 1)  # .5 x .5 x .5 < .25, but .5 x .5 = .25
+    # turn 1: to (done 0) .5 + .5 = 1, (done 1) .25 + .5 x 1 + .5 x .5 = 1, synergy: 2
+    # .25 + .5 x (.5 x 2 + .5 x 1) + .5 x 1 = 1.5, as much as .5 + 1
+    assert best.before[0][0] == 1
+    dearer = replace(game, r_col=0.2)
+    assert response(dearer, constant(dearer, 0.5), 0).before[0][0] == 0
+
+
+@pytest.mark.parametrize("equilibrium", EQUILIBRIA)
+@pytest.mark.parametrize("tau", [0.01, 0.03, 0.1, 0.5])
+@pytest.mark.parametrize("threshold", [uniform(4), exactly(3), (0.5, 0.0, 0.0, 0.5)])
+def test_both_answer_each_other_in_an_equilibrium(
+    tau: float, threshold: tuple[float, ...], equilibrium: str
+) -> None:
+    game = replace(GAME, threshold=threshold)
+    own = joint(game, tau, equilibrium)
+    answer = response(game, own, tau)
+    for mine, best in zip((*own.before, own.after), (*answer.before, answer.after), strict=True):
+        assert mine == pytest.approx(best, abs=1e-9)
+
+
+def test_most_collaboration_is_the_largest_fixed_point_of_each_stage() -> None:
+    # the map is increasing: from 1 its iterates fall to the largest fixed point
+    for col, ind in [(0.0, 0.5), (0.25, 0.5), (0.25, 0.6), (0.4, 0.6), (0.0, 0.7)]:
+        game = Game(2, exactly(1), 1, ind, col)
+        for tau in (0.02, 0.05, 0.1, 0.3):
+            after = tau * math.log(math.exp((1 - ind) / tau) + 1)
+            last = tau * math.log(math.exp((col - ind) / tau) + 1)
+            x = 1.0
+            for _ in range(20_000):
+                x = sigmoid((col - ind + x * (after - last)) / tau)
+            assert joint(game, tau).before[0][0] == pytest.approx(x, abs=1e-6), (game, tau)
+
+
+def test_equilibria_differ_only_below_half_the_cost_of_collaborating() -> None:
+    for game in (GAME, Game(10, uniform(8), 1, 0.5, 0.3), Game(10, exactly(5), 1, 0.6, 0.4)):
+        tau = 1.01 * (game.r_ind - game.r_col) / 2
+        for one, other in zip(
+            joint(game, tau, MOST).before, joint(game, tau, EVEN).before, strict=True
+        ):
+            assert one == pytest.approx(other)
+    game = Game(2, exactly(1), 1, 0.5, 0.2)  # 2 x .5 - .2 < 1 < 3 x .5 - 2 x .2
+    assert joint(game, 0.02, EVEN).before[0][0] < 0.01 < 0.99 < joint(game, 0.02, MOST).before[0][0]
+
+
+@pytest.mark.parametrize("equilibrium", EQUILIBRIA)
+def test_hot_play_is_a_coin(equilibrium: str) -> None:
+    for policy in (joint(GAME, 1e6, equilibrium), response(GAME, constant(GAME, 0.7), 1e6)):
+        for turn in (*policy.before, policy.after):
+            assert turn == pytest.approx([0.5] * len(turn), abs=1e-4)
+
+
+@pytest.mark.parametrize("pi", [0.0, 0.31, 0.57, 0.83, 1.0])
+def test_cold_play_is_the_best_response(pi: float) -> None:
+    fixed = constant(GAME, pi)
+    cold, best = response(GAME, fixed, 1e-4), response(GAME, fixed, 0)
+    for turn, rounded in zip((*cold.before, cold.after), (*best.before, best.after), strict=True):
+        assert turn == pytest.approx(rounded, abs=1e-3)
+        assert set(rounded) <= {0.0, 1.0}
+
+
+def test_probabilities_stay_between_0_and_1_and_a_likelier_opponent_helps() -> None:
+    for tau in (0, 1e-9, 0.01, 0.1, 3):
+        curves = []
+        for pi in (0, 0.25, 0.5, 0.75, 1):
+            fixed = constant(GAME, pi)
+            curves.append(collaboration(GAME, response(GAME, fixed, tau), fixed))
+            assert all(0 <= p <= 1 for p in curves[-1]) and len(curves[-1]) == GAME.turns
+        for less, more in pairwise(curves):
+            assert all(a <= b + 1e-12 for a, b in zip(less, more, strict=True))
+
+
+def test_both_sides_of_an_equilibrium_look_alike() -> None:
+    own = joint(GAME, 0.1)
+    fixed = constant(GAME, 0.6)
+    assert collaboration(GAME, own, fixed)[0] == own.before[0][0]
+    assert collaboration(GAME, fixed, own) == pytest.approx([0.6] * GAME.turns)
+
+
+def test_a_game_out_of_reach_is_never_worth_a_try() -> None:
+    far = Game(5, exactly(6), 1, 0.5, 0.3)
+    for policy in (joint(far, 0.1), response(far, constant(far, 0.9), 0.1)):
+        assert collaboration(far, policy, policy) == pytest.approx([sigmoid(-2)] * 5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"turns": 0}, "turns=0 must be at least 1"),
+        ({"r_col": 0.5}, "r_col=0.5, r_ind=0.5, r_syn=1 must be in increasing order"),
+        ({"threshold": (0.5, 0.4)}, "must be probabilities that add up to 1"),
+        ({"threshold": (1.5, -0.5)}, "must be probabilities that add up to 1"),
+        ({"threshold": ()}, "must be probabilities that add up to 1"),
+    ],
+)
+def test_no_such_game(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(GAME, **wrong)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_no_such_play() -> None:
+    for pi in (-0.1, 1.1):
+        with pytest.raises(ValueError, match="must lie between 0 and 1"):
+            constant(GAME, pi)
+    with pytest.raises(ValueError, match="tau=-1 must not be negative"):
+        response(GAME, constant(GAME, 0.5), -1)
+    with pytest.raises(ValueError, match="tau=0 must be above 0"):
+        joint(GAME, 0)
+    with pytest.raises(ValueError, match="equilibrium=best must be one of most, even"):
+        joint(GAME, 0.1, "best")
+    for distribution in (exactly, uniform):
+        with pytest.raises(ValueError, match="must be at least 1"):
+            distribution(0)
