@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cory.report import archive
 from cory.report.cost import cost
-from cory.report.paper import PRESET, load_table
+from cory.report.paper import PRESET, WITHOUT_RUNS, load_table
 from cory.train import CONF, compose
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,8 +34,9 @@ def main() -> None:
     args = parser.parse_args()
     try:
         table = load_table(CONF, args.paper, args.table, args.scale)
-        if table.kind == PRESET:
-            print(f"{args.paper} {args.table} is a table of settings: nothing to run")
+        if table.kind in WITHOUT_RUNS:
+            what = "a table of settings" if table.kind == PRESET else "computed exactly"
+            print(f"{args.paper} {args.table} is {what}: nothing to run")
             return
         archived = archive.read(args.docs / args.paper / "records" / args.scale)
         lines = cost(

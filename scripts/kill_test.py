@@ -74,7 +74,9 @@ class Layout:
 
 LAYOUTS = [
     Layout(*row)
-    for row in itertools.product(("ppo", "cory"), ("copies", "adapters"), (1, 2), (0, 1, 2, 3))
+    for row in itertools.product(
+        ("ppo", "cory", "maporl"), ("copies", "adapters"), (1, 2), (0, 1, 2, 3)
+    )
 ]
 
 

@@ -20,6 +20,7 @@ from omegaconf import DictConfig
 
 from cory.report.gather import Gathered
 from cory.report.overview import Everything, Shown
+from cory.report.paper import WITHOUT_RUNS
 from cory.report.write import (
     Places,
     checked,
@@ -44,7 +45,9 @@ def composed(experiment: str, scale: str) -> DictConfig:
 def one(args: argparse.Namespace, places: Places) -> None:
     """The page of one table at one scale."""
     table = checked(places, args.paper, args.table, args.scale or "paper")
-    if table.kind != "preset":
+    if table.kind in WITHOUT_RUNS:
+        table = checked(places, args.paper, args.table, "paper")  # one page for all scales
+    else:
         tell(gather_tables([table], places, args.outputs, args.allow_dirty))
     _, path = write_page(table, places, composed)
     if path is None:
@@ -75,7 +78,7 @@ def everything(args: argparse.Namespace, places: Places) -> None:
     for path in write_overviews(found, places, composed):
         print(path)
     if args.readme is not None:
-        write_readme(found[papers[0]], args.readme, composed)
+        write_readme(found, args.readme, composed)
         print(args.readme)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ PANELS = {
     "objective/kl": "KL divergence to the reference (nats)",
     "objective/combined": "combined reward (score - $\\eta$ KL)",
 }
+
+# an agent is named by its number, the turn that it plays in a debate, or both
+SCORED = re.compile(r"(?:objective|eval)/score/(agent_\d+(?:_turn_\d+)?|turn_\d+)")
 
 Lines = list[dict[str, Any]]
 Curve = list[tuple[int, float, float | None]]  # iteration, mean, standard deviation
@@ -55,19 +59,19 @@ def curves_figure(
 
 
 def agents_of(lines: Lines) -> list[str]:
-    """The agents that a run's metrics name, in their order."""
-    numbers = {
-        int(key.rpartition("/agent_")[2])
-        for line in lines
-        for key in line
-        if key.startswith(("objective/score/agent_", "eval/score/agent_"))
-    }
-    return [f"agent_{number}" for number in sorted(numbers)]
+    """The agents that a run's metrics name, in their order: agent_0, turn_2, agent_0_turn_2."""
+    matches = (SCORED.fullmatch(key) for line in lines for key in line)
+    found = {match[1] for match in matches if match}
+    return sorted(found, key=lambda name: [int(digits) for digits in re.findall(r"\d+", name)])
 
 
 def agent_label(method: str, agent: str, agents: Sequence[str]) -> str:
-    """The method, with the paper's name for one of several agents: LLM1, LLM2, ..."""
-    return method if len(agents) == 1 else f"{method} LLM{agents.index(agent) + 1}"
+    """The method, with a name for one of several agents: LLM1, LLM2, ..., or the turn it plays."""
+    if len(agents) == 1:
+        return method
+    number, turn = re.findall(r"agent_(\d+)", agent), re.findall(r"turn_(\d+)", agent)
+    names = [f"LLM{int(digits) + 1}" for digits in number] + [f"turn {digits}" for digits in turn]
+    return " ".join([method, *names])
 
 
 def mean_curve(seeds: Sequence[Lines], metric: str) -> Curve:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
-from cory.plots.style import COLOURS, MARKERS, dash, finish, legend, panels, require_styles
+from cory.plots.style import (
+    COLOURS,
+    MARKERS,
+    dash,
+    finish,
+    legend,
+    middle_and_band,
+    panels,
+    require_styles,
+)
 
 # k -> per seed: value, lower and upper end of its 95 % interval
 Rates = Mapping[int, Sequence[tuple[float, float, float]]]
@@ -27,7 +35,7 @@ def pass_at_k_figure(kinds: Mapping[str, Mapping[str, Rates]]) -> Figure:
         ks = sorted({k for rates in methods.values() for k in rates})
         for number, (name, rates) in enumerate(methods.items()):
             own = sorted(rates)
-            middle, low, high = zip(*(_band(rates[k]) for k in own), strict=True)
+            middle, low, high = zip(*(middle_and_band(rates[k]) for k in own), strict=True)
             axes.plot(
                 own, middle, color=COLOURS[number], linestyle=dash(number % 3),
                 marker=MARKERS[number], markersize=5, linewidth=1.6, label=name,
@@ -43,12 +51,3 @@ def pass_at_k_figure(kinds: Mapping[str, Mapping[str, Rates]]) -> Figure:
         finish(axes)
     legend(figure, axes_list[0])
     return figure
-
-
-def _band(seeds: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
-    """Middle, lower and upper end."""
-    if len(seeds) == 1:
-        return seeds[0]
-    values = [value for value, _, _ in seeds]
-    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
-    return mean, mean - spread, mean + spread

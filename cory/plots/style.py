@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -31,14 +32,20 @@ def finish(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def legend(figure: Figure, axes: Axes) -> None:
-    """One legend for all panels, below them."""
-    handles, labels = axes.get_legend_handles_labels()
+def legend(figure: Figure, *of: Axes) -> None:
+    """One legend for all panels, below them; a label that stands in several of them once."""
+    named: dict[str, Any] = {}
+    for axes in of:
+        handles, labels = axes.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    longest = max(map(len, named), default=0)
+    # inches of the longest label and its line, at the font's usual width
+    fitting = int(figure.get_size_inches()[0] / (0.075 * longest + 0.7))
     figure.legend(
-        handles,
-        labels,
+        list(named.values()),
+        list(named),
         loc="outside lower center",
-        ncols=min(len(labels), 4) or 1,
+        ncols=max(1, min(len(named), 4, fitting)),
         frameon=False,
         handlelength=2.8,
     )
@@ -53,6 +60,20 @@ def require_styles(methods: Sequence[Any]) -> None:
     """ValueError where there are more methods than colours."""
     if len(methods) > len(COLOURS):
         raise ValueError(f"at most {len(COLOURS)} methods fit one figure, got {len(methods)}")
+
+
+def middle_and_band(
+    seeds: Sequence[tuple[float, float, float]],
+) -> tuple[float, float, float]:
+    """Mean and one standard deviation to either side; of a single seed, its own interval.
+
+    seeds: value, lower and upper end of its interval, each
+    """
+    if len(seeds) == 1:
+        return seeds[0]
+    values = [value for value, _, _ in seeds]
+    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+    return mean, mean - spread, mean + spread
 
 
 def dash(number: int) -> Dash:

@@ -23,10 +23,11 @@ REFUSED = "refused.json"
 SERIES = tuple(
     re.compile(pattern)
     for pattern in (
-        r"objective/(score|kl|combined|entropy)/agent_\d+",
+        r"objective/(score|kl|combined|entropy)/(agent_\d+(_turn_\d+)?|turn_\d+)",
         r"objective/(score|kl)/(pioneer|observer(_\d+)?)",
         r"transfer/.+",
         r"rollout/(truncated_share|distinct_2)/agent_\d+",
+        r"debate/(right|bonus)/turn_\d+",
         r"eval/.+",
     )
 )

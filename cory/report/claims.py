@@ -14,7 +14,7 @@ Records = Mapping[str, Mapping[int, Lines]]
 Part = Mapping[str, Any]  # left, relation, right; perhaps factor, within, name
 
 DOMINATES = "dominates"
-RELATIONS = (">", "<", "~", DOMINATES)
+RELATIONS = (">", "<", "<=", "~", DOMINATES)
 HOLDS = "holds"
 MEASURES = (
     "final",
@@ -31,6 +31,10 @@ MEASURES = (
     "fall",
     "last_half_std",
 )
+
+
+class Absent(ValueError):
+    """A run has no value of a metric: nothing that it counts occurred."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Outcome:
     mean: list[Sides] | None
     std: list[Sides] | None  # the sample's (n - 1); None below two seeds
     holding: int  # seeds for which every part holds
-    verdict: str  # holds | does not hold (why) | not run (how many)
+    verdict: str  # holds | does not hold (why) | not run (how many) | not judged (why)
 
 
 def measure(lines: Lines, metric: str, at: str, window: int) -> float:
@@ -67,9 +71,11 @@ def measure(lines: Lines, metric: str, at: str, window: int) -> float:
     if at not in MEASURES:
         raise ValueError(f"at={at} is unknown; use one of {', '.join(MEASURES)}")
     values = [float(line[metric]) for line in lines if metric in line]
-    if at == "last" and values:
+    if not values:
+        raise Absent(f"no {metric}")
+    if at == "last":
         return values[-1]
-    if len(values) < (1 if at == "last" else window):
+    if len(values) < window:
         raise ValueError(f"{metric} has {len(values)} values, fewer than the window of {window}")
     if at == "last_half_std":
         return float(np.std(values[len(values) // 2 :], ddof=1))
@@ -106,15 +112,20 @@ def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], wind
         if part["relation"] not in RELATIONS:
             raise ValueError(f"{claim['id']}: relation must be one of {', '.join(RELATIONS)}")
     found: dict[int, list[Sides]] = {}
+    absent: dict[int, str] = {}
     for seed in seeds:
         if all(seed in records.get(name, {}) for name in experiments(claim)):
-            found[seed] = [_sides(claim["id"], part, records, seed, window) for part in parts]
+            try:
+                found[seed] = [_sides(claim["id"], part, records, seed, window) for part in parts]
+            except Absent as error:
+                absent[seed] = str(error)
     columns = list(zip(*found.values(), strict=True))
     mean = [_over_seeds(column, np.mean) for column in columns] if found else None
     std = [_over_seeds(column, _deviation) for column in columns] if len(found) > 1 else None
     holding = sum(all(map(holds, parts, sides)) for sides in found.values())
     by_mean = mean is not None and all(map(holds, parts, mean))
-    return Outcome(found, mean, std, holding, _verdict(len(seeds), len(found), holding, by_mean))
+    verdict = _verdict(len(seeds), len(found), list(absent.values()), holding, by_mean)
+    return Outcome(found, mean, std, holding, verdict)
 
 
 def holds(part: Part, sides: Sides) -> bool:
@@ -124,6 +135,8 @@ def holds(part: Part, sides: Sides) -> bool:
         return abs(sides.left - right) <= sides.margin
     if part["relation"] == DOMINATES:
         return sides.left >= right
+    if part["relation"] == "<=":
+        return sides.left <= right
     return sides.left > right if part["relation"] == ">" else sides.left < right
 
 
@@ -164,6 +177,8 @@ def _sides(name: str, part: Part, records: Records, seed: int, window: int) -> S
     def number(experiment: str, metric: str, at: str) -> float:
         try:
             return measure(records[experiment][seed], metric, at, window)
+        except Absent as error:
+            raise Absent(f"{experiment} has {error}") from None
         except ValueError as error:
             raise ValueError(f"{name}: {experiment} seed {seed}: {error}") from None
 
@@ -198,11 +213,17 @@ def _deviation(values: Any) -> float:
     return float(np.std(values, ddof=1))
 
 
-def _verdict(seeds: int, found: int, holding: int, mean_holds: bool) -> str:
-    """The outcome in words."""
-    if found < seeds:
-        so_far = f"; holds in {holding} of the other {found}" if found else ""
-        return f"not run ({seeds - found} of {seeds} seeds){so_far}"
+def _verdict(seeds: int, found: int, absent: Sequence[str], holding: int, mean_holds: bool) -> str:
+    """The outcome in words.
+
+    absent: of the seeds whose runs lack a metric, which
+    """
+    so_far = f"; holds in {holding} of the other {found}" if found else ""
+    missing = seeds - found - len(absent)
+    if missing:
+        return f"not run ({missing} of {seeds} seeds){so_far}"
+    if absent:
+        return f"not judged ({len(absent)} of {seeds} seeds: {absent[0]}){so_far}"
     if holding == seeds and mean_holds:
         return HOLDS
     by_mean = "the mean does too" if mean_holds else "the mean does not"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cory.config import Config, ConfigError, parse_config
+from cory.config import Config, ConfigError, MaporlConfig, PPOConfig, parse_config
 from cory.footprint import agents_of, longest_context
 from cory.origin import device_name
 from cory.pretrained import skeleton
@@ -42,7 +42,7 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
     total, unknown, hardware = 0.0, 0, set()
     folder = outputs / "runs" / table.scale / FIDELITY
     todo_in_all = 0
-    for experiment in table.experiments:
+    for experiment in table.to_run:
         config = parse_config(compose(experiment, table.scale))
         hardware.add(config.hardware.name)
         todo = [s for s in table.seeds if not (folder / experiment / f"seed{s}" / RECORD).exists()]
@@ -62,10 +62,10 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
         )
         total += 0.0 if hours is None else hours * len(todo)
         unknown += len(todo) if hours is None else 0
-    runs = len(table.experiments) * len(table.seeds)
+    runs = len(table.to_run) * len(table.seeds)
     head = (
         f"{table.paper} {table.name} at scale {table.scale}: {runs} runs "
-        f"({len(table.experiments)} experiments x {len(table.seeds)} seeds), {todo_in_all} to do"
+        f"({len(table.to_run)} experiments x {len(table.seeds)} seeds), {todo_in_all} to do"
     )
     if todo_in_all == 0:
         return [head]
@@ -102,11 +102,12 @@ def said(known: Known, config: Config) -> str:
 
 def estimated(config: Config, test_problems: Mapping[str, Any]) -> tuple[float | None, str]:
     """Hours by arithmetic, and how they were reckoned; None where even that is impossible."""
+    if not isinstance(config.algorithm, PPOConfig):
+        return None, f"no record, and no estimate for algorithm={config.algorithm.name}"
     try:
-        model = skeleton(config.model.path, "model.path", config.model.architecture)
+        weights = weights_of(config)
     except ConfigError as error:
         return None, f"no record, and no estimate: {error}"
-    weights = sum(parameter.numel() for parameter in model.parameters())
     operations, left_out = operations_of(config, weights, test_problems)
     speed, processes = SUSTAINED[config.hardware.device], config.hardware.world
     each = f"for each of {processes} processes" if processes > 1 else "for its process"
@@ -117,6 +118,37 @@ def estimated(config: Config, test_problems: Mapping[str, Any]) -> tuple[float |
     return operations / speed / processes / 3600, source
 
 
+def weights_of(config: Config) -> int:
+    """Of the model of an agent; of two different models, their mean."""
+    models = {"model": config.model} | ({"partner": config.partner} if config.partner else {})
+    sizes: list[int] = [
+        sum(p.numel() for p in skeleton(m.path, f"{key}.path", m.architecture).parameters())
+        for key, m in models.items()
+    ]
+    return sum(sizes) // len(sizes)
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """Responses to one question."""
+
+    sampled: int  # in training
+    learned: int  # of these, by policies that learn
+    held_out: int  # in an evaluation
+
+
+def spoken(config: Config) -> Spoken:
+    """How often agents speak: alone, in their roles, or as debaters over turns."""
+    algorithm, evaluation = config.algorithm, config.evaluation
+    policies = agents_of(config)
+    sampled, learned, team = policies, policies, policies
+    if isinstance(algorithm, MaporlConfig):
+        sampled, learned = (algorithm.agents * n for n in (algorithm.turns, len(algorithm.trained)))
+        team = algorithm.evaluation_agents * algorithm.evaluation_turns
+    ways = evaluation.samples + (1 if evaluation.greedy else 0)
+    return Spoken(sampled, learned, ways * (policies + (team if evaluation.team else 0)))
+
+
 def operations_of(
     config: Config, weights: int, test_problems: Mapping[str, Any]
 ) -> tuple[float, str]:
@@ -125,25 +157,24 @@ def operations_of(
     Contexts count at their longest, responses at their mean length.
     """
     algorithm, model, evaluation = config.algorithm, config.model, config.evaluation
-    agents = agents_of(config)
     response = (algorithm.sampling.min_response_tokens + algorithm.sampling.max_response_tokens) / 2
     tokens = longest_context(config) + response
     back = BACKWARD if model.sharing == "copies" else BACKWARD // 2
     again = FORWARD if config.hardware.gradient_checkpointing else 0
-    per_token = FORWARD + 2 * FORWARD + algorithm.epochs * (FORWARD + back + again)
-    turns = algorithm.iterations * algorithm.prompts_per_iteration * agents
-    training = float(turns * tokens * weights * per_token)
+    learning = 2 * FORWARD + algorithm.epochs * (FORWARD + back + again)
+    responses = spoken(config)
+    each = responses.sampled * FORWARD + responses.learned * learning
+    asked = algorithm.iterations * algorithm.prompts_per_iteration
+    training = float(asked * tokens * weights * each)
     prompts = evaluation.prompts or getattr(config.task, "test_problems", None)
     prompts = prompts or test_problems.get(config.task.name)
     if prompts is None:
         return training, "; without its evaluation on a whole split of unknown size"
-    ways = evaluation.samples + (1 if evaluation.greedy else 0)
-    speakers = agents * (2 if evaluation.team else 1)
     times = 1
     if config.evaluate_every:
         times = max(1, -(-algorithm.iterations // config.evaluate_every))
     longest = longest_context(config) + algorithm.sampling.max_response_tokens
-    return training + times * prompts * ways * speakers * longest * weights * FORWARD, ""
+    return training + times * prompts * responses.held_out * longest * weights * FORWARD, ""
 
 
 def duration(hours: float) -> str:

@@ -12,17 +12,11 @@ from cory.plots.grid import grid_figure
 from cory.plots.pareto import Point, pareto_figure
 from cory.plots.pass_at_k import Rates, pass_at_k_figure
 from cory.plots.style import note
+from cory.report import debate_figures
 from cory.report.archive import Archived
+from cory.report.numbers import agents_in, at_end, estimates, runs_of
 from cory.report.paper import PAPER_SCALE, Table
-from cory.report.results import (
-    COLUMNS,
-    agents_in,
-    at_end,
-    last,
-    pareto_points,
-    passes,
-    runs_of,
-)
+from cory.report.results import COLUMNS, pareto_points, passes
 from cory.report.runs import Collected
 
 # how to read a kind of figure
@@ -31,12 +25,26 @@ MARKS = {
     "pareto": "Points: means over seeds; filled: on the frontier. Crosses: one standard deviation.",
     "pass_at_k": "Lines: means over seeds. Bands: one standard deviation.",
     "grid": "Means over seeds.",
+    "turns": "Lines: means over seeds. Bands: one standard deviation.",
+    "transitions": "Bars: means over seeds. Thin lines: one standard deviation.",
+    "alone": "Bars: means over seeds. Thin lines: one standard deviation.",
+    "verifier": "Bars: means over seeds. Thin lines: one standard deviation. Dashed: what guessing "
+    "reaches, except in the first group.",
 }
 
 
 def draw(table: Table, found: Collected) -> Figure | None:
     """The figure; None where there is nothing to draw."""
-    drawing = {"curves": _curves, "pareto": _pareto, "pass_at_k": _pass_at_k, "grid": _grid}
+    drawing = {
+        "curves": _curves,
+        "pareto": _pareto,
+        "pass_at_k": _pass_at_k,
+        "grid": _grid,
+        "turns": debate_figures.turns,
+        "transitions": debate_figures.transitions,
+        "alone": debate_figures.alone,
+        "verifier": debate_figures.verifier,
+    }
     if table.kind not in drawing or not found.runs:
         return None
     figure = drawing[table.kind](table, found)
@@ -93,18 +101,10 @@ def _pass_at_k(table: Table, found: Collected) -> Figure | None:
                     label = f"{row['label']}, team" if team else agent_label(
                         row["label"], who, agents
                     )  # fmt: skip
-                    methods[label] = {k: _estimates(runs, prefix, k, who) for k in ks}
+                    methods[label] = {k: estimates(runs, f"{prefix}{k}", who) for k in ks}
         if methods:
             drawn[name] = methods
     return pass_at_k_figure(drawn) if drawn else None
-
-
-def _estimates(
-    runs: list[Archived], prefix: str, k: int, who: str
-) -> list[tuple[float, float, float]]:
-    """Per seed: value, lower and upper end of its interval."""
-    columns = [last(runs, f"{prefix}{k}{part}/{who}") for part in ("", "_low", "_high")]
-    return list(zip(*columns, strict=True))
 
 
 def _grid(table: Table, found: Collected) -> Figure:

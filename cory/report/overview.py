@@ -1,20 +1,20 @@
-"""The pages over all tables and figures: docs/results/<paper>.md, index.md, and README's block."""
+"""The pages over all tables and figures: docs/results/<paper>.md and index.md."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cory.report.markdown import NONE, markdown, plus_minus
+from cory.report import second_hand
+from cory.report.game_page import game_claims, game_results
+from cory.report.markdown import NONE, markdown
 from cory.report.page import header, left_out, statement
-from cory.report.paper import PAPER_SCALE, PRESET, Table
+from cory.report.paper import GAME, PAPER_SCALE, PRESET, WITHOUT_RUNS, Table
 from cory.report.presets import Compose, compare
-from cory.report.results import COLUMNS, at_end, labelled, last, results, runs_of
+from cory.report.results import results
 from cory.report.runs import Collected
 from cory.report.verdicts import FAILS, Verdict, tally, verdicts
 
-BEGIN = "<!-- results: written by `make report` -->"
-END = "<!-- results: end -->"
 BY_HAND = "Written by `make report` from the records of the runs; not edited by hand."
 
 
@@ -65,10 +65,14 @@ def report(everything: Everything, compose: Compose) -> str:
             continue
         if "note" in one.table.entry:
             blocks.append(str(one.table.entry["note"]))
+        if one.table.kind == GAME:
+            blocks += _computed(one)
+            continue
         for scale, shown in scales.items():
             own = scale == PAPER_SCALE
             blocks.append(f"### {'At the paper’s scale' if own else f'At {scale} scale'}")
-            blocks += _shown(shown) if shown.ran else [_nothing(shown)]
+            absent = [_nothing(shown), *second_hand.block(shown.table)]
+            blocks += _shown(shown) if shown.ran else absent
     return "\n\n".join(blocks) + "\n"
 
 
@@ -88,25 +92,12 @@ def index(everything: Mapping[str, Everything], compose: Compose) -> str:
             if one.table.kind == PRESET:
                 continue
             blocks.append(f"### {one.table.entry['title']}")
+            if one.table.kind == GAME:
+                blocks += _glance("computed", one)
+                continue
             for scale, shown in each.items():
-                blocks += _glance(scale, shown)
+                blocks += _glance(f"{scale} scale", shown)
     return "\n\n".join(blocks) + "\n"
-
-
-def readme_block(everything: Everything, compose: Compose) -> str:
-    """The table of README.md, with its markers: claims per figure, and the numbers behind them."""
-    scales = list(next(iter(everything.values())))
-    head = ["table or figure", *[f"claims at {scale} scale" for scale in scales]]
-    rows = [_index_row(each, compose, "docs/results/") for each in everything.values()]
-    blocks = [BEGIN, markdown(head, rows)]
-    for scale in scales:
-        numbers = _numbers([each[scale] for each in everything.values()])
-        if numbers:
-            own = "the paper's" if scale == PAPER_SCALE else scale
-            note = next(iter(everything.values()))[scale].table.about["readme_note"]
-            spread = f"At {own} scale, mean ± standard deviation over seeds."
-            blocks += [f"{spread} {note}", numbers]
-    return "\n\n".join([*blocks, END])
 
 
 def _shown(shown: Shown) -> list[str]:
@@ -129,18 +120,26 @@ def _shown(shown: Shown) -> list[str]:
     ]
 
 
-def _glance(scale: str, shown: Shown) -> list[str]:
+def _computed(shown: Shown) -> list[str]:
+    """Figure, numbers and claims of a table for which nothing is run."""
+    return [
+        f"![{shown.table.entry['title']}]({shown.table.paper}/{shown.image})",
+        *game_results(shown.table),
+        game_claims(shown.table, shown.judged),
+        f"[Rules, other games, observations]({shown.page})",
+    ]
+
+
+def _glance(how: str, shown: Shown) -> list[str]:
     """One screen: the image and what became of the claims."""
-    if not shown.ran:
+    if not shown.ran and shown.table.kind not in WITHOUT_RUNS:
         return [_nothing(shown)]
     judged = shown.judged
     lines = [f"- {_mark(one)}: {one.claim['text']}" for one in judged]
     name = shown.table.entry["title"]
-    pictures = (
-        [f"![{name}, {scale} scale]({shown.table.paper}/{shown.image})"] if shown.image else []
-    )
+    pictures = [f"![{name}, {how}]({shown.table.paper}/{shown.image})"] if shown.image else []
     return [
-        f"**{scale} scale** ([details]({shown.page})): {tally(judged)}",
+        f"**{how}** ([details]({shown.page})): {tally(judged)}",
         *pictures,
         *(["\n".join(lines)] if lines else []),
     ]
@@ -159,43 +158,31 @@ def _nothing(shown: Shown) -> str:
     return f"**{shown.table.scale} scale**: not run (`{command}`)"
 
 
-def _index_row(scales: Mapping[str, Shown], compose: Compose, root: str = "") -> list[str]:
+def _index_row(scales: Mapping[str, Shown], compose: Compose) -> list[str]:
     """Title, and per scale the tally with a link."""
     one = next(iter(scales.values()))
     title = str(one.table.entry["title"])
-    if one.table.kind == PRESET:
-        counts = _preset_counts(one, compose)
-        return [title, f"[{counts}]({root}{one.page})", *[NONE] * (len(scales) - 1)]
+    if one.table.kind in WITHOUT_RUNS:
+        preset = one.table.kind == PRESET
+        counts = _settings(one, compose) if preset else tally(one.judged)
+        return [title, f"[{counts}]({one.page})", *[NONE] * (len(scales) - 1)]
     cells = [
-        f"[{tally(shown.judged)}]({root}{shown.page})" if shown.ran else "not run"
+        f"[{tally(shown.judged)}]({shown.page})" if shown.ran else "not run"
         for shown in scales.values()
     ]
     return [title, *cells]
 
 
-def _preset_counts(one: Shown, compose: Compose) -> str:
+def preset_counts(one: Shown, compose: Compose) -> tuple[int, int]:
+    """How many values of a printed table are those of conf/, and of how many."""
     same = [c.same for c in compare(one.table.entry, compose) if c.same is not None]
-    return f"{sum(same)} of {len(same)} settings as printed"
+    return sum(same), len(same)
+
+
+def _settings(one: Shown, compose: Compose) -> str:
+    same, of = preset_counts(one, compose)
+    return f"{same} of {of} settings as printed"
 
 
 def _preset_line(one: Shown, compose: Compose) -> str:
-    return f"{_preset_counts(one, compose)}: [setting by setting]({one.page})."
-
-
-def _numbers(shown: Sequence[Shown]) -> str:
-    """End values of every run of the figures that README shows, each once."""
-    rows: dict[tuple[str, str | None], list[str]] = {}
-    for one in shown:
-        if not one.table.entry.get("in_readme", False):
-            continue
-        for row, label, agent in labelled(one.table, one.found):
-            runs = runs_of(one.found, row)
-            if agent is not None:
-                window = one.table.window
-                numbers = [plus_minus(at_end(runs, f"{key}/{agent}", window)) for key in COLUMNS]
-                held_out = plus_minus(last(runs, f"eval/score/{agent}"))
-                name = f"`{row['experiment'].partition('/')[2]}`"
-                number = f" LLM{int(agent[6:]) + 1}" if label != row["label"] else ""
-                rows.setdefault((name, agent), [name + number, *numbers, held_out, str(len(runs))])
-    head = ["run", *COLUMNS.values(), "held-out task reward", "seeds"]
-    return markdown(head, list(rows.values())) if rows else ""
+    return f"{_settings(one, compose)}: [setting by setting]({one.page})."

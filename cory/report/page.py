@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-from omegaconf import OmegaConf
+from collections.abc import Sequence
 
 from cory.report.archive import Archived
+from cory.report.changes import changes
 from cory.report.gather import short
-from cory.report.markdown import NONE, cell, markdown
+from cory.report.markdown import NONE, markdown
 from cory.report.paper import PAPER_SCALE, PRESET, Table
 from cory.report.presets import Compared, Compose, compare
 from cory.report.results import results
 from cory.report.runs import Collected
-from cory.report.verdicts import Verdict, verdicts
-
-# settings that say how fast, where, and under which name a run was made, not what it does
-NOT_COMPARED = ("hardware", "wandb", "experiment", "sweep", "scale", "seed")
-KEEPING = ("samples_every", "samples_kept", "checkpoint_every", "keep_last", "preflight_only")
+from cory.report.verdicts import NOT_JUDGED, Verdict, verdicts
 
 
 def page(table: Table, found: Collected, image: str | None, compose: Compose) -> str:
@@ -111,11 +103,15 @@ def claims_section(table: Table, judged: Sequence[Verdict]) -> list[str]:
         for one in judged
     ]
     said = "the paper says" if table.in_paper else "asked"
+    unjudged = (
+        " It is not judged where a run has no value of what the claim compares: no such case "
+        "occurred."
+    )
     return [
         "## Claims" if table.in_paper else "## Questions",
         "A claim holds when it holds for the mean over seeds and for every seed; it is not run "
         "while a run on either side is missing or refused. Margins and factors are ours wherever "
-        "the paper gives none.",
+        f"the paper gives none.{unjudged if any(one.kind == NOT_JUDGED for one in judged) else ''}",
         markdown([said, "section", "per seed", "mean ± std", "here"], rows),
     ]
 
@@ -125,72 +121,6 @@ def statement(table: Table, one: Verdict) -> str:
     note = f" ({one.claim['note']})" if "note" in one.claim else ""
     ours = "Our question, not the paper's: " if one.question and table.in_paper else ""
     return f"{ours}{one.claim['text']}{note}"
-
-
-def changes(table: Table, found: Collected, compose: Compose) -> list[str]:
-    """How the runs differ from the paper's setting: the scale's reasons, then key by key."""
-    first = {name: seeds[min(seeds)] for name, seeds in found.counted.items() if seeds}
-    paper = {
-        name: OmegaConf.to_container(compose(name, PAPER_SCALE), resolve=True) for name in first
-    }
-    reasons = list(
-        dict.fromkeys(
-            reason
-            for name in first
-            for path in scale_files(table.conf, table.scale, paper[name])
-            for reason in scale_reasons(path)
-        )
-    )
-    rows = setting_differences(table, first, paper)
-    if not reasons and not rows:
-        return []
-    return [
-        "## Changes from the paper's setting",
-        *(["\n".join(reasons)] if reasons else []),
-        *([markdown(["setting", "paper", "used", "in"], rows)] if rows else []),
-    ]
-
-
-def scale_files(conf: Path, scale: str, paper: Any) -> list[Path]:
-    """The files of conf/ that turn an experiment into its form at a scale."""
-    model, task, algorithm = (paper[group]["name"] for group in ("model", "task", "algorithm"))
-    paths = [
-        conf / "scale" / f"{scale}.yaml",
-        conf / "stand_in" / f"{scale}_{model}.yaml",
-        conf / "stand_in_task" / f"{scale}_{task}.yaml",
-        conf / "stand_in_algorithm" / f"{scale}_{task}_{algorithm}.yaml",
-    ]
-    return [path for path in paths if path.exists()]
-
-
-def scale_reasons(path: Path) -> list[str]:
-    """The commented lines of a scale's file, as a list."""
-    pattern = re.compile(r"^\s*(?:- override /)?([\w.]+: .*?\S)\s+#\s*(.+)$")
-    matches = map(pattern.match, path.read_text(encoding="utf-8").splitlines())
-    return [f"- `{match[1]}`: {match[2]}" for match in matches if match]
-
-
-def setting_differences(
-    table: Table, first: Mapping[str, Archived], paper: Mapping[str, Any]
-) -> list[list[str]]:
-    """Key, the paper's value, the value used, and the methods where they differ."""
-    labels = {row["experiment"]: row.get("label") or row["experiment"] for row in table.rows}
-    for row in table.rows:
-        if "eta" in row:
-            learning_rate = f"lr {row['lr']}, " if "lr" in row else f"{row['label']}, "
-            labels[row["experiment"]] = f"{learning_rate}eta {row['eta']}"
-    methods: dict[tuple[str, str, str], list[str]] = {}
-    for name, run in first.items():
-        asked, used = _flat(paper[name]), _flat(run.settings)
-        for key in asked.keys() & used.keys():
-            if key.partition(".")[0] not in (*NOT_COMPARED, *KEEPING) and asked[key] != used[key]:
-                change = (key, cell(f"{asked[key]}", 120), cell(f"{used[key]}", 120))
-                methods.setdefault(change, []).append(labels[name])
-    every = [labels[name] for name in first]
-    return [
-        [f"`{key}`", before, used, "all" if named == every else ", ".join(named)]
-        for (key, before, used), named in sorted(methods.items())
-    ]
 
 
 def runs_section(runs: Sequence[Archived]) -> list[str]:
@@ -241,12 +171,3 @@ def _preset(table: Table, compose: Compose) -> str:
         markdown(["hyper-parameter", "key", *labels, "same", "note"], rows),
     ]
     return "\n\n".join(blocks) + "\n"
-
-
-def _flat(node: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested settings as dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in node.items():
-        inner = isinstance(value, dict) and value
-        flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
-    return flat

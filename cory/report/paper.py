@@ -11,13 +11,27 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from cory.report import archive
+from cory.report import archive, game
 from cory.report.claims import MEASURES, RELATIONS, experiments, metrics, operands
 
 PAPER_SCALE = "paper"
 PRESET = "preset"  # a table of settings: nothing to run
-KINDS = ("curves", "pareto", "pass_at_k", "grid", "examples", PRESET)
-WHO = re.compile(r"agent_\d+|pioneer|observer(_\d+)?|team")  # the last part of a metric's name
+GAME = "game"  # the toy game: computed when its page is written
+WITHOUT_RUNS = (PRESET, GAME)
+LAST_EVALUATION = ("turns", "transitions", "alone", "verifier")  # kinds that show nothing else
+KINDS = (
+    "curves",
+    "pareto",
+    "pass_at_k",
+    "grid",
+    "examples",
+    *LAST_EVALUATION,
+    PRESET,
+    GAME,
+)
+WHO = re.compile(  # the last part of a metric's name
+    r"agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within"
+)
 
 
 @dataclass(frozen=True)
@@ -50,15 +64,30 @@ class Table:
     def rows(self) -> list[dict[str, Any]]:
         """Label and experiment of each row, and what its kind of page needs.
 
-        A label that names a model of the paper has another one for scales that exchange it.
+        A label or a panel that names what a scale exchanges has another name at that scale.
         """
         rows: list[dict[str, Any]] = self.entry["rows"]
-        return [row | {"label": row.get(f"label_{self.scale}", row.get("label"))} for row in rows]
+        suffix = f"_{self.scale}"
+        own = [
+            {key.removesuffix(suffix): row[key] for key in row if key.endswith(suffix)}
+            for row in rows
+        ]
+        return [{"label": None} | row | names for row, names in zip(rows, own, strict=True)]
 
     @property
     def experiments(self) -> list[str]:
         """The experiments of the rows, each once."""
         return list(dict.fromkeys(row["experiment"] for row in self.rows))
+
+    @property
+    def needs(self) -> list[str]:
+        """Experiments that those of the rows start from or are judged by; the page has no row."""
+        return list(self.entry.get("needs", []))
+
+    @property
+    def to_run(self) -> list[str]:
+        """All experiments of its sweep, in the order in which they must run."""
+        return [*self.needs, *self.experiments]
 
     @cached_property
     def claims(self) -> list[dict[str, Any]]:
@@ -68,7 +97,7 @@ class Table:
     @cached_property
     def seeds(self) -> list[int]:
         """The seeds of the sweep; none for a table of settings."""
-        return [] if self.kind == PRESET else [int(seed) for seed in self._swept("seed")]
+        return [] if self.kind in WITHOUT_RUNS else [int(seed) for seed in self._swept("seed")]
 
     @property
     def swept(self) -> list[str]:
@@ -92,9 +121,14 @@ class Table:
         return int(self.about["window"])
 
     @property
+    def averages(self) -> bool:
+        """Whether its numbers are means over a window; else they are the last evaluation's."""
+        return self.kind not in LAST_EVALUATION
+
+    @property
     def page(self) -> str:
         """The name of its page, without suffix."""
-        own = self.scale == PAPER_SCALE or self.kind == PRESET
+        own = self.scale == PAPER_SCALE or self.kind in WITHOUT_RUNS
         return self.name if own else f"{self.name}_{self.scale}"
 
 
@@ -119,15 +153,55 @@ def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
     table = Table(paper, name, scale, conf, about)
     if table.kind not in KINDS:
         raise ValueError(f"{paper} {name}: kind {table.kind} is none of {', '.join(KINDS)}")
-    for experiment in {*table.experiments, *(n for c in table.claims for n in experiments(c))}:
+    if table.kind == GAME:
+        _check_game(table)
+        return table
+    for experiment in {*table.to_run, *(n for c in table.claims for n in experiments(c))}:
         if not (conf / "experiment" / f"{experiment}.yaml").exists():
             raise ValueError(f"{paper} {name}: experiment={experiment} does not exist")
-    if table.kind != PRESET and set(table.swept) != set(table.experiments):
-        raise ValueError(
-            f"{paper} {name}: sweep={table.entry['sweep']} runs {', '.join(table.swept)}; "
-            f"conf/paper/{paper}.yaml shows {', '.join(table.experiments)}"
-        )
+    if table.kind not in WITHOUT_RUNS:
+        _check_sweep(table)
+    _check_rows(table)
     return table
+
+
+def _check_game(table: Table) -> None:
+    """ValueError where the rules are no game, or a claim names a curve that there is not."""
+    where = f"{table.paper} {table.name}"
+    try:
+        curves = game.names(table.entry.get("game", {}))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    for experiment in sorted({n for claim in table.claims for n in experiments(claim)} - curves):
+        known = ", ".join(sorted(curves))
+        raise ValueError(f"{where}: experiment={experiment} is none of {known}")
+
+
+def _check_sweep(table: Table) -> None:
+    """ValueError where the sweep runs something else, or what others need too late."""
+    where, swept = f"{table.paper} {table.name}", table.swept
+    if set(swept) != set(table.to_run):
+        needed = f" and needs {', '.join(table.needs)}" if table.needs else ""
+        raise ValueError(
+            f"{where}: sweep={table.entry['sweep']} runs {', '.join(swept)}; "
+            f"conf/paper/{table.paper}.yaml shows {', '.join(table.experiments)}{needed}"
+        )
+    if swept[: len(table.needs)] != table.needs:
+        raise ValueError(
+            f"{where}: sweep={table.entry['sweep']} must begin with {', '.join(table.needs)}, "
+            "which the others need"
+        )
+
+
+def _check_rows(table: Table) -> None:
+    """ValueError where rows and entry do not fit together."""
+    where = f"{table.paper} {table.name}"
+    if set(table.needs) & set(table.experiments):
+        raise ValueError(f"{where}: needs names an experiment of a row")
+    if any(("panel" in row) != ("panels" in table.entry) for row in table.rows):
+        raise ValueError(f"{where}: every row has a panel where the table has panels, else none")
+    if "against" in table.entry and table.entry["against"] not in table.experiments:
+        raise ValueError(f"{where}: against={table.entry['against']} is no row's experiment")
 
 
 def check_claims(table: Table, defined: set[str]) -> None:
@@ -138,6 +212,11 @@ def check_claims(table: Table, defined: set[str]) -> None:
     for claim in table.claims:
         where = f"{table.paper} {table.name}: claim {claim['id']}"
         for metric in sorted(metrics(claim)):
+            if table.kind == GAME:
+                if metric not in game.METRICS:
+                    words = ", ".join(game.METRICS)
+                    raise ValueError(f"{where}: metric={metric} is none of {words}")
+                continue
             if not is_defined(metric, defined):
                 raise ValueError(f"{where}: docs/metrics.md does not define {metric}")
             if not archive.kept(metric):

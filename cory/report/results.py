@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from cory.plots.curves import agent_label, agents_of
+from cory.plots.curves import agent_label
 from cory.plots.pareto import Point, frontier
+from cory.report import debates
 from cory.report.archive import Archived
 from cory.report.claims import measure
 from cory.report.markdown import NONE, cell, markdown, percent, plus_minus
+from cory.report.numbers import agents_in, at_end, labelled, last, runs_of, seeds_text
 from cory.report.paper import PAPER_SCALE, Table
-from cory.report.runs import Collected, lacking
+from cory.report.runs import Collected
 
 COLUMNS = {
     "objective/score": "task reward",
@@ -34,46 +36,11 @@ def results(table: Table, found: Collected) -> list[str]:
         "pass_at_k": _pass_at_k,
         "grid": _grid,
         "examples": _examples,
+        "turns": debates.turns,
+        "transitions": debates.transitions,
+        "alone": debates.alone,
+        "verifier": debates.verifier,
     }[table.kind](table, found)
-
-
-def runs_of(found: Collected, row: dict[str, Any]) -> list[Archived]:
-    """The runs of a row, by seed."""
-    seeds = found.counted[row["experiment"]]
-    return [seeds[seed] for seed in sorted(seeds)]
-
-
-def agents_in(runs: Sequence[Archived]) -> list[str]:
-    """The agents of a row's runs."""
-    return agents_of([line for run in runs for line in run.lines])
-
-
-def at_end(runs: Sequence[Archived], metric: str, window: int) -> list[float]:
-    """The mean over the last window of each run that trained and has the metric."""
-    having = [run for run in runs if any(metric in line for line in run.lines)]
-    return [measure(run.lines, metric, "final", window) for run in having]
-
-
-def last(runs: Sequence[Archived], metric: str) -> list[float]:
-    """The last value of each run that has the metric."""
-    values = [[line[metric] for line in run.lines if metric in line] for run in runs]
-    return [float(own[-1]) for own in values if own]
-
-
-def seeds_text(table: Table, found: Collected, experiment: str) -> str:
-    """How many seeds count, and which do not."""
-    gaps = lacking(table, found, experiment)
-    return "; ".join(filter(None, [str(len(found.counted[experiment])), gaps]))
-
-
-def labelled(table: Table, found: Collected) -> Iterator[tuple[dict[str, Any], str, str | None]]:
-    """Row, label and agent, for every agent of every row; agent None where nothing was run."""
-    for row in table.rows:
-        agents = agents_in(runs_of(found, row))
-        if not agents:
-            yield row, row["label"], None
-        for agent in agents:
-            yield row, agent_label(row["label"], agent, agents), agent
 
 
 def _curves(table: Table, found: Collected) -> list[str]:

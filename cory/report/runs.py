@@ -69,7 +69,7 @@ def _flaws(table: Table, run: Archived) -> Iterator[str]:
     """Why an archived run is of no use to this table."""
     if run.seed not in table.seeds:
         yield f"seed {run.seed} is not of the sweep"
-    if 0 < run.record["iterations"] < 2 * table.window:
+    if table.averages and 0 < run.record["iterations"] < 2 * table.window:
         short_of = f"two windows of {table.window}"
         yield f"{run.record['iterations']} iterations are fewer than {short_of}"
 

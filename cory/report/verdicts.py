@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cory.report.claims import DOMINATES, HOLDS, Outcome, Sides, holds, judge
+from cory.report import game
+from cory.report.claims import DOMINATES, HOLDS, Outcome, Records, Sides, holds, judge
 from cory.report.markdown import NONE
-from cory.report.paper import Table
+from cory.report.paper import GAME, Table
 from cory.report.runs import Collected
 
-FAILS, NOT_RUN = "does not hold", "not run"
+FAILS, NOT_RUN, NOT_JUDGED = "does not hold", "not run", "not judged"
 FEW_PARTS = 2  # of a claim, of which all numbers are shown
 
 
@@ -23,7 +24,7 @@ class Verdict:
     question: bool  # ours rather than the paper's
     per_seed: str
     mean: str
-    kind: str  # holds | does not hold | not run
+    kind: str  # holds | does not hold | not run | not judged
     why: str  # in brackets behind it; perhaps empty
 
     @property
@@ -35,17 +36,25 @@ class Verdict:
 
 def verdicts(table: Table, found: Collected) -> list[Verdict]:
     """Every claim of a table, judged on the runs that count."""
-    return [_verdict(table, found, claim) for claim in table.claims]
+    judged_on = found.records, table.seeds, table.window
+    if table.kind == GAME:
+        judged_on = game.records(table.entry["game"]), [game.SEED], 1
+    return [_verdict(table, judged_on, claim) for claim in table.claims]
 
 
-def _verdict(table: Table, found: Collected, claim: Mapping[str, Any]) -> Verdict:
+def _verdict(
+    table: Table, judged_on: tuple[Records, Sequence[int], int], claim: Mapping[str, Any]
+) -> Verdict:
+    """A claim on records, for seeds, with a window."""
     question = not table.in_paper or bool(claim.get("ours", False))
     if table.scale not in claim.get("scales", [table.scale]):
         why = " (a number of the paper's own model and data)"
         return Verdict(claim, question, NONE, NONE, NOT_RUN, why)
-    outcome = judge(claim, found.records, table.seeds, table.window)
+    outcome = judge(claim, *judged_on)
     per_seed = [f"{seed}: {_sides(claim, sides)}" for seed, sides in sorted(outcome.seeds.items())]
     kind, bracket, rest = outcome.verdict.partition(" (")
+    if table.kind == GAME:
+        bracket = rest = ""  # about seeds
     listed = "<br>".join(per_seed) or NONE
     return Verdict(claim, question, listed, _mean(claim, outcome), kind, bracket + rest)
 
@@ -59,7 +68,7 @@ def tally(found: Sequence[Verdict]) -> str:
         (claims, {HOLDS: ("holds", "hold"), FAILS: (FAILS, "do not hold")}),
         (questions, {HOLDS: ("yes", "yes"), FAILS: ("no", "no")}),
     ):
-        words[NOT_RUN] = (NOT_RUN, NOT_RUN)
+        words |= {kind: (kind, kind) for kind in (NOT_RUN, NOT_JUDGED)}
         counts = [(kinds.count(kind), one, many) for kind, (one, many) in words.items()]
         parts.append(", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts if n))
     if parts[1]:

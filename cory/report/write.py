@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cory.plots.style import save
 from cory.report import archive
 from cory.report.figures import draw
+from cory.report.game_page import draw_game, game_page
 from cory.report.gather import Gathered, gather
-from cory.report.overview import BEGIN, END, Everything, Shown, index, readme_block, report
+from cory.report.overview import Everything, Shown, index, report
 from cory.report.page import page
 from cory.report.paper import (
+    GAME,
     PAPER_SCALE,
-    PRESET,
+    WITHOUT_RUNS,
     Table,
     check_claims,
     defined_metrics,
@@ -22,7 +24,8 @@ from cory.report.paper import (
     load_table,
 )
 from cory.report.presets import Compose
-from cory.report.runs import collect
+from cory.report.readme import BEGIN, END, readme_block
+from cory.report.runs import Collected, collect
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def gather_tables(
     """Bring the archive up to date with outputs/ for the experiments of tables of one scale."""
     first = tables[0]
     experiments = list(
-        dict.fromkeys(e for table in tables if table.kind != PRESET for e in table.experiments)
+        dict.fromkeys(e for table in tables if table.kind not in WITHOUT_RUNS for e in table.to_run)
     )
     seeds = sorted({seed for table in tables for seed in table.seeds})
     folder = places.records(first.paper, first.scale)
@@ -67,22 +70,38 @@ def checked(places: Places, paper: str, name: str, scale: str) -> Table:
 
 def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, Path | None]:
     """Its page and figure; None, and no files, where nothing was run."""
-    folder = places.records(table.paper, table.scale)
-    found = collect(table, archive.read(folder), archive.read_refused(folder))
     path = places.docs / table.paper / f"{table.page}.md"
     image = path.with_suffix(".png")
-    figure = draw(table, found) if table.kind != PRESET else None
+    if table.kind in WITHOUT_RUNS:
+        return _write_without_runs(table, path, image, compose)
+    folder = places.records(table.paper, table.scale)
+    found = collect(table, archive.read(folder), archive.read_refused(folder))
+    figure = draw(table, found)
     shown = Shown(table, found, image.name if figure is not None else None)
-    if table.kind == PRESET and table.scale != PAPER_SCALE:
-        return shown, None
     if figure is None:
         image.unlink(missing_ok=True)  # of a time when there were runs
-    if not shown.ran and table.kind != PRESET:
+    if not shown.ran:
         path.unlink(missing_ok=True)
         return shown, None
     archive.write(path, page(table, found, shown.image, compose))
     if figure is not None:
         save(figure, image)
+    return shown, path
+
+
+def _write_without_runs(
+    table: Table, path: Path, image: Path, compose: Compose
+) -> tuple[Shown, Path | None]:
+    """The same for a table that is computed: one page for all scales."""
+    drawn = table.kind == GAME
+    shown = Shown(table, Collected({}), image.name if drawn else None)
+    if table.scale != PAPER_SCALE:
+        return shown, None
+    if drawn:
+        archive.write(path, game_page(table, shown.judged, image.name))
+        save(draw_game(table), image)
+    else:
+        archive.write(path, page(table, shown.found, None, compose))
     return shown, path
 
 
@@ -99,12 +118,12 @@ def write_overviews(
     return paths
 
 
-def write_readme(everything: Everything, readme: Path, compose: Compose) -> None:
+def write_readme(everything: Mapping[str, Everything], readme: Path, compose: Compose) -> None:
     """Put the results table between README's markers."""
     archive.write(readme, with_block(readme.read_text(encoding="utf-8"), everything, compose))
 
 
-def with_block(text: str, everything: Everything, compose: Compose) -> str:
+def with_block(text: str, everything: Mapping[str, Everything], compose: Compose) -> str:
     """README with the results table of now; ValueError where the markers are missing."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
