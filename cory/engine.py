@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import deepspeed
 import torch
@@ -17,7 +17,7 @@ from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 from torch import Tensor
 
 from cory import processes
-from cory.config import BatchPlan, HardwareConfig, PPOConfig
+from cory.config import BatchPlan, HardwareConfig
 from cory.team import PolicyModel
 
 
@@ -76,6 +76,14 @@ def stop_process_group() -> None:
         torch.distributed.destroy_process_group()
 
 
+class Optimisation(Protocol):
+    """What AdamW needs of an algorithm's settings."""
+
+    learning_rate: float
+    weight_decay: float
+    max_grad_norm: float | None
+
+
 class Engine:
     """One agent's model under DeepSpeed: forward, backward, step.
 
@@ -86,7 +94,7 @@ class Engine:
     def __init__(
         self,
         model: PolicyModel,
-        algorithm: PPOConfig,
+        algorithm: Optimisation,
         hardware: HardwareConfig,
         plan: BatchPlan,
         precision: str,

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 Metrics = dict[str, float]
+Message = dict[str, str]  # of a chat: `role` (user or assistant) and `content`
+Context = str | list[Message]  # what an agent is shown; a chat model takes a text as one message
 
 
 @dataclass(frozen=True)
@@ -22,17 +24,29 @@ class Prompt:
 
 @dataclass
 class Turn:
-    """One response by one agent, with the context it saw."""
+    """One response by one agent, with the context it saw.
+
+    A turn that never came, because the episode had ended before, is absent: it has no response
+    tokens, gets neither score nor credit, and nobody learns from it.
+    """
 
     agent: str  # who learns from it
     role: str
     round: int
-    context: str  # exactly what the agent saw
+    context: str  # exactly what the agent saw, chat template included
     response: str
     context_ids: list[int]
     response_ids: list[int]  # ends with EOS when the model stopped by itself
     score: float | None = None  # set by the reward
+    right: bool | None = None  # set by rewards of tasks with answers
+    bonus: float = 0.0  # set by the credit rule: what shaping adds to the credit
+    flawed: bool = False  # set by the credit rule: a guard against reward hacking was broken
     credit: float | None = None  # set by the credit rule
+
+    @property
+    def absent(self) -> bool:
+        """Whether the turn never came."""
+        return not self.response_ids
 
 
 @dataclass

@@ -11,19 +11,19 @@ import numpy as np
 import torch
 
 from cory import processes
-from cory.agent import Agent
 from cory.config import EvaluationConfig, SamplingConfig
-from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.functional.answers import is_right
+from cory.episode import Context, Episode, Metrics, Prompt, Turn
 from cory.functional.checksum import byte_sum
 from cory.functional.pass_at_k import any_of_first, interval, pass_at_k
 from cory.generation import draw_uniforms
-from cory.interactions import Interaction
+from cory.interactions import PIONEER, Interaction
 from cory.pieces import Line, Pieces
 from cory.rewards import Reward
 from cory.tasks import Task
+from cory.voice import Speaker, Voice
 
 TEAM = "team"
+SAID = [0]  # tokens of a response that only its text is kept of; any, so that it is not absent
 MEASURED = "evaluation"  # kinds of line in samples.jsonl; record.py writes the third
 PROBE = "probe"
 # before_each(rows so far, rows in all): called before each piece
@@ -31,13 +31,23 @@ BeforeEach = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
+class TeamExam:
+    """How agents are measured together."""
+
+    interact: Interaction  # with the roles as they are now
+    speakers: Mapping[str, Speaker]
+    places: int  # how often it lets somebody speak
+    measure: Callable[[Task, Part, Request], Metrics]  # what the answers say
+
+
+@dataclass(frozen=True)
 class Bench:
     """What agents are measured with."""
 
-    agents: Mapping[str, Agent]
+    agents: Mapping[str, Voice]
     task: Task
     reward: Reward
-    interact: Interaction  # the algorithm's own, with the roles as they are now
+    team: TeamExam
     sampling: SamplingConfig
 
 
@@ -106,7 +116,8 @@ def evaluate(bench: Bench, request: Request, pieces: Pieces, before_each: Before
     metrics: Metrics = {}
     for part in parts:
         if part.kind == MEASURED:
-            metrics |= metrics_of(part, request.config.k)
+            measure = bench.team.measure if part.who == TEAM else metrics_of
+            metrics |= measure(bench.task, part, request)
     return metrics
 
 
@@ -124,7 +135,7 @@ def parts_of(bench: Bench, request: Request) -> list[Part]:
         alone = {name: Part(name, MEASURED, prompts, samples, [stream(seed, 0)]) for name in agents}
         parts += alone.values()
         if config.team:
-            streams = [stream(seed, place) for place in range(len(agents))]
+            streams = [stream(seed, place) for place in range(bench.team.places)]
             parts.append(Part(TEAM, MEASURED, prompts, samples, streams, alone))
     if request.final and probes:
         for samples in (1, None):
@@ -144,17 +155,18 @@ def answers(bench: Bench, part: Part, rows: range) -> list[Episode]:
     prompts = [part.prompt(row) for row in rows]
     sampling = None if part.samples is None else bench.sampling
     limit = bench.sampling.max_response_tokens
+    places = iter(part.streams)
 
-    def speak(agent: str, role: str, round: int, contexts: list[str]) -> list[Turn]:
-        if part.who == TEAM and round == 0:  # the first to speak sees what it saw alone
+    def speak(agent: str, role: str, round: int, contexts: Sequence[Context | None]) -> list[Turn]:
+        stream = next(places)
+        if part.who == TEAM and role == PIONEER:  # it sees what it saw alone
             return [said(part.alone[agent].lines[row], role) for row in rows]
-        spoken = bench.agents[agent].turns(
-            role, round, contexts, limit, sampling, part.streams[round]
-        )
+        speakers = bench.team.speakers if part.who == TEAM else bench.agents
+        spoken = speakers[agent].turns(role, round, contexts, limit, sampling, stream)
         return [turn for turn, _ in spoken]
 
     if part.who == TEAM:
-        episodes = bench.interact(prompts, speak)
+        episodes = bench.team.interact(prompts, speak)
     else:
         turns = speak(part.who, "solo", 0, [prompt.text for prompt in prompts])
         episodes = [Episode(p, [turn]) for p, turn in zip(prompts, turns, strict=True)]
@@ -166,7 +178,8 @@ def answers(bench: Bench, part: Part, rows: range) -> list[Episode]:
 def said(line: Line, role: str) -> Turn:
     """What an agent said alone, as a turn in another role."""
     (turn,) = line["turns"]
-    return Turn(turn["agent"], role, 0, line["prompt"], turn["response"], [], [])
+    context = turn["context"] or line["prompt"]
+    return Turn(turn["agent"], role, 0, context, turn["response"], [], SAID)
 
 
 def line(request: Request, part: Part, row: int, episode: Episode) -> Line:
@@ -186,7 +199,7 @@ def line(request: Request, part: Part, row: int, episode: Episode) -> Line:
                 "agent": turn.agent,
                 "role": turn.role,
                 "context": None if turn.context == prompt.text else turn.context,
-                "response": turn.response,
+                "response": None if turn.absent else turn.response,
                 "score": turn.score,
             }
             for turn in episode.turns
@@ -194,17 +207,17 @@ def line(request: Request, part: Part, row: int, episode: Episode) -> Line:
     }
 
 
-def metrics_of(part: Part, ks: Sequence[int]) -> Metrics:
+def metrics_of(task: Task, part: Part, request: Request) -> Metrics:
     """Scores of a part, and how many of its prompts were solved where the answers are known."""
     metrics: Metrics = {}
     for who, turns in speakers(part).items():
         # float32, as all means of scores here
         score = torch.tensor([turn["score"] for row in turns for turn in row]).mean().item()
-        solved = solved_of(part, turns) if part.prompts[0].answer is not None else None
+        solved = solved_of(task, part, turns) if part.prompts[0].answer is not None else None
         if part.samples is not None:
             metrics[f"eval/score/{who}"] = score
             if solved is not None:
-                for k in ks:
+                for k in request.config.k:
                     metrics |= passed(who, k, solved)
         elif solved is None:
             metrics[f"eval/greedy/{who}"] = score
@@ -223,13 +236,13 @@ def speakers(part: Part) -> dict[str, list[list[dict[str, Any]]]]:
     return found | {part.who: rows}
 
 
-def solved_of(part: Part, turns: list[list[dict[str, Any]]]) -> list[list[bool]]:
+def solved_of(task: Task, part: Part, turns: list[list[dict[str, Any]]]) -> list[list[bool]]:
     """Of each prompt, for each of its rows: whether one of the row's turns is right.
 
     turns: some of each row's
     """
     right = [
-        any(is_right(turn["response"], str(part.prompt(row).answer)) for turn in chosen)
+        any(task.is_right(turn["response"], str(part.prompt(row).answer)) for turn in chosen)
         for row, chosen in enumerate(turns)
     ]
     return [right[start :: len(part.prompts)] for start in range(len(part.prompts))]
@@ -258,7 +271,7 @@ def estimate(name: str, who: str, values: list[float], responses: int) -> Metric
     }
 
 
-def fingerprint(agents: Mapping[str, Agent]) -> str:
+def fingerprint(agents: Mapping[str, Voice]) -> str:
     """A name for the agents' weights; another one once they have moved."""
     digest = hashlib.sha256()
     for agent in agents.values():

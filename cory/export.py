@@ -19,17 +19,18 @@ VALUE_HEAD = "value_head.safetensors"
 
 
 def export(
-    model: PolicyModel, tokenizer: PreTrainedTokenizerBase, folder: Path, config: Config, card: str
+    model: PolicyModel, tokenizer: PreTrainedTokenizerBase, folder: Path, path: str, card: str
 ) -> None:
     """Write one agent: a full model or a PEFT adapter, with value head, tokenizer and model card.
 
+    path: what an adapter's base was loaded from
     The weights must be whole (`Engine.whole`); one process calls this.
     """
     folder.mkdir(parents=True)
     if model.base is None:
         model.lm.save_pretrained(folder)
     else:
-        model.base.save(model.name, folder, base_of(config.model.path))
+        model.base.save(model.name, folder, base_of(path))
     head = {
         key: value.detach().float().cpu().clone()
         for key, value in model.value_head.named_parameters()
@@ -50,31 +51,34 @@ def base_of(path: str) -> str:
     return str(base.resolve() if base.is_dir() else base)
 
 
-def model_card(model: PolicyModel, config: Config, commit: str | None) -> str:
-    """What the agent is and how it is loaded."""
+def model_card(model: PolicyModel, own: ModelConfig, config: Config, commit: str | None) -> str:
+    """What the agent is and how it is loaded.
+
+    own: settings of the model that it started from, which may be the team's second one
+    """
     kind = "full model" if model.base is None else "LoRA adapter"
     if model.base is None:
         load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
         note = ""
     else:
-        base = f'"{config.model.path}"'
-        dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[config.model.precision]
-        if config.model.path.startswith("package:"):
+        base = f'"{own.path}"'
+        dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[own.precision]
+        if own.path.startswith("package:"):
             loader = "cory.pretrained.load_language_model"
             base = f'{loader}({base}, "base", False, torch.{dtype})'
         else:
-            if config.model.path.startswith("asset:"):
+            if own.path.startswith("asset:"):
                 base = f"cory.pretrained.resolve({base}, 'base')"
             base = f'AutoModelForCausalLM.from_pretrained({base}, dtype="{dtype}")'
         load = f'PeftModel.from_pretrained({base}, "<this folder>")'
         note = (
-            f"The base was frozen, in {config.model.precision}"
-            + ("" if config.model.quantisation == "none" else " with linear layers in NF4 (4 bits)")
+            f"The base was frozen, in {own.precision}"
+            + ("" if own.quantisation == "none" else " with linear layers in NF4 (4 bits)")
             + "; on a base in another precision answers can differ.\n\n"
         )
     task = config.task
     data = f"source {task.source}" + ("" if task.source == "package" else f", {task.path}")
-    front = ["---", f"base_model: {config.model.path}", "tags: [cory, reinforcement-learning]"]
+    front = ["---", f"base_model: {own.path}", "tags: [cory, reinforcement-learning]"]
     if model.base is not None:
         front.append("library_name: peft")
     return (
@@ -83,7 +87,7 @@ def model_card(model: PolicyModel, config: Config, commit: str | None) -> str:
 
 # {model.name} of {config.experiment}, seed {config.seed}
 
-A {kind} of `{config.model.path}`, trained by cory with `algorithm={config.algorithm.name}`.
+A {kind} of `{own.path}`, trained by cory with `algorithm={config.algorithm.name}`.
 
 | | |
 |---|---|

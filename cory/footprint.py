@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from string import Formatter
+from typing import Any
 
-from cory.config import Config, HardwareConfig, ModelConfig, batch_plan
+from cory.config import (
+    Config,
+    DebateConfig,
+    HardwareConfig,
+    ModelConfig,
+    SupervisedConfig,
+    batch_plan,
+)
 from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
 from cory.shape import BYTES, Shape, adapter_tensors, base_bytes
 
@@ -63,6 +71,7 @@ def work_of(config: Config, shape: Shape) -> Work:
     response = algorithm.sampling.max_response_tokens
     plan = batch_plan(
         algorithm.prompts_per_iteration,
+        algorithm.turns_per_policy(),
         algorithm.minibatch_size,
         hardware.microbatch_size,
         hardware.world,
@@ -74,7 +83,11 @@ def work_of(config: Config, shape: Shape) -> Work:
     evaluation = config.evaluation
     query = int(config.task.max_prompt_tokens)
     return Work(
-        rows=rows(algorithm.prompts_per_iteration),
+        rows=rows(
+            algorithm.rows_sampled()
+            if isinstance(algorithm, SupervisedConfig)
+            else algorithm.turns_per_policy()
+        ),
         tokens=min(longest_context(config) + response, shape.context),
         held_out=hardware.rollout_batch_size  # all prompts of a split: as many as fit
         if evaluation.prompts is None
@@ -92,6 +105,8 @@ def longest_context(config: Config) -> int:
     """Tokens of the longest prompt: the last observer's, which holds all answers before it."""
     task, algorithm = config.task, config.algorithm
     query = int(task.max_prompt_tokens)
+    if isinstance(algorithm, DebateConfig):
+        return longest_history(config, algorithm)
     earlier = agents_of(config) - 1
     if earlier == 0 or not algorithm.knowledge_transfer:
         return query
@@ -103,8 +118,26 @@ def longest_context(config: Config) -> int:
     return query + earlier * answer + own // CHARACTERS_PER_TOKEN
 
 
+def longest_history(config: Config, algorithm: Any) -> int:
+    """Tokens of what a debater sees before its last answer; more than a model takes is cut."""
+    query = int(config.task.max_prompt_tokens)
+    response = int(algorithm.sampling.max_response_tokens)
+    agents = max(int(algorithm.agents), int(algorithm.evaluation_agents))
+    exchanges = max(int(algorithm.turns), int(algorithm.evaluation_turns)) - 1
+    if not config.model.chat:  # the question once, and everybody's latest answer
+        return query + min(exchanges, 1) * agents * response
+    prompts = algorithm.prompts
+    words = prompts.follow_up + agents * (prompts.other + prompts.separator + prompts.feedback)
+    one = agents * response + query
+    return query + exchanges * (one + len(words) // CHARACTERS_PER_TOKEN)
+
+
 def agents_of(config: Config) -> int:
-    return int(getattr(config.algorithm, "agents", 1))
+    """Policies that learn."""
+    algorithm = config.algorithm
+    if isinstance(algorithm, DebateConfig):
+        return len(algorithm.policies())
+    return int(getattr(algorithm, "agents", 1))
 
 
 @dataclass(frozen=True)
@@ -273,14 +306,15 @@ def pass_rows(
     return found
 
 
-def estimate(config: Config, shape: Shape, targets: list[str], judge: int) -> list[Row]:
-    """Everything that a process of this run will hold.
+def estimate(
+    config: Config, model: ModelConfig, agents: int, shape: Shape, targets: list[str]
+) -> list[Row]:
+    """Everything that a process of this run will hold for one model.
 
+    agents: policies that start from it
     targets: names of the layers that get an adapter; none with sharing=copies
-    judge: elements of the reward's own model
     """
-    model, hardware = config.model, config.hardware
-    agents, work = agents_of(config), work_of(config, shape)
+    hardware, work = config.hardware, work_of(config, shape)
     base = base_bytes(shape, model)
     head = [shape.width, 1]  # the value head
     split = hardware.zero_stage == 3
@@ -309,7 +343,6 @@ def estimate(config: Config, shape: Shape, targets: list[str], judge: int) -> li
             Row("its share, before the whole is let go", share if split else 0, LOADING),
             Row("the checkpoint's file", file, LOADING),
         ]
-    found.append(Row("reward model", 4 * judge, ALWAYS))
     found += engine_rows(
         Engines(
             tensors=tensors,

@@ -6,6 +6,7 @@ response does not depend on which other prompts shared its batch.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import torch
@@ -43,12 +44,13 @@ def generate(
     sampling: SamplingConfig | None,
     uniforms: Tensor | None,
     pad_id: int,
-    eos_id: int | None,
+    stops: AbstractSet[int],
 ) -> list[Response]:
     """Sample at most `limit` tokens after each context; greedy when `sampling` is None.
 
     contexts: B lists of token ids, none empty
     uniforms: (B, limit) float64 in [0, 1), one per token; None when greedy
+    stops: tokens that end a response
     """
     device = model.device
     ids, mask = (t.to(device) for t in pad_left(contexts, pad_id))
@@ -85,8 +87,8 @@ def generate(
         tokens.append(token)
         logprobs.append(logprob)
         seen.scatter_(1, token[:, None], True)
-        if eos_id is not None:
-            alive = alive & (token != eos_id)
+        for stop in stops:
+            alive = alive & (token != stop)
         if not alive.any():
             break
         step_ids = token[:, None]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cory.episode import Episode, Prompt, Turn
+from cory.episode import Context, Episode, Prompt, Turn
 
-# speak(agent, role, round, contexts) -> one turn per context
-Speak = Callable[[str, str, int, list[str]], list[Turn]]
+# speak(agent, role, round, contexts) -> one turn per context; an absent one where it is None
+Speak = Callable[[str, str, int, Sequence[Context | None]], list[Turn]]
 Interaction = Callable[[list[Prompt], Speak], list[Episode]]
 # observer_context(query, answers so far) -> what the observer sees
 ObserverContext = Callable[[str, Sequence[str]], str]
+
+PIONEER = "pioneer"  # who speaks first, seeing the bare query
 
 
 def single_turn(prompts: list[Prompt], speak: Speak, agent: str) -> list[Episode]:
@@ -37,7 +39,7 @@ class Roles:
             if len(self.order) == 2
             else [f"observer_{i}" for i in range(1, len(self.order))]
         )
-        return list(zip(self.order, ["pioneer", *observers], strict=True))
+        return list(zip(self.order, [PIONEER, *observers], strict=True))
 
     def exchange(self) -> None:
         """The observer becomes pioneer (Ma et al., eq. 5); longer chains move up by one."""

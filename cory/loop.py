@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from tqdm import tqdm
@@ -85,7 +85,7 @@ def run(
             record.log(iteration, metrics)
             if to_measure:
                 put_away(record, pieces)
-            bar.set_postfix_str(progress(metrics), refresh=False)
+            bar.set_postfix_str(progress(metrics, algorithm.agents), refresh=False)
             bar.update()
             metrics = None
             if stop:
@@ -167,11 +167,13 @@ def due(iteration: int, every: int) -> bool:
     return every > 0 and (iteration + 1) % every == 0
 
 
-def progress(metrics: Metrics) -> str:
-    """Task reward, KL and combined reward of each agent, for the progress bar."""
-    agents = [
-        key.rpartition("/")[2] for key in metrics if key.startswith("objective/combined/agent")
-    ]
+def progress(metrics: Metrics, agents: Collection[str]) -> str:
+    """Task reward, KL and combined reward of each agent, for the progress bar; of many, rewards."""
+    if any(f"objective/score/{agent}" not in metrics for agent in agents):
+        return ""  # who learns from examples is not paid
+    if len(agents) > 2:
+        rewards = " ".join(f"{metrics[f'objective/score/{agent}']:+.2f}" for agent in agents)
+        return f"rewards {rewards}"
     return " | ".join(
         f"{agent}: reward {metrics[f'objective/score/{agent}']:+.2f} "
         f"kl {metrics[f'objective/kl/{agent}']:.2f} "

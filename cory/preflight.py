@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from cory.config import Config, ConfigError, HardwareConfig, require
-from cory.footprint import ALWAYS, PHASES, Row, agents_of, estimate, peak, total
-from cory.pretrained import classifier_elements, skeleton
-from cory.shape import shape_of
+from cory.config import (
+    Config,
+    ConfigError,
+    HardwareConfig,
+    ModelConfig,
+    VerifierRewardConfig,
+    require,
+)
+from cory.footprint import ALWAYS, LOADING, PHASES, Row, agents_of, estimate, peak, total
+from cory.pretrained import classifier_elements, local_skeleton, skeleton
+from cory.rewards.verifier import whole_model
+from cory.shape import base_bytes, shape_of
 
 GIB = 2**30
 WARN_ABOVE = 0.9  # of what there is
@@ -38,21 +48,59 @@ def device_memory(hardware: HardwareConfig) -> int | None:
 
 def rows_of(config: Config) -> tuple[list[Row], list[str]]:
     """The rows of a run, and notes on what they leave out."""
-    lm = skeleton(config.model.path, "model.path", config.model.architecture)
+    partner, agents = config.partner, agents_of(config)
+    theirs = 0 if partner is None else agents // 2
+    rows = rows_of_model(config, config.model, "model", agents - theirs)
+    if partner is not None:
+        named = [
+            replace(row, what=f"{row.what} (partner)")
+            for row in rows_of_model(config, partner, "partner", theirs)
+        ]
+        rows = side_by_side(rows, named)
+    notes = ["not counted: Python and its libraries (docs/memory.md), and a GPU's own context"]
+    judge = judge_bytes(config.reward)
+    if judge is None:
+        notes.append(f"not counted: reward.path={config.reward.path} is not on this machine")
+    elif judge:
+        rows.append(Row("reward model", judge, ALWAYS))
+    return rows, notes
+
+
+def judge_bytes(reward: Any) -> int | None:
+    """What the reward's own model takes; None where its config.json is not at hand."""
+    if isinstance(reward, VerifierRewardConfig):
+        lm = local_skeleton(whole_model(reward), "reward.path")
+        return None if lm is None else base_bytes(shape_of(lm), reward)
+    if not hasattr(reward, "path"):
+        return 0
+    elements = classifier_elements(reward.path, "reward.path")
+    return None if elements is None else 4 * elements
+
+
+def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> list[Row]:
+    """What one model and the policies that start from it take.
+
+    key: the group of settings that chose it
+    """
+    lm = skeleton(model.path, f"{key}.path", model.architecture)
     targets: list[str] = []
-    if config.model.sharing != "copies":
+    if model.sharing != "copies":
         # it tells of an optional package that nothing here needs
         logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
         from cory.adapters import adapted_layers  # noqa: PLC0415  five seconds, and copies need none
 
-        targets = adapted_layers(lm, config.model.adapter.targets)
-    notes = ["not counted: Python and its libraries (docs/memory.md), and a GPU's own context"]
-    judge: int | None = 0
-    if hasattr(config.reward, "path"):
-        judge = classifier_elements(config.reward.path, "reward.path")
-        if judge is None:
-            notes.append(f"not counted: reward.path={config.reward.path} is not on this machine")
-    return estimate(config, shape_of(lm), targets, judge or 0), notes
+        targets = adapted_layers(lm, model.adapter.targets)
+    return estimate(config, model, agents, shape_of(lm), targets)
+
+
+def side_by_side(one: list[Row], other: list[Row]) -> list[Row]:
+    """The rows of two models: both are held, and one of them works at a time."""
+    rows = [row for row in (*one, *other) if row.when in (ALWAYS, LOADING)]
+    for phase in PHASES:
+        if phase != LOADING:
+            own = [[row for row in rows_ if row.when == phase] for rows_ in (one, other)]
+            rows += max(own, key=lambda found: sum(row.bytes for row in found))
+    return rows
 
 
 def table(config: Config, rows: list[Row], notes: list[str]) -> str:

@@ -192,6 +192,18 @@ def skeleton(path: str, key: str, architecture: dict[str, Any] | None) -> PreTra
         return AutoModelForCausalLM.from_config(config)
 
 
+def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
+    """A language model without weights; None where its config.json is not at hand."""
+    if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
+        return None
+    try:
+        config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+    except OSError:
+        return None
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config)
+
+
 def classifier_elements(path: str, key: str) -> int | None:
     """Weights of a sequence classifier, counted; None where its config.json is not at hand."""
     try:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from cory.config import ModelConfig
-
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 # An activation that is not one operation saves so many tensors of the MLP's width for the way back
 UNFUSED = {"gelu_new": 3}
 NF4_BLOCK, NF4_SCALES = 64, 256  # weights that share a scale; scales that share a scale of theirs
+
+
+class Packing(Protocol):
+    """How a model's weights are kept."""
+
+    precision: str
+    quantisation: str
+    double_quantisation: bool
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def widths(module: nn.Module) -> tuple[int, int]:
     return (one, two) if isinstance(module, Conv1D) else (two, one)
 
 
-def base_bytes(shape: Shape, model: ModelConfig) -> int:
+def base_bytes(shape: Shape, model: Packing) -> int:
     """A frozen copy of the language model: in its precision, or its linear layers in 4 bits."""
     each = BYTES[model.precision]
     if model.quantisation == "none":

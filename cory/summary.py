@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
 
-from cory.plots.curves import draw_curves
+from cory.plots.curves import agents_of, draw_curves
 from cory.record import TRAINING
 from cory.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
 
@@ -18,6 +19,9 @@ ROWS = {
     "entropy (nats per token)": "objective/entropy",
     "held-out task reward": "eval/score",
 }
+# numbers of an evaluation that every agent has; those with an interval have it under other names
+ALONE = re.compile(r"score|greedy|(pass_at|any_of)_\d+")
+CHANGES = {"wrong, now right": "eval/flow_wr", "right, now wrong": "eval/flow_rw"}
 LAST = 10  # iterations that an end value is averaged over
 
 
@@ -27,13 +31,15 @@ def show(run_dir: Path) -> None:
     record = json.loads((run_dir / RECORD).read_text())
     print()
     if record["iterations"] == 0:
-        print(evaluation(lines[-1]))
+        print("\n\n".join(filter(None, [evaluation(lines[-1]), debate(lines[-1])])))
         print(f"\nrecords in {run_dir}")
         return
-    print(table(lines))
-    print()
+    if agents_of(lines):
+        print(f"{table(lines)}\n")
     if any(key.startswith("eval/pass_at_") for key in lines[-1]):
         print(f"{evaluation(lines[-1])}\n")
+    if debate(lines[-1]):
+        print(f"{debate(lines[-1])}\n")
     print(samples(read_lines(run_dir / SAMPLES)))
     plot = run_dir / "curves.png"
     draw_curves({record["experiment"]: [run_dir]}, plot)
@@ -52,14 +58,17 @@ def phases(lines: list[dict[str, Any]]) -> str:
         "log-probabilities": "time/annotate_s",
         "updates": "time/update_s",
     }
-    shares = {name: sum(line[key] for line in lines) / whole for name, key in names.items()}
+    shares = {
+        name: sum(line[key] for line in lines) / whole
+        for name, key in names.items()
+        if key in lines[0]
+    }
     return "Time: " + ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """First iteration beside the mean of the last ones, per agent."""
-    # in the order of their numbers
-    agents = [key.rpartition("/")[2] for key in lines[-1] if key.startswith("eval/score/agent_")]
+    agents = agents_of(lines)
     head = f"{'':26}" + "".join(
         f"{agent + ' first':>15}{'last ' + str(LAST):>10}" for agent in agents
     )
@@ -82,18 +91,47 @@ def evaluation(line: dict[str, Any]) -> str:
         if not key.startswith("eval/"):
             continue
         _, name, who = key.split("/")
-        if name.endswith(("_low", "_high")):
+        if not ALONE.fullmatch(name):
             continue
         text = f"{value:.3f}"
         if f"eval/{name}_low/{who}" in line:
             low, high = (line[f"eval/{name}_{end}/{who}"] for end in ("low", "high"))
             text += f" ({low:.3f} to {high:.3f})"
         found.setdefault(name, {})[who] = text
-    whom = list(found["score"])
+    whom = list(found.get("score", {}))
+    if not whom:
+        return ""
     rows = [f"{'held-out prompts':26}" + "".join(f"{who:>24}" for who in whom)]
     for name in sorted(found, key=place):
         cells = "".join(f"{found[name].get(who, ''):>24}" for who in whom)
         rows.append(f"{title(name):26}{cells}")
+    return "\n".join(rows)
+
+
+def debate(line: dict[str, Any]) -> str:
+    """What an evaluation found about debates: accuracy after each turn; empty without debates."""
+    turns = 0
+    while f"eval/vote/turn_{turns + 1}" in line:
+        turns += 1
+    if turns == 0:
+        return ""
+    whom = [f"turn_{turn + 1}" for turn in range(turns)]
+    rows = [f"{'held-out debates':26}" + "".join(f"{'turn ' + who[5:]:>24}" for who in whom)]
+    cells = ""
+    for who in whom:
+        low, high = (line[f"eval/vote_{end}/{who}"] for end in ("low", "high"))
+        text = f"{line[f'eval/vote/{who}']:.3f} ({low:.3f} to {high:.3f})"
+        cells += f"{text:>24}"
+    rows.append(f"{'majority right':26}{cells}")
+    cells = "".join(f"{line[f'eval/right/{who}']:>24.3f}" for who in whom)
+    rows.append(f"{'single answers right':26}{cells}")
+    for name, key in CHANGES.items():
+        cells = "".join(
+            f"{line[f'{key}/{who}']:>24.3f}" if f"{key}/{who}" in line else f"{'':24}"
+            for who in whom
+        )
+        if cells.strip():
+            rows.append(f"{name:26}{cells.rstrip()}")
     return "\n".join(rows)
 
 
@@ -121,6 +159,7 @@ def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
         rows = [f"episode {number}, iteration {line['iteration']}", f"  query     {line['prompt']}"]
         for turn in line["turns"]:
             text = textwrap.shorten(turn["response"], 84, placeholder=" ...")
-            rows.append(f"  {turn['role']:<9} {text}   [{turn['score']:+.2f}]")
+            score = "absent" if turn["score"] is None else f"{turn['score']:+.2f}"
+            rows.append(f"  {turn['role']:<9} {text}   [{score}]")
         blocks.append("\n".join(rows))
     return "\n".join(blocks)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cory.config import ModelConfig
+from cory.config import ModelConfig, require
+from cory.episode import Context, Message
 from cory.functional.logprobs import TokenStatistics, token_statistics, training_logprobs
 from cory.pretrained import load_language_model, load_tokenizer, nf4
 
@@ -96,6 +98,10 @@ class Team:
         self.config = config
         self.device = device
         self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(config.path, "model.path")
+        require(
+            not config.chat or self.tokenizer.chat_template is not None,
+            f"model.chat=true: the tokenizer of model.path={config.path} has no chat template",
+        )
         dtype = DTYPES[config.precision]
         quantisation = None
         if config.quantisation == "nf4":
@@ -108,10 +114,34 @@ class Team:
         if quantisation is None:
             self.pretrained.to(device)
 
+    def render(self, context: Context) -> str:
+        """What the model is shown of a context: a chat model's own template around it."""
+        if not self.config.chat:
+            if not isinstance(context, str):
+                raise ValueError(f"model={self.config.name} does not chat; give it a text")
+            return context
+        return rendered(self.tokenizer, context)
+
+    def tokens(self, context: Context) -> int:
+        """How many tokens the model is shown."""
+        return len(self.tokenizer(self.render(context))["input_ids"])
+
     @property
     def context_length(self) -> int:
         """The most tokens that the model can see at once."""
         return int(self.pretrained.config.max_position_embeddings)
+
+    @cached_property
+    def stops(self) -> frozenset[int]:
+        """The tokens that end a response: the tokenizer's EOS, and those of the checkpoint.
+
+        Chat models end their turns with a token that may not be the tokenizer's EOS.
+        """
+        generation = getattr(self.pretrained, "generation_config", None)
+        named = generation.eos_token_id if generation is not None else None
+        several = named if isinstance(named, list) else [named]
+        found = {self.tokenizer.eos_token_id, *several}
+        return frozenset(int(token) for token in found if token is not None)
 
     def new_models(self, names: list[str], init: torch.Generator) -> list[PolicyModel]:
         """The agents' models as they start: the pretrained model, each with a new value head."""
@@ -182,6 +212,15 @@ class Team:
         )
 
     @contextlib.contextmanager
+    def speaking(self, model: PolicyModel, as_reference: bool) -> Iterator[PreTrainedModel]:
+        """The language model that speaks for `model`: its own, or the reference."""
+        if as_reference:
+            with self.reference(model) as lm:
+                yield lm
+        else:
+            yield model.lm
+
+    @contextlib.contextmanager
     def reference(self, model: PolicyModel) -> Iterator[PreTrainedModel]:
         """The frozen model that `model` is held against."""
         if model.base is None:
@@ -189,6 +228,21 @@ class Team:
         else:
             with model.base.off():
                 yield model.lm
+
+
+def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:
+    """A context in the tokenizer's chat template, up to where the answer begins."""
+    messages = context if isinstance(context, list) else [user(context)]
+    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    bos = tokenizer.bos_token_id
+    if bos is not None and tokenizer("a")["input_ids"][0] == bos:
+        text = text.removeprefix(str(tokenizer.bos_token))  # it puts BOS before any text by itself
+    return text
+
+
+def user(content: str) -> Message:
+    """A message to the model."""
+    return {"role": "user", "content": content}
 
 
 def response_states(

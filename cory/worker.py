@@ -18,7 +18,6 @@ from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError
 
 from cory import loop, preflight, processes, summary
-from cory.agent import Agent
 from cory.algorithms import ALGORITHMS
 from cory.algorithms.parts import Parts
 from cory.checkpoint import Checkpoints
@@ -35,6 +34,7 @@ from cory.tasks import TASKS
 from cory.team import Team
 from cory.trainers.first_update import FirstUpdateError
 from cory.trainers.ppo import TrainingDiverged
+from cory.voice import Voice
 from cory.watch import PARENT, REFUSED, STOPPED, StopRequest, WorkerWatch
 
 
@@ -58,14 +58,19 @@ def build_parts(config: Config) -> Parts:
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
     streams = Streams(config.seed)
     team = Team(config.model, device)
+    partner = None if config.partner is None else Team(config.partner, device)
     algorithm = config.algorithm
     longest = config.task.max_prompt_tokens + algorithm.sampling.max_response_tokens
-    require(
-        longest <= team.context_length,
-        f"task.max_prompt_tokens ({config.task.max_prompt_tokens}) and "
-        f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
-        f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
-    )
+    for one in (team, partner):
+        if one is not None:
+            own = one.tokens("") if one.config.chat else 0  # of the chat template
+            require(
+                longest + own <= one.context_length,
+                f"task.max_prompt_tokens ({config.task.max_prompt_tokens}) and "
+                f"algorithm.sampling.max_response_tokens "
+                f"({algorithm.sampling.max_response_tokens}) "
+                f"exceed the context of model={one.config.name} ({one.context_length} tokens)",
+            )
     task = TASKS[config.task.name](config.task, team.tokenizer, streams.data)
     reward = REWARDS[config.reward.name](config.reward, task, device)
     require(
@@ -76,7 +81,7 @@ def build_parts(config: Config) -> Parts:
     # refused now rather than after the last iteration
     task.held_out(config.evaluation.prompts, config.evaluation.split)
     for text in config.evaluation.probes:
-        tokens = len(team.tokenizer(task.prompt_of(text).text)["input_ids"])
+        tokens = team.tokens(task.prompt_of(text).text)
         require(
             tokens + algorithm.sampling.max_response_tokens <= team.context_length,
             f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "
@@ -85,11 +90,12 @@ def build_parts(config: Config) -> Parts:
         )
     plan = batch_plan(
         algorithm.prompts_per_iteration,
+        algorithm.turns_per_policy(),
         algorithm.minibatch_size,
         config.hardware.microbatch_size,
         config.hardware.world,
     )
-    return Parts(config, plan, team, task, reward, streams)
+    return Parts(config, plan, team, partner, task, reward, streams)
 
 
 def work(run_dir: Path, stop: StopRequest) -> None:
@@ -129,7 +135,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     stop_process_group()
 
 
-def export_agents(agents: Mapping[str, Agent], parts: Parts, run_dir: Path) -> None:
+def export_agents(agents: Mapping[str, Voice], parts: Parts, run_dir: Path) -> None:
     """Write every agent as a folder that others can load."""
     part = run_dir / f"{AGENTS}.part"
     if processes.rank() == 0:
@@ -138,9 +144,10 @@ def export_agents(agents: Mapping[str, Agent], parts: Parts, run_dir: Path) -> N
     for agent in agents.values():
         with agent.engine.whole():
             if processes.rank() == 0:
-                card = model_card(agent.model, parts.config, commit)
+                card = model_card(agent.model, agent.team.config, parts.config, commit)
+                folder, tokenizer = part / agent.name, agent.team.tokenizer
                 try:
-                    export(agent.model, parts.team.tokenizer, part / agent.name, parts.config, card)
+                    export(agent.model, tokenizer, folder, agent.team.config.path, card)
                 except (OSError, SafetensorError) as error:
                     raise WriteError(f"{part} cannot be written ({error})") from error
     if processes.rank() == 0:

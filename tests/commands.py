@@ -31,6 +31,7 @@ def short_settings(model: str, judge: str, reviews: Path) -> list[str]:
         "algorithm.iterations=2",
         "algorithm.prompts_per_iteration=8",
         "algorithm.minibatch_size=8",
+        "algorithm.sampling.min_response_tokens=4",
         "algorithm.sampling.max_response_tokens=6",
         "evaluation.prompts=8",
     ]

@@ -188,7 +188,7 @@ def test_an_exported_adapter_loads_with_peft_and_says_the_same(
         folder.mkdir()
         model.base.save(model.name, folder, tiny_model)
         model.activate()
-        ours = generate(model.lm, [[5, 9, 40]], 12, None, None, 0, None)[0].ids
+        ours = generate(model.lm, [[5, 9, 40]], 12, None, None, 0, set())[0].ids
         loaded = PeftModel.from_pretrained(
             AutoModelForCausalLM.from_pretrained(tiny_model), str(folder)
         )

@@ -21,6 +21,8 @@ def claim(relation: str, right: Any, **more: Any) -> dict[str, Any]:
         (claim(">", 1.9), "holds"),
         (claim("<", 1.9), "does not hold (holds in 0 of 1 seeds; the mean does not)"),
         (claim("<", 1.1, factor=2), "holds"),
+        (claim("<=", 2.0), "holds"),
+        (claim("<=", 1.9), "does not hold (holds in 0 of 1 seeds; the mean does not)"),
         (claim("~", 2.1, within={"share": 0.1, "of": 1.5}), "holds"),
         (claim("~", 2.1, within={"share": 0.1, "of": -1.5}), "holds"),
         (
@@ -40,9 +42,9 @@ def test_what_is_not_a_number_does_not_hold() -> None:
     assert outcome.verdict == "does not hold (holds in 1 of 2 seeds; the mean does not)"
 
 
-def test_an_unknown_metric_or_relation_is_named() -> None:
-    records = {"one": {0: [{"x": 1.0}] * 4}}
-    with pytest.raises(ValueError, match="c: one seed 0: m has 0 values"):
+def test_a_short_series_or_an_unknown_relation_is_named() -> None:
+    records = {"one": {0: [{"m": 1.0}]}}
+    with pytest.raises(ValueError, match="c: one seed 0: m has 1 values"):
         judge(claim(">", 0), records, [0], window=2)
     with pytest.raises(ValueError, match="relation must be one of"):
         judge(claim("=", 0), records, [0], window=2)
@@ -65,6 +67,23 @@ def test_a_claim_holds_for_every_seed_and_their_mean(
 ) -> None:
     records = {"one": {seed: [{"m": value}] for seed, value in finals.items()}}
     assert judge(claim(">", 0), records, [0, 1, 2], window=1).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [
+        (
+            {0: {"m": 1.0}, 1: {}},
+            "not judged (1 of 2 seeds: one has no m); holds in 1 of the other 1",
+        ),
+        ({0: {}, 1: {}}, "not judged (2 of 2 seeds: one has no m)"),
+        # a run that is missing is what stands in the way first
+        ({0: {}}, "not run (1 of 2 seeds)"),
+    ],
+)
+def test_what_never_occurred_is_not_judged(runs: dict[int, dict[str, float]], verdict: str) -> None:
+    records = {"one": {seed: [line] for seed, line in runs.items()}}
+    assert judge(claim(">", 0), records, [0, 1], window=1).verdict == verdict
 
 
 def test_measures() -> None:

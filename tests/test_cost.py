@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from omegaconf import DictConfig
 
+from cory.footprint import longest_context
 from cory.origin import device_name
 from cory.report import archive, gather
-from cory.report.cost import cost, operations_of
+from cory.report.cost import cost, estimated, operations_of
 from cory.report.paper import load_table
 from tests.composing import CONF, compose_config, parsed
 from tests.made_up_runs import lines_of, run_writer
 
 TABLE = load_table(CONF, "cory", "fig3", "small")
+DEBATE = ("experiment=maporl/gsm8k_maporl_exact", "scale=small")
 HERE = device_name("cpu")
 
 
@@ -92,3 +95,26 @@ def test_operations_by_hand() -> None:
     assert total == training and "unknown size" in left_out
     total, _ = operations_of(config, 1000, {"imdb": 10})
     assert total == pytest.approx(training + 10 * (8 + 16) * 1000 * 2)
+
+
+def test_operations_of_a_debate_by_hand() -> None:
+    config = parsed("scale=small", "experiment=cory/gsm8k_ppo")
+    ppo, sampling = config.algorithm, config.algorithm.sampling
+    config.algorithm = parsed(*DEBATE).algorithm
+    config.algorithm.sampling, config.algorithm.epochs = sampling, 1
+    config.algorithm.iterations, config.algorithm.prompts_per_iteration = 10, 8
+    config.evaluation.prompts, config.evaluation.samples = 20, 2
+    config.evaluation.greedy, config.evaluation.team = False, True
+    longest = longest_context(config)
+    # 2 agents x 3 turns are sampled (2), those of 2 turns learn (2 x 2 and 6)
+    training = 10 * 8 * (longest + 16) * 1000 * (6 * 2 + 4 * (4 + 6))
+    # two samples of 2 policies alone, and of a debate of 3 agents x 3 turns
+    tested = 20 * 2 * (2 + 9) * (longest + 16) * 1000 * 2
+    assert operations_of(config, 1000, {}) == (training + tested, "")
+    assert longest > ppo.sampling.max_response_tokens * 3
+
+
+def test_what_is_no_ppo_has_no_estimate() -> None:
+    config = parsed("scale=small", "experiment=cory/gsm8k_ppo")
+    config.algorithm = SimpleNamespace(name="other")
+    assert estimated(config, {}) == (None, "no record, and no estimate for algorithm=other")

@@ -17,7 +17,10 @@ CONFIGS = [
     if isinstance(value, type) and is_dataclass(value) and name.endswith("Config")
 ]
 # read by cory/config itself, which is their use
-ONLY_IN_CONFIG: dict[str, str] = {}
+ONLY_IN_CONFIG: dict[str, str] = {
+    "param_sharing": "DebateConfig.policy",
+    "train_turns": "DebateConfig.trained",
+}
 
 
 def attributes_read() -> set[str]:

@@ -17,9 +17,7 @@ import torch
 from tests.commands import Command, last_wins, metrics, short_settings
 
 RUN = [
-    "algorithm=cory",
     "algorithm.iterations=3",
-    "algorithm.swap_every=1",
     "algorithm.epochs=2",
     "algorithm.minibatch_size=4",
     "algorithm.learning_rate=1e-3",
@@ -29,8 +27,10 @@ RUN = [
     "hardware.keep_whole_below=0",
     "checkpoint_every=0",
 ]
+CORY = ["algorithm=cory", "algorithm.swap_every=1"]
 ADAPTERS = ["model.sharing=adapters"]
 NF4 = ["model.path=asset:tiny", "model.quantisation=nf4"]
+DEBATE = ["algorithm=maporl", "algorithm.param_sharing=per_turn_agent", *ADAPTERS]
 LAYOUTS: dict[str, list[str]] = {
     "copies": [],
     "copies, small passes": ["hardware.microbatch_size=1", "hardware.rollout_batch_size=3"],
@@ -54,8 +54,11 @@ LAYOUTS: dict[str, list[str]] = {
     "adapters x2, ZeRO-3": [*ADAPTERS, "hardware=cpu2", "hardware.zero_stage=3"],
     "4 bits": [*ADAPTERS, *NF4],
     "4 bits x2, ZeRO-3": [*ADAPTERS, *NF4, "hardware=cpu2", "hardware.zero_stage=3"],
+    "debate": [*DEBATE],
+    "debate x2": [*DEBATE, "hardware=cpu2", "hardware.microbatch_size=1"],
+    "debate x2, ZeRO-3": [*DEBATE, "hardware=cpu2", "hardware.zero_stage=3"],
 }
-REFERENCE = {"copies": "copies", "adapters": "adapters", "4 bits": "4 bits"}
+REFERENCE = {"copies": "copies", "adapters": "adapters", "4 bits": "4 bits", "debate": "debate"}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,8 @@ def trajectories(
     def run(number: int) -> list[dict[str, Any]]:
         run_dir = folder / str(number)
         settings = list(LAYOUTS.values())[number]
-        words = [*short_settings(tiny_model, tiny_judge, reviews_file), *RUN, *settings]
+        algorithm = [] if settings[:1] == DEBATE[:1] else CORY
+        words = [*short_settings(tiny_model, tiny_judge, reviews_file), *algorithm, *RUN, *settings]
         command = Command(folder, ["-m", "cory.train", *last_wins(words), f"run_dir={run_dir}"])
         assert command.wait() == 0, command.err
         return metrics(run_dir)
@@ -96,6 +100,6 @@ def test_these_runs_learn(trajectories: dict[str, list[dict[str, Any]]]) -> None
     """Numbers that never move would agree in any layout."""
     for name in REFERENCE:
         first, *_, last = trajectories[name]
-        for agent in ("agent_0", "agent_1"):
+        for agent in (key.rpartition("/")[2] for key in last if key.startswith("objective/kl_k3/")):
             assert first[f"objective/kl_k3/{agent}"] == pytest.approx(0, abs=1e-8)
             assert last[f"objective/kl_k3/{agent}"] > 1e-6, name

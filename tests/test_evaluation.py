@@ -16,7 +16,7 @@ import torch
 
 from cory.config import Config, ConfigError, EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.evaluation import Bench, Request, evaluate
+from cory.evaluation import Bench, Request, TeamExam, evaluate, metrics_of
 from cory.functional.pass_at_k import wilson
 from cory.generation import draw_uniforms
 from cory.interactions import Roles, pioneer_observer
@@ -72,7 +72,7 @@ class Speaker:
         if sampling is not None:
             drawn = draw_uniforms(len(contexts), limit, stream)[:, 0].tolist()
         return [
-            (Turn(self.name, role, round, context, self.say(u), [], []), [])
+            (Turn(self.name, role, round, context, self.say(u), [], [0]), [])
             for context, u in zip(contexts, drawn, strict=True)
         ]
 
@@ -89,6 +89,9 @@ class Questions:
 
     def prompt_of(self, text: str) -> Prompt:
         return Prompt("probe", f"<{text}>")
+
+    def is_right(self, response: str, answer: str) -> bool:
+        return response.endswith(answer)
 
 
 class Judge:
@@ -129,7 +132,8 @@ def bench_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[Bench, list[Speake
     )
     agents: Any = {speaker.name: speaker for speaker in speakers}
     task: Any = Questions()
-    return Bench(agents, task, Judge(), interact, sampling()), speakers
+    exam = TeamExam(interact, agents, len(agents), metrics_of)
+    return Bench(agents, task, Judge(), exam, sampling()), speakers
 
 
 def run(
@@ -193,7 +197,7 @@ def test_an_observer_is_given_what_the_pioneer_said(tmp_path: Path) -> None:
 
 def test_roles_are_those_of_the_moment(tmp_path: Path) -> None:
     bench, _ = bench_of()
-    bench.interact.keywords["roles"].exchange()  # type: ignore[attr-defined]  # a partial
+    bench.team.interact.keywords["roles"].exchange()  # type: ignore[attr-defined]  # a partial
     _, lines = run(bench, tmp_path)
     assert {
         (turn["agent"], turn["role"]) for line in chosen(lines, "team") for turn in line["turns"]
@@ -216,7 +220,7 @@ def test_the_numbers_by_hand(tmp_path: Path) -> None:
             answers = {"R": "7", "W": "8"}
             assert len(contexts) in (3, 6)  # greedily as the first response
             return [
-                (Turn(self.name, role, round, context, answers[mark], [], []), [])
+                (Turn(self.name, role, round, context, answers[mark], [], [0]), [])
                 for context, mark in zip(contexts, script, strict=False)
             ]
 

@@ -55,8 +55,8 @@ def test_an_exported_agent_says_the_same_as_inside_the_run(
         folder = tmp_path / name
         inside = greedy(agent)
         with agent.engine.whole():
-            card = model_card(agent.model, config, "c0ffee")
-            export(agent.model, agent.team.tokenizer, folder, config, card)
+            card = model_card(agent.model, config.model, config, "c0ffee")
+            export(agent.model, agent.team.tokenizer, folder, config.model.path, card)
             head = agent.model.value_head.weight.clone()
         if sharing == "copies":
             loaded = AutoModelForCausalLM.from_pretrained(folder)
@@ -80,7 +80,8 @@ def finished(run_dir: Path, agents: dict[str, Agent], config: Config) -> None:
     (run_dir / "config.yaml").write_text(json.dumps({"model": model}))
     for name, agent in agents.items():
         with agent.engine.whole():
-            export(agent.model, agent.team.tokenizer, run_dir / "part" / name, config, "")
+            folder, path = run_dir / "part" / name, config.model.path
+            export(agent.model, agent.team.tokenizer, folder, path, "")
     publish(run_dir / "part", run_dir)
 
 

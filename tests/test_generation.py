@@ -41,7 +41,7 @@ def respond(
     uniforms: torch.Tensor | None,
     eos: int | None = None,
 ) -> list[Response]:
-    return generate(model, contexts, 8, sampling, uniforms, 0, eos)
+    return generate(model, contexts, 8, sampling, uniforms, 0, set() if eos is None else {eos})
 
 
 def uniforms(rows: int, seed: int = 0) -> torch.Tensor:

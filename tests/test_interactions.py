@@ -102,15 +102,15 @@ def arranged(*overrides: str) -> tuple[Any, SimpleNamespace, list[Any]]:
     config = parsed(*overrides).algorithm
     agents: list[Any] = []
 
-    def new_agent(number: int) -> Any:
-        agent = SimpleNamespace(name=f"agent_{number}", resets=[])
+    def new_agent(name: str) -> Any:
+        agent = SimpleNamespace(name=name, resets=[])
         agent.engine = SimpleNamespace(reset_optimizer=lambda: agent.resets.append("optimiser"))
         agent.start_statistics = lambda: agent.resets.append("statistics")
         agents.append(agent)
         return agent
 
-    def new_agents(count: int) -> dict[str, Any]:
-        return {agent.name: agent for agent in map(new_agent, range(count))}
+    def new_agents(names: list[str]) -> dict[str, Any]:
+        return {name: new_agent(name) for name in names}
 
     task = SimpleNamespace(observer_context=quote)
     parts = SimpleNamespace(

@@ -10,10 +10,11 @@ from cory.config import Config
 from tests.building import LetterShare, build
 
 ITERATIONS = 25
+OWN = {"maporl": ["algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"]}
 MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 characters
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "cory"])
+@pytest.mark.parametrize("algorithm", ["ppo", "cory", "maporl"])
 @pytest.mark.parametrize("flipped", [False, True])
 def test_the_score_rises(config_of: Callable[..., Config], algorithm: str, flipped: bool) -> None:
     config = config_of(
@@ -22,6 +23,7 @@ def test_the_score_rises(config_of: Callable[..., Config], algorithm: str, flipp
         "algorithm.minibatch_size=32",
         "algorithm.learning_rate=3e-3",
         "algorithm.kl_coef=0.001",
+        *OWN.get(algorithm, []),
     )
     trainer = build(config, LetterShare())
     if flipped:

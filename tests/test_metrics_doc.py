@@ -8,12 +8,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cory.config import Config
+from cory.episode import Episode
 from tests.building import LetterShare, build, measure
+from tests.supervising import SFT, VERIFIER, build_sft, build_verifier
+
+
+class Alternating:
+    """A judge to whom every second answer is right, so that answers of all kinds occur."""
+
+    def score(self, episodes: list[Episode]) -> None:
+        turns = [turn for episode in episodes for turn in episode.turns]
+        for number, turn in enumerate(turns):
+            turn.score, turn.right = float(number % 2), bool(number % 2)
+
 
 ROOT = Path(__file__).resolve().parent.parent
-FAMILIES = ("objective", "rollout", "ppo", "role", "transfer", "eval", "time")
+FAMILIES = ("objective", "rollout", "ppo", "role", "transfer", "debate", "verifier", "supervised")
+FAMILIES += ("eval", "time")
 # the last part of a name, when it says whom the number is about
-WHOM = re.compile(r"/(agent_\d+|pioneer|observer(_\d+)?|team)$")
+WHOM = re.compile(
+    r"/(agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within)$"
+)
 
 
 def documented() -> list[str]:
@@ -25,7 +40,10 @@ def documented() -> list[str]:
 def literals() -> set[str]:
     """Every string of trainers and evaluation that names a metric, `{}` for what is filled in."""
     found = set()
-    for path in (*(ROOT / "cory" / "trainers").glob("*.py"), ROOT / "cory" / "evaluation.py"):
+    own = ("evaluation", "debate_metrics", "verification")
+    own += ("algorithms/maporl", "algorithms/verifier", "algorithms/sft")
+    files = [ROOT / "cory" / f"{name}.py" for name in own]
+    for path in (*(ROOT / "cory" / "trainers").glob("*.py"), *files):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         formatted = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
         inside = {id(part) for parts in formatted for part in parts}
@@ -50,7 +68,25 @@ def test_the_page_names_what_a_run_logs(
         logged |= build(config_of(f"algorithm={algorithm}"), LetterShare()).step(0).keys()
     config = questions("evaluation.greedy=true", "evaluation.team=true")
     logged |= measure(build(config), config, tmp_path)[0].keys()
+    config = questions(
+        *("algorithm=maporl", "algorithm.guards.boxed=false"),
+        *("evaluation.greedy=true", "evaluation.team=true"),
+    )
+    debate = build(config, Alternating())
+    # a random model is never right: let the length of what it says decide
+    debate.task.read = lambda response: 7 if len(response) % 2 else 3  # type: ignore[method-assign]
+    logged |= debate.step(0).keys() | measure(debate, config, tmp_path)[0].keys()
+    logged |= logged_by_supervised(questions, tmp_path)
     assert {plain(name) for name in logged} == set(documented())
+
+
+def logged_by_supervised(questions: Callable[..., Config], run_dir: Path) -> set[str]:
+    config = questions(*VERIFIER)
+    verifier = build_verifier(config)
+    found = verifier.step(0).keys() | measure(verifier, config, run_dir)[0].keys()
+    # only with models that chat
+    found |= {"verifier/requested", "verifier/requests_kept"}
+    return found | build_sft(questions(*SFT)).step(0).keys()
 
 
 def test_no_metric_is_named_twice() -> None:
@@ -64,13 +100,13 @@ def test_the_page_names_what_only_some_settings_log() -> None:
     assert {"objective/kl", "objective/kl_{}", "ppo/value/mean/{}", "time/{}"} <= found
     assert {"eval/score/{}", "eval/{}_low/{}", "transfer/gain/{}"} <= found
     for literal in sorted(found):
-        pattern = re.escape(literal).replace(r"\{\}", r"[\w/<>]+")
+        pattern = re.escape(plain(literal)).replace(r"\{\}", r"[\w/<>]+")
         assert any(re.fullmatch(pattern, name) for name in names), literal
 
 
 def test_every_line_says_where_the_number_is_computed() -> None:
     text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    places = re.findall(r"`((?:functional/|trainers/)?\w+\.py)(?:: ([\w.]+))?`", text)
+    places = re.findall(r"`((?:functional/|trainers/|algorithms/)?\w+\.py)(?:: ([\w.]+))?`", text)
     assert len(places) >= len(documented())
     for file, name in places:
         source = (ROOT / "cory" / file).read_text(encoding="utf-8")

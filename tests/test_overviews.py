@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cory.report.overview import Shown, index, readme_block, report
+from cory.report.overview import Shown, index, report
+from cory.report.readme import readme_block
 from cory.report.write import checked, gather_tables, with_block, write_page
+from tests.made_up_debates import one_table, page_of, three_seeds
 from tests.made_up_runs import WriteRun
 from tests.reporting import ROOT, composed, places_in, row, run_script, write_all
 
@@ -40,12 +42,32 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     ]
     assert row(glance, "Table 1")[1] == "[42 of 42 settings as printed](cory/tab1.md)"
     assert "- **does not hold**: PPO with GPT-2 XL reaches its highest" in glance
-    block = readme_block(everything, composed)
+    block = readme_block({"cory": everything}, composed)
     assert row(block, "`imdb_cory` LLM2")[-1] == "3"
+    assert row(block, "[CORY](docs/results/cory.md)")[1:] == [
+        "3",
+        "not run; 42 of 42 settings as printed",
+        "11 hold, 1 does not hold, 9 not run",
+    ]
+
+
+def test_readme_shows_votes_of_debates(write_run: WriteRun, tmp_path: Path) -> None:
+    rows = [{"label": "off", "experiment": "cory/gsm8k_ppo"}]
+    places = one_table(tmp_path, {"kind": "turns", "in_readme": True, "rows": rows})
+    three_seeds(write_run, "cory/gsm8k_ppo", (0.5, 0.4))
+    page_of(places, tmp_path / "outputs")
+    table = checked(places, "p", "t", "small")
+    shown = write_page(table, places, composed)[0]
+    curves = shown_at_both_scales(tmp_path / "cory", ("fig3",))
+    both = {"cory": {"fig3": {"small": curves["fig3"]["small"]}}, "p": {"t": {"small": shown}}}
+    block = readme_block(both, composed)
+    assert row(block, "[P](docs/results/p.md)")[1:] == ["1", "-"]
+    assert row(block, "[CORY](docs/results/cory.md)")[1:] == ["1", "not run"]
+    assert row(block, "`gsm8k_ppo`")[2] == "39.9 ± 0.7 %" and "P at small scale, mean" in block
 
 
 def test_readme_keeps_what_stands_around_its_block(tmp_path: Path) -> None:
-    everything = shown_at_both_scales(tmp_path, ("tab1",))
+    everything = {"cory": shown_at_both_scales(tmp_path, ("tab1",))}
     text = with_block(
         "before\n" + readme_block(everything, composed) + "\nafter", everything, composed
     )

@@ -6,41 +6,59 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from cory.report.page import scale_reasons
+from cory.report import second_hand
+from cory.report.changes import chosen, scale_files, scale_reasons
+from cory.report.claims import operands
 from cory.report.paper import Table, load_table
 from cory.report.write import Places, checked
-from tests.composing import CONF
+from tests.composing import CONF, parsed
 from tests.made_up_runs import WriteRun
 from tests.reporting import ROOT, composed, places_in, run_script, write_all
 
-
-def all_tables() -> list[str]:
-    return list(OmegaConf.load(CONF / "paper" / "cory.yaml").tables)
-
-
-def test_every_table_has_a_sweep_and_the_other_way_round() -> None:
-    tables = {name: load_table(CONF, "cory", name, "paper") for name in all_tables()}
-    sweeps = {path.stem for path in (CONF / "sweep/cory").glob("*.yaml")}
-    assert {name for name, table in tables.items() if table.kind != "preset"} == sweeps
-    assert {name for name, table in tables.items() if table.kind == "preset"} == {"tab1", "tab2"}
-    named = "fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 grid_ppo tab1 tab2 tab3 tab4 tab5"
-    assert set(tables) == {*named.split(), "compute_matched", "agents"}
+NAMED = {
+    "cory": "fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 grid_ppo tab1 tab2 tab3 tab4 tab5 "
+    "compute_matched agents",
+    "maporl": "toy_fig5 exp1_fig2 transitions remark2 shaping_alpha shaping_beta transfer hetero "
+    "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality",
+}
+WITHOUT_RUNS = {"cory": {"tab1", "tab2"}, "maporl": {"toy_fig5"}}
+DEBATES = ("turns", "transitions", "alone")
 
 
-@pytest.mark.parametrize("name", all_tables())
-def test_a_table_fits_its_sweep(name: str) -> None:
-    table = checked(places_in(CONF), "cory", name, "paper")
+def all_tables() -> list[tuple[str, str]]:
+    papers = {paper: OmegaConf.load(CONF / "paper" / f"{paper}.yaml").tables for paper in NAMED}
+    return [(paper, name) for paper, tables in papers.items() for name in tables]
+
+
+@pytest.mark.parametrize("paper", NAMED)
+def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
+    names = {name for own, name in all_tables() if own == paper}
+    sweeps = {path.stem for path in (CONF / "sweep" / paper).glob("*.yaml")}
+    assert names - sweeps == WITHOUT_RUNS[paper] and sweeps <= names
+    assert names == set(NAMED[paper].split())
+
+
+@pytest.mark.parametrize(("paper", "name"), all_tables())
+def test_a_table_fits_its_sweep(paper: str, name: str) -> None:
+    table = checked(places_in(CONF), paper, name, "paper")
     ids = [claim["id"] for claim in table.claims]
     assert len(ids) == len(set(ids)) and not [text for text in ids if "{" in text]
-    if table.kind == "preset":
-        assert not ids
+    if name in WITHOUT_RUNS[paper]:
+        assert (table.kind == "game") == bool(ids)
         return
-    assert ids and table.entry["sweep"] == f"cory/{name}"
+    assert ids and table.entry["sweep"] == f"{paper}/{name}"
     sweep = OmegaConf.load(CONF / "sweep" / f"{table.entry['sweep']}.yaml")
-    assert set(table.experiments) == set(sweep.hydra.sweeper.params.experiment.split(","))
+    assert sorted(table.to_run) == sorted(sweep.hydra.sweeper.params.experiment.split(","))
     assert table.seeds == [0, 1, 2]
+    assert all(second_hand.said(row) for row in table.rows)
+    if table.kind in DEBATES:
+        check_debates(table)
+        return
+    if table.kind == "verifier":
+        return
     for row in table.rows:  # what a page says about a run is what the run has
         settings = composed(row["experiment"], "paper").algorithm
         assert settings.kl_coef == float(row.get("eta", settings.kl_coef))
@@ -50,13 +68,49 @@ def test_a_table_fits_its_sweep(name: str) -> None:
             assert prompt["text"] in composed(row["experiment"], "small").evaluation.probes
 
 
+def check_debates(table: Table) -> None:
+    """Claims name turns and policies that the runs have, and runs are judged by what they need."""
+    for claim in table.claims:
+        for operand in operands(claim):
+            settings = composed(operand["experiment"], "paper").algorithm
+            who = operand["metric"].rpartition("/")[2]
+            assert operand["at"] == "last"
+            if operand["metric"].startswith("eval/pass_at_1/"):
+                assert who in parsed(f"experiment={operand['experiment']}").algorithm.policies()
+            elif who != "team":
+                assert who.removeprefix("turn_") in map(str, range(settings.evaluation_turns + 1))
+    for experiment in table.to_run:
+        settings = composed(experiment, "paper")
+        where = f"{settings.reward.get('path')} {settings.init_from}"
+        needed = [name for name in all_experiments() if f"/{name}/" in where]
+        for name in needed:
+            assert name in table.needs, experiment
+            assert table.to_run.index(name) < table.to_run.index(experiment)
+
+
+def all_experiments() -> list[str]:
+    paths = (CONF / "experiment").rglob("*.yaml")
+    return [str(path.relative_to(CONF / "experiment").with_suffix("")) for path in paths]
+
+
 def test_the_reasons_of_a_scale_are_its_comments() -> None:
-    groups = ("scale", "stand_in", "stand_in_task", "stand_in_algorithm")
-    paths = [path for group in groups for path in (CONF / group).glob("small*")]
+    groups = ("scale", "stand_in", "stand_in_task", "stand_in_algorithm", "stand_in_experiment")
+    paths = [path for group in groups for path in (CONF / group).rglob("*.yaml")
+             if str(path.relative_to(CONF / group)).startswith("small")]  # fmt: skip
     assert paths
     for path in paths:
         commented = [x for x in path.read_text().splitlines() if " # " in x and x[0] != "#"]
         assert len(scale_reasons(path)) == len(commented), path
+
+
+@pytest.mark.parametrize("experiment", ["cory/imdb_cory", "maporl/gsm8k_from_anli"])
+def test_what_an_experiment_chooses_is_what_hydra_composes(experiment: str) -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("train", [f"experiment={experiment}"], return_hydra_config=True)
+    choices = cfg.hydra.runtime.choices
+    found = chosen(CONF, "train") | chosen(CONF, f"experiment/{experiment}")
+    groups = ("model", "task", "algorithm", "reward", "hardware")
+    assert {group: found[group] for group in groups} == {g: choices[g] for g in groups}
 
 
 @pytest.fixture
@@ -65,6 +119,7 @@ def small_conf(tmp_path: Path) -> Path:
     for name in ("experiment/p/run", "scale/paper", "scale/small"):
         (tmp_path / f"{name}.yaml").parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{name}.yaml").write_text("{}\n")
+    (tmp_path / "train.yaml").write_text("{}\n")
     (tmp_path / "paper").mkdir()
     write_sweep(tmp_path, experiment="p/run", seed="0,1")
     return tmp_path
@@ -76,12 +131,17 @@ def write_sweep(conf: Path, **params: str) -> None:
     OmegaConf.save(OmegaConf.create(cfg), conf / "sweep" / "p.yaml")
 
 
-def claimed(conf: Path, left: dict[str, Any], relation: str = ">") -> Table:
+def claimed(conf: Path, left: dict[str, Any], relation: str = ">", **more: Any) -> Table:
     """The table `t` of paper `p` with one claim."""
     claim = {"id": "c", "text": "x", "section": "1", "left": left, "relation": relation, "right": 0}
     rows = [{"label": "r", "experiment": "p/run"}]
     table = {"title": "T", "kind": "curves", "sweep": "p", "rows": rows}
-    about = {"title": "P", "where": "W", "window": 1, "tables": {"t": table | {"claims": [claim]}}}
+    about = {
+        "title": "P",
+        "where": "W",
+        "window": 1,
+        "tables": {"t": table | {"claims": [claim], **more}},
+    }
     OmegaConf.save(OmegaConf.create(about), conf / "paper" / "p.yaml")
     return checked(Places(conf, conf, ROOT / "docs/metrics.md"), "p", "t", "small")
 
@@ -102,7 +162,7 @@ GOOD = {"experiment": "p/run", "metric": "objective/kl/agent_0", "at": "final"}
          "p t: claim c: the archive does not keep ppo/loss/policy/agent_0"),
         ({"experiment": "p/other"}, ">", "p t: experiment=p/other does not exist"),
         ({"at": "end"}, ">", "p t: claim c: at=end is unknown; use one of final"),
-        ({}, "=", "p t: claim c: relation must be one of >, <, ~, dominates"),
+        ({}, "=", "p t: claim c: relation must be one of >, <, <=, ~, dominates"),
     ],
 )  # fmt: skip
 def test_a_claim_over_what_does_not_exist_is_refused(
@@ -130,6 +190,47 @@ def test_a_sweep_that_runs_something_else_is_refused(
     with pytest.raises(ValueError) as error:
         claimed(small_conf, GOOD)
     assert str(error.value) == message
+
+
+def test_what_others_need_runs_first_and_has_no_row(small_conf: Path) -> None:
+    (small_conf / "experiment/p/judge.yaml").write_text("{}\n")
+    write_sweep(small_conf, experiment="p/judge,p/run", seed="0,1")
+    table = claimed(small_conf, GOOD, needs=["p/judge"])
+    assert (table.to_run, table.experiments) == (["p/judge", "p/run"], ["p/run"])
+    for swept, message in {
+        "p/run,p/judge": "p t: sweep=p must begin with p/judge, which the others need",
+        "p/run": "p t: sweep=p runs p/run; conf/paper/p.yaml shows p/run and needs p/judge",
+    }.items():
+        write_sweep(small_conf, experiment=swept, seed="0,1")
+        with pytest.raises(ValueError) as error:
+            claimed(small_conf, GOOD, needs=["p/judge"])
+        assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"needs": ["p/run"]}, "needs names an experiment of a row"),
+        ({"needs": ["p/nope"]}, "experiment=p/nope does not exist"),
+        ({"panels": "task"}, "every row has a panel where the table has panels, else none"),
+        ({"against": "p/nope"}, "against=p/nope is no row's experiment"),
+    ],
+)
+def test_an_entry_that_contradicts_itself_is_refused(
+    small_conf: Path, more: dict[str, Any], message: str
+) -> None:
+    write_sweep(small_conf, experiment="p/run", seed="0")
+    with pytest.raises(ValueError, match=message):
+        claimed(small_conf, GOOD, **more)
+
+
+def test_an_experiment_may_have_changes_of_its_own_at_a_scale(small_conf: Path) -> None:
+    own = small_conf / "stand_in_experiment/small_p/run.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("seed: 1   # a reason\n")
+    found = scale_files(small_conf, "small", "p/run")
+    assert found == [small_conf / "scale/small.yaml", own]
+    assert scale_reasons(own) == ["- `seed: 1`: a reason"]
 
 
 def test_templates_are_filled_in() -> None:
@@ -163,7 +264,7 @@ def test_the_script_writes_page_and_figure(write_run: WriteRun, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("spag", "t1"), "spag is not a paper; choose one of cory"),
+        (("spag", "t1"), "spag is not a paper; choose one of cory, maporl"),
         (("cory", "fig99"), "cory has no fig99; choose one of fig2, fig3, "),
         (("cory", "fig3", "--scale", "huge"), "--scale huge: there is no conf/scale/huge.yaml"),
     ],

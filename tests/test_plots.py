@@ -18,6 +18,7 @@ from cory.plots.grid import grid_figure
 from cory.plots.pareto import Point, frontier, pareto_figure
 from cory.plots.pass_at_k import pass_at_k_figure
 from cory.plots.style import save
+from cory.plots.turns import turns_figure
 from cory.run_dir import read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -163,6 +164,33 @@ def test_the_x_axis_can_count_responses(tmp_path: Path) -> None:
 def test_agents_are_known_from_an_evaluation_alone() -> None:
     line = {"eval/score/agent_1": 1.0, "eval/score/agent_0": 1.0, "eval/score/team": 1.0}
     assert agents_of([line]) == ["agent_0", "agent_1"]
+
+
+def test_agents_of_debates_are_named_by_turns() -> None:
+    line = {f"objective/score/{name}": 1.0 for name in ("turn_10", "turn_2", "team")}
+    assert agents_of([line]) == ["turn_2", "turn_10"]
+    assert agent_label("MAPoRL", "turn_2", ["turn_2", "turn_3"]) == "MAPoRL turn 2"
+    pair = ["agent_0_turn_2", "agent_1_turn_2"]
+    assert agents_of([{f"eval/score/{name}": 1.0 for name in reversed(pair)}]) == pair
+    assert agent_label("MAPoRL", pair[1], pair) == "MAPoRL LLM2 turn 2"
+
+
+def test_ten_debates_can_be_told_apart() -> None:
+    votes = {turn: [(0.5, 0.4, 0.6)] for turn in (1, 2, 3)}
+    (axes,) = turns_figure({"": {str(number): votes for number in range(10)}}).axes
+    styles = {(x.get_color(), x.get_linestyle(), x.get_fillstyle()) for x in axes.get_lines()}
+    assert len(styles) == 10
+    assert {round(float(y), 3) for _, y in axes.collections[0].get_paths()[0].vertices} == {
+        0.4,
+        0.6,
+    }  # of a single seed: its own interval
+
+
+def test_a_legend_with_long_labels_has_fewer_columns() -> None:
+    votes = {1: [(0.5, 0.4, 0.6)]}
+    for label, columns in {"short": 4, "a label of some forty letters " * 2: 1}.items():
+        figure = turns_figure({"": {f"{label} {number}": votes for number in range(4)}})
+        assert figure.legends[0]._ncols == columns
 
 
 def test_a_frontier_holds_what_nothing_betters() -> None:

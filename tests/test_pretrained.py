@@ -206,8 +206,8 @@ def test_agents_of_a_packaged_model_leave_as_the_card_says(
     trainer = build(config, reward=LetterShare())
     trainer.step(0)
     agent, folder = trainer.agents["agent_0"], tmp_path / "agent"
-    card = model_card(agent.model, config, None)
-    export(agent.model, agent.team.tokenizer, folder, config, card)
+    card = model_card(agent.model, config.model, config, None)
+    export(agent.model, agent.team.tokenizer, folder, config.model.path, card)
     (load,) = (line.strip() for line in card.splitlines() if "from_pretrained(" in line)
     known = {"AutoModelForCausalLM": AutoModelForCausalLM, "PeftModel": PeftModel}
     loaded = eval(

@@ -30,7 +30,13 @@ def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "layout", ["ppo copies x1 ZeRO-0", "cory adapters x1 ZeRO-3", "cory copies x2 ZeRO-1"]
+    "layout",
+    [
+        "ppo copies x1 ZeRO-0",
+        "cory adapters x1 ZeRO-3",
+        "cory copies x2 ZeRO-1",
+        "maporl adapters x2 ZeRO-2",
+    ],
 )
 def test_a_killed_run_ends_as_if_it_had_not_been(
     layout: str, tiny_model: str, tiny_judge: str, reviews_file: Path

@@ -34,7 +34,7 @@ def test_transfer_by_hand() -> None:
         # end-of-text tokens alone are no copy, and not every response has one
         episode((0.0, [EOS]), (3.0, [EOS]), (1.0, [7, 7, 7, 7])),
     ]
-    assert transfer_metrics(episodes, EOS) == {
+    assert transfer_metrics(episodes, {EOS}) == {
         "transfer/gain/observer_1": ((0 - 1) + (3 - 0)) / 2,
         "transfer/gain/observer_2": ((1 - 1) + (1 - 0)) / 2,
         "transfer/copy_rate/observer_1": (1 / 2 + 0) / 2,
@@ -43,7 +43,7 @@ def test_transfer_by_hand() -> None:
 
 
 def test_one_agent_takes_nothing_from_another() -> None:
-    assert transfer_metrics([episode((1.0, [1, 2]))], EOS) == {}
+    assert transfer_metrics([episode((1.0, [1, 2]))], {EOS}) == {}
 
 
 def test_a_step_logs_them_by_agent_and_by_role(config_of: Callable[..., Config]) -> None:

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from cory.agent import Agent
 from cory.algorithms.cory import build_cory
+from cory.algorithms.maporl import build_maporl
 from cory.algorithms.parts import Parts
 from cory.algorithms.ppo import build_ppo
+from cory.algorithms.sft import build_sft
+from cory.algorithms.verifier import build_verifier
 from cory.episode import Episode, Metrics
 from cory.evaluation import BeforeEach, Request
 from cory.pieces import Pieces
+from cory.voice import Voice
 
 
 class Algorithm(Protocol):
     """What the loop needs; nothing inherits from it."""
 
-    agents: dict[str, Agent]
+    @property
+    def agents(self) -> Mapping[str, Voice]:
+        """The policies that learn, by name."""
+        ...
+
     episodes: list[Episode]  # of the last step
 
     def step(self, iteration: int) -> Metrics:
@@ -38,4 +45,10 @@ class Algorithm(Protocol):
 
 
 # algorithm.name -> builder
-ALGORITHMS: Mapping[str, Callable[[Any, Parts], Algorithm]] = {"ppo": build_ppo, "cory": build_cory}
+ALGORITHMS: Mapping[str, Callable[[Any, Parts], Algorithm]] = {
+    "ppo": build_ppo,
+    "cory": build_cory,
+    "maporl": build_maporl,
+    "verifier": build_verifier,
+    "sft": build_sft,
+}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from cory.algorithms.parts import Parts
+from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
+from cory.episode import Episode, Metrics
+from cory.evaluation import TeamExam, metrics_of
 from cory.functional.credit import own_score, shared_sum
 from cory.interactions import Roles, pioneer_observer
+from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer
 
 
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
     """A pioneer and its observers, copies of one model, paid the sum of all their scores."""
-    agents = parts.new_agents(config.agents)
+    agents = parts.new_agents(numbered(config.agents))
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:
@@ -27,6 +30,14 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
                 agent.start_statistics()
             parts.streams.restart("length", "sampling", "shuffle")
 
+    def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
+        return role_metrics(episodes, metrics) | transfer_metrics(episodes, parts.team.stops)
+
+    interact = partial(
+        pioneer_observer,
+        roles=roles,
+        observer_context=parts.task.observer_context if config.knowledge_transfer else None,
+    )
     return PPOTrainer(
         config,
         parts.plan,
@@ -34,12 +45,12 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         parts.task,
         parts.reward,
         parts.streams,
-        interact=partial(
-            pioneer_observer,
-            roles=roles,
-            observer_context=parts.task.observer_context if config.knowledge_transfer else None,
-        ),
+        interact=interact,
+        speakers=agents,
         assign_credit=shared_sum if config.collective_reward else own_score,
+        learners=lambda iteration: agents,
+        describe=describe,
         after_step=after_step,
+        exam=TeamExam(interact, agents, len(agents), metrics_of),
         carried={"roles": roles},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from cory.export import start_from
 from cory.rewards import Reward
 from cory.streams import Streams
 from cory.tasks import Task
-from cory.team import Team
+from cory.team import PolicyModel, Team
+from cory.voice import Voice
 
 
 @dataclass(frozen=True)
@@ -22,18 +24,46 @@ class Parts:
     config: Config
     plan: BatchPlan
     team: Team
+    partner: Team | None  # of the second model, where there is one
     task: Task
     reward: Reward
     streams: Streams
 
-    def new_agents(self, count: int) -> dict[str, Agent]:
-        """`agent_0` to `agent_<count - 1>`, starting from the pretrained model or `init_from`."""
+    def new_agents(self, names: Sequence[str], team: Team | None = None) -> dict[str, Agent]:
+        """Policies that learn by PPO, starting from the pretrained model or `init_from`.
+
+        team: whose models they are; None: the first one's
+        """
+        team = team or self.team
         config = self.config
-        names = [f"agent_{number}" for number in range(count)]
-        models = self.team.new_models(names, self.streams.init)
+        return {
+            model.name: Agent(
+                team,
+                model,
+                engine,
+                config.algorithm,
+                config.hardware,
+                from_reference=config.init_from is None,
+            )
+            for model, engine in self._trainable(names, team)
+        }
+
+    def new_voices(self, names: Sequence[str], team: Team | None = None) -> dict[str, Voice]:
+        """Policies that learn otherwise, from the same start.
+
+        team: as for `new_agents`
+        """
+        team, hardware = team or self.team, self.config.hardware
+        return {
+            model.name: Voice(team, model, engine, hardware)
+            for model, engine in self._trainable(names, team)
+        }
+
+    def _trainable(self, names: Sequence[str], team: Team) -> Iterator[tuple[PolicyModel, Engine]]:
+        config = self.config
+        models = team.new_models(list(names), self.streams.init)
         if config.init_from is not None:
-            start_from(Path(config.init_from), models, config.model)
-        agents = {}
+            start_from(Path(config.init_from), models, team.config)
         shared: list[Engine] = []
         for model in models:
             if config.hardware.gradient_checkpointing:
@@ -44,14 +74,11 @@ class Parts:
                 config.hardware,
                 self.plan,
                 config.model.precision,
-                siblings=shared if config.model.sharing == "adapters" else [],
+                siblings=shared if team.config.sharing == "adapters" else [],
             )
-            agents[model.name] = Agent(
-                self.team,
-                model,
-                engine,
-                config.algorithm,
-                config.hardware,
-                from_reference=config.init_from is None,
-            )
-        return agents
+            yield model, engine
+
+
+def numbered(count: int) -> list[str]:
+    """`agent_0` to `agent_<count - 1>`."""
+    return [f"agent_{number}" for number in range(count)]

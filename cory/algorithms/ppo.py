@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from cory.algorithms.parts import Parts
+from cory.algorithms.parts import Parts, numbered
 from cory.config import PPOConfig
+from cory.evaluation import TeamExam, metrics_of
 from cory.functional.credit import own_score
 from cory.interactions import single_turn
 from cory.trainers.ppo import PPOTrainer
@@ -13,7 +14,8 @@ from cory.trainers.ppo import PPOTrainer
 
 def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
     """One agent that answers the query and is paid its own score."""
-    agents = parts.new_agents(1)
+    agents = parts.new_agents(numbered(1))
+    interact = partial(single_turn, agent=next(iter(agents)))
     return PPOTrainer(
         config,
         parts.plan,
@@ -21,8 +23,12 @@ def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
         parts.task,
         parts.reward,
         parts.streams,
-        interact=partial(single_turn, agent=next(iter(agents))),
+        interact=interact,
+        speakers=agents,
         assign_credit=own_score,
+        learners=lambda iteration: agents,
+        describe=lambda episodes, metrics: {},
         after_step=lambda iteration: None,
+        exam=TeamExam(interact, agents, 1, metrics_of),
         carried={},
     )

@@ -113,6 +113,10 @@ class PPOConfig:
             "algorithm.score_scaling", self.score_scaling, ("none", "scale", "normalise")
         )
 
+    def turns_per_policy(self) -> int:
+        """Turns from which one policy learns in an iteration."""
+        return self.prompts_per_iteration
+
 
 @dataclass
 class CoryConfig(PPOConfig):

@@ -69,10 +69,17 @@ class BatchPlan:
     accumulation: int  # microbatches per optimiser step
 
 
-def batch_plan(prompts: int, minibatch: int, microbatch: int, processes: int) -> BatchPlan:
-    """Derives the plan, or refuses numbers that leave a rest."""
+def batch_plan(
+    prompts: int, turns: int, minibatch: int, microbatch: int, processes: int
+) -> BatchPlan:
+    """Derives the plan, or refuses numbers that leave a rest.
+
+    turns: from which one policy learns in an iteration
+    """
     keys = ("algorithm.prompts_per_iteration", "algorithm.minibatch_size")
-    minibatches = exact_div(prompts, minibatch, *keys)
+    if turns != prompts:
+        keys = (f"{keys[0]} ({prompts}) gives each policy a number of turns that", keys[1])
+    minibatches = exact_div(turns, minibatch, *keys)
     share = exact_div(minibatch, processes, keys[1], "the number of processes")
     micro = min(microbatch, share)
     share_key = keys[1] if processes == 1 else f"{keys[1]} per process"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cory.config.checks import require_at_least, require_choice
+from cory.config.model import PRECISIONS
 
 
 @dataclass
@@ -27,3 +28,24 @@ class ExactMatchConfig:
     """Settings of `reward=exact_match`: 1 for a right answer, else 0."""
 
     name: str
+
+
+@dataclass
+class VerifierRewardConfig:
+    """Settings of `reward=verifier`: how likely a trained verifier finds a response to be right."""
+
+    name: str
+    path: str  # folder of a verifier: agents/verifier of a run with algorithm=verifier
+    base: str | None  # what an adapter lies on; None: what its folder names
+    chat: bool  # questions go through its tokenizer's chat template, as while it was trained
+    precision: str  # fp32 | bf16 | fp16
+    quantisation: str  # none | nf4: an adapter's base in 4 bits
+    double_quantisation: bool  # nf4: its scales in 8 bits
+    compute_precision: str  # nf4: what its products are computed in
+    batch_size: int  # responses per forward pass
+
+    def __post_init__(self) -> None:
+        require_choice("reward.precision", self.precision, PRECISIONS)
+        require_choice("reward.compute_precision", self.compute_precision, PRECISIONS)
+        require_choice("reward.quantisation", self.quantisation, ("none", "nf4"))
+        require_at_least("reward.batch_size", self.batch_size, 1)

@@ -12,11 +12,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cory.config.algorithm import CoryConfig, PPOConfig
 from cory.config.checks import ConfigError, require, require_at_least, require_choice
+from cory.config.debate import DebateConfig
 from cory.config.evaluation import EvaluationConfig
 from cory.config.hardware import HardwareConfig, batch_plan
+from cory.config.maporl import MaporlConfig
 from cory.config.model import ModelConfig
-from cory.config.reward import ExactMatchConfig, SentimentConfig
-from cory.config.task import ImdbConfig, QuestionsConfig
+from cory.config.reward import ExactMatchConfig, SentimentConfig, VerifierRewardConfig
+from cory.config.supervised import SFTConfig, SupervisedConfig, VerifierConfig
+from cory.config.task import AnliConfig, ImdbConfig, QuestionsConfig
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Config:
     """One experiment."""
 
     model: ModelConfig
+    partner: ModelConfig | None  # every second debater's model; None: all have the first
     task: Any  # one of TASK_CONFIGS, chosen by task.name
     algorithm: Any  # one of ALGORITHM_CONFIGS, chosen by algorithm.name
     reward: Any  # one of REWARD_CONFIGS, chosen by reward.name
@@ -73,10 +77,22 @@ TASK_CONFIGS: Mapping[str, type] = {
     "imdb": ImdbConfig,
     "gsm8k": QuestionsConfig,
     "arithmetic": QuestionsConfig,
+    "tinygsm": QuestionsConfig,
+    "anli": AnliConfig,
 }
-ALGORITHM_CONFIGS: Mapping[str, type] = {"ppo": PPOConfig, "cory": CoryConfig}
-REWARD_CONFIGS: Mapping[str, type] = {"sentiment": SentimentConfig, "exact_match": ExactMatchConfig}
-TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic"})
+ALGORITHM_CONFIGS: Mapping[str, type] = {
+    "ppo": PPOConfig,
+    "cory": CoryConfig,
+    "maporl": MaporlConfig,
+    "verifier": VerifierConfig,
+    "sft": SFTConfig,
+}
+REWARD_CONFIGS: Mapping[str, type] = {
+    "sentiment": SentimentConfig,
+    "exact_match": ExactMatchConfig,
+    "verifier": VerifierRewardConfig,
+}
+TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli"})
 
 
 def parse_config(cfg: DictConfig) -> Config:
@@ -112,12 +128,14 @@ def check_together(config: Config) -> None:
     )
     batch_plan(
         algorithm.prompts_per_iteration,
+        algorithm.turns_per_policy(),
         algorithm.minibatch_size,
         hardware.microbatch_size,
         hardware.world,
     )
     require(
-        algorithm.max_mean_ratio is None
+        isinstance(algorithm, SupervisedConfig)
+        or algorithm.max_mean_ratio is None
         or hardware.microbatch_size * hardware.world >= algorithm.minibatch_size,
         f"algorithm.max_mean_ratio needs whole minibatches: hardware.microbatch_size "
         f"({hardware.microbatch_size}) times the number of processes ({hardware.world}) must be "
@@ -136,15 +154,91 @@ def check_together(config: Config) -> None:
         config.reward.name != "exact_match" or config.task.name in TASKS_WITH_ANSWERS,
         f"reward=exact_match needs a task with answers; task={config.task.name} has none",
     )
+    if isinstance(algorithm, VerifierConfig):
+        check_verifier(config, algorithm)
+    if isinstance(algorithm, DebateConfig):
+        check_debate(config, algorithm)
+    else:
+        require(
+            config.partner is None,
+            f"partner needs algorithm=maporl or sft; algorithm={algorithm.name} has one model",
+        )
     evaluation = config.evaluation
     require(
-        not evaluation.team or getattr(algorithm, "agents", 1) > 1,
+        not evaluation.team or hasattr(algorithm, "agents"),
         f"evaluation.team=true needs several agents; algorithm={algorithm.name} has one",
     )
     require(
         max(evaluation.k) == 1 or config.task.name in TASKS_WITH_ANSWERS,
         f"evaluation.k={evaluation.k} needs a task with answers; task={config.task.name} has none",
     )
+
+
+def check_verifier(config: Config, algorithm: VerifierConfig) -> None:
+    """Rules for the training of a verifier that span several groups."""
+    evaluation = config.evaluation
+    require(
+        config.task.name in TASKS_WITH_ANSWERS,
+        f"algorithm=verifier needs a task with answers; task={config.task.name} has none",
+    )
+    require(
+        config.reward.name == "exact_match",
+        f"algorithm=verifier labels answers as reward=exact_match does; "
+        f"reward={config.reward.name} would play no part",
+    )
+    require(
+        not algorithm.requests or config.model.chat,
+        f"algorithm.requests=true needs model.chat=true: model={config.model.name} does not follow "
+        f"requests",
+    )
+    require(
+        not evaluation.greedy and not evaluation.probes and evaluation.k == [1],
+        "algorithm=verifier is evaluated on evaluation.samples answers to each question: it takes "
+        "evaluation.greedy=false, evaluation.probes=[] and evaluation.k=[1]",
+    )
+
+
+def check_debate(config: Config, algorithm: DebateConfig) -> None:
+    """Rules for debates that span several groups."""
+    known = config.task.name in TASKS_WITH_ANSWERS
+    require(
+        not isinstance(algorithm, MaporlConfig)
+        or not algorithm.shapes
+        or algorithm.bonus_from != "ground_truth"
+        or known,
+        f"algorithm.bonus_from=ground_truth needs a task with answers; task={config.task.name} has "
+        f"none",
+    )
+    require(
+        algorithm.consensus is None or known,
+        f"algorithm.consensus needs answers that can be compared; task={config.task.name} has none",
+    )
+    require(
+        not config.evaluation.team or known,
+        f"evaluation.team=true takes votes on answers; task={config.task.name} has none",
+    )
+    require(
+        not algorithm.verifier_feedback or config.reward.name == "verifier",
+        f"algorithm.verifier_feedback=true needs reward=verifier: reward={config.reward.name} "
+        f"would tell debaters the answer",
+    )
+    if config.partner is not None:
+        require(
+            algorithm.param_sharing in ("per_agent", "per_turn_agent"),
+            f"algorithm.param_sharing={algorithm.param_sharing} shares a policy between debaters; "
+            f"with partner={config.partner.name} they have different models: per_agent or "
+            f"per_turn_agent",
+        )
+        require(
+            algorithm.agents > 1,
+            f"partner={config.partner.name} needs algorithm.agents of at least 2, got "
+            f"{algorithm.agents}",
+        )
+        require(
+            config.partner.precision == config.model.precision,
+            f"partner.precision={config.partner.precision} must be model.precision="
+            f"{config.model.precision}",
+        )
 
 
 def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:

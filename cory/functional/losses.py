@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cory.functional.logprobs import MAX_LOG_RATIO
@@ -58,6 +59,43 @@ def clipped_value_loss(
     near = values.clamp(old_values - value_clip_range, old_values + value_clip_range)
     free, held = (values - returns) ** 2, (near - returns) ** 2
     return Loss(torch.maximum(free, held), held > free, free.detach())
+
+
+def weighted_nll(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
+    """Negative log-likelihood of each token, times the weight of its turn.
+
+    logprobs: (B, R) under the policy being trained, with gradient
+    weights: (B,) 1 to imitate a turn as it is
+    mask: (B, R) bool, True on tokens to be learnt
+    returns: (B, R), 0 outside the mask
+    """
+    _check_shapes(logprobs, mask)
+    _check_rows(weights, mask)
+    inside = torch.where(mask, logprobs, 0.0)  # what is outside must not reach the gradient
+    return -inside * weights[:, None]
+
+
+def token_bce(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    """Binary cross-entropy of each token's logit with the label of its turn.
+
+    logits: (B, R) a prediction after each token, with gradient
+    labels: (B,) 1 where the turn is right, 0 where it is wrong
+    mask: (B, R) bool, True on predictions that count
+    returns: (B, R), 0 outside the mask
+    """
+    _check_shapes(logits, mask)
+    _check_rows(labels, mask)
+    # masked before the logarithm: a logit outside the mask must not reach the gradient, NaN or not
+    inside = torch.where(mask, logits, 0.0)
+    losses = F.binary_cross_entropy_with_logits(
+        inside, labels[:, None].expand_as(inside), reduction="none"
+    )
+    return torch.where(mask, losses, 0.0)
+
+
+def _check_rows(numbers: Tensor, mask: Tensor) -> None:
+    if numbers.shape != mask.shape[:1]:
+        raise ValueError(f"{tuple(numbers.shape)} numbers for {len(mask)} turns")
 
 
 def _check_shapes(*tensors: Tensor) -> None:

@@ -60,6 +60,27 @@ def pad_right(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tenso
     return _pad(rows, pad_id, left=False)
 
 
+def pad_turns(
+    contexts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], pad_id: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Contexts and responses side by side, each context ending where its response begins.
+
+    contexts: B lists of token ids, none empty
+    responses: B lists of token ids; an empty one is a row whose mask is all False
+    returns: input_ids (B, L) int64, attention_mask (B, L) bool, response_mask (B, R) bool, R > 0
+    """
+    context, context_mask = pad_left(contexts, pad_id)
+    width = max(1, *map(len, responses))  # a pass needs a column, also where nobody said anything
+    filled = [[*row, *[pad_id] * (width - len(row))] for row in responses]
+    response = torch.tensor(filled, dtype=torch.int64)
+    response_mask = torch.arange(width) < torch.tensor([[len(row)] for row in responses])
+    return (
+        torch.cat([context, response], dim=1),
+        torch.cat([context_mask, response_mask], dim=1),
+        response_mask,
+    )
+
+
 def _pad(rows: Sequence[Sequence[int]], pad_id: int, left: bool) -> tuple[Tensor, Tensor]:
     if not rows:
         raise ValueError("cannot pad an empty list of rows")

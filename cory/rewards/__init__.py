@@ -1,4 +1,4 @@
-"""Rewards: each fills `turn.score` of every turn of the episodes it is given."""
+"""Rewards: each fills `turn.score` of the episodes it is given, but of absent turns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any, Protocol
 from cory.episode import Episode
 from cory.rewards.exact_match import ExactMatch
 from cory.rewards.sentiment import Sentiment
+from cory.rewards.verifier import Verifier
 
 
 class Reward(Protocol):
     """What an algorithm needs of a judge; nothing inherits from it."""
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fill `turn.score` of every turn."""
+        """Fill `turn.score` of every turn that came."""
         ...
 
 
@@ -22,4 +23,5 @@ class Reward(Protocol):
 REWARDS: Mapping[str, Callable[[Any, Any, Any], Reward]] = {
     "sentiment": Sentiment,
     "exact_match": ExactMatch,
+    "verifier": Verifier,
 }

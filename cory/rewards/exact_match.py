@@ -1,4 +1,4 @@
-"""1 when the number in the response is the prompt's answer, else 0."""
+"""1 when the response gives the prompt's answer, else 0."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from typing import Any
 
 from cory.config import ExactMatchConfig
 from cory.episode import Episode
-from cory.functional.answers import is_right
+from cory.tasks import Task
 
 
 class ExactMatch:
-    """Compares the last number of each response with the answer, by value (Ma et al., 4.2)."""
+    """The task reads each response and compares it with the answer (Ma et al., 4.2)."""
 
-    def __init__(self, config: ExactMatchConfig, task: Any, device: Any) -> None:
-        pass  # nothing to set, nothing to load
+    def __init__(self, config: ExactMatchConfig, task: Task, device: Any) -> None:
+        self.task = task
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fill `turn.score` of every turn with 1.0 or 0.0."""
+        """Fill `turn.right`, and `turn.score` with 1.0 or 0.0, of every turn that came."""
         for episode in episodes:
             assert episode.prompt.answer is not None  # TASKS_WITH_ANSWERS
             for turn in episode.turns:
-                turn.score = float(is_right(turn.response, episode.prompt.answer))
+                if not turn.absent:
+                    turn.right = self.task.is_right(turn.response, episode.prompt.answer)
+                    turn.score = float(turn.right)

@@ -35,14 +35,14 @@ class Sentiment:
         The text judged is query + response, also for an observer (Ma et al., Alg. 1, line 13,
         with r(s_0, a_2) for the printed r(s_0, a_1)).
         """
-        turns = [turn for episode in episodes for turn in episode.turns]
-        texts = [e.prompt.text + turn.response for e in episodes for turn in e.turns]
+        said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+        texts = [prompt.text + turn.response for prompt, turn in said]
         own = texts[processes.own_rows(len(texts))]
         scores: list[float] = []
         for start in range(0, len(own), self.config.batch_size):
             scores += self._scores(own[start : start + self.config.batch_size])
         scores = processes.gathered(scores)
-        for turn, score in zip(turns, scores, strict=True):
+        for (_, turn), score in zip(said, scores, strict=True):
             turn.score = score
 
     @torch.no_grad()

@@ -11,6 +11,7 @@ from cory import processes
 from cory.agent import Agent
 from cory.episode import Batch, Metrics
 from cory.functional.checksum import byte_sum
+from cory.voice import Voice
 
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 11
 TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.02}
@@ -67,7 +68,7 @@ def check_first_batch(agent: Agent, batch: Batch, metrics: Metrics) -> None:
 Fingerprints = dict[int, tuple[str, int]]  # parameter -> its name, and a sum over its bytes
 
 
-def weights(agents: Mapping[str, Agent]) -> Fingerprints:
+def weights(agents: Mapping[str, Voice]) -> Fingerprints:
     """Of every weight of every agent and of the reference, this process's part."""
     prints: Fingerprints = {}
     for agent in agents.values():
@@ -81,12 +82,14 @@ def weights(agents: Mapping[str, Agent]) -> Fingerprints:
 
 
 def check_first_update(
-    agent: Agent, before: Fingerprints, after: Fingerprints, metrics: Metrics
+    agent: Voice, before: Fingerprints, after: Fingerprints, may_stand_still: bool
 ) -> None:
     """The agent's own weights have moved, and nobody else's: no other agent's, not the base's.
 
     Adapters that were loaded frozen, or an optimiser that holds a neighbour's, look like healthy
     runs otherwise.
+
+    may_stand_still: every one of its steps was left out on purpose
     """
     own = {
         id(parameter)
@@ -99,5 +102,5 @@ def check_first_update(
     if foreign:
         raise FirstUpdateError(f"{agent.name}: its first update also changed {foreign[0]}")
     stood_still = not processes.any_of(bool(moved & own))
-    if stood_still and metrics[f"ppo/policy/passed_over/{agent.name}"] < 1:
+    if stood_still and not may_stand_still:
         raise FirstUpdateError(f"{agent.name}: its first update changed none of its weights")

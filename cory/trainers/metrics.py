@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 import torch
 from torch import Tensor
 
@@ -21,10 +23,11 @@ def agent_metrics(
 
     sampler_logprobs: of every response token, turn by turn, under what was sampled from
     """
+    turns = [turn for turn in turns if not turn.absent]  # their rows in the batch are empty
     mask, count = batch.response_mask, len(turns)
     score = sum(turn.score or 0.0 for turn in turns) / count
     kl = batch.kl.sum().item() / count
-    eos = agent.team.tokenizer.eos_token_id
+    stops = agent.team.stops
     sampled = torch.tensor(sampler_logprobs, device=batch.logprobs.device)
     values = {
         "objective/score": score,
@@ -37,11 +40,12 @@ def agent_metrics(
         "objective/sampler_gap": (sampled - batch.logprobs[mask]).mean().item(),
         "rollout/response_tokens": mask.sum().item() / count,
         "rollout/context_tokens": sum(len(turn.context_ids) for turn in turns) / count,
-        "rollout/eos_share": sum(turn.response_ids[-1] == eos for turn in turns) / count,
-        "rollout/truncated_share": sum(turn.response_ids[-1] != eos for turn in turns) / count,
+        "rollout/eos_share": sum(turn.response_ids[-1] in stops for turn in turns) / count,
+        "rollout/truncated_share": sum(turn.response_ids[-1] not in stops for turn in turns)
+        / count,
     }
     for n in (1, 2):
-        said = (spoken(turn, eos) for turn in turns)
+        said = (spoken(turn, stops) for turn in turns)
         values[f"rollout/distinct_{n}"] = distinct_share(said, n)
     for estimator in ("k1", "k3"):
         estimate = sampled_kl(batch.logprobs, batch.ref_logprobs, estimator)
@@ -62,10 +66,10 @@ def value_metrics(agent: str, batch: Batch, returns: Tensor) -> Metrics:
     }
 
 
-def spoken(turn: Turn, eos: int | None) -> list[int]:
+def spoken(turn: Turn, stops: AbstractSet[int]) -> list[int]:
     """The tokens of a response without the one that ends it."""
     ids = turn.response_ids
-    return ids[:-1] if ids[-1] == eos else ids
+    return ids[:-1] if ids[-1] in stops else ids
 
 
 BY_ROLE = (
@@ -81,25 +85,23 @@ BY_ROLE = (
 
 def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
     """The agents' numbers once more under the role each played, and each agent's place in line."""
-    turns = episodes[0].turns
-    if len(turns) == 1:
-        return {}
     by_role: Metrics = {}
-    for place, turn in enumerate(turns):
+    for place, turn in enumerate(episodes[0].turns):
         by_role[f"role/{turn.agent}"] = float(place)
         for key in BY_ROLE:
             by_role[f"{key}/{turn.role}"] = metrics[f"{key}/{turn.agent}"]
     return by_role
 
 
-def transfer_metrics(episodes: list[Episode], eos: int | None) -> Metrics:
+def transfer_metrics(episodes: list[Episode], stops: AbstractSet[int]) -> Metrics:
     """What each agent that speaks after the pioneer makes of what the pioneer said."""
     metrics: Metrics = {}
     for place, turn in list(enumerate(episodes[0].turns))[1:]:
         pairs = [(episode.turns[0], episode.turns[place]) for episode in episodes]
         gains = [(later.score or 0.0) - (first.score or 0.0) for first, later in pairs]
         copied = [
-            copied_share(spoken(later, eos), spoken(first, eos), COPIED) for first, later in pairs
+            copied_share(spoken(later, stops), spoken(first, stops), COPIED)
+            for first, later in pairs
         ]
         metrics[f"transfer/gain/{turn.role}"] = sum(gains) / len(gains)
         metrics[f"transfer/copy_rate/{turn.role}"] = sum(copied) / len(copied)

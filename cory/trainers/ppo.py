@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from cory import processes
 from cory.agent import Agent
 from cory.config import BatchPlan, PPOConfig
-from cory.episode import Batch, Episode, Metrics, Turn, turns_of
-from cory.evaluation import BeforeEach, Bench, Request, evaluate
+from cory.episode import Batch, Context, Episode, Metrics, Turn, turns_of
+from cory.evaluation import BeforeEach, Bench, Request, TeamExam, evaluate
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.logprobs import MAX_LOG_RATIO
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
@@ -26,7 +26,8 @@ from cory.rewards import Reward
 from cory.streams import Streams
 from cory.tasks import Task
 from cory.trainers.first_update import check_first_batch, check_first_update, weights
-from cory.trainers.metrics import agent_metrics, role_metrics, transfer_metrics, value_metrics
+from cory.trainers.metrics import agent_metrics, value_metrics
+from cory.voice import Speaker
 
 
 class TrainingDiverged(RuntimeError):
@@ -54,8 +55,12 @@ class PPOTrainer:
 
     What differs between algorithms is given, not inherited:
       interact(prompts, speak) -> episodes     who speaks, seeing what
+      speakers                                 whom it may let speak: agents, and who never learns
       assign_credit(episodes)                  fills turn.credit
+      learners(iteration) -> names             the agents that learn in it
+      describe(episodes, metrics) -> metrics   what else is logged about a roll-out
       after_step(iteration)                    for instance, exchange roles
+      exam                                     how the agents are measured together
       carried                                  what of this must survive a restart
     """
 
@@ -69,8 +74,12 @@ class PPOTrainer:
         streams: Streams,
         *,
         interact: Interaction,
+        speakers: Mapping[str, Speaker],
         assign_credit: Callable[[list[Episode]], None],
+        learners: Callable[[int], Collection[str]],
+        describe: Callable[[list[Episode], Metrics], Metrics],
         after_step: Callable[[int], None],
+        exam: TeamExam,
         carried: Mapping[str, Stateful],
     ) -> None:
         self.config = config
@@ -80,8 +89,12 @@ class PPOTrainer:
         self.reward = reward
         self.streams = streams
         self.interact = interact
+        self.speakers = speakers
         self.assign_credit = assign_credit
+        self.learners = learners
+        self.describe = describe
         self.after_step = after_step
+        self.exam = exam
         self.carried: dict[str, Stateful] = {"task": task, "streams": streams, **agents, **carried}
         self.episodes: list[Episode] = []  # of the last step
 
@@ -103,12 +116,18 @@ class PPOTrainer:
         self.reward.score(episodes)
         clock.lap("reward_s")
         self.assign_credit(episodes)
+        learners = self.learners(iteration)
         for agent in self.agents.values():
             turns = turns_of(episodes, agent.name)
+            if all(turn.absent for turn in turns):
+                continue  # every debate had ended: there is nothing to learn from
             batch = agent.annotate(turns)
             metrics |= agent_metrics(agent, turns, batch, sampler_logprobs[agent.name])
             clock.lap("annotate_s")
-            if iteration == 0:
+            if agent.name not in learners:
+                continue
+            first = agent.updates == 0
+            if first:
                 check_first_batch(agent, batch, metrics)
             rewards = kl_penalised_rewards(
                 batch.credits, batch.kl, batch.response_mask, agent.kl_coef
@@ -123,17 +142,18 @@ class PPOTrainer:
             if self.config.whiten_advantages:
                 advantages = whiten(advantages, batch.response_mask)
             metrics |= value_metrics(agent.name, batch, returns)
-            before = weights(self.agents) if iteration == 0 else None
+            before = weights(self.agents) if first else None
             metrics |= self.update(agent, batch, advantages, returns)
             if before is not None:
-                check_first_update(agent, before, weights(self.agents), metrics)
+                passed_over = metrics[f"ppo/policy/passed_over/{agent.name}"]
+                check_first_update(agent, before, weights(self.agents), passed_over == 1)
+            agent.updates += 1
             agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
             clock.lap("update_s")
             reason = self._why_stop(agent.name, metrics)
             if reason is not None:
                 raise TrainingDiverged(iteration, reason, metrics)
-        eos = next(iter(self.agents.values())).team.tokenizer.eos_token_id
-        metrics |= role_metrics(episodes, metrics) | transfer_metrics(episodes, eos)
+        metrics |= self.describe(episodes, metrics)
         metrics |= clock.metrics()
         self.after_step(iteration)
         return metrics
@@ -222,7 +242,7 @@ class PPOTrainer:
 
     def evaluate(self, request: Request, pieces: Pieces, before_each: BeforeEach) -> Metrics:
         """Measure the agents, in the roles that they have now, on held-out prompts."""
-        bench = Bench(self.agents, self.task, self.reward, self.interact, self.config.sampling)
+        bench = Bench(self.agents, self.task, self.reward, self.exam, self.config.sampling)
         return evaluate(bench, request, pieces, before_each)
 
     def state_dict(self) -> dict[str, Any]:
@@ -241,12 +261,12 @@ class PPOTrainer:
         agent: str,
         role: str,
         round: int,
-        contexts: list[str],
+        contexts: Sequence[Context | None],
     ) -> list[Turn]:
-        spoken = self.agents[agent].turns(
+        spoken = self.speakers[agent].turns(
             role, round, contexts, limit, self.config.sampling, self.streams.sampling
         )
-        sampler_logprobs[agent] = [logprob for _, row in spoken for logprob in row]
+        sampler_logprobs.setdefault(agent, []).extend(logp for _, row in spoken for logp in row)
         return [turn for turn, _ in spoken]
 
 

@@ -7,7 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from cory.functional.losses import Loss, clipped_policy_loss, clipped_value_loss
+from cory.functional.losses import (
+    Loss,
+    clipped_policy_loss,
+    clipped_value_loss,
+    token_bce,
+    weighted_nll,
+)
 from cory.functional.masking import masked_mean
 from tests.close import assert_close
 
@@ -170,3 +176,48 @@ def test_shapes_must_agree(loss_of: LossFunction, which: int) -> None:
 def test_mask_must_be_bool(loss_of: LossFunction) -> None:
     with pytest.raises(ValueError, match="bool"):
         loss_of(*torch.ones(4, 3, 3), 0.2)
+
+
+def test_token_nll_by_hand() -> None:
+    logprobs = torch.tensor([[-1.0, -2.0], [-0.5, -4.0]], requires_grad=True)
+    mask = torch.tensor([[True, True], [True, False]])
+    loss = weighted_nll(logprobs, torch.tensor([1.0, 3.0]), mask)
+    assert_close(loss, [[1.0, 2.0], [1.5, 0.0]])
+    # d loss / d logprob is minus the weight
+    assert_close(grad_of(loss.sum(), logprobs), [[-1.0, -1.0], [-3.0, 0.0]])
+
+
+def test_token_bce_by_hand() -> None:
+    # logit 0: log 2 either way; logit log 3: probability 3/4, so -log(3/4) or -log(1/4)
+    logits = torch.tensor([[0.0, math.log(3)], [math.log(3), 5.0]], requires_grad=True)
+    mask = torch.tensor([[True, True], [True, False]])
+    loss = token_bce(logits, torch.tensor([1.0, 0.0]), mask)
+    assert_close(loss, [[math.log(2), math.log(4 / 3)], [math.log(4), 0.0]])
+    # d loss / d logit is probability minus label
+    assert_close(grad_of(loss.sum(), logits), [[-0.5, -0.25], [0.75, 0.0]])
+
+
+@pytest.mark.parametrize("loss_of", [weighted_nll, token_bce])
+def test_gradients_of_losses_on_examples(loss_of: Callable[..., Tensor]) -> None:
+    new = random_inputs()[0].detach().double().requires_grad_()
+    rows = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda x: loss_of(x, rows, MASK), (new,))
+
+
+@pytest.mark.parametrize("loss_of", [weighted_nll, token_bce])
+def test_what_is_not_a_number_outside_the_mask_reaches_nothing(
+    loss_of: Callable[..., Tensor],
+) -> None:
+    new = torch.where(MASK, random_inputs()[0].detach(), math.nan).requires_grad_()
+    loss = loss_of(new, torch.ones(3), MASK)
+    assert bool(loss.isfinite().all()) and bool(grad_of(loss.sum(), new).isfinite().all())
+    assert_close(loss[~MASK], [0.0] * 4)
+
+
+@pytest.mark.parametrize("loss_of", [weighted_nll, token_bce])
+def test_losses_on_examples_refuse_other_shapes(loss_of: Callable[..., Tensor]) -> None:
+    new = random_inputs()[0]
+    with pytest.raises(ValueError, match="numbers for 3 turns"):
+        loss_of(new, torch.ones(2), MASK)
+    with pytest.raises(ValueError, match="shapes differ"):
+        loss_of(new, torch.ones(3), MASK[:, :2])

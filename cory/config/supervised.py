@@ -1,0 +1,107 @@
+"""Settings of `algorithm=verifier` and `sft`: learning from examples collected as it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cory.config.algorithm import SamplingConfig
+from cory.config.checks import require, require_at_least, require_fields, require_positive
+from cory.config.debate import DebateConfig
+
+
+@dataclass
+class SupervisedConfig:
+    """Settings of whatever learns from examples that are collected anew in each iteration."""
+
+    name: str
+    iterations: int  # collecting + update, this many times; 0: only evaluate
+    prompts_per_iteration: int  # over all processes
+    minibatch_size: int  # examples per optimiser step, over all processes
+    epochs: int  # passes over one iteration's examples
+    learning_rate: float
+    weight_decay: float
+    max_grad_norm: float | None  # None: no clipping of the gradient's norm
+    sampling: SamplingConfig
+
+    def __post_init__(self) -> None:
+        require_at_least("algorithm.iterations", self.iterations, 0)
+        for key in ("prompts_per_iteration", "minibatch_size", "epochs"):
+            require_at_least(f"algorithm.{key}", getattr(self, key), 1)
+        require_positive("algorithm.learning_rate", self.learning_rate)
+        require_at_least("algorithm.weight_decay", self.weight_decay, 0)
+        if self.max_grad_norm is not None:
+            require_positive("algorithm.max_grad_norm", self.max_grad_norm)
+
+    def turns_per_policy(self) -> int:
+        """One full minibatch: how many examples an iteration gives is known once it is over."""
+        return self.minibatch_size
+
+    def rows_sampled(self) -> int:
+        """Responses that one pass over the iteration's prompts asks for."""
+        return self.prompts_per_iteration
+
+
+@dataclass
+class RequestsConfig:
+    """What a chat model is asked for where a question lacks answers of one label."""
+
+    wrong_common: str  # a wrong answer to {query}, where `enough` are known, one of them {answer}
+    wrong_rare: str  # ... where there are fewer
+    wrong_none: str  # ... where there is none, and {answer} is a right one
+    enough: float  # share of the wanted number
+    paraphrase: str  # {answer} to {query} once more, in the style of {style}
+
+    def __post_init__(self) -> None:
+        key = "algorithm.request_texts"
+        for name in ("wrong_common", "wrong_rare", "wrong_none"):
+            require_fields(f"{key}.{name}", getattr(self, name), ("query",), ("answer",))
+        require_fields(f"{key}.paraphrase", self.paraphrase, ("query", "answer", "style"))
+        require(0 <= self.enough <= 1, f"{key}.enough must lie in [0, 1], got {self.enough}")
+
+
+@dataclass
+class VerifierConfig(SupervisedConfig):
+    """Settings of `algorithm=verifier`."""
+
+    answers_per_question: int  # sampled from the frozen model
+    temperatures: list[float]  # one is drawn in each iteration from between these two
+    top_p: float  # while collecting; evaluation takes `sampling` as it is
+    balance: bool  # as many right as wrong answers of each question
+    keep_per_label: int  # at most so many of each; without balance, at most twice as many in all
+    requests: bool  # ask for what is missing (chat models)
+    request_texts: RequestsConfig
+    max_tokens: int  # question and answer; longer ones are left out
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("answers_per_question", "keep_per_label", "max_tokens"):
+            require_at_least(f"algorithm.{key}", getattr(self, key), 1)
+        bounds = self.temperatures
+        require(
+            len(bounds) == 2 and 0 < bounds[0] <= bounds[1],
+            f"algorithm.temperatures must hold two temperatures above 0, the lower one first, got "
+            f"{bounds}",
+        )
+        require(0 < self.top_p <= 1, f"algorithm.top_p must lie in (0, 1], got {self.top_p}")
+        require(
+            self.balance or not self.requests,
+            "algorithm.requests=true needs algorithm.balance=true: nothing is missing otherwise",
+        )
+
+    def rows_sampled(self) -> int:
+        return self.prompts_per_iteration * self.answers_per_question
+
+
+@dataclass
+class SFTConfig(SupervisedConfig, DebateConfig):
+    """Settings of `algorithm=sft`."""
+
+    keep_share: float  # of an iteration's debates, those with the highest scores
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_debaters()
+        require(
+            0 < self.keep_share <= 1,
+            f"algorithm.keep_share must lie in (0, 1], got {self.keep_share}",
+        )

@@ -1,0 +1,153 @@
+"""How likely a trained verifier finds each response to be right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from cory import processes
+from cory.config import ConfigError, VerifierRewardConfig, require
+from cory.episode import Episode
+from cory.export import VALUE_HEAD
+from cory.functional.masking import pad_turns
+from cory.pretrained import load_language_model, load_tokenizer, nf4
+from cory.tasks import Task
+from cory.team import DTYPES, PolicyModel, rendered, response_states
+
+ADAPTER = "adapter_config.json"
+Reading = tuple[list[int], list[int]]  # what is only read, and what a verdict follows on
+
+
+def readings(
+    tokenizer: Any, questions: Sequence[str], answers: Sequence[str], room: int | None
+) -> list[Reading]:
+    """Questions and answers as a verifier reads them, for a head that judges before each token.
+
+    An answer's first token lies with the question, so every verdict follows on some of the answer
+    and the one before EOS on all of it. An empty answer is judged on the question alone.
+
+    questions: as they are shown to whoever answers
+    room: of an answer that does not fit into so many tokens, the end is cut off; None: nothing is
+    """
+    eos = int(tokenizer.eos_token_id)
+    shown = tokenizer(list(questions))["input_ids"]
+    said = tokenizer(list(answers), add_special_tokens=False)["input_ids"]
+    if room is not None:
+        require(
+            max(map(len, shown)) < room,
+            f"reward=verifier: a question of {max(map(len, shown))} tokens leaves no room for an "
+            f"answer in the verifier's context of {room}",
+        )
+        said = [a[: room - len(q) - 1] for q, a in zip(shown, said, strict=True)]
+    return [([*q, *a[:1]], [*a[1:], eos]) for q, a in zip(shown, said, strict=True)]
+
+
+def whole_model(config: VerifierRewardConfig) -> str:
+    """Where a verifier's weights are, but those of an adapter: its own folder, or its base."""
+    described = Path(config.path).expanduser() / ADAPTER
+    if not described.is_file():
+        return config.path
+    if config.base is not None:
+        return config.base
+    try:
+        return str(json.loads(described.read_text(encoding="utf-8"))["base_model_name_or_path"])
+    except (ValueError, KeyError) as error:
+        raise ConfigError(
+            f"reward.path={config.path}: its {ADAPTER} names no base; set reward.base"
+        ) from error
+
+
+@torch.no_grad()
+def verdicts(model: PolicyModel, rows: Sequence[Reading], pad: int) -> list[float]:
+    """Probability that each answer is right, read to its end.
+
+    model: whole, in evaluation mode, with its own adapter acting
+    """
+    tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
+    ids, attended, mask = (tensor.to(model.value_head.weight.device) for tensor in tensors)
+    last = mask & ~torch.nn.functional.pad(mask[:, 1:], (0, 1))
+    hidden = response_states(model.lm, ids, attended, last)
+    probabilities: list[float] = model.values(hidden).sigmoid().tolist()
+    return probabilities
+
+
+class Verifier:
+    """A language model with a scalar head, as `algorithm=verifier` leaves it."""
+
+    def __init__(self, config: VerifierRewardConfig, task: Task, device: torch.device) -> None:
+        self.config = config
+        self.task = task
+        self.folder = folder = Path(config.path).expanduser()
+        key = f"reward.path={config.path}"
+        require(folder.is_dir(), f"{key}: there is no such folder; algorithm=verifier makes one")
+        require(
+            (folder / VALUE_HEAD).is_file(),
+            f"{key}: a verifier without head; the folder has no {VALUE_HEAD}",
+        )
+        self.adapter = (folder / ADAPTER).is_file()
+        # an adapter changes nothing about its base's tokenizer
+        self.source = whole_model(config), "reward.base" if self.adapter else "reward.path"
+        self.tokenizer = load_tokenizer(*self.source)
+        require(
+            not config.chat or self.tokenizer.chat_template is not None,
+            f"reward.chat=true: the tokenizer of {key} has no chat template",
+        )
+        self.model = self._model(device)
+        head = load_file(folder / VALUE_HEAD)
+        width = self.model.value_head.weight.shape[1]
+        require(
+            head.get("weight", torch.empty(0)).shape == (1, width),
+            f"{key}: its head was made for another width than the model's {width}",
+        )
+        self.model.value_head.load_state_dict(head)
+        self.model.to(device, DTYPES[config.precision]).eval().requires_grad_(False)
+        self.room = int(self.model.lm.config.max_position_embeddings)
+
+    def _model(self, device: torch.device) -> PolicyModel:
+        """The language model, with its adapter where it is one."""
+        config, key = self.config, f"reward.path={self.config.path}"
+        dtype, quantisation = DTYPES[config.precision], None
+        if config.quantisation == "nf4":
+            require(
+                self.adapter,
+                f"reward.quantisation=nf4: {key} is a full model, whose weights were trained in "
+                f"reward.precision; set reward.quantisation=none",
+            )
+            quantisation = nf4(config.double_quantisation, DTYPES[config.compute_precision], dtype)
+        lm = load_language_model(*self.source, False, dtype, quantisation, device)
+        if self.adapter:
+            from cory.adapters import load_adapter  # noqa: PLC0415  five seconds, and copies need none
+
+            load_adapter(lm, self.folder)
+        # its own head is drawn at random and then replaced
+        return PolicyModel("verifier", lm, None, 0.0, torch.Generator())
+
+    def _shown(self, query: str) -> str:
+        return rendered(self.tokenizer, query) if self.config.chat else query
+
+    def score(self, episodes: list[Episode]) -> None:
+        """Fill `turn.score` with the probability that the response is right.
+
+        Where the answer is known, `turn.right` says whether the task finds the response right.
+        """
+        said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+        own = said[processes.own_rows(len(said))]
+        scores: list[float] = []
+        for start in range(0, len(own), self.config.batch_size):
+            part = own[start : start + self.config.batch_size]
+            rows = readings(
+                self.tokenizer,
+                [self._shown(prompt.text) for prompt, _ in part],
+                [turn.response for _, turn in part],
+                self.room,
+            )
+            scores += verdicts(self.model, rows, int(self.tokenizer.pad_token_id))
+        for (prompt, turn), score in zip(said, processes.gathered(scores), strict=True):
+            turn.score = score
+            if prompt.answer is not None:
+                turn.right = self.task.is_right(turn.response, prompt.answer)

@@ -1,0 +1,162 @@
+"""A model that speaks: it responds to contexts, and its turns become tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cory import processes
+from cory.config import HardwareConfig, SamplingConfig, require
+from cory.engine import Engine
+from cory.episode import Context, Turn
+from cory.functional.masking import pad_turns
+from cory.generation import Response, draw_uniforms, generate
+from cory.team import PolicyModel, Team
+
+Spoken = list[tuple[Turn, list[float]]]  # turns, and log-probabilities of what was sampled
+
+
+class Voice:
+    """One policy of a team, under its engine."""
+
+    def __init__(
+        self, team: Team, model: PolicyModel, engine: Engine, hardware: HardwareConfig
+    ) -> None:
+        self.name = model.name
+        self.team = team
+        self.model = model
+        self.engine = engine
+        self.hardware = hardware
+
+    def turns(
+        self,
+        role: str,
+        round: int,
+        contexts: Sequence[Context | None],
+        limit: int,
+        sampling: SamplingConfig | None,
+        stream: torch.Generator,
+        reference: str | None = None,
+    ) -> Spoken:
+        """A turn per context, and the log-probability of its tokens under what was sampled from.
+
+        contexts: None where nothing is to be said; that turn is absent
+        reference: let the frozen reference speak, under this name
+        """
+        texts = [None if context is None else self.team.render(context) for context in contexts]
+        said = self.respond(texts, limit, sampling, stream, as_reference=reference is not None)
+        decode = self.team.tokenizer.decode
+        return [
+            (
+                Turn(
+                    agent=reference or self.name,
+                    role=role,
+                    round=round,
+                    context=text or "",
+                    response=decode(response.ids, skip_special_tokens=True),
+                    context_ids=ids,
+                    response_ids=response.ids,
+                ),
+                response.sampler_logprobs,
+            )
+            for text, (ids, response) in zip(texts, said, strict=True)
+        ]
+
+    def respond(
+        self,
+        contexts: list[str | None],
+        limit: int,
+        sampling: SamplingConfig | None,
+        stream: torch.Generator,
+        as_reference: bool = False,
+    ) -> list[tuple[list[int], Response]]:
+        """Token ids of each context, and a response of at most `limit` tokens to it.
+
+        contexts: rendered; None where nothing is to be said: numbers are drawn for it all the same
+        sampling: None decodes greedily
+        as_reference: let the frozen reference speak instead of the policy
+        """
+        tokenizer = self.team.tokenizer
+        asked = [number for number, context in enumerate(contexts) if context is not None]
+        # one token stands for the context of an absent turn: attention needs something to look at
+        rows: list[list[int]] = [[int(tokenizer.pad_token_id)] for _ in contexts]
+        if asked:
+            texts = [context for context in contexts if context is not None]
+            for number, ids in zip(asked, tokenizer(texts)["input_ids"], strict=True):
+                rows[number] = ids  # with BOS where the model has one
+        longest, room = max(map(len, rows)), self.team.context_length
+        require(min(map(len, rows)) > 0, "a prompt has no tokens: the model needs at least one")
+        require(
+            longest + limit <= room,
+            f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens ({limit}) "
+            f"exceed the model's context of {room} tokens",
+        )
+        # drawn for all rows at once: a response depends neither on rollout_batch_size nor on
+        # the number of processes, and no two rows share their numbers
+        uniforms = None if sampling is None else draw_uniforms(len(rows), limit, stream)
+        own = asked[processes.own_rows(len(asked))]
+        responses: list[Response] = []
+        self.model.eval()
+        with self.engine.whole():
+            self.model.activate()
+            with self.team.speaking(self.model, as_reference) as lm:
+                for start in range(0, len(own), self.hardware.rollout_batch_size):
+                    part = own[start : start + self.hardware.rollout_batch_size]
+                    responses += generate(
+                        lm,
+                        [rows[number] for number in part],
+                        limit,
+                        sampling,
+                        None if uniforms is None else uniforms[part],
+                        tokenizer.pad_token_id,
+                        self.team.stops,
+                    )
+        found = dict(zip(asked, processes.gathered(responses), strict=True))
+        nothing = Response([], [])
+        return [(row, found.get(number, nothing)) for number, row in enumerate(rows)]
+
+    def tensors(self, turns: list[Turn]) -> tuple[Tensor, Tensor, Tensor]:
+        """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the turns."""
+        tensors = pad_turns(
+            [turn.context_ids for turn in turns],
+            [turn.response_ids for turn in turns],
+            self.team.tokenizer.pad_token_id,
+        )
+        ids, attended, said = (tensor.to(self.team.device) for tensor in tensors)
+        return ids, attended, said
+
+    def start_update(self) -> None:
+        """Training mode, where something asks for it; else only the value head's."""
+        config = self.team.config
+        self.model.train(
+            config.dropout
+            or (config.sharing != "copies" and config.adapter.dropout > 0)
+            or self.hardware.gradient_checkpointing
+        )
+        self.model.value_dropout.train()
+
+
+class Reference:
+    """The model as it was before training, in turns in which nobody learns."""
+
+    def __init__(self, name: str, voice: Voice) -> None:
+        """voice: one of the team whose reference speaks."""
+        self.name = name
+        self.voice = voice
+
+    def turns(
+        self,
+        role: str,
+        round: int,
+        contexts: Sequence[Context | None],
+        limit: int,
+        sampling: SamplingConfig | None,
+        stream: torch.Generator,
+    ) -> Spoken:
+        """As `Voice.turns`."""
+        return self.voice.turns(role, round, contexts, limit, sampling, stream, self.name)
+
+
+Speaker = Voice | Reference

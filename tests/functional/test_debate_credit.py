@@ -1,0 +1,206 @@
+"""MAPoRL's credit, worked by hand from Definition 1 and Tables 1 and 2."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cory.episode import Episode, Prompt, Turn
+from cory.functional.credit import DebateCredit, incentives, influence_aware, rounds_of
+
+R, W = True, False
+ALPHA, BETA = (2.0, 3.0), (5.0, 7.0)
+PLAIN = DebateCredit(
+    agents=2,
+    horizon="discounted_sum",
+    share="all",
+    discount=0.5,
+    alpha=(0.0, 0.0),
+    beta=(0.0, 0.0),
+    official=False,
+    bonus_from="ground_truth",
+    penalty=-10.0,
+    scope="own",
+)
+
+
+def turn(score: float, right: bool = False, flawed: bool = False) -> Turn:
+    return Turn("p", "d", 0, "", "x", [1], [1], score=score, right=right, flawed=flawed)
+
+
+def absent() -> Turn:
+    return Turn("p", "d", 0, "", "", [0], [])
+
+
+def debate(*rows: list[Turn]) -> Episode:
+    return Episode(Prompt("q", "?", "7"), [turn for row in rows for turn in row])
+
+
+def credits(rule: DebateCredit, episode: Episode) -> list[float | None]:
+    rule([episode])
+    return [turn.credit for turn in episode.turns]
+
+
+def test_influence_reward_all_ones_is_one() -> None:
+    for horizon in ("discounted_sum", "last", "current"):
+        for share in ("all", "individual"):
+            rule = replace(PLAIN, horizon=horizon, share=share)
+            episode = debate(*[[turn(1.0), turn(1.0)] for _ in range(3)])
+            assert credits(rule, episode) == pytest.approx([1.0] * 6)
+
+
+SCORES = [[0.2, 0.6], [0.4, 1.0], [0.0, 0.8]]
+
+
+@pytest.mark.parametrize(
+    ("t", "a", "horizon", "share", "value"),
+    [
+        # (0.2 + 0.5 * 0.7 + 0.25 * 0.4) / 1.75
+        (0, 0, "discounted_sum", "all", 0.65 / 1.75),
+        (0, 1, "discounted_sum", "all", 1.05 / 1.75),
+        (1, 0, "discounted_sum", "all", (0.4 + 0.5 * 0.4) / 1.5),
+        (2, 1, "discounted_sum", "all", 0.8),  # the last turn is worth its own score
+        (0, 0, "discounted_sum", "individual", (0.2 + 0.5 * 0.4) / 1.75),
+        (0, 1, "discounted_sum", "individual", (0.6 + 0.5 * 1.0 + 0.25 * 0.8) / 1.75),
+        (0, 0, "last", "all", 0.4),
+        (1, 1, "last", "individual", 0.8),
+        (1, 0, "current", "all", 0.7),
+        (1, 0, "current", "individual", 0.4),
+    ],
+)
+def test_the_reward_designs(t: int, a: int, horizon: str, share: str, value: float) -> None:
+    assert influence_aware(SCORES, t, a, 0.5, horizon, share) == pytest.approx(value)
+
+
+def test_discounts_at_their_ends() -> None:
+    assert influence_aware(SCORES, 0, 0, 0.0, "discounted_sum", "all") == pytest.approx(0.2)
+    assert influence_aware(SCORES, 0, 0, 1.0, "discounted_sum", "all") == pytest.approx(
+        (0.2 + 0.7 + 0.4) / 3
+    )
+
+
+# Three agents: the first is the one that the tables speak of, the others are the majority.
+@pytest.mark.parametrize(
+    ("before", "after", "others", "paid"),
+    [
+        (R, W, R, -3.0),
+        (R, W, W, -2.0),
+        (W, R, W, 2.0),
+        (W, R, R, 3.0),
+        (R, R, W, 0.0),
+        (W, W, R, 0.0),
+    ],
+)
+def test_shaping_table1(before: bool, after: bool, others: bool, paid: float) -> None:
+    right = [[before, others, others], [after, others, others]]
+    found = incentives(right, ALPHA, (0.0, 0.0), official=False)
+    assert found[1][0] == paid  # at the later turn
+    assert found[0] == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("others", "others_after", "own", "paid"),
+    [
+        (R, W, R, -7.0),
+        (R, W, W, -5.0),
+        (W, R, W, 5.0),
+        (W, R, R, 7.0),
+        (R, R, W, 0.0),
+        (W, W, R, 0.0),
+    ],
+)
+def test_shaping_table2(others: bool, others_after: bool, own: bool, paid: float) -> None:
+    right = [[own, others, others], [own, others_after, others_after]]
+    found = incentives(right, (0.0, 0.0), BETA, official=False)
+    assert found[0][0] == paid  # at the earlier turn
+    assert found[1] == [0.0] * 3
+
+
+def test_a_split_majority_pays_nothing() -> None:
+    assert incentives([[W, R, W], [R, R, W]], ALPHA, (0.0, 0.0), False)[1][0] == 0.0
+    assert incentives([[R, W, W], [R, R, W]], (0.0, 0.0), BETA, False)[0][0] == 0.0
+    assert incentives([[W], [R]], ALPHA, BETA, False) == [[0.0], [0.0]]  # nobody else is there
+
+
+def test_the_released_code_swaps_and_inverts() -> None:
+    def alpha(before: bool, after: bool, others: bool) -> float:
+        return incentives([[before, others], [after, others]], ALPHA, (0.0, 0.0), True)[1][0]
+
+    assert (alpha(W, R, W), alpha(W, R, R)) == (3.0, 2.0)
+    assert (alpha(R, W, R), alpha(R, W, W)) == (-3.0, -2.0)
+
+    def beta(others: bool, after: bool, own: bool) -> list[float]:
+        right = [[own, others], [own, others], [own, after]]
+        return [row[0] for row in incentives(right, (0.0, 0.0), BETA, True)]
+
+    assert beta(W, R, R) == [0.0, -7.0, 0.0]
+    assert beta(W, R, W) == [0.0, -5.0, 0.0]
+    assert beta(R, W, W) == [0.0, 7.0, 0.0]
+    assert beta(R, W, R) == [0.0, 5.0, 0.0]
+    # nothing at the first turn
+    assert incentives([[R, W], [R, R]], (0.0, 0.0), BETA, True) == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_two_agents_and_three_turns_end_to_end() -> None:
+    """Scores of a verifier and right answers; discount 0.5, alpha (2, 3), beta (5, 7)."""
+    rule = replace(PLAIN, alpha=ALPHA, beta=BETA)
+    episode = debate(
+        [turn(0.2, W), turn(0.6, R)],
+        [turn(0.4, R), turn(1.0, R)],
+        [turn(0.0, W), turn(0.8, R)],
+    )
+    assert credits(rule, episode) == pytest.approx(
+        [
+            0.65 / 1.75,  # the other stayed right
+            1.05 / 1.75 + 7.0,  # right, and the other turned right
+            0.6 / 1.5 + 3.0,  # turned right beside a right other; that one stayed right
+            (1.0 + 0.5 * 0.4) / 1.5 - 7.0,  # right, and the other turned wrong
+            0.0 - 3.0,  # turned wrong beside a right other
+            0.8,
+        ]
+    )
+    assert [turn.bonus for turn in episode.turns] == [0.0, 7.0, 3.0, -7.0, -3.0, 0.0]
+
+
+def test_incentives_by_the_verifier() -> None:
+    rule = replace(PLAIN, alpha=ALPHA, bonus_from="verifier")
+    episode = debate([turn(0.2, R), turn(0.6, R)], [turn(0.6, R), turn(0.6, R)])
+    rule([episode])
+    assert [turn.bonus for turn in episode.turns] == [0.0, 0.0, 3.0, 0.0]
+
+
+def test_a_penalty_stays_with_its_turn_unless_asked() -> None:
+    def episode() -> Episode:
+        return debate([turn(0.2), turn(0.6)], [turn(0.4, flawed=True), turn(1.0)])
+
+    own = credits(PLAIN, episode())
+    # the turn before is paid as if nothing had happened
+    assert own == pytest.approx([(0.2 + 0.35) / 1.5, (0.6 + 0.35) / 1.5, -10.0, 1.0])
+    leaking = credits(replace(PLAIN, scope="propagate"), episode())
+    later = 0.5 * (-10.0 + 1.0) / 2
+    assert leaking == pytest.approx([(0.2 + later) / 1.5, (0.6 + later) / 1.5, -10.0, 1.0])
+
+
+def test_a_debate_that_ended_early_counts_the_turns_that_it_had() -> None:
+    episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)], [absent(), absent()])
+    assert credits(PLAIN, episode) == [
+        pytest.approx(0.55 / 1.5),
+        pytest.approx(0.95 / 1.5),
+        pytest.approx(0.4),
+        pytest.approx(1.0),
+        None,
+        None,
+    ]
+    assert len(rounds_of(episode, 2)) == 2
+
+
+def test_a_score_or_a_judgement_that_is_missing_is_an_error() -> None:
+    unscored = debate([turn(0.2), turn(0.6)])
+    unscored.turns[1].score = None
+    with pytest.raises(ValueError, match="no score"):
+        PLAIN([unscored])
+    unjudged = debate([turn(0.2), turn(0.6)])
+    unjudged.turns[0].right = None
+    with pytest.raises(ValueError, match="whether"):
+        replace(PLAIN, alpha=ALPHA)([unjudged])
