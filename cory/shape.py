@@ -98,7 +98,7 @@ def last_part(name: str) -> str:
 
 def widths(module: nn.Module) -> tuple[int, int]:
     """Width in and out of a linear layer."""
-    one, two = module.weight.shape  # type: ignore[union-attr, misc]  # nn.Module knows no weight
+    one, two = module.weight.shape  # type: ignore[misc]  # nn.Module knows no weight
     return (one, two) if isinstance(module, Conv1D) else (two, one)
 
 

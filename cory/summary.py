@@ -79,8 +79,10 @@ def table(lines: list[dict[str, Any]]) -> str:
             values = [line[f"{key}/{agent}"] for line in lines if f"{key}/{agent}" in line]
             tail = values[-LAST:]
             first = f"{values[0]:.3f}" if len(values) > 1 else ""
-            cells += f"{first:>15}{sum(tail) / len(tail):>10.3f}"
-        rows.append(f"{name:26}{cells}")
+            last = f"{sum(tail) / len(tail):.3f}" if tail else ""  # not every algorithm has all
+            cells += f"{first:>15}{last:>10}"
+        if cells.strip():
+            rows.append(f"{name:26}{cells}")
     return "\n".join(rows)
 
 

@@ -22,6 +22,7 @@ STAND_IN_GROUPS = {
     "stand_in": ("model",),
     "stand_in_task": ("task",),
     "stand_in_algorithm": ("task", "algorithm"),
+    "stand_in_experiment": ("experiment",),
 }
 # the model that stands in for one that does not fit two CPU cores
 STAND_INS = {
@@ -29,12 +30,34 @@ STAND_INS = {
     "gpt2_xl": "tiny_2x",
     "llama2_7b_chat": "tiny_math",
     "llama2_13b_chat": "tiny_math",
+    "phi3_mini": "tiny_sums",
+    "qwen2_5_3b": "tiny_math",
+    "llama3_8b": "tiny_math",
 }
 # ... and the task whose data stand in for the hub's
-STAND_IN_TASKS = {"imdb": ("imdb", "package"), "gsm8k": ("arithmetic", "generated")}
+STAND_IN_TASKS = {
+    "imdb": ("imdb", "package"),
+    "gsm8k": ("arithmetic", "generated"),
+    "tinygsm": ("arithmetic", "generated"),
+    "anli": ("arithmetic", "generated"),
+}
+# what an experiment is about is at the small scale what it is in the paper
+SAME_AT_BOTH_SCALES = {
+    "cory": ("learning_rate", "kl_coef", "agents", "swap_every", "epochs"),
+    "maporl": (
+        *("kl_coef", "agents", "turns", "train_turns", "param_sharing", "evaluation_agents"),
+        *("evaluation_turns", "alpha", "beta", "horizon", "share", "turn_discount", "balance"),
+        *("keep_share",),
+    ),
+}
 
-# an option that leaves a value to the command line
-NEEDED = {"hardware=multinode": ["hardware.rendezvous=node0:29500"]}
+# an option that leaves a value to the command line, or that the quickstart's own deltas do not fit
+NEEDED = {
+    "hardware=multinode": ["hardware.rendezvous=node0:29500"],
+    "algorithm=verifier": ["experiment=maporl/verifier_gsm8k"],
+    "algorithm=sft": ["experiment=maporl/gsm8k_sft"],
+    "reward=verifier": ["reward.path=here"],
+}
 
 
 def options(group: str) -> list[str]:
@@ -71,28 +94,34 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     assert small.model.name == STAND_INS.get(paper.model.name, paper.model.name)
     # nothing of a small run is fetched from a hub
     assert small.model.path == f"asset:{small.model.name}"
-    assert small.reward.name == paper.reward.name
-    assert small.reward.name == "exact_match" or small.reward.path.startswith("asset:")
+    if paper.partner is not None:
+        assert small.partner.path == f"asset:{STAND_INS[paper.partner.name]}"
+    if paper.reward.name != "verifier":
+        assert small.reward.name == paper.reward.name
+    # judged by the answer, by a model that is shipped, or by one that another run has made
+    path = getattr(small.reward, "path", "asset:")
+    assert path.startswith(("asset:", "outputs/runs/small/paper/maporl/verifier_"))
     assert (small.task.name, small.task.source) == STAND_IN_TASKS[paper.task.name]
     assert small.hardware.device == "cpu"
     # what the experiment is about is what the paper's is
-    for key in ("learning_rate", "kl_coef", "agents", "swap_every", "epochs"):
+    for key in SAME_AT_BOTH_SCALES.get(experiment.partition("/")[0], ()):
         assert getattr(small.algorithm, key, None) == getattr(paper.algorithm, key, None), key
     assert type(small.algorithm) is type(paper.algorithm)
 
 
-@pytest.mark.parametrize("scale", ["paper", "small"])
 @pytest.mark.parametrize("sweep", options("sweep"))
-def test_every_job_of_every_sweep_parses(sweep: str, scale: str) -> None:
-    configs = [parsed(f"scale={scale}", *job) for job in jobs(sweep)]
-    assert len({(c.experiment, c.seed) for c in configs}) == len(configs) >= 1
-    assert all(c.sweep == sweep for c in configs)
-    if sweep != "adhoc":
-        assert {c.seed for c in configs} == {
-            0,
-            1,
-            2,
-        }  # three seeds (NeurIPS checklist of the paper)
+def test_every_sweep_runs_experiments_with_three_seeds(sweep: str) -> None:
+    """The experiments themselves are parsed above; a sweep adds nothing but its name."""
+    own = jobs(sweep)
+    assert parsed(*own[0]).sweep == sweep
+    if sweep == "adhoc":
+        return
+    chosen = [dict(word.split("=") for word in job) for job in own]
+    assert all(job.keys() == {"sweep", "experiment", "seed"} for job in chosen)
+    found = sorted((job["experiment"], int(job["seed"])) for job in chosen)
+    names = {name for name, _ in found}
+    assert found == sorted(product(names, (0, 1, 2)))
+    assert names <= set(options("experiment"))
 
 
 def test_every_option_of_every_group_parses() -> None:
@@ -102,8 +131,11 @@ def test_every_option_of_every_group_parses() -> None:
         "sweep",
         "stand_in",
         "stand_in_task",
+        "stand_in_algorithm",
+        "stand_in_experiment",
+        "debate",
         "paper",
-    }  # above, by scale, or only read
+    }  # above, by scale, part of others, or only read
     for group in sorted(groups - elsewhere):
         assert options(group), group
         for option in options(group):
@@ -120,7 +152,9 @@ def test_every_option_of_every_group_parses() -> None:
 @pytest.mark.parametrize(("folder", "groups"), STAND_IN_GROUPS.items())
 def test_every_stand_in_is_for_a_scale_and_options(folder: str, groups: tuple[str, ...]) -> None:
     known = {"_".join(names) for names in product(*map(options, ("scale", *groups)))}
-    assert set(options(folder)) <= known
+    # names without a scale are parts of the others
+    scales = tuple(f"{scale}_" for scale in options("scale"))
+    assert {name for name in options(folder) if name.startswith(scales)} <= known
 
 
 @pytest.fixture
@@ -195,6 +229,7 @@ def test_table_1_one_optimiser_step_per_epoch_and_no_early_stopping(name: str) -
     algorithm, hardware = config.algorithm, config.hardware
     plan = batch_plan(
         algorithm.prompts_per_iteration,
+        algorithm.turns_per_policy(),
         algorithm.minibatch_size,
         hardware.microbatch_size,
         hardware.world,
@@ -246,6 +281,7 @@ def test_table_2_one_optimiser_step_per_epoch(name: str) -> None:
     algorithm, hardware = config.algorithm, config.hardware
     plan = batch_plan(
         algorithm.prompts_per_iteration,
+        algorithm.turns_per_policy(),
         algorithm.minibatch_size,
         hardware.microbatch_size,
         hardware.world,
@@ -405,7 +441,10 @@ def commented_keys(path: Path) -> dict[str, bool]:
         above = line
     for parent in OmegaConf.load(path).get("defaults", []):
         if parent != "_self_":
-            for key, comment in commented_keys(path.parent / f"{parent}.yaml").items():
+            # /debate/chat@prompts: an option of another group
+            folder = CONF if parent.startswith("/") else path.parent
+            file = folder / f"{parent.strip('/').partition('@')[0]}.yaml"
+            for key, comment in commented_keys(file).items():
                 keys[key] = comment or keys.get(key, False)
     return keys
 

@@ -74,7 +74,7 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def engine_of(config: Config, model: PolicyModel, siblings: list[Engine]) -> Engine:
-    plan = batch_plan(4, 4, 4, 1)
+    plan = batch_plan(4, 4, 4, 4, 1)
     precision = config.model.precision
     return Engine(model, config.algorithm, config.hardware, plan, precision, siblings)
 

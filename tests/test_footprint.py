@@ -262,7 +262,7 @@ def test_peak_is_the_largest_phase() -> None:
 def test_buffers_are_as_the_engine_asks() -> None:
     for stage in (1, 2, 3):
         hardware = parsed("hardware=cpu", f"hardware.zero_stage={stage}").hardware
-        zero = deepspeed_settings(hardware, batch_plan(8, 8, 8, 1), "fp32", None)
+        zero = deepspeed_settings(hardware, batch_plan(8, 8, 8, 8, 1), "fp32", None)
         size = zero["zero_optimization"]["reduce_bucket_size"]
         assert size == REDUCE_ELEMENTS
 

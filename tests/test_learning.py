@@ -8,6 +8,7 @@ import pytest
 
 from cory.config import Config
 from tests.building import LetterShare, build
+from tests.composing import parsed
 
 ITERATIONS = 25
 OWN = {"maporl": ["algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"]}
@@ -43,3 +44,22 @@ def test_the_score_rises(config_of: Callable[..., Config], algorithm: str, flipp
         scores.append(sum(agents) / len(agents))
     gain = sum(scores[-5:]) / 5 - sum(scores[:5]) / 5
     assert (gain > MARGIN) == (not flipped), scores
+
+
+@pytest.mark.usefixtures("config_of")  # it joins a process group
+def test_a_debater_learns_to_take_a_better_partners_answer() -> None:
+    """tiny_math gets one subtraction in five right, tiny_sums two in three; both see both."""
+    config = parsed(
+        "experiment=maporl/gsm8k_hetero_qwen",
+        "scale=small",
+        "algorithm.turns=2",
+        "algorithm.train_turns=[2]",
+        "algorithm.param_sharing=per_agent",
+        "algorithm.prompts_per_iteration=128",
+        "algorithm.minibatch_size=64",
+    )
+    trainer = build(config)
+    assert trainer.agents["agent_1"].team.config.name == "tiny_math"
+    trainer.learners = lambda iteration: ["agent_1"]
+    scores = [trainer.step(i)["objective/score/agent_1"] for i in range(12)]
+    assert sum(scores[-3:]) / 3 - sum(scores[:3]) / 3 > MARGIN, scores

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from cory.algorithms.verifier import AnswerCollector, Answers
 from cory.config import Config, ConfigError, VerifierRewardConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation import Request
@@ -66,8 +67,72 @@ def test_it_learns_which_answers_to_a_question_are_right(
     assert after["eval/verifier_accuracy/balanced"] > 0.8
 
 
-def turn(response: str) -> Turn:
-    return Turn("x", "solo", 0, "", response, [1], [2])
+def turn(response: str, right: bool | None = None) -> Turn:
+    return Turn("x", "solo", 0, "", response, [1], [2], right=right)
+
+
+def collector_of(config: Config) -> AnswerCollector:
+    trainer = build_verifier(config)
+    assert isinstance(trainer.collect, AnswerCollector)
+    return trainer.collect
+
+
+@pytest.mark.parametrize("balance", [True, False])
+def test_each_question_gives_as_many_right_as_wrong_answers(
+    verifier_config: Settings, balance: bool
+) -> None:
+    config = verifier_config(
+        f"algorithm.balance={str(balance).lower()}", "algorithm.answers_per_question=8"
+    )
+    collector = collector_of(config)
+    eos = collector.voice.team.tokenizer.eos_token_id
+    collected = collector()
+    examples = collected.examples["verifier"]
+    labels = [example.label for example in examples]
+    assert all(example.response_ids[-1] == eos for example in examples)
+    if balance:
+        assert labels.count(1.0) == labels.count(0.0) > 0
+    else:  # 2 * keep_per_label of each of the four questions, right or wrong
+        assert len(labels) == 16 and labels.count(1.0) != labels.count(0.0)
+    assert 1.3 <= collected.metrics["verifier/temperature"] <= 1.5
+
+
+WRONG_TEXTS = ("wrong_common", "wrong_rare", "wrong_none")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "worded"), [(2, "wrong_common"), (1, "wrong_rare"), (0, "wrong_none")]
+)
+def test_requests_are_worded_by_how_rare_wrong_answers_are(
+    verifier_config: Settings, wrong: int, worded: str
+) -> None:
+    """Ten of each are wanted; from two wrong ones on, a fifth, they are not rare."""
+    collector = collector_of(verifier_config("algorithm.keep_per_label=10"))
+    texts = collector.config.request_texts
+    for name in WRONG_TEXTS:
+        setattr(texts, name, f"{name}: {{query}} {{answer}}")
+    texts.paraphrase = "{query}: {answer} like {style}"
+    known = [turn(f"right {n}", True) for n in range(4)]
+    answers = Answers(
+        Prompt("0", "Q", "7"), [*known, *(turn(f"wrong {n}", False) for n in range(wrong))]
+    )
+    requests = collector.wrong_requests(answers)
+    assert len(requests) == 10 - wrong
+    assert requests[0].text == f"{worded}: Q {'wrong' if wrong else 'right'} 0"
+    again = collector.paraphrases(answers)
+    assert [request.right for request in again].count(True) == 6
+    assert [request.right for request in again].count(False) == (10 - wrong if wrong else 0)
+    assert again[0].text == f"Q: right 0 like {'wrong 0' if wrong else 'right 0'}"
+
+    def ask(prompts: Sequence[Prompt], texts: Sequence[str]) -> list[Turn]:
+        """Every second answer comes out right, whatever was asked for."""
+        return [turn("x", n % 2 == 0) for n in range(len(texts))]
+
+    metrics = collector._fulfil([answers], ask)
+    assert metrics["verifier/requested"] > 10 - wrong
+    assert metrics["verifier/requests_kept"] == pytest.approx(0.5, abs=0.1)
+    # those that were to be wrong and came out right are not kept
+    assert len(answers.of(False)) - wrong <= metrics["verifier/requested"] / 2 + 1
 
 
 def judge(folder: Path, **changes: object) -> Verifier:
