@@ -110,29 +110,34 @@ def publish(part: Path, run_dir: Path) -> None:
     part.rename(run_dir / AGENTS)
 
 
-def start_from(run_dir: Path, models: Sequence[PolicyModel], config: ModelConfig) -> None:
+def start_from(
+    run_dir: Path, models: Sequence[PolicyModel], config: ModelConfig, group: str
+) -> None:
     """Give models the weights of a finished run's agents: agent_0 those of agent_0, and so on.
 
     A run with one agent serves any number of them.
+
+    group: `model` or `partner`, whichever settings `config` are
     """
     key = f"init_from={run_dir}"
     require((run_dir / SETTINGS).is_file(), f"{key}: there is no run")
     require(
         (run_dir / AGENTS).is_dir(), f"{key}: the run has no agents; they appear when it finishes"
     )
-    theirs = OmegaConf.load(run_dir / SETTINGS).model
+    theirs = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), group)
+    require(theirs is not None, f"{key} was trained without {group}={config.name}")
     for name in ("path", "sharing"):
         ours = getattr(config, name)
         require(
             theirs[name] == ours or {theirs[name], ours} == {"adapters", "adapter_copies"},
-            f"{key} was trained with model.{name}={theirs[name]}, not {ours}",
+            f"{key} was trained with {group}.{name}={theirs[name]}, not {ours}",
         )
     if config.sharing != "copies":
         for name in ("rank", "alpha", "targets"):
             ours, made_with = getattr(config.adapter, name), theirs.adapter[name]
             require(
                 made_with == ours,
-                f"{key} was trained with model.adapter.{name}={made_with}, not {ours}",
+                f"{key} was trained with {group}.adapter.{name}={made_with}, not {ours}",
             )
     folders = sorted((run_dir / AGENTS).iterdir())
     for model in models:

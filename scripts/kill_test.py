@@ -41,6 +41,11 @@ SETTINGS = [
     "checkpoint_every=1",
     "model.value_dropout=0.1",
 ]
+SHORT_DEBATE = [
+    "algorithm.turns=2",
+    "algorithm.sampling.min_response_tokens=4",
+    "algorithm.sampling.max_response_tokens=6",
+]
 LONGEST_S = 300  # a start that takes longer hangs
 
 
@@ -55,6 +60,8 @@ class Layout:
 
     def command(self, run_dir: Path, extra: list[str]) -> list[str]:
         settings = [s for s in SETTINGS if self.algorithm == "cory" or "swap_every" not in s]
+        if self.algorithm == "maporl":
+            settings += SHORT_DEBATE
         return [
             sys.executable,
             "-m",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 from cory.algorithms.maporl import Seats, flawed, learners
 from cory.config import Config, ConfigError, MaporlConfig
 from cory.episode import Episode
+from cory.export import export
 from tests.building import build, measure
 from tests.composing import parsed
 
@@ -244,6 +247,32 @@ def test_two_different_models_in_one_team(
     assert all(metrics[f"ppo/gradient_norm/{name}"] > 0 for name in trainer.agents)
     found, _ = measure(trainer, config, tmp_path)
     assert "eval/vote/turn_3" in found
+
+
+def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Path) -> None:
+    words = [
+        *MAPORL,
+        "+model@partner=tiny_sums",
+        "algorithm.param_sharing=per_agent",
+        "algorithm.turns=1",
+        "algorithm.learning_rate=1e-2",
+    ]
+    config = questions(*words)
+    trainer = build(config, Last())
+    trainer.step(0)
+    (tmp_path / "config.yaml").write_text(
+        json.dumps({key: asdict(getattr(config, key)) for key in ("model", "partner")})
+    )
+    for name, agent in trainer.agents.items():
+        path = agent.team.config.path
+        export(agent.model, agent.team.tokenizer, tmp_path / "agents" / name, path, "")
+    again = build(questions(*words, f"init_from={tmp_path}"), Last())
+    for name, agent in again.agents.items():
+        theirs = trainer.agents[name].model.state_dict()
+        assert all(torch.equal(own, theirs[key]) for key, own in agent.model.state_dict().items())
+    (tmp_path / "config.yaml").write_text(json.dumps({"model": asdict(config.model)}))
+    with pytest.raises(ConfigError, match="was trained without partner=tiny_sums"):
+        build(questions(*words, f"init_from={tmp_path}"), Last())
 
 
 def test_a_debate_that_ended_is_a_row_nobody_learns_from(questions: ConfigOf) -> None:

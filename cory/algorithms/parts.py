@@ -63,7 +63,8 @@ class Parts:
         config = self.config
         models = team.new_models(list(names), self.streams.init)
         if config.init_from is not None:
-            start_from(Path(config.init_from), models, team.config)
+            group = "model" if team is self.team else "partner"
+            start_from(Path(config.init_from), models, team.config, group)
         shared: list[Engine] = []
         for model in models:
             if config.hardware.gradient_checkpointing:
