@@ -13,6 +13,7 @@ from cory.functional.votes import agreement
 from cory.interactions import Speak
 from cory.tasks import Task
 
+DEBATER = "debater_"  # begins the role of whoever speaks
 Rounds = Sequence[Sequence[Turn]]  # [turn][agent]
 
 
@@ -133,7 +134,7 @@ class Debate:
                     None if over else self._context(episode.prompt, rounds, agent)
                     for episode, rounds, over in zip(episodes, views, ended, strict=True)
                 ]
-                said.append(speak(self.speaker(turn, agent), f"debater_{agent}", turn, contexts))
+                said.append(speak(self.speaker(turn, agent), f"{DEBATER}{agent}", turn, contexts))
             for number, row in enumerate(zip(*said, strict=True)):
                 episodes[number].turns += row
                 ended[number] = ended[number] or self._agreed(row)

@@ -175,6 +175,7 @@ class Recorder:
                 {
                     "agent": t.agent,
                     "role": t.role,
+                    "round": t.round,
                     "context": t.context,
                     "response": t.response,
                     "score": t.score,

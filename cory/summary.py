@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from cory.debate import DEBATER
 from cory.plots.curves import agents_of, draw_curves
 from cory.record import TRAINING
 from cory.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
@@ -21,6 +22,8 @@ ROWS = {
 }
 # numbers of an evaluation that every agent has; those with an interval have it under other names
 ALONE = re.compile(r"score|greedy|(pass_at|any_of)_\d+")
+# training by examples, and answers that broke a guard
+LEARNT = re.compile(r"(verifier|supervised)/(loss|accuracy|kept_score|score)|debate/penalised")
 CHANGES = {"wrong, now right": "eval/flow_wr", "right, now wrong": "eval/flow_rw"}
 LAST = 10  # iterations that an end value is averaged over
 
@@ -29,24 +32,24 @@ def show(run_dir: Path) -> None:
     """Print the summary of a finished run and draw its curves."""
     lines = read_lines(run_dir / METRICS)
     record = json.loads((run_dir / RECORD).read_text())
-    print()
-    if record["iterations"] == 0:
-        print("\n\n".join(filter(None, [evaluation(lines[-1]), debate(lines[-1])])))
+    trained = record["iterations"] > 0
+    # without known answers, the table of the training has all that there is
+    more = not trained or any(key.startswith("eval/pass_at_") for key in lines[-1])
+    alone = evaluation(lines[-1]) if more else ""
+    found = [alone, debate(lines[-1]), verdicts(lines[-1])]
+    if not trained:
+        print("\n" + "\n\n".join(filter(None, found)))
         print(f"\nrecords in {run_dir}")
         return
-    if agents_of(lines):
-        print(f"{table(lines)}\n")
-    if any(key.startswith("eval/pass_at_") for key in lines[-1]):
-        print(f"{evaluation(lines[-1])}\n")
-    if debate(lines[-1]):
-        print(f"{debate(lines[-1])}\n")
-    print(samples(read_lines(run_dir / SAMPLES)))
-    plot = run_dir / "curves.png"
-    draw_curves({record["experiment"]: [run_dir]}, plot)
+    said = samples(read_lines(run_dir / SAMPLES))
+    print("\n" + "\n\n".join(filter(None, [table(lines), learnt(lines), *found, said])))
     print(f"\n{record['iterations']} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
     print(phases(read_lines(run_dir / TIMES)))
     print(f"Agents: {run_dir / AGENTS}")
-    print(f"Curves: {plot}")
+    if any(key.startswith("objective/score/") for key in lines[-1]):
+        plot = run_dir / "curves.png"
+        draw_curves({record["experiment"]: [run_dir]}, plot)
+        print(f"Curves: {plot}")
 
 
 def phases(lines: list[dict[str, Any]]) -> str:
@@ -69,8 +72,9 @@ def phases(lines: list[dict[str, Any]]) -> str:
 def table(lines: list[dict[str, Any]]) -> str:
     """First iteration beside the mean of the last ones, per agent."""
     agents = agents_of(lines)
+    wide = max([15, *(len(agent) + 8 for agent in agents)])
     head = f"{'':26}" + "".join(
-        f"{agent + ' first':>15}{'last ' + str(LAST):>10}" for agent in agents
+        f"{agent + ' first':>{wide}}{'last ' + str(LAST):>10}" for agent in agents
     )
     rows = [head]
     for name, key in ROWS.items():
@@ -80,10 +84,30 @@ def table(lines: list[dict[str, Any]]) -> str:
             tail = values[-LAST:]
             first = f"{values[0]:.3f}" if len(values) > 1 else ""
             last = f"{sum(tail) / len(tail):.3f}" if tail else ""  # not every algorithm has all
-            cells += f"{first:>15}{last:>10}"
+            cells += f"{first:>{wide}}{last:>10}"
         if cells.strip():
             rows.append(f"{name:26}{cells}")
-    return "\n".join(rows)
+    return "\n".join(rows) if len(rows) > 1 else ""
+
+
+def learnt(lines: list[dict[str, Any]]) -> str:
+    """What learning from examples, or guards, did to each iteration's numbers; empty without."""
+    rows = []
+    for key in sorted({key for line in lines for key in line if LEARNT.match(key)}):
+        values = [line[key] for line in lines if key in line]
+        tail = values[-LAST:]
+        rows.append(f"{key:34}{values[0]:>10.3f}{sum(tail) / len(tail):>10.3f}")
+    return "\n".join([f"{'':34}{'first':>10}{'last ' + str(LAST):>10}", *rows]) if rows else ""
+
+
+def verdicts(line: dict[str, Any]) -> str:
+    """How good a verifier is at held-out questions; empty for other runs."""
+    rows = [
+        f"{key.removeprefix('eval/verifier_'):34}{value:>10.3f}"
+        for key, value in line.items()
+        if key.startswith("eval/verifier_")
+    ]
+    return "\n".join(["verdicts on held-out answers", *rows]) if rows else ""
 
 
 def evaluation(line: dict[str, Any]) -> str:
@@ -103,7 +127,7 @@ def evaluation(line: dict[str, Any]) -> str:
     whom = list(found.get("score", {}))
     if not whom:
         return ""
-    rows = [f"{'held-out prompts':26}" + "".join(f"{who:>24}" for who in whom)]
+    rows = [f"{'alone, held-out prompts':26}" + "".join(f"{who:>24}" for who in whom)]
     for name in sorted(found, key=place):
         cells = "".join(f"{found[name].get(who, ''):>24}" for who in whom)
         rows.append(f"{title(name):26}{cells}")
@@ -118,7 +142,9 @@ def debate(line: dict[str, Any]) -> str:
     if turns == 0:
         return ""
     whom = [f"turn_{turn + 1}" for turn in range(turns)]
-    rows = [f"{'held-out debates':26}" + "".join(f"{'turn ' + who[5:]:>24}" for who in whom)]
+    rows = [
+        f"{'debating, held-out prompts':26}" + "".join(f"{'turn ' + who[5:]:>24}" for who in whom)
+    ]
     cells = ""
     for who in whom:
         low, high = (line[f"eval/vote_{end}/{who}"] for end in ("low", "high"))
@@ -162,6 +188,9 @@ def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
         for turn in line["turns"]:
             text = textwrap.shorten(turn["response"], 84, placeholder=" ...")
             score = "absent" if turn["score"] is None else f"{turn['score']:+.2f}"
-            rows.append(f"  {turn['role']:<9} {text}   [{score}]")
+            role = turn["role"]
+            if role.startswith(DEBATER):  # it speaks several times
+                role = f"{role} turn {turn['round'] + 1}"
+            rows.append(f"  {role:<9} {text}   [{score}]")
         blocks.append("\n".join(rows))
     return "\n".join(blocks)

@@ -43,6 +43,7 @@ SETTINGS = [
 ]
 SHORT_DEBATE = [
     "algorithm.turns=2",
+    "algorithm.guards.min_tokens=null",
     "algorithm.sampling.min_response_tokens=4",
     "algorithm.sampling.max_response_tokens=6",
 ]

@@ -21,6 +21,7 @@ from tests.composing import CONF, compose_config, parsed
 STAND_IN_GROUPS = {
     "stand_in": ("model",),
     "stand_in_task": ("task",),
+    "stand_in_reward": ("reward",),
     "stand_in_algorithm": ("task", "algorithm"),
     "stand_in_experiment": ("experiment",),
 }
@@ -131,6 +132,7 @@ def test_every_option_of_every_group_parses() -> None:
         "sweep",
         "stand_in",
         "stand_in_task",
+        "stand_in_reward",
         "stand_in_algorithm",
         "stand_in_experiment",
         "debate",

@@ -30,7 +30,12 @@ RUN = [
 CORY = ["algorithm=cory", "algorithm.swap_every=1"]
 ADAPTERS = ["model.sharing=adapters"]
 NF4 = ["model.path=asset:tiny", "model.quantisation=nf4"]
-DEBATE = ["algorithm=maporl", "algorithm.param_sharing=per_turn_agent", *ADAPTERS]
+DEBATE = [
+    "algorithm=maporl",
+    "algorithm.param_sharing=per_turn_agent",
+    "algorithm.guards.min_tokens=null",
+    *ADAPTERS,
+]
 LAYOUTS: dict[str, list[str]] = {
     "copies": [],
     "copies, small passes": ["hardware.microbatch_size=1", "hardware.rollout_batch_size=3"],

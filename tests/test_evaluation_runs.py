@@ -170,7 +170,7 @@ def test_the_table_of_an_evaluation() -> None:
     }  # fmt: skip
     rows = [row.split() for row in summary.evaluation(line).splitlines()]
     assert rows == [
-        ["held-out", "prompts", "agent_0", "team"],
+        ["alone,", "held-out", "prompts", "agent_0", "team"],
         ["task", "reward", "0.250", "0.500"],
         ["greedy", "1.000"],
         ["pass@2", "0.125"],

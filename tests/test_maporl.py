@@ -124,7 +124,11 @@ def test_guards() -> None:
         (["algorithm.horizon=next"], "must be one of discounted_sum, last, current"),
         (["algorithm.share=some"], "must be one of all, individual"),
         (["algorithm.turn_discount=1.5"], r"must lie in \[0, 1\], got 1.5"),
-        (["algorithm.consensus=0"], r"algorithm.consensus must lie in \(0, 1\]"),
+        (["algorithm.consensus=1.5"], "algorithm.consensus must be at most 1 and above 1/agents"),
+        (["algorithm.consensus=0.5"], "a single answer of 2 reaches, got 0.5"),
+        (["algorithm.alpha=[nan,1.0]"], "algorithm.alpha must be finite"),
+        (["algorithm.guards.min_tokens=301"], "every answer would be penalised"),
+        (["algorithm.train_turns=2"], "algorithm.train_turns must be a list, typed as"),
         (["algorithm.vote_ties=first"], "must be one of expected, random, lexicographic"),
         (["algorithm.guards.scope=all"], "must be one of own, propagate"),
         (["algorithm.guards.max_repeats=0"], "algorithm.guards.max_repeats must be at least 1"),
@@ -137,7 +141,11 @@ def test_guards() -> None:
             ],
             "algorithm.alternation needs turns with policies of their own",
         ),
-        (["algorithm.verifier_feedback=true"], "reward=exact_match would tell debaters the answer"),
+        (
+            ["algorithm.verifier_feedback=true", "model.chat=true"],
+            "reward=exact_match would tell debaters the answer",
+        ),
+        (["algorithm.verifier_feedback=true"], "algorithm.verifier_feedback=true needs model.chat"),
         (["model@partner=tiny_2x"], "algorithm.param_sharing=per_turn shares a policy"),
         (
             ["+model@partner=tiny_2x", "algorithm.param_sharing=per_agent", "algorithm.agents=1"],
@@ -276,7 +284,7 @@ def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Pa
 
 
 def test_a_debate_that_ended_is_a_row_nobody_learns_from(questions: ConfigOf) -> None:
-    words = [*MAPORL, "algorithm.turns=2", "algorithm.consensus=0.5"]
+    words = [*MAPORL, "algorithm.turns=2", "algorithm.consensus=1.0"]
     trainer = build(questions(*words), Last())
     ended = iter([True, False] * 100)
     trainer.interact.read = lambda response: 7 if next(ended) else None  # type: ignore[attr-defined]

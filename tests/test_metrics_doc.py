@@ -69,7 +69,7 @@ def test_the_page_names_what_a_run_logs(
     config = questions("evaluation.greedy=true", "evaluation.team=true")
     logged |= measure(build(config), config, tmp_path)[0].keys()
     config = questions(
-        *("algorithm=maporl", "algorithm.guards.boxed=false"),
+        *("algorithm=maporl", "algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"),
         *("evaluation.greedy=true", "evaluation.team=true"),
     )
     debate = build(config, Alternating())

@@ -94,7 +94,8 @@ def all_experiments() -> list[str]:
 
 
 def test_the_reasons_of_a_scale_are_its_comments() -> None:
-    groups = ("scale", "stand_in", "stand_in_task", "stand_in_algorithm", "stand_in_experiment")
+    folders = ("stand_in", "stand_in_task", "stand_in_reward", "stand_in_algorithm")
+    groups = ("scale", *folders, "stand_in_experiment")
     paths = [path for group in groups for path in (CONF / group).rglob("*.yaml")
              if str(path.relative_to(CONF / group)).startswith("small")]  # fmt: skip
     assert paths

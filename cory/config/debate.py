@@ -65,8 +65,9 @@ class DebateConfig:
         ties = ("expected", "random", "lexicographic")
         require_choice("algorithm.vote_ties", self.vote_ties, ties)
         require(
-            self.consensus is None or 0 < self.consensus <= 1,
-            f"algorithm.consensus must lie in (0, 1], got {self.consensus}",
+            self.consensus is None or 1 < self.consensus * self.agents <= self.agents,
+            f"algorithm.consensus must be at most 1 and above 1/agents, a share that a single "
+            f"answer of {self.agents} reaches, got {self.consensus}",
         )
         chosen = self.train_turns
         require(

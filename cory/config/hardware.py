@@ -78,7 +78,7 @@ def batch_plan(
     """
     keys = ("algorithm.prompts_per_iteration", "algorithm.minibatch_size")
     if turns != prompts:
-        keys = (f"{keys[0]} ({prompts}) gives each policy a number of turns that", keys[1])
+        keys = ("the turns that each policy takes in an iteration", keys[1])
     minibatches = exact_div(turns, minibatch, *keys)
     share = exact_div(minibatch, processes, keys[1], "the number of processes")
     micro = min(microbatch, share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from cory.config.algorithm import PPOConfig
@@ -71,6 +72,13 @@ class MaporlConfig(PPOConfig, DebateConfig):
                 len(value) == 2,
                 f"algorithm.{key} must hold two incentives, {key}_0 and {key}_1, got {value}",
             )
+            require(all(map(math.isfinite, value)), f"algorithm.{key} must be finite, got {value}")
+        least, most = self.guards.min_tokens, self.sampling.max_response_tokens
+        require(
+            least is None or least <= most,
+            f"algorithm.guards.min_tokens ({least}) exceeds "
+            f"algorithm.sampling.max_response_tokens ({most}): every answer would be penalised",
+        )
         require(
             self.alternation is None or self.param_sharing in ("per_turn", "per_turn_agent"),
             f"algorithm.alternation needs turns with policies of their own; "

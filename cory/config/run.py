@@ -217,6 +217,12 @@ def check_debate(config: Config, algorithm: DebateConfig) -> None:
         not config.evaluation.team or known,
         f"evaluation.team=true takes votes on answers; task={config.task.name} has none",
     )
+    models = [model for model in (config.model, config.partner) if model is not None]
+    require(
+        not algorithm.verifier_feedback or all(model.chat for model in models),
+        "algorithm.verifier_feedback=true needs model.chat=true: the plain form of a debate has no "
+        "place for it",
+    )
     require(
         not algorithm.verifier_feedback or config.reward.name == "verifier",
         f"algorithm.verifier_feedback=true needs reward=verifier: reward={config.reward.name} "
@@ -245,6 +251,10 @@ def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
     """One line for an OmegaConf error, with the nearest known key when one was misspelt."""
     first = str(error).splitlines()[0]
     key = error.full_key or ""
+    if "is not a ListConfig" in first:
+        return f"{key} must be a list, typed as '{key}=[...]'"
+    if "is not a subclass of" in first:
+        return f"{key} must hold settings by name, not a single value"
     if " not in " not in first:
         return f"{key}: {first}" if key else first
     node: Any = error.object_type

@@ -47,11 +47,13 @@ def changes(table: Table, found: Collected, compose: Compose) -> list[str]:
 def scale_files(conf: Path, scale: str, experiment: str) -> list[Path]:
     """The files of conf/ that turn an experiment into its form at a scale, as train.yaml says."""
     options = chosen(conf, "train") | chosen(conf, f"experiment/{experiment}")
-    model, task, algorithm = (options.get(group) for group in ("model", "task", "algorithm"))
+    groups = ("model", "task", "reward", "algorithm")
+    model, task, reward, algorithm = (options.get(group) for group in groups)
     paths = [
         conf / "scale" / f"{scale}.yaml",
         conf / "stand_in" / f"{scale}_{model}.yaml",
         conf / "stand_in_task" / f"{scale}_{task}.yaml",
+        conf / "stand_in_reward" / f"{scale}_{reward}.yaml",
         conf / "stand_in_algorithm" / f"{scale}_{task}_{algorithm}.yaml",
         conf / "stand_in_experiment" / f"{scale}_{experiment}.yaml",
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from cory import processes
@@ -98,7 +99,10 @@ class Verifier:
             f"reward.chat=true: the tokenizer of {key} has no chat template",
         )
         self.model = self._model(device)
-        head = load_file(folder / VALUE_HEAD)
+        try:
+            head = load_file(folder / VALUE_HEAD)
+        except SafetensorError as error:
+            raise ConfigError(f"{key}: its {VALUE_HEAD} cannot be read ({error})") from error
         width = self.model.value_head.weight.shape[1]
         require(
             head.get("weight", torch.empty(0)).shape == (1, width),

@@ -12,6 +12,7 @@ from cory.episode import Prompt
 
 def short_enough(prompts: list[Prompt], tokenizer: Any, longest: int) -> list[Prompt]:
     """The training prompts of at most `longest` tokens; a note says how many there are not."""
+    require(bool(prompts), "task.train_split: there is no row in it")
     lengths = _tokens(prompts, tokenizer)
     kept = [p for p, tokens in zip(prompts, lengths, strict=True) if tokens <= longest]
     require(
