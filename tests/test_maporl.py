@@ -151,7 +151,10 @@ def test_guards() -> None:
             ["+model@partner=tiny_2x", "algorithm.param_sharing=per_agent", "algorithm.agents=1"],
             "needs algorithm.agents of at least 2",
         ),
-        (["algorithm.minibatch_size=48"], "gives each policy a number of turns that"),
+        (
+            ["algorithm.minibatch_size=48"],
+            "the turns that each policy takes in an iteration .128. must be a multiple of",
+        ),
     ],
 )
 def test_what_is_refused(words: list[str], message: str) -> None:
