@@ -20,7 +20,7 @@ def composed() -> DictConfig:
         ("algorithm.clip_range=abc", "algorithm.clip_range: Value 'abc'"),
         ("algorithm.epochs=1.5", "algorithm.epochs: Value '1.5'"),
         ("algorithm.whiten_advantages=maybe", "algorithm.whiten_advantages: Value 'maybe'"),
-        ("algorithm.sampling=3", "algorithm.sampling: "),
+        ("algorithm.sampling=3", "algorithm.sampling must hold settings by name"),
         ("model.path=null", "model.path: Incompatible value 'None'"),
         ("seed=1.5", "seed: Value '1.5'"),
         ("algorithm.name=spag", "algorithm.name 'spag' is unknown; choose one of cory, "),
