@@ -89,7 +89,17 @@ def numbers(iteration: int) -> dict[str, float]:
 
 def episode(name: str) -> Episode:
     turns = [
-        Turn(f"agent_{i}", role, 0, f"to {name} {i}", f"says ‘{i}’", [1], [2], 0.25 * i, 0.5)
+        Turn(
+            f"agent_{i}",
+            role,
+            0,
+            f"to {name} {i}",
+            f"says ‘{i}’",
+            [1],
+            [2],
+            score=0.25 * i,
+            credit=0.5,
+        )  # fmt: skip
         for i, role in enumerate(("pioneer", "observer"))
     ]
     return Episode(Prompt(name, "query"), turns)

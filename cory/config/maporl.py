@@ -75,7 +75,7 @@ class MaporlConfig(PPOConfig, DebateConfig):
             require(all(map(math.isfinite, value)), f"algorithm.{key} must be finite, got {value}")
         least, most = self.guards.min_tokens, self.sampling.max_response_tokens
         require(
-            least is None or least <= most,
+            self.iterations == 0 or least is None or least <= most,
             f"algorithm.guards.min_tokens ({least}) exceeds "
             f"algorithm.sampling.max_response_tokens ({most}): every answer would be penalised",
         )
