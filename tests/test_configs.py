@@ -439,7 +439,7 @@ def commented_keys(path: Path) -> dict[str, bool]:
     for line in path.read_text(encoding="utf-8").splitlines():
         key = re.match(r"\s*(\w+):", line)
         if key and key[1] not in ("defaults", "name"):
-            keys[key[1]] = " # " in line or above.startswith("# ")
+            keys[key[1]] = " # " in line or above.lstrip().startswith("# ")
         above = line
     for parent in OmegaConf.load(path).get("defaults", []):
         if parent != "_self_":

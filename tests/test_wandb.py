@@ -99,7 +99,7 @@ def episode(name: str) -> Episode:
             [2],
             score=0.25 * i,
             credit=0.5,
-        )  # fmt: skip
+        )
         for i, role in enumerate(("pioneer", "observer"))
     ]
     return Episode(Prompt(name, "query"), turns)
