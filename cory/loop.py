@@ -16,7 +16,7 @@ from cory.episode import Metrics
 from cory.evaluation import Request
 from cory.pieces import Pieces
 from cory.record import Record
-from cory.trainers.ppo import TrainingDiverged
+from cory.trainers.divergence import TrainingDiverged
 
 
 class Stopped(Exception):

@@ -18,10 +18,11 @@ from cory.config import (
     VerifierRewardConfig,
     require,
 )
-from cory.footprint import ALWAYS, LOADING, PHASES, Row, agents_of, estimate, peak, total
+from cory.footprint import ALWAYS, LOADING, PHASES, Row, estimate, peak, total
 from cory.pretrained import classifier_elements, local_skeleton, skeleton
 from cory.rewards.verifier import whole_model
 from cory.shape import base_bytes, shape_of
+from cory.workload import agents_of
 
 GIB = 2**30
 WARN_ABOVE = 0.9  # of what there is

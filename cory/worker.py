@@ -32,8 +32,8 @@ from cory.run_dir import AGENTS, SETTINGS, WriteError, lock, settings_digest
 from cory.streams import Streams
 from cory.tasks import TASKS
 from cory.team import Team
+from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.first_update import FirstUpdateError
-from cory.trainers.ppo import TrainingDiverged
 from cory.voice import Voice
 from cory.watch import PARENT, REFUSED, STOPPED, StopRequest, WorkerWatch
 

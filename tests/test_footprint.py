@@ -24,12 +24,12 @@ from cory.footprint import (
     SCORING,
     STEP,
     Row,
-    longest_context,
     peak,
     total,
 )
 from cory.pretrained import load_language_model, nf4, skeleton
 from cory.shape import base_bytes, shape_of
+from cory.workload import longest_context
 from tests.composing import parsed
 
 # GPT-2 with 2 layers of width 8, vocabulary 100, 64 positions

@@ -23,7 +23,7 @@ LAYERS = [  # low to high
         "watch",
     ],
     ["pretrained", "tasks", "shape"],
-    ["team", "adapters", "engine", "generation", "footprint"],
+    ["team", "adapters", "engine", "generation", "workload", "footprint"],
     ["voice", "agent", "export", "rewards", "interactions", "debate"],
     ["evaluation", "verification", "debate_metrics"],
     ["trainers"],

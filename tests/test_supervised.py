@@ -15,7 +15,7 @@ from cory.checkpoint import Checkpoints
 from cory.config import Config
 from cory.episode import Metrics
 from cory.functional.losses import token_bce, weighted_nll
-from cory.trainers.ppo import TrainingDiverged
+from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.supervised import Collected, Example, SupervisedTrainer
 from tests.close import assert_close
 from tests.commands import Command, last_wins, metrics

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from cory.config import Config, ConfigError, MaporlConfig, PPOConfig, parse_config
-from cory.footprint import agents_of, longest_context
 from cory.origin import device_name
 from cory.pretrained import skeleton
 from cory.report.archive import Archived
@@ -19,6 +18,7 @@ from cory.report.gather import FIDELITY, load
 from cory.report.paper import Table
 from cory.report.presets import Compose
 from cory.run_dir import RECORD
+from cory.workload import agents_of, longest_context
 
 # Floating-point operations per second that one process is taken to sustain, where no record says
 # better: an order of magnitude. Small models on two cores reached about 60e9 (docs/log.md); with

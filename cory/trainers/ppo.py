@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -25,17 +24,11 @@ from cory.pieces import Pieces
 from cory.rewards import Reward
 from cory.streams import Streams
 from cory.tasks import Task
+from cory.trainers.clock import Clock
+from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.first_update import check_first_batch, check_first_update, weights
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.voice import Speaker
-
-
-class TrainingDiverged(RuntimeError):
-    """A number was no longer finite, or passed a bound of `algorithm.stop`."""
-
-    def __init__(self, iteration: int, reason: str, metrics: Metrics) -> None:
-        super().__init__(f"iteration {iteration}: {reason}; the run was stopped")
-        self.metrics = metrics
 
 
 class Stateful(Protocol):
@@ -268,22 +261,3 @@ class PPOTrainer:
         )
         sampler_logprobs.setdefault(agent, []).extend(logp for _, row in spoken for logp in row)
         return [turn for turn, _ in spoken]
-
-
-class Clock:
-    """Seconds spent per phase of an iteration."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.mark = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        """Count the time since the last call towards `phase`."""
-        now = time.perf_counter()
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self.mark
-        self.mark = now
-
-    def metrics(self) -> Metrics:
-        """`time/<phase>` and their sum."""
-        named = {f"time/{phase}": seconds for phase, seconds in self.seconds.items()}
-        return named | {"time/iteration_s": sum(self.seconds.values())}

@@ -18,8 +18,9 @@ from cory.functional.masking import pad_turns
 from cory.pieces import Pieces
 from cory.streams import Streams
 from cory.tasks import Task
+from cory.trainers.clock import Clock
+from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.first_update import check_first_update, weights
-from cory.trainers.ppo import Clock, TrainingDiverged
 from cory.voice import Voice
 
 
