@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
 from omegaconf import DictConfig
 
 from cory.config import Config, parse_config
@@ -20,3 +24,28 @@ def compose_config(*overrides: str) -> DictConfig:
 def parsed(*overrides: str) -> Config:
     """The checked settings."""
     return parse_config(compose_config(*overrides))
+
+
+def options(group: str) -> list[str]:
+    folder = CONF / group
+    names = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
+    return sorted(name.as_posix() for name in names)
+
+
+def jobs(sweep: str) -> list[list[str]]:
+    """The overrides of each job of a sweep."""
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        cfg = hydra_compose("train", overrides=[f"sweep={sweep}"], return_hydra_config=True)
+    params = cfg.hydra.sweeper.params or {}
+    return [
+        [f"sweep={sweep}", *(f"{key}={value}" for key, value in zip(params, values, strict=True))]
+        for values in product(*(str(choices).split(",") for choices in params.values()))
+    ]
+
+
+def leaves(cfg: DictConfig) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in cfg.items():
+        inner = leaves(value) if isinstance(value, DictConfig) else {"": value}
+        flat |= {f"{key}.{name}".strip("."): leaf for name, leaf in inner.items()}
+    return flat

@@ -301,6 +301,7 @@ def test_an_evaluation_goes_on_where_it_was(verifier_config: Settings, tmp_path:
         ("algorithm.temperatures=[1]", "two temperatures"),
         ("algorithm.keep_per_label=0", "algorithm.keep_per_label must be at least 1"),
         ("algorithm.top_p=0", "algorithm.top_p must lie in"),
+        ("algorithm.max_tokens=24", r"must be above task.max_prompt_tokens \(24\)"),
         ("algorithm.request_texts.paraphrase='{query}'", "must contain {answer}"),
     ],
 )

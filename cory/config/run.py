@@ -187,6 +187,11 @@ def check_verifier(config: Config, algorithm: VerifierConfig) -> None:
         f"reward={config.reward.name} would play no part",
     )
     require(
+        algorithm.max_tokens > config.task.max_prompt_tokens,
+        f"algorithm.max_tokens ({algorithm.max_tokens}), of question and answer, must be above "
+        f"task.max_prompt_tokens ({config.task.max_prompt_tokens})",
+    )
+    require(
         not algorithm.requests or config.model.chat,
         f"algorithm.requests=true needs model.chat=true: model={config.model.name} does not follow "
         f"requests",

@@ -10,8 +10,7 @@ import numpy as np
 from cory.config import AnliConfig, ConfigError, require
 from cory.episode import Prompt
 from cory.functional.labels import LABELS, final_label
-from cory.tasks.lengths import first_of, short_enough
-from cory.tasks.passes import Passes
+from cory.tasks.stock import Stock
 from cory.tasks.tables import column, hub_table, local_table
 
 # as the hub's data set numbers them, or by name
@@ -23,24 +22,17 @@ class AnliTask:
 
     def __init__(self, config: AnliConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         self.config = config
-        self.tokenizer = tokenizer
-        self.parts = {
-            "train": short_enough(self._prompts("train"), tokenizer, config.max_prompt_tokens),
-            "test": self._prompts("test"),
-        }
-        self.passes = Passes(len(self.parts["train"]), stream)
+        self.stock = Stock(
+            self._prompts("train"),
+            self._prompts("test"),
+            tokenizer,
+            config.max_prompt_tokens,
+            stream,
+        )
+        self.sample, self.held_out = self.stock.sample, self.stock.held_out
+        self.passes = self.stock.passes
         self.state_dict = self.passes.state_dict
         self.load_state_dict = self.passes.load_state_dict
-
-    def sample(self, count: int) -> list[Prompt]:
-        """The next prompts: every pair once per pass, passes shuffled anew."""
-        train = self.parts["train"]
-        return [train[self.passes.next()] for _ in range(count)]
-
-    def held_out(self, count: int | None, split: str) -> list[Prompt]:
-        """The first `count` pairs of a split, or all."""
-        longest = self.config.max_prompt_tokens
-        return first_of(self.parts[split], count, split, self.tokenizer, longest)
 
     def prompt_of(self, text: str) -> Prompt:
         """A pair from elsewhere: the hypothesis is the text's last line; its label is not known."""

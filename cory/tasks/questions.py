@@ -11,10 +11,9 @@ import numpy as np
 from cory.config import ConfigError, QuestionsConfig, require
 from cory.episode import Prompt
 from cory.functional.answers import final_number, is_number, is_right
-from cory.tasks.lengths import first_of, short_enough
-from cory.tasks.passes import Passes
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.programs import answered
+from cory.tasks.stock import Stock
 from cory.tasks.tables import column, hub_table, local_table, rows_of_split
 
 MARK = "####"  # stands before the answer, after the worked solution
@@ -29,28 +28,21 @@ class QuestionsTask:
         self, config: QuestionsConfig, tokenizer: Any, stream: np.random.Generator
     ) -> None:
         self.config = config
-        self.tokenizer = tokenizer
         # an observer's prompt is made from the query: its question lies between these two
         self.before, self.after = config.prompt_template.format(
             example=config.example, question="\0"
         ).split("\0")
-        self.parts = {
-            "train": short_enough(self._prompts("train"), tokenizer, config.max_prompt_tokens),
-            "test": self._prompts("test"),
-        }
-        self.passes = Passes(len(self.parts["train"]), stream)
+        self.stock = Stock(
+            self._prompts("train"),
+            self._prompts("test"),
+            tokenizer,
+            config.max_prompt_tokens,
+            stream,
+        )
+        self.sample, self.held_out = self.stock.sample, self.stock.held_out
+        self.passes = self.stock.passes
         self.state_dict = self.passes.state_dict
         self.load_state_dict = self.passes.load_state_dict
-
-    def sample(self, count: int) -> list[Prompt]:
-        """The next prompts: every question once per pass, passes shuffled anew."""
-        train = self.parts["train"]
-        return [train[self.passes.next()] for _ in range(count)]
-
-    def held_out(self, count: int | None, split: str) -> list[Prompt]:
-        """The first `count` questions of a split, or all."""
-        longest = self.config.max_prompt_tokens
-        return first_of(self.parts[split], count, split, self.tokenizer, longest)
 
     def prompt_of(self, text: str) -> Prompt:
         """A question from elsewhere, asked as the task's own are; its answer is not known."""
