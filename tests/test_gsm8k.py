@@ -173,7 +173,9 @@ def test_long_training_prompts_are_left_out_and_counted(
 ) -> None:
     longer = [{"question": "x" * n, "answer": "#### 1"} for n in (400, 10, 300)]
     write(folder / "train.jsonl", [*TRAIN, *longer])
-    limit = max(tokens(tokenizer, prompt) for prompt in task(folder, tokenizer).stock.parts["train"][:30])
+    limit = max(
+        tokens(tokenizer, prompt) for prompt in task(folder, tokenizer).stock.parts["train"][:30]
+    )
     capsys.readouterr()
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
     said = capsys.readouterr()
@@ -195,7 +197,8 @@ def test_long_training_prompts_are_left_out_and_counted(
 def test_long_test_prompts_are_refused(folder: Path, tokenizer: Any) -> None:
     gsm8k = task(folder, tokenizer)
     limit, longest = (
-        tokens(tokenizer, prompt) for prompt in (gsm8k.stock.parts["train"][0], gsm8k.stock.parts["test"][0])
+        tokens(tokenizer, prompt)
+        for prompt in (gsm8k.stock.parts["train"][0], gsm8k.stock.parts["test"][0])
     )
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit + 5}")
     with pytest.raises(
@@ -223,8 +226,12 @@ def test_held_out_prompts_are_the_first_rows(folder: Path, tokenizer: Any) -> No
 def test_one_file_is_cut_into_slices(tmp_path: Path, tokenizer: Any) -> None:
     slices = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
     gsm8k = task(write(tmp_path / "all.jsonl", TRAIN), tokenizer, *slices)
-    assert [p.answer for p in gsm8k.stock.parts["train"]] == [f"{n + 1:,}" for n in range(995, 1022)]
-    assert [p.answer for p in gsm8k.stock.parts["test"]] == [f"{n + 1:,}" for n in range(1022, 1025)]
+    assert [p.answer for p in gsm8k.stock.parts["train"]] == [
+        f"{n + 1:,}" for n in range(995, 1022)
+    ]
+    assert [p.answer for p in gsm8k.stock.parts["test"]] == [
+        f"{n + 1:,}" for n in range(1022, 1025)
+    ]
 
 
 def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: Any) -> None:
