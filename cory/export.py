@@ -111,15 +111,16 @@ def publish(part: Path, run_dir: Path) -> None:
 
 
 def start_from(
-    run_dir: Path, models: Sequence[PolicyModel], config: ModelConfig, group: str
+    run_dir: Path, models: Sequence[PolicyModel], config: ModelConfig, group: str, setting: str
 ) -> None:
     """Give models the weights of a finished run's agents: agent_0 those of agent_0, and so on.
 
     A run with one agent serves any number of them.
 
     group: `model` or `partner`, whichever settings `config` are
+    setting: which one named the run, for refusals
     """
-    key = f"init_from={run_dir}"
+    key = f"{setting}={run_dir}"
     require((run_dir / SETTINGS).is_file(), f"{key}: there is no run")
     require(
         (run_dir / AGENTS).is_dir(), f"{key}: the run has no agents; they appear when it finishes"
@@ -148,7 +149,9 @@ def start_from(
             f"several serve as many",
         )
         if model.base is None:
-            source = load_language_model(str(folder), "init_from", keep_dropout=False)
+            source = load_language_model(
+                str(folder), setting, keep_dropout=False, remote_code=config.remote_code
+            )
             try:
                 model.lm.load_state_dict(source.state_dict())
             except RuntimeError as error:

@@ -83,7 +83,7 @@ def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> 
 
     key: the group of settings that chose it
     """
-    lm = skeleton(model.path, f"{key}.path", model.architecture)
+    lm = skeleton(model.path, f"{key}.path", model.architecture, model.remote_code)
     targets: list[str] = []
     if model.sharing != "copies":
         # it tells of an optional package that nothing here needs

@@ -70,9 +70,12 @@ def packaged(path: str, key: str) -> Path:
     return files[0]
 
 
-def load_tokenizer(path: str, key: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model; a missing pad token becomes the EOS token."""
-    tokenizer = _load(AutoTokenizer, path, key)
+def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model; a missing pad token becomes the EOS token.
+
+    remote_code: whether the checkpoint's own Python may run
+    """
+    tokenizer = _load(AutoTokenizer, path, key, trust_remote_code=remote_code)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -85,14 +88,16 @@ def load_language_model(
     dtype: torch.dtype = torch.float32,
     quantisation: BitsAndBytesConfig | None = None,
     device: torch.device | None = None,
+    remote_code: bool = False,
 ) -> PreTrainedModel:
     """A causal language model in evaluation mode.
 
     keep_dropout: leave the checkpoint's dropout rates; else every rate is set to 0
     dtype: of all weights, or with quantisation of those that stay whole
     device: with quantisation, where the weights are packed
+    remote_code: whether the checkpoint's own Python may run
     """
-    config = _load(AutoConfig, path, key)
+    config = _load(AutoConfig, path, key, trust_remote_code=remote_code)
     if not keep_dropout:
         # some models read the rate from their config at every pass, others when they are built
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
@@ -108,6 +113,7 @@ def load_language_model(
         config=config,
         dtype=torch.float32 if packed else dtype,
         output_loading_info=True,
+        trust_remote_code=remote_code,
         **options,
     )
     _refuse_missing(info, path, key)
@@ -164,16 +170,21 @@ def load_classifier(path: str, key: str) -> PreTrainedModel:
     return model.eval().requires_grad_(False)
 
 
-def skeleton(path: str, key: str, architecture: dict[str, Any] | None) -> PreTrainedModel:
+def skeleton(
+    path: str, key: str, architecture: dict[str, Any] | None, remote_code: bool = False
+) -> PreTrainedModel:
     """A language model without weights: the shape that its config.json describes.
 
     architecture: what config.json says, for where it is out of reach; where both can be read they
         must agree
+    remote_code: the checkpoint brings its own class, and architecture is the nearest known one
     """
     if architecture is None:
         config = _load(AutoConfig, path, key)
     else:
         config = _described(architecture)
+        if remote_code:
+            return _empty(config)
         try:
             found = AutoConfig.from_pretrained(
                 resolve(path, key), local_files_only=True, **_file_of(path, key)
@@ -188,6 +199,10 @@ def skeleton(path: str, key: str, architecture: dict[str, Any] | None) -> PreTra
                 f"for another model set model.architecture=null",
             )
         config = found
+    return _empty(config)
+
+
+def _empty(config: Any) -> PreTrainedModel:
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(config)
 
@@ -200,8 +215,7 @@ def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
         config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
     except OSError:
         return None
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config)
+    return _empty(config)
 
 
 def classifier_elements(path: str, key: str) -> int | None:

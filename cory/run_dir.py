@@ -91,13 +91,13 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
     """Start a run directory: the resolved settings, and what was typed."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        _write(run_dir / SETTINGS, OmegaConf.to_yaml(cfg, resolve=True))
-        _write(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
+        write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(cfg, resolve=True))
+        write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
     except OSError as error:
         require(False, f"run_dir={run_dir} cannot be written: {error.strerror}")
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """In one step: the workers of another node may be reading."""
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")

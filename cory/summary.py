@@ -62,7 +62,7 @@ def phases(lines: list[dict[str, Any]]) -> str:
         "updates": "time/update_s",
     }
     shares = {
-        name: sum(line[key] for line in lines) / whole
+        name: sum(line.get(key, 0.0) for line in lines) / whole
         for name, key in names.items()
         if key in lines[0]
     }

@@ -97,7 +97,9 @@ class Team:
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
         self.config = config
         self.device = device
-        self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(config.path, "model.path")
+        self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(
+            config.path, "model.path", config.remote_code
+        )
         require(
             not config.chat or self.tokenizer.chat_template is not None,
             f"model.chat=true: the tokenizer of model.path={config.path} has no chat template",
@@ -108,7 +110,13 @@ class Team:
             compute = DTYPES[config.compute_precision]
             quantisation = nf4(config.double_quantisation, compute, dtype)
         self.pretrained = load_language_model(
-            config.path, "model.path", config.dropout, dtype, quantisation, device
+            config.path,
+            "model.path",
+            config.dropout,
+            dtype,
+            quantisation,
+            device,
+            config.remote_code,
         )
         self.pretrained.requires_grad_(False)
         if quantisation is None:

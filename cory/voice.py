@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -22,13 +23,25 @@ class Voice:
     """One policy of a team, under its engine."""
 
     def __init__(
-        self, team: Team, model: PolicyModel, engine: Engine, hardware: HardwareConfig
+        self, team: Team, model: PolicyModel, engine: Engine | None, hardware: HardwareConfig
     ) -> None:
+        """engine: None where it never learns."""
         self.name = model.name
         self.team = team
         self.model = model
-        self.engine = engine
+        self._engine = engine
         self.hardware = hardware
+
+    @property
+    def engine(self) -> Engine:
+        """What trains it."""
+        if self._engine is None:
+            raise ValueError(f"{self.name} never learns")
+        return self._engine
+
+    def whole(self) -> AbstractContextManager[None]:
+        """All of its weights at hand, for passes without gradient."""
+        return nullcontext() if self._engine is None else self._engine.whole()
 
     def turns(
         self,
@@ -99,7 +112,7 @@ class Voice:
         own = asked[processes.own_rows(len(asked))]
         responses: list[Response] = []
         self.model.eval()
-        with self.engine.whole():
+        with self.whole():
             self.model.activate()
             with self.team.speaking(self.model, as_reference) as lm:
                 for start in range(0, len(own), self.hardware.rollout_batch_size):

@@ -21,7 +21,15 @@ from cory import loop, preflight, processes, summary
 from cory.algorithms import ALGORITHMS
 from cory.algorithms.parts import Parts
 from cory.checkpoint import Checkpoints
-from cory.config import Config, ConfigError, HardwareConfig, batch_plan, parse_config, require
+from cory.config import (
+    Config,
+    ConfigError,
+    HardwareConfig,
+    OfflineConfig,
+    batch_plan,
+    parse_config,
+    require,
+)
 from cory.engine import start_process_group, stop_process_group
 from cory.export import export, model_card, publish
 from cory.origin import git, memory_used
@@ -74,7 +82,9 @@ def build_parts(config: Config) -> Parts:
     task = TASKS[config.task.name](config.task, team.tokenizer, streams.data)
     reward = REWARDS[config.reward.name](config.reward, task, device)
     require(
-        algorithm.iterations == 0 or algorithm.prompts_per_iteration <= task.passes.rows,
+        algorithm.iterations == 0
+        or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
+        or algorithm.prompts_per_iteration <= task.passes.rows,
         f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
         f"{task.passes.rows} training prompts of task={config.task.name}",
     )

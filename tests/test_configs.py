@@ -110,6 +110,9 @@ def test_every_option_of_every_group_parses() -> None:
         "stand_in_algorithm",
         "stand_in_experiment",
         "debate",
+        "game",
+        "endpoint",
+        "benchmarks",
         "paper",
     }  # above, by scale, part of others, or only read
     for group in sorted(groups - elsewhere):
@@ -216,7 +219,7 @@ def commented_keys(path: Path) -> dict[str, bool]:
     return keys
 
 
-@pytest.mark.parametrize("group", ["model", "task", "algorithm", "reward", "hardware"])
+@pytest.mark.parametrize("group", ["model", "task", "algorithm", "reward", "hardware", "endpoint"])
 def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
     for option in options(group):
         path = CONF / group / f"{option}.yaml"

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from cory.origin import device_name
 from cory.report import archive, gather
-from cory.report.cost import cost, estimated, operations_of
+from cory.report.cost import cost, estimated, operations_of, operations_of_games
 from cory.report.paper import load_table
 from cory.workload import longest_context
 from tests.composing import CONF, compose_config, parsed
@@ -118,3 +118,31 @@ def test_what_is_no_ppo_has_no_estimate() -> None:
     config = parsed("scale=small", "experiment=cory/gsm8k_ppo")
     config.algorithm = SimpleNamespace(name="other")
     assert estimated(config, {}) == (None, "no record, and no estimate for algorithm=other")
+
+
+def test_operations_of_games_by_hand() -> None:
+    config = parsed("scale=small", "experiment=spag/llama2_spag_1")
+    algorithm, evaluation = config.algorithm, config.evaluation
+    algorithm.iterations, algorithm.prompts_per_iteration, algorithm.epochs = 10, 8, 1
+    algorithm.instructions.per_iteration, algorithm.instructions.max_tokens = 3, 50
+    sampling = algorithm.sampling
+    sampling.min_response_tokens = sampling.max_response_tokens = 20
+    config.task.max_turns, config.task.max_prompt_tokens = 5, 80
+    evaluation.prompts, evaluation.samples = 7, 2
+    algorithm.opponents = {"itself": "itself", "scripted": "scripted", "im": "a/run"}
+    # 80 games of 5 turns: both roles speak (2 each), one is learnt (reference 2, and 6), 100 tokens
+    training = 80 * 5 * 100 * (2 * 2 + 2 + 6) + 30 * 50 * 6
+    # 7 words twice; in both roles of 5 turns; against `im` both are models
+    tested = 7 * 2 * 2 * 5 * (1 + 1 + 2) * 100 * 2
+    total = 1000 * (training + tested)
+    assert operations_of_games(config, 1000, {}) == (total, "")
+    algorithm.games = "scripted"
+    less = 1000 * 80 * 5 * 100 * 4
+    assert operations_of_games(config, 1000, {}) == (total - less, "")
+    algorithm.opponents["endpoint"] = "endpoint"
+    assert "endpoint" in operations_of_games(config, 1000, {})[1]
+    evaluation.prompts = None
+    assert operations_of_games(config, 1000, {}) == (
+        1000 * training - less,
+        "; without its evaluation on a whole split of unknown size",
+    )

@@ -20,6 +20,9 @@ CONFIGS = [
 ONLY_IN_CONFIG: dict[str, str] = {
     "param_sharing": "DebateConfig.policy",
     "train_turns": "DebateConfig.trained",
+    "input_price": "EndpointConfig.cost",
+    "output_price": "EndpointConfig.cost",
+    "cot": "SuiteConfig.names",
 }
 
 

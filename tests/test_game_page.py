@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from cory.plots.collaboration import collaboration_figure
+from cory.report.defined import check_claims
 from cory.report.game import METRICS, observations, played, records
 from cory.report.overview import Shown, index, report
-from cory.report.paper import Table, check_claims, load_table
+from cory.report.paper import Table, load_table
 from cory.report.readme import readme_block
 from cory.report.runs import Collected
 from cory.report.verdicts import tally, verdicts

@@ -17,18 +17,20 @@ LAYERS = [  # low to high
         "processes",
         "streams",
         "functional",
+        "games",
         "origin",
         "run_dir",
         "pieces",
         "watch",
     ],
-    ["pretrained", "tasks", "shape"],
+    ["pretrained", "tasks", "shape", "remote", "journal", "endpoint", "endpoint_player"],
     ["team", "adapters", "engine", "generation", "workload", "footprint"],
     ["voice", "agent", "export", "rewards", "interactions", "debate"],
     ["evaluation", "verification", "debate_metrics"],
     ["trainers"],
     ["algorithms"],
     ["record", "mirror", "checkpoint", "loop", "preflight"],
+    ["harness", "benchmark_record", "benchmarks"],
     ["plots", "report", "summary"],
     ["worker", "launch", "elastic"],
     ["train"],
@@ -47,6 +49,8 @@ ONLY_IN = {  # outside library -> the modules that may import it
     },
     "hydra": {"train"},
     "wandb": {"mirror"},
+    "openai": {"remote"},
+    "lm_eval": {"harness"},
     "peft": {"adapters"},
     "bitsandbytes": set(),  # transformers imports it, where a model is loaded in 4 bits
 }
@@ -90,8 +94,14 @@ def test_every_library_is_imported_where_it_may_be() -> None:
     assert found == ONLY_IN
 
 
-def test_wandb_is_imported_only_when_used() -> None:
-    tree = ast.parse((ROOT / "mirror.py").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    ("library", "place"), [("wandb", "mirror"), ("openai", "remote"), ("lm_eval", "harness")]
+)
+def test_what_few_runs_need_is_imported_only_when_used(library: str, place: str) -> None:
+    tree = ast.parse((ROOT / f"{place}.py").read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    inside = sum(imports(function).count("wandb") for function in functions)
-    assert inside == imports(tree).count("wandb") > 0
+
+    def times(part: ast.AST) -> int:
+        return sum(name.split(".")[0] == library for name in imports(part))
+
+    assert sum(map(times, functions)) == times(tree) > 0

@@ -7,9 +7,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from cory.algorithms import ALGORITHMS
 from cory.config import Config
 from cory.episode import Episode
+from cory.report.benchmarks import COLUMNS, COT, FAMILY
+from cory.worker import build_parts
 from tests.building import LetterShare, build, measure
+from tests.composing import parsed
 from tests.supervising import SFT, VERIFIER, build_sft, build_verifier
 
 
@@ -24,11 +28,21 @@ class Alternating:
 
 ROOT = Path(__file__).resolve().parent.parent
 FAMILIES = ("objective", "rollout", "ppo", "role", "transfer", "debate", "verifier", "supervised")
-FAMILIES += ("eval", "time")
+FAMILIES += ("game", "offline", "eval", "time")
 # the last part of a name, when it says whom the number is about
 WHOM = re.compile(
-    r"/(agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within)$"
+    r"/(agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within"
+    r"|itself|scripted)$"
 )
+# two tiny turns of Adversarial Taboo, among four words that are learnt from and two that are not
+GAMES = [
+    *("scale=small", "init_from=null", "task.max_turns=2", "evaluation.prompts=2"),
+    *("algorithm.iterations=1", "algorithm.iterations_per_epoch=1", "algorithm.minibatch_size=4"),
+    "algorithm.prompts_per_iteration=4",
+    *("algorithm.instructions.per_iteration=1", "evaluation.probes=[]"),
+    "++algorithm.opponents.im=null",
+    *("algorithm.sampling.min_response_tokens=4", "algorithm.sampling.max_response_tokens=4"),
+]
 
 
 def documented() -> list[str]:
@@ -42,6 +56,7 @@ def literals() -> set[str]:
     found = set()
     own = ("evaluation", "debate_metrics", "verification")
     own += ("algorithms/maporl", "algorithms/verifier", "algorithms/sft")
+    own += ("game_exam", "algorithms/spag", "algorithms/lessons")
     files = [ROOT / "cory" / f"{name}.py" for name in own]
     for path in (*(ROOT / "cory" / "trainers").glob("*.py"), *files):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
@@ -56,8 +71,9 @@ def literals() -> set[str]:
 
 
 def plain(name: str) -> str:
-    """A logged name as the page has it: without whom it is about, and with <k> for a number."""
-    return re.sub(r"((pass_at|any_of)_)\d+", r"\1<k>", WHOM.sub("", name))
+    """A logged name as the page has it: without whom it is about, <k> for a number, <role>."""
+    name = re.sub(r"((pass_at|any_of)_)\d+", r"\1<k>", WHOM.sub("", name))
+    return re.sub(r"(?<=[/_])(attacker|defender)(?=_|$)", "<role>", name)
 
 
 def test_the_page_names_what_a_run_logs(
@@ -76,7 +92,8 @@ def test_the_page_names_what_a_run_logs(
     # a random model is never right: let the length of what it says decide
     debate.task.read = lambda response: 7 if len(response) % 2 else 3  # type: ignore[method-assign]
     logged |= debate.step(0).keys() | measure(debate, config, tmp_path)[0].keys()
-    logged |= logged_by_supervised(questions, tmp_path)
+    logged |= logged_by_supervised(questions, tmp_path) | logged_by_games(tmp_path)
+    logged |= {f"{FAMILY}{name}" for name in (*COLUMNS, *COT)}  # of a record
     assert {plain(name) for name in logged} == set(documented())
 
 
@@ -87,6 +104,17 @@ def logged_by_supervised(questions: Callable[..., Config], run_dir: Path) -> set
     # only with models that chat
     found |= {"verifier/requested", "verifier/requests_kept"}
     return found | build_sft(questions(*SFT)).step(0).keys()
+
+
+def logged_by_games(run_dir: Path) -> set[str]:
+    found = {"game/endpoint_tokens"}  # only where one plays
+    for experiment, games in (("llama2_im", "scripted"), ("llama2_spag_1", "self_play")):
+        own = run_dir / games
+        words = (f"experiment=spag/{experiment}", *GAMES, f"algorithm.games={games}")
+        config = parsed(*words, f"run_dir={own}")
+        trainer = ALGORITHMS[config.algorithm.name](config.algorithm, build_parts(config))
+        found |= trainer.step(0).keys() | measure(trainer, config, own)[0].keys()
+    return found
 
 
 def test_no_metric_is_named_twice() -> None:

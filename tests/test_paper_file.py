@@ -23,9 +23,11 @@ NAMED = {
     "compute_matched agents",
     "maporl": "toy_fig5 exp1_fig2 transitions remark2 shaping_alpha shaping_beta transfer hetero "
     "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality",
+    "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples",
 }
-WITHOUT_RUNS = {"cory": {"tab1", "tab2"}, "maporl": {"toy_fig5"}}
+WITHOUT_RUNS = {"cory": {"tab1", "tab2"}, "maporl": {"toy_fig5"}, "spag": set()}
 DEBATES = ("turns", "transitions", "alone")
+GAMES = ("matches", "benchmarks", "factor", "dialogues")
 
 
 def all_tables() -> list[tuple[str, str]]:
@@ -57,7 +59,9 @@ def test_a_table_fits_its_sweep(paper: str, name: str) -> None:
     if table.kind in DEBATES:
         check_debates(table)
         return
-    if table.kind == "verifier":
+    if table.kind in GAMES:
+        check_games(paper, name)
+    if table.kind in ("verifier", *GAMES):
         return
     for row in table.rows:  # what a page says about a run is what the run has
         settings = composed(row["experiment"], "paper").algorithm
@@ -86,6 +90,35 @@ def check_debates(table: Table) -> None:
         for name in needed:
             assert name in table.needs, experiment
             assert table.to_run.index(name) < table.to_run.index(experiment)
+
+
+def check_games(paper: str, name: str) -> None:
+    """Claims name opponents that the runs play in roles that their game has, at either scale;
+    runs come after those that they start from or play, and play the words that are shown."""
+    known = all_experiments()
+    for scale in ("paper", "small"):
+        table = checked(places_in(CONF), paper, name, scale)
+        for claim in table.claims:
+            if scale not in claim.get("scales", [scale]):
+                continue
+            for operand in operands(claim):
+                assert operand["at"] == "last"
+                family, metric, who = operand["metric"].split("/")
+                if family == "benchmark":
+                    continue
+                settings = composed(operand["experiment"], scale)
+                assert settings.algorithm.opponents.get(who), (operand, scale)
+                role = metric.removeprefix("win_rate").strip("_")
+                if role and role != metric:
+                    assert role in settings.task.texts.rules, operand
+        for experiment in table.to_run:
+            settings = composed(experiment, scale)
+            where = f"{settings.init_from} {settings.algorithm.opponents} "
+            for needed in (one for one in known if f"/{one}/" in where):
+                assert table.to_run.index(needed) < table.to_run.index(experiment), experiment
+        for prompt in table.entry.get("prompts", []):
+            for row in table.rows:
+                assert prompt["text"] in composed(row["experiment"], scale).evaluation.probes
 
 
 def all_experiments() -> list[str]:
@@ -265,7 +298,7 @@ def test_the_script_writes_page_and_figure(write_run: WriteRun, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("spag", "t1"), "spag is not a paper; choose one of cory, maporl"),
+        (("maft", "t1"), "maft is not a paper; choose one of cory, maporl, spag"),
         (("cory", "fig99"), "cory has no fig99; choose one of fig2, fig3, "),
         (("cory", "fig3", "--scale", "huge"), "--scale huge: there is no conf/scale/huge.yaml"),
     ],

@@ -10,6 +10,7 @@ from cory.algorithms.maporl import build_maporl
 from cory.algorithms.parts import Parts
 from cory.algorithms.ppo import build_ppo
 from cory.algorithms.sft import build_sft
+from cory.algorithms.spag import build_imitation, build_spag
 from cory.algorithms.verifier import build_verifier
 from cory.episode import Episode, Metrics
 from cory.evaluation import BeforeEach, Request
@@ -51,4 +52,6 @@ ALGORITHMS: Mapping[str, Callable[[Any, Parts], Algorithm]] = {
     "maporl": build_maporl,
     "verifier": build_verifier,
     "sft": build_sft,
+    "imitation": build_imitation,
+    "spag": build_spag,
 }

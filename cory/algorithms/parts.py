@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,12 +59,35 @@ class Parts:
             for model, engine in self._trainable(names, team)
         }
 
+    def new_players(self, name: str, others: Mapping[str, Path]) -> tuple[Voice, dict[str, Voice]]:
+        """A policy that learns, and the agents of other runs, which never do.
+
+        others: name -> directory of a finished run with one agent
+        """
+        team, hardware = self.team, self.config.hardware
+        models = team.new_models([name, *others], self.streams.init)
+        still: dict[str, Voice] = {}
+        (learner,) = (Voice(team, *pair, hardware) for pair in self._learning(models[:1], team))
+        for model, run_dir in zip(models[1:], others.values(), strict=True):
+            start_from(run_dir, [model], team.config, "model", "algorithm.opponents")
+            model.requires_grad_(False)
+            if model.base is None:
+                model.to("cpu")  # on the device only while it plays
+            # an adapter lies on the base that the learner's engine keeps
+            engine = None if model.base is None else learner.engine
+            still[model.name] = Voice(team, model, engine, hardware)
+        return learner, still
+
     def _trainable(self, names: Sequence[str], team: Team) -> Iterator[tuple[PolicyModel, Engine]]:
+        return self._learning(team.new_models(list(names), self.streams.init), team)
+
+    def _learning(
+        self, models: list[PolicyModel], team: Team
+    ) -> Iterator[tuple[PolicyModel, Engine]]:
         config = self.config
-        models = team.new_models(list(names), self.streams.init)
         if config.init_from is not None:
             group = "model" if team is self.team else "partner"
-            start_from(Path(config.init_from), models, team.config, group)
+            start_from(Path(config.init_from), models, team.config, group, "init_from")
         shared: list[Engine] = []
         for model in models:
             if config.hardware.gradient_checkpointing:

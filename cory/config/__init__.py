@@ -1,13 +1,35 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
+from cory.config.benchmarks import GEOMETRIC_MEAN, BenchmarkConfig, SuiteConfig, load_suite
 from cory.config.checks import ConfigError, exact_div, require
 from cory.config.debate import DebateConfig, DebatePrompts
+from cory.config.endpoint import EndpointConfig
 from cory.config.evaluation import EvaluationConfig
+from cory.config.game import GameConfig, GameStyles, GameTexts, ScriptedConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan
 from cory.config.maporl import GuardConfig, MaporlConfig
 from cory.config.model import AdapterConfig, ModelConfig
-from cory.config.reward import ExactMatchConfig, SentimentConfig, VerifierRewardConfig
+from cory.config.offline import (
+    ENDPOINT,
+    ITSELF,
+    NONE,
+    OPPONENTS,
+    RANDOM,
+    SCRIPTED,
+    SELF_PLAY,
+    START,
+    ImitationConfig,
+    InstructionsConfig,
+    OfflineConfig,
+    SpagConfig,
+)
+from cory.config.reward import (
+    ExactMatchConfig,
+    GameOutcomeConfig,
+    SentimentConfig,
+    VerifierRewardConfig,
+)
 from cory.config.run import (
     ALGORITHM_CONFIGS,
     REWARD_CONFIGS,
@@ -22,37 +44,59 @@ from cory.config.task import AnliConfig, ImdbConfig, ProgramsConfig, QuestionsCo
 
 __all__ = [
     "ALGORITHM_CONFIGS",
+    "ENDPOINT",
+    "GEOMETRIC_MEAN",
+    "ITSELF",
+    "NONE",
+    "OPPONENTS",
+    "RANDOM",
     "REWARD_CONFIGS",
+    "SCRIPTED",
+    "SELF_PLAY",
+    "START",
     "TASK_CONFIGS",
     "AdapterConfig",
     "AnliConfig",
     "BatchPlan",
+    "BenchmarkConfig",
     "Config",
     "ConfigError",
     "CoryConfig",
     "DebateConfig",
     "DebatePrompts",
+    "EndpointConfig",
     "EvaluationConfig",
     "ExactMatchConfig",
+    "GameConfig",
+    "GameOutcomeConfig",
+    "GameStyles",
+    "GameTexts",
     "GuardConfig",
     "HardwareConfig",
     "ImdbConfig",
+    "ImitationConfig",
+    "InstructionsConfig",
     "MaporlConfig",
     "ModelConfig",
+    "OfflineConfig",
     "PPOConfig",
     "ProgramsConfig",
     "QuestionsConfig",
     "RequestsConfig",
     "SFTConfig",
     "SamplingConfig",
+    "ScriptedConfig",
     "SentimentConfig",
+    "SpagConfig",
     "StopConfig",
+    "SuiteConfig",
     "SupervisedConfig",
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
     "batch_plan",
     "exact_div",
+    "load_suite",
     "nearest",
     "parse_config",
     "require",

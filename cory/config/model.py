@@ -38,6 +38,7 @@ class ModelConfig:
 
     name: str
     path: str  # hub name, local folder, asset:<name> for cory/assets/<name>, or package:<name>
+    remote_code: bool  # the checkpoint's own Python may run on this machine
     chat: bool  # prompts go through the tokenizer's chat template
     precision: str  # fp32 | bf16 | fp16
     dropout: bool  # keep the checkpoint's dropout while updating

@@ -49,3 +49,14 @@ class VerifierRewardConfig:
         require_choice("reward.compute_precision", self.compute_precision, PRECISIONS)
         require_choice("reward.quantisation", self.quantisation, ("none", "nf4"))
         require_at_least("reward.batch_size", self.batch_size, 1)
+
+
+@dataclass
+class GameOutcomeConfig:
+    """Settings of `reward=game_outcome`: 1 for winning a game, -1 for losing it, 0 for a tie."""
+
+    name: str
+    broken_rules: str  # ignored | lose: what a game is worth in which the rules were broken
+
+    def __post_init__(self) -> None:
+        require_choice("reward.broken_rules", self.broken_rules, ("ignored", "lose"))

@@ -14,10 +14,17 @@ from cory.config.algorithm import CoryConfig, PPOConfig
 from cory.config.checks import ConfigError, require, require_at_least, require_choice
 from cory.config.debate import DebateConfig
 from cory.config.evaluation import EvaluationConfig
+from cory.config.game import GameConfig
 from cory.config.hardware import HardwareConfig, batch_plan
 from cory.config.maporl import MaporlConfig
 from cory.config.model import ModelConfig
-from cory.config.reward import ExactMatchConfig, SentimentConfig, VerifierRewardConfig
+from cory.config.offline import ImitationConfig, OfflineConfig, SpagConfig
+from cory.config.reward import (
+    ExactMatchConfig,
+    GameOutcomeConfig,
+    SentimentConfig,
+    VerifierRewardConfig,
+)
 from cory.config.supervised import SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import AnliConfig, ImdbConfig, QuestionsConfig
 
@@ -79,6 +86,9 @@ TASK_CONFIGS: Mapping[str, type] = {
     "arithmetic": QuestionsConfig,
     "tinygsm": QuestionsConfig,
     "anli": AnliConfig,
+    "taboo": GameConfig,
+    "twenty_questions": GameConfig,
+    "guess_my_city": GameConfig,
 }
 ALGORITHM_CONFIGS: Mapping[str, type] = {
     "ppo": PPOConfig,
@@ -86,11 +96,14 @@ ALGORITHM_CONFIGS: Mapping[str, type] = {
     "maporl": MaporlConfig,
     "verifier": VerifierConfig,
     "sft": SFTConfig,
+    "imitation": ImitationConfig,
+    "spag": SpagConfig,
 }
 REWARD_CONFIGS: Mapping[str, type] = {
     "sentiment": SentimentConfig,
     "exact_match": ExactMatchConfig,
     "verifier": VerifierRewardConfig,
+    "game_outcome": GameOutcomeConfig,
 }
 TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli"})
 
@@ -134,7 +147,7 @@ def check_together(config: Config) -> None:
         hardware.world,
     )
     require(
-        isinstance(algorithm, SupervisedConfig)
+        isinstance(algorithm, SupervisedConfig | OfflineConfig)
         or algorithm.max_mean_ratio is None
         or hardware.microbatch_size * hardware.world >= algorithm.minibatch_size,
         f"algorithm.max_mean_ratio needs whole minibatches: hardware.microbatch_size "
@@ -154,6 +167,7 @@ def check_together(config: Config) -> None:
         config.reward.name != "exact_match" or config.task.name in TASKS_WITH_ANSWERS,
         f"reward=exact_match needs a task with answers; task={config.task.name} has none",
     )
+    check_game(config)
     if isinstance(algorithm, VerifierConfig):
         check_verifier(config, algorithm)
     if isinstance(algorithm, DebateConfig):
@@ -171,6 +185,46 @@ def check_together(config: Config) -> None:
     require(
         max(evaluation.k) == 1 or config.task.name in TASKS_WITH_ANSWERS,
         f"evaluation.k={evaluation.k} needs a task with answers; task={config.task.name} has none",
+    )
+
+
+def check_game(config: Config) -> None:
+    """Rules for games that span several groups."""
+    task, algorithm, evaluation = config.task, config.algorithm, config.evaluation
+    plays, judged = isinstance(algorithm, OfflineConfig), config.reward.name == "game_outcome"
+    game = isinstance(task, GameConfig)
+    if not (plays or judged or game):
+        return
+    for given, key, needed in (
+        (game, f"task={task.name}", "task=taboo, twenty_questions or guess_my_city"),
+        (plays, f"algorithm={algorithm.name}", "algorithm=imitation or spag"),
+        (judged, f"reward={config.reward.name}", "reward=game_outcome"),
+    ):
+        require(
+            given,
+            f"{key}: games need {needed}, got task={task.name}, algorithm={algorithm.name} and "
+            f"reward={config.reward.name}",
+        )
+    require(
+        config.reward.broken_rules == "ignored" or task.game == "taboo",
+        f"reward.broken_rules=lose needs opponents; in task.game={task.game} both win or lose",
+    )
+    sampling = algorithm.sampling
+    require(
+        sampling.min_response_tokens == sampling.max_response_tokens,
+        f"games have one limit: algorithm.sampling.min_response_tokens "
+        f"({sampling.min_response_tokens}) must equal max_response_tokens "
+        f"({sampling.max_response_tokens})",
+    )
+    require(
+        not evaluation.greedy and not evaluation.team and evaluation.k == [1],
+        "games are evaluated by who wins: they take evaluation.greedy=false (see "
+        "algorithm.test_greedy), evaluation.team=false and evaluation.k=[1]",
+    )
+    require(
+        not algorithm.test_greedy or evaluation.samples == 1,
+        f"algorithm.test_greedy=true: of {evaluation.samples} games about a word all would be the "
+        f"same; evaluation.samples must be 1",
     )
 
 

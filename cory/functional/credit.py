@@ -146,3 +146,18 @@ def _score(turn: Turn) -> float:
     if turn.score is None:
         raise ValueError(f"the turn of {turn.agent} ({turn.role}) has no score")
     return turn.score
+
+
+def outcome_decay(turns: int, decay: float, normaliser: str) -> list[float]:
+    """What each of a winner's turns is worth: the last one most (Cheng et al., App. B).
+
+    turns: T, of the winner in a game that is over
+    decay: gamma; a turn is worth gamma times the one after it
+    normaliser: exact: the turns' worth adds up to 1, as the paper says it does; printed: divided
+        by the paper's 1 - gamma^(T + 1), with which it adds up to less
+    returns: T numbers above 0
+    """
+    if normaliser not in ("exact", "printed"):
+        raise ValueError(f"unknown normaliser '{normaliser}'; choose exact or printed")
+    whole = 1 - decay ** (turns + (normaliser == "printed"))
+    return [(1 - decay) * decay ** (turns - turn) / whole for turn in range(1, turns + 1)]

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cory.report.benchmarks import without_benchmarks
 from cory.report.claims import Lines
 
 REFUSED = "refused.json"
@@ -28,6 +29,9 @@ SERIES = tuple(
         r"transfer/.+",
         r"rollout/(truncated_share|distinct_2)/agent_\d+",
         r"debate/(right|bonus)/turn_\d+",
+        r"game/.+",
+        r"offline/(loss|ratio|kl|clipfrac|examples)/agent_\d+",
+        r"benchmark/.+",
         r"eval/.+",
     )
 )
@@ -129,7 +133,8 @@ def same_results(one: Archived, other: Archived) -> bool:
 
     def results(run: Archived) -> Any:
         what = {key: value for key, value in run.settings.items() if key not in HOW}
-        return what, list(_blocks(run.lines)), run.probes
+        # benchmarks are no part of what a run does: they are added later, or not at all
+        return what, list(_blocks(without_benchmarks(run.lines))), run.probes
 
     return bool(results(one) == results(other))
 

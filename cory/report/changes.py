@@ -84,7 +84,8 @@ def setting_differences(
     table: Table, first: Mapping[str, Archived], paper: Mapping[str, Any]
 ) -> list[list[str]]:
     """Key, the paper's value, the value used, and the methods where they differ."""
-    labels = {row["experiment"]: row.get("label") or row["experiment"] for row in table.rows}
+    labels = {name: name for name in first}  # of runs that only claims are about
+    labels |= {row["experiment"]: row.get("label") or row["experiment"] for row in table.rows}
     for row in table.rows:
         if "eta" in row:
             learning_rate = f"lr {row['lr']}, " if "lr" in row else f"{row['label']}, "

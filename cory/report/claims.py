@@ -105,7 +105,7 @@ def measure(lines: Lines, metric: str, at: str, window: int) -> float:
 def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], window: int) -> Outcome:
     """Whether a claim holds for the mean over seeds and for every seed.
 
-    claim: with `parts`, all of which must hold
+    claim: with `parts`, all of which must hold, or as many as `at_least` says
     """
     parts: Sequence[Part] = claim["parts"]
     for part in parts:
@@ -122,8 +122,9 @@ def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], wind
     columns = list(zip(*found.values(), strict=True))
     mean = [_over_seeds(column, np.mean) for column in columns] if found else None
     std = [_over_seeds(column, _deviation) for column in columns] if len(found) > 1 else None
-    holding = sum(all(map(holds, parts, sides)) for sides in found.values())
-    by_mean = mean is not None and all(map(holds, parts, mean))
+    enough = int(claim.get("at_least", len(parts)))
+    holding = sum(sum(map(holds, parts, sides)) >= enough for sides in found.values())
+    by_mean = mean is not None and sum(map(holds, parts, mean)) >= enough
     verdict = _verdict(len(seeds), len(found), list(absent.values()), holding, by_mean)
     return Outcome(found, mean, std, holding, verdict)
 
@@ -144,8 +145,9 @@ def operands(claim: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Everything in a claim that names experiments."""
     for part in claim["parts"]:
         for operand in (part["left"], part["right"], part.get("within", {}).get("of")):
-            if isinstance(operand, Mapping):
+            while isinstance(operand, Mapping):
                 yield operand
+                operand = operand.get("minus")
 
 
 def experiments(claim: Mapping[str, Any]) -> set[str]:
@@ -185,7 +187,8 @@ def _sides(name: str, part: Part, records: Records, seed: int, window: int) -> S
     def side(operand: Any) -> float:
         if not isinstance(operand, Mapping):
             return float(operand)
-        return number(operand["experiment"], operand["metric"], operand["at"])
+        own = number(operand["experiment"], operand["metric"], operand["at"])
+        return own - side(operand["minus"]) if "minus" in operand else own
 
     def points(operand: Mapping[str, Any]) -> list[tuple[float, float]]:
         score, kl = frontier_metrics(operand)

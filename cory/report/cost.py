@@ -10,7 +10,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from cory.config import Config, ConfigError, MaporlConfig, PPOConfig, parse_config
+from cory.config import (
+    ENDPOINT,
+    ITSELF,
+    NONE,
+    RANDOM,
+    SCRIPTED,
+    SELF_PLAY,
+    Config,
+    ConfigError,
+    MaporlConfig,
+    OfflineConfig,
+    PPOConfig,
+    parse_config,
+)
 from cory.origin import device_name
 from cory.pretrained import skeleton
 from cory.report.archive import Archived
@@ -25,6 +38,7 @@ from cory.workload import agents_of, longest_context
 # 1e13 the 4-bit Llama-2 of the paper takes the four hours on four GPUs that its App. A names.
 SUSTAINED = {"cpu": 5e10, "cuda": 1e13}
 FORWARD, BACKWARD = 2, 4  # operations per weight and token; the way back to the inputs alone: 2
+UNKNOWN_SPLIT = "; without its evaluation on a whole split of unknown size"
 
 
 @dataclass(frozen=True)
@@ -102,13 +116,14 @@ def said(known: Known, config: Config) -> str:
 
 def estimated(config: Config, test_problems: Mapping[str, Any]) -> tuple[float | None, str]:
     """Hours by arithmetic, and how they were reckoned; None where even that is impossible."""
-    if not isinstance(config.algorithm, PPOConfig):
+    if not isinstance(config.algorithm, PPOConfig | OfflineConfig):
         return None, f"no record, and no estimate for algorithm={config.algorithm.name}"
     try:
         weights = weights_of(config)
     except ConfigError as error:
         return None, f"no record, and no estimate: {error}"
-    operations, left_out = operations_of(config, weights, test_problems)
+    counted = operations_of if isinstance(config.algorithm, PPOConfig) else operations_of_games
+    operations, left_out = counted(config, weights, test_problems)
     speed, processes = SUSTAINED[config.hardware.device], config.hardware.world
     each = f"for each of {processes} processes" if processes > 1 else "for its process"
     source = (
@@ -122,7 +137,10 @@ def weights_of(config: Config) -> int:
     """Of the model of an agent; of two different models, their mean."""
     models = {"model": config.model} | ({"partner": config.partner} if config.partner else {})
     sizes: list[int] = [
-        sum(p.numel() for p in skeleton(m.path, f"{key}.path", m.architecture).parameters())
+        sum(
+            p.numel()
+            for p in skeleton(m.path, f"{key}.path", m.architecture, m.remote_code).parameters()
+        )
         for key, m in models.items()
     ]
     return sum(sizes) // len(sizes)
@@ -156,25 +174,77 @@ def operations_of(
 
     Contexts count at their longest, responses at their mean length.
     """
-    algorithm, model, evaluation = config.algorithm, config.model, config.evaluation
-    response = (algorithm.sampling.min_response_tokens + algorithm.sampling.max_response_tokens) / 2
-    tokens = longest_context(config) + response
-    back = BACKWARD if model.sharing == "copies" else BACKWARD // 2
-    again = FORWARD if config.hardware.gradient_checkpointing else 0
-    learning = 2 * FORWARD + algorithm.epochs * (FORWARD + back + again)
+    algorithm = config.algorithm
+    tokens = longest_context(config) + mean_response(config)
+    learning = 2 * FORWARD + algorithm.epochs * step_of(config)
     responses = spoken(config)
     each = responses.sampled * FORWARD + responses.learned * learning
     asked = algorithm.iterations * algorithm.prompts_per_iteration
     training = float(asked * tokens * weights * each)
-    prompts = evaluation.prompts or getattr(config.task, "test_problems", None)
-    prompts = prompts or test_problems.get(config.task.name)
+    prompts = held_out_prompts(config, test_problems)
     if prompts is None:
-        return training, "; without its evaluation on a whole split of unknown size"
-    times = 1
-    if config.evaluate_every:
-        times = max(1, -(-algorithm.iterations // config.evaluate_every))
+        return training, UNKNOWN_SPLIT
     longest = longest_context(config) + algorithm.sampling.max_response_tokens
-    return training + times * prompts * responses.held_out * longest * weights * FORWARD, ""
+    held_out = prompts * responses.held_out * longest * weights * FORWARD
+    return training + evaluations(config) * held_out, ""
+
+
+def operations_of_games(
+    config: Config, weights: int, test_problems: Mapping[str, Any]
+) -> tuple[float, str]:
+    """The same for games: every one lasts all its turns, and one role's utterances are learnt.
+
+    Scripted players and endpoints cost nothing here.
+    """
+    algorithm, turns = config.algorithm, config.task.max_turns
+    assert isinstance(algorithm, OfflineConfig)
+    tokens = int(config.task.max_prompt_tokens) + mean_response(config)
+    learning = FORWARD + algorithm.epochs * step_of(config)
+    games = algorithm.iterations * algorithm.prompts_per_iteration
+    games *= 0 if algorithm.games == NONE else 1
+    playing = 2 * FORWARD if algorithm.games == SELF_PLAY else 0
+    total = float(games * turns * tokens * (playing + learning))
+    told = algorithm.iterations * algorithm.instructions.per_iteration
+    total += told * algorithm.instructions.max_tokens * algorithm.epochs * step_of(config)
+    prompts = held_out_prompts(config, test_problems)
+    if prompts is None:
+        return total * weights, UNKNOWN_SPLIT
+    # against each opponent the policy speaks in as many games as either role has, and so does a
+    # model that is another one
+    idle = (ITSELF, SCRIPTED, RANDOM, ENDPOINT)
+    others = algorithm.played_against.values()
+    speakers = sum(1 if other in idle else 2 for other in others)
+    held_out = prompts * config.evaluation.samples * 2 * turns * speakers * tokens * FORWARD
+    asks = ENDPOINT in (algorithm.games, *others)
+    left_out = "; without what its endpoint takes" if asks else ""
+    return (total + evaluations(config) * held_out) * weights, left_out
+
+
+def mean_response(config: Config) -> float:
+    """Tokens of a response, by the limits that are drawn."""
+    sampling = config.algorithm.sampling
+    return float(sampling.min_response_tokens + sampling.max_response_tokens) / 2
+
+
+def step_of(config: Config) -> int:
+    """Operations per weight and token of learning once."""
+    back = BACKWARD if config.model.sharing == "copies" else BACKWARD // 2
+    again = FORWARD if config.hardware.gradient_checkpointing else 0
+    return FORWARD + back + again
+
+
+def held_out_prompts(config: Config, test_problems: Mapping[str, Any]) -> int | None:
+    """Prompts of one evaluation; None where a whole split of unknown size is meant."""
+    task = config.task
+    prompts = config.evaluation.prompts or getattr(task, "test_problems", None)
+    prompts = prompts or test_problems.get(task.name)
+    return None if prompts is None else int(prompts)
+
+
+def evaluations(config: Config) -> int:
+    """How often a run is evaluated."""
+    every = config.evaluate_every
+    return max(1, -(-config.algorithm.iterations // every)) if every else 1
 
 
 def duration(hours: float) -> str:

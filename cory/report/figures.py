@@ -12,13 +12,15 @@ from cory.plots.grid import grid_figure
 from cory.plots.pareto import Point, pareto_figure
 from cory.plots.pass_at_k import Rates, pass_at_k_figure
 from cory.plots.style import note
-from cory.report import debate_figures
+from cory.report import debate_figures, match_figures
 from cory.report.archive import Archived
 from cory.report.numbers import agents_in, at_end, estimates, runs_of
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.results import COLUMNS, pareto_points, passes
 from cory.report.runs import Collected
 
+# how to read scores around a circle: a kind's other figure
+CIRCLE = "Means over seeds. An axis ends at the largest value on it; the centre is not 0."
 # how to read a kind of figure
 MARKS = {
     "curves": "Lines: means over seeds. Bands: one standard deviation.",
@@ -30,6 +32,12 @@ MARKS = {
     "alone": "Bars: means over seeds. Thin lines: one standard deviation.",
     "verifier": "Bars: means over seeds. Thin lines: one standard deviation. Dashed: what guessing "
     "reaches, except in the first group.",
+    "matches": "Means over seeds. Thin lines: one standard deviation; of one seed, its 95 % "
+    "interval.",
+    "benchmarks": "Bars: means over seeds. Thin lines: one standard deviation. Dashed: nobody is "
+    "ahead.",
+    "factor": "Lines: means over seeds. Bands: one standard deviation; of one seed, its 95 % "
+    "interval.",
 }
 
 
@@ -44,12 +52,17 @@ def draw(table: Table, found: Collected) -> Figure | None:
         "transitions": debate_figures.transitions,
         "alone": debate_figures.alone,
         "verifier": debate_figures.verifier,
+        "matches": match_figures.matches,
+        "benchmarks": match_figures.benchmarks,
+        "factor": match_figures.factor,
     }
     if table.kind not in drawing or not found.runs:
         return None
     figure = drawing[table.kind](table, found)
     if figure is not None:
-        note(figure, "\n".join(filter(None, [scale_note(table), MARKS[table.kind]])))
+        circle = table.kind == "benchmarks" and table.scale == PAPER_SCALE
+        reading = CIRCLE if circle else MARKS[table.kind]
+        note(figure, "\n".join(filter(None, [scale_note(table), reading])))
     return figure
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from cory.origin import git
 from cory.report import archive
 from cory.report.archive import Archived, Probe, Refused
+from cory.report.benchmarks import benchmark_metrics, lost, merged, without, without_benchmarks
 from cory.report.paper import PAPER_SCALE
 from cory.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, SETTINGS, in_use, read_lines
 
@@ -92,6 +93,9 @@ def load(run_dir: Path, experiment: str, scale: str) -> Archived:
         overrides = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
         plain = OmegaConf.to_container(settings)
         assert isinstance(plain, dict)
+        lines = read_lines(run_dir / METRICS)
+        if lines:  # benchmarks are run on the agents that the last iteration left
+            lines[-1] |= benchmark_metrics(record)
         return Archived(
             experiment=experiment,
             seed=int(record["seed"]),
@@ -101,7 +105,7 @@ def load(run_dir: Path, experiment: str, scale: str) -> Archived:
             code=training_code(record["commit"]),
             overrides=overrides,
             settings={str(key): value for key, value in plain.items() if key != "run_dir"},
-            lines=read_lines(run_dir / METRICS),
+            lines=lines,
             probes=probes_of(run_dir),
         )
     except (OSError, ValueError, KeyError) as error:
@@ -178,12 +182,15 @@ def _flaws(
 def _store(run: Archived, folder: Path, done: Gathered) -> None:
     """Write a run, unless the archive holds a better one; say so wherever it holds another."""
     path = archive.path_of(folder, run)
-    text = archive.encode(run)
     old = archive.load(path) if path.exists() else None
+    # the same record but for benchmarks, which are added to it later: the same run
+    same = old is not None and without(old.record) == without(run.record)
+    if old is not None and same:
+        run = _with_benchmarks_of(old, run)
+    text = archive.encode(run)
     if old is not None and archive.encode(old) == text:
         return
-    # the same record: the same run, as this version of the archive keeps it
-    if old is not None and old.record != run.record:
+    if old is not None and not same:
         theirs = f"its own run of commit {short(old.record['commit'])}"
         keeps = _keeps(old, run)
         if keeps:
@@ -192,16 +199,26 @@ def _store(run: Archived, folder: Path, done: Gathered) -> None:
         done.notes.append(
             f"{run.name}: the archive had {theirs}, replaced by one of commit "
             f"{short(run.record['commit'])}"
+            + (", and lost its benchmarks" if lost(old.record, run.record) else "")
         )
     archive.write(path, text)
     done.written.append(run.name)
+
+
+def _with_benchmarks_of(old: Archived, run: Archived) -> Archived:
+    """The same run, with the benchmarks that the archive has and the run directory has not."""
+    record = merged(old.record, run.record)
+    lines = without_benchmarks(run.lines)
+    if lines:
+        lines[-1] |= benchmark_metrics(record)
+    return replace(run, record=record, lines=lines)
 
 
 def _keeps(old: Archived, new: Archived) -> str:
     """Why the archive stays as it is; empty where the new run takes its place."""
     if old.record["clean"] and not new.record["clean"]:
         return "its tree was clean"
-    if archive.same_results(old, new):
+    if archive.same_results(old, new) and not lost(new.record, old.record):
         return "the new one has the same numbers"
     if old.record["began"] > new.record["began"]:
         return f"it began later ({old.record['began']})"

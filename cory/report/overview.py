@@ -9,7 +9,7 @@ from cory.report import second_hand
 from cory.report.game_page import game_claims, game_results
 from cory.report.markdown import NONE, markdown
 from cory.report.page import header, left_out, statement
-from cory.report.paper import GAME, PAPER_SCALE, PRESET, WITHOUT_RUNS, Table
+from cory.report.paper import EXAMPLES, GAME, PAPER_SCALE, PRESET, WITHOUT_RUNS, Table
 from cory.report.presets import Compose, compare
 from cory.report.results import results
 from cory.report.runs import Collected
@@ -108,7 +108,7 @@ def _shown(shown: Shown) -> list[str]:
         for one in shown.judged
     ]
     said = "the paper says" if table.in_paper else "asked"
-    numbers = [] if table.kind == "examples" else results(table, found)
+    numbers = [] if table.kind in EXAMPLES else results(table, found)
     pictures = [f"![{table.entry['title']}]({table.paper}/{shown.image})"] if shown.image else []
     return [
         *pictures,

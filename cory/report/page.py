@@ -103,6 +103,7 @@ def claims_section(table: Table, judged: Sequence[Verdict]) -> list[str]:
         for one in judged
     ]
     said = "the paper says" if table.in_paper else "asked"
+    blank = any(one.kind == NOT_JUDGED and not one.beforehand for one in judged)
     unjudged = (
         " It is not judged where a run has no value of what the claim compares: no such case "
         "occurred."
@@ -111,7 +112,7 @@ def claims_section(table: Table, judged: Sequence[Verdict]) -> list[str]:
         "## Claims" if table.in_paper else "## Questions",
         "A claim holds when it holds for the mean over seeds and for every seed; it is not run "
         "while a run on either side is missing or refused. Margins and factors are ours wherever "
-        f"the paper gives none.{unjudged if any(one.kind == NOT_JUDGED for one in judged) else ''}",
+        f"the paper gives none.{unjudged if blank else ''}",
         markdown([said, "section", "per seed", "mean ± std", "here"], rows),
     ]
 

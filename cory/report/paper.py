@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,14 +10,19 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from cory.report import archive, game
-from cory.report.claims import MEASURES, RELATIONS, experiments, metrics, operands
+from cory.report import game
+from cory.report.claims import experiments
 
 PAPER_SCALE = "paper"
 PRESET = "preset"  # a table of settings: nothing to run
 GAME = "game"  # the toy game: computed when its page is written
 WITHOUT_RUNS = (PRESET, GAME)
-LAST_EVALUATION = ("turns", "transitions", "alone", "verifier")  # kinds that show nothing else
+# kinds that show nothing else
+LAST_EVALUATION = (
+    *("turns", "transitions", "alone", "verifier"),
+    *("matches", "benchmarks", "factor", "dialogues"),
+)
+EXAMPLES = ("examples", "dialogues")  # long texts, which the overviews leave to their pages
 KINDS = (
     "curves",
     "pareto",
@@ -29,9 +33,7 @@ KINDS = (
     PRESET,
     GAME,
 )
-WHO = re.compile(  # the last part of a metric's name
-    r"agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within"
-)
+SHOWN = ("win_rates", "matrix", "lengths")  # parts of a page of kind matches
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,23 @@ class Table:
         """All experiments of its sweep, in the order in which they must run."""
         return [*self.needs, *self.experiments]
 
+    @property
+    def words(self) -> dict[str, str]:
+        """What is called differently at each scale: who stands in for GPT-4, and the like."""
+        return {word: names[self.scale] for word, names in self.entry.get("by_scale", {}).items()}
+
     @cached_property
     def claims(self) -> list[dict[str, Any]]:
         """Statements, as cory/report/claims.py reads them: every template filled in."""
-        return [claim for template in self.entry["claims"] for claim in expand(template)]
+        written = self.entry["claims"]  # a list among them: the claims of other entries
+        flat = [own for one in written for own in (one if isinstance(one, list) else [one])]
+        return [claim for own in flat for claim in expand(_fill(own, self.words))]
+
+    @property
+    def shown(self) -> list[str]:
+        """The experiments whose runs the page is about: those of its rows, then of its claims."""
+        claimed = sorted({name for claim in self.claims for name in experiments(claim)})
+        return list(dict.fromkeys([*self.experiments, *claimed]))
 
     @cached_property
     def seeds(self) -> list[int]:
@@ -156,7 +171,7 @@ def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
     if table.kind == GAME:
         _check_game(table)
         return table
-    for experiment in {*table.to_run, *(n for c in table.claims for n in experiments(c))}:
+    for experiment in dict.fromkeys([*table.to_run, *table.shown]):
         if not (conf / "experiment" / f"{experiment}.yaml").exists():
             raise ValueError(f"{paper} {name}: experiment={experiment} does not exist")
     if table.kind not in WITHOUT_RUNS:
@@ -186,6 +201,9 @@ def _check_sweep(table: Table) -> None:
             f"{where}: sweep={table.entry['sweep']} runs {', '.join(swept)}; "
             f"conf/paper/{table.paper}.yaml shows {', '.join(table.experiments)}{needed}"
         )
+    unrun = [name for name in table.shown if name not in swept]
+    if unrun:
+        raise ValueError(f"{where}: claims are about {', '.join(unrun)}, which it does not run")
     if swept[: len(table.needs)] != table.needs:
         raise ValueError(
             f"{where}: sweep={table.entry['sweep']} must begin with {', '.join(table.needs)}, "
@@ -200,60 +218,32 @@ def _check_rows(table: Table) -> None:
         raise ValueError(f"{where}: needs names an experiment of a row")
     if any(("panel" in row) != ("panels" in table.entry) for row in table.rows):
         raise ValueError(f"{where}: every row has a panel where the table has panels, else none")
+    _check_games(table)
     if "against" in table.entry and table.entry["against"] not in table.experiments:
         raise ValueError(f"{where}: against={table.entry['against']} is no row's experiment")
 
 
-def check_claims(table: Table, defined: set[str]) -> None:
-    """ValueError for a claim over a metric that nobody defines, or with an unknown word.
-
-    defined: the names of docs/metrics.md, see `defined_metrics`
-    """
-    for claim in table.claims:
-        where = f"{table.paper} {table.name}: claim {claim['id']}"
-        for metric in sorted(metrics(claim)):
-            if table.kind == GAME:
-                if metric not in game.METRICS:
-                    words = ", ".join(game.METRICS)
-                    raise ValueError(f"{where}: metric={metric} is none of {words}")
-                continue
-            if not is_defined(metric, defined):
-                raise ValueError(f"{where}: docs/metrics.md does not define {metric}")
-            if not archive.kept(metric):
-                raise ValueError(f"{where}: the archive does not keep {metric}")
-        for operand in operands(claim):
-            if "at" in operand and operand["at"] not in MEASURES:
-                words = ", ".join(MEASURES)
-                raise ValueError(f"{where}: at={operand['at']} is unknown; use one of {words}")
-        for part in claim["parts"]:
-            if part["relation"] not in RELATIONS:
-                words = ", ".join(RELATIONS)
-                raise ValueError(f"{where}: relation must be one of {words}")
-
-
-def defined_metrics(doc: Path) -> set[str]:
-    """The names in the first column of the tables of docs/metrics.md; `<k>` stands for a number."""
-    text = doc.read_text(encoding="utf-8")
-    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
-    return {name for cell in rows for name in re.findall(r"`([^`]+)`", cell)}
-
-
-def is_defined(metric: str, defined: set[str]) -> bool:
-    """Whether docs/metrics.md has the metric, alone or for an agent, a role or the team."""
-    base, _, who = metric.rpartition("/")
-    names = {metric, base} if WHO.fullmatch(who) else {metric}
-    return any(
-        re.fullmatch(re.sub(r"<\w+>", r"\\d+", re.escape(name)), own)
-        for name in defined
-        for own in names
-    )
+def _check_games(table: Table) -> None:
+    """ValueError where an entry about word games or benchmarks lacks what its kind needs."""
+    where = f"{table.paper} {table.name}"
+    shows = table.entry.get("shows", [])
+    if (table.kind == "matches") != bool(shows) or not set(shows) <= set(SHOWN):
+        raise ValueError(f"{where}: shows must be some of {', '.join(SHOWN)} for kind matches only")
+    if "matrix" in shows and any("name" not in row for row in table.rows):
+        raise ValueError(f"{where}: every row of a matrix has a name")
+    versus = table.kind in ("benchmarks", "factor") or "win_rates" in shows
+    if versus and not {"opponent", "player"} <= set(table.words):
+        raise ValueError(f"{where}: by_scale must name opponent and player")
+    if (table.kind == "factor") != ("factor" in table.entry):
+        raise ValueError(f"{where}: factor belongs to kind factor, and only to it")
 
 
 def expand(template: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The claims of a template.
 
     each: one claim for each of these sets of words, filled in for {word}
-    every: one part (or several) for each of these; all parts must hold
+    every: one part (or several) for each of these; all parts must hold, or `at_least` so many
+    unjudged: why no run can say anything about it; it has no parts
     """
     claims = []
     for words in template.get("each", [{}]):
@@ -261,10 +251,12 @@ def expand(template: Mapping[str, Any]) -> list[dict[str, Any]]:
             {key: template[key] for key in ("left", "relation", "factor", "right", "within")
              if key in template}
         ]  # fmt: skip
+        if "unjudged" in template:
+            parts = []
         filled = [
             _fill(part, {**words, **more}) for more in template.get("every", [{}]) for part in parts
         ]
-        kept = ("id", "text", "section", "note", "scales", "ours")
+        kept = ("id", "text", "section", "note", "scales", "ours", "at_least", "unjudged")
         rest = {key: template[key] for key in kept if key in template}
         claims.append({**_fill(rest, words), "parts": filled})
     return claims

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cory.report.debates import turns_in
 from cory.report.markdown import markdown, percent, plus_minus
+from cory.report.matches import ITSELF, rates
 from cory.report.numbers import at_end, labelled, last, runs_of
 from cory.report.overview import Everything, Shown, preset_counts
 from cory.report.paper import GAME, PAPER_SCALE, PRESET
@@ -35,7 +36,7 @@ def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
             shown = [one for one in shown if one.table.entry.get("in_readme", False)]
             own = "the paper's" if scale == PAPER_SCALE else scale
             spread = f"{about['short']} at {own} scale, mean ± standard deviation over seeds."
-            for numbers in filter(None, (_curves(shown), _turns(shown))):
+            for numbers in filter(None, (_curves(shown), _turns(shown), _win_rates(shown))):
                 blocks += [f"{spread} {about['readme_note']}", numbers]
     return "\n\n".join([*blocks, END])
 
@@ -99,3 +100,22 @@ def _turns(shown: Sequence[Shown]) -> str:
                 rows.setdefault(name, [name, *votes, str(len(runs))])
     head = ["run", *[f"vote, turn {turn}" for turn in steps], "seeds"]
     return markdown(head, list(rows.values())) if rows else ""
+
+
+def _win_rates(shown: Sequence[Shown]) -> str:
+    """Win rates of every player, each once."""
+    pages = [one for one in shown if "win_rates" in one.table.entry.get("shows", [])]
+    rows: dict[str, list[str]] = {}
+    for one in pages:
+        for row in one.table.rows:
+            runs = runs_of(one.found, row)
+            if runs:
+                length = plus_minus(last(runs, f"eval/game_turns/{ITSELF}"))
+                numbers = [*rates(runs, one.table.words["opponent"]), length, str(len(runs))]
+                rows.setdefault(row["experiment"], [_name(row["experiment"]), *numbers])
+    if not rows:
+        return ""
+    player = pages[0].table.words["player"]
+    own = "turns of a game against itself"
+    head = ["run", f"win rate against {player}", "as attacker", "as defender", own, "seeds"]
+    return markdown(head, list(rows.values()))

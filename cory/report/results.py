@@ -10,7 +10,7 @@ import numpy as np
 
 from cory.plots.curves import agent_label
 from cory.plots.pareto import Point, frontier
-from cory.report import debates
+from cory.report import debates, matches, reasoning
 from cory.report.archive import Archived
 from cory.report.claims import measure
 from cory.report.markdown import NONE, cell, markdown, percent, plus_minus
@@ -40,6 +40,10 @@ def results(table: Table, found: Collected) -> list[str]:
         "transitions": debates.transitions,
         "alone": debates.alone,
         "verifier": debates.verifier,
+        "matches": matches.matches,
+        "dialogues": matches.dialogues,
+        "benchmarks": reasoning.benchmarks,
+        "factor": reasoning.factor,
     }[table.kind](table, found)
 
 

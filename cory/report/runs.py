@@ -39,7 +39,7 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
 
     Runs of other code than their neighbours' count and are named.
     """
-    found = Collected({name: {} for name in table.experiments})
+    found = Collected({name: {} for name in table.shown})
     for run in archived:
         if run.experiment not in found.counted:
             continue

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cory.report import game
-from cory.report.claims import DOMINATES, HOLDS, Outcome, Records, Sides, holds, judge
+from cory.report.benchmarks import FAMILY
+from cory.report.claims import DOMINATES, HOLDS, Outcome, Records, Sides, holds, judge, metrics
 from cory.report.markdown import NONE
-from cory.report.paper import GAME, Table
+from cory.report.paper import GAME, PAPER_SCALE, Table
 from cory.report.runs import Collected
 
 FAILS, NOT_RUN, NOT_JUDGED = "does not hold", "not run", "not judged"
@@ -26,6 +27,7 @@ class Verdict:
     mean: str
     kind: str  # holds | does not hold | not run | not judged
     why: str  # in brackets behind it; perhaps empty
+    beforehand: bool = False  # settled without a look at the runs
 
     @property
     def text(self) -> str:
@@ -39,7 +41,12 @@ def verdicts(table: Table, found: Collected) -> list[Verdict]:
     judged_on = found.records, table.seeds, table.window
     if table.kind == GAME:
         judged_on = game.records(table.entry["game"]), [game.SEED], 1
-    return [_verdict(table, judged_on, claim) for claim in table.claims]
+    return [_verdict(table, judged_on, claim) for claim in table.claims if _asked(table, claim)]
+
+
+def _asked(table: Table, claim: Mapping[str, Any]) -> bool:
+    """Whether it belongs on the page: what is asked at a small scale only is not the paper's."""
+    return bool({table.scale, PAPER_SCALE} & set(claim.get("scales", [table.scale])))
 
 
 def _verdict(
@@ -47,9 +54,9 @@ def _verdict(
 ) -> Verdict:
     """A claim on records, for seeds, with a window."""
     question = not table.in_paper or bool(claim.get("ours", False))
-    if table.scale not in claim.get("scales", [table.scale]):
-        why = " (a number of the paper's own model and data)"
-        return Verdict(claim, question, NONE, NONE, NOT_RUN, why)
+    settled = _beforehand(table, claim)
+    if settled is not None:
+        return Verdict(claim, question, NONE, NONE, *settled, beforehand=True)
     outcome = judge(claim, *judged_on)
     per_seed = [f"{seed}: {_sides(claim, sides)}" for seed, sides in sorted(outcome.seeds.items())]
     kind, bracket, rest = outcome.verdict.partition(" (")
@@ -57,6 +64,18 @@ def _verdict(
         bracket = rest = ""  # about seeds
     listed = "<br>".join(per_seed) or NONE
     return Verdict(claim, question, listed, _mean(claim, outcome), kind, bracket + rest)
+
+
+def _beforehand(table: Table, claim: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Kind and reason of a claim that no run of this scale is asked about; else None."""
+    if "unjudged" in claim:
+        return NOT_JUDGED, f" ({claim['unjudged']})"
+    if table.scale not in claim.get("scales", [table.scale]):
+        return NOT_RUN, " (a number of the paper's own model and data)"
+    about = metrics(claim)
+    if table.scale != PAPER_SCALE and about and all(name.startswith(FAMILY) for name in about):
+        return NOT_JUDGED, " (about benchmarks, which are run at the paper's scale only)"
+    return None
 
 
 def tally(found: Sequence[Verdict]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cory.plots.style import save
 from cory.report import archive
+from cory.report.defined import check_claims, defined_metrics
 from cory.report.figures import draw
 from cory.report.game_page import draw_game, game_page
 from cory.report.gather import Gathered, gather
@@ -18,8 +19,6 @@ from cory.report.paper import (
     PAPER_SCALE,
     WITHOUT_RUNS,
     Table,
-    check_claims,
-    defined_metrics,
     load_paper,
     load_table,
 )

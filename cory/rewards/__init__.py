@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from cory.episode import Episode
 from cory.rewards.exact_match import ExactMatch
+from cory.rewards.game_outcome import GameOutcome
 from cory.rewards.sentiment import Sentiment
 from cory.rewards.verifier import Verifier
 
@@ -24,4 +25,5 @@ REWARDS: Mapping[str, Callable[[Any, Any, Any], Reward]] = {
     "sentiment": Sentiment,
     "exact_match": ExactMatch,
     "verifier": Verifier,
+    "game_outcome": GameOutcome,
 }

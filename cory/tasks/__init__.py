@@ -9,6 +9,7 @@ import numpy as np
 
 from cory.episode import Prompt
 from cory.tasks.anli import AnliTask
+from cory.tasks.game import GameTask
 from cory.tasks.imdb import ImdbTask
 from cory.tasks.passes import Passes
 from cory.tasks.questions import QuestionsTask
@@ -59,4 +60,7 @@ TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {
     "arithmetic": QuestionsTask,
     "tinygsm": QuestionsTask,
     "anli": AnliTask,
+    "taboo": GameTask,
+    "twenty_questions": GameTask,
+    "guess_my_city": GameTask,
 }

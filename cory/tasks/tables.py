@@ -33,11 +33,14 @@ def hub_table(
         ) from error
 
 
-def local_table(path: str, split: str, needed: Sequence[str], key: str = "task.path") -> Any:
+def local_table(
+    path: str, split: str, needed: Sequence[str], key: str = "task.path", sliced: bool = True
+) -> Any:
     """A slice of a file, as `train[:90%]`; or of a folder's file `<split>.jsonl` and the like.
 
     needed: keys that every line of a .jsonl file must have, unless none has them
     key: the setting that `path` comes from
+    sliced: training and test rows come from the same path, so a file must be cut
     """
     place = Path(path).expanduser()
     name = split.partition("[")[0]
@@ -48,7 +51,7 @@ def local_table(path: str, split: str, needed: Sequence[str], key: str = "task.p
         raise ConfigError(f"{key}={path} must end in one of {', '.join(FORMATS)}")
     # a file is one split called train; `test` of a file would be the same rows again
     require(
-        place.is_dir() or split.startswith("train["),
+        place.is_dir() or split.startswith("train[") or (split == "train" and not sliced),
         f"task.source=path needs slices of the file, typed as 'task.train_split=\"train[:90%]\"' "
         f"and 'task.test_split=\"train[90%:]\"', or a folder with a file per split; got {split}",
     )

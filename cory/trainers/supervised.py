@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cory import processes
 from cory.config import BatchPlan, SupervisedConfig
 from cory.episode import Episode, Metrics
 from cory.evaluation import BeforeEach, Request
-from cory.functional.masking import pad_turns
 from cory.pieces import Pieces
 from cory.streams import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.first_update import check_first_update, weights
+from cory.trainers.rows import minibatches, one_step
 from cory.voice import Voice
 
 
@@ -117,8 +116,8 @@ class SupervisedTrainer:
         """Passes over one policy's examples; mean statistics of them all."""
         voice.start_update()
         sums: dict[str, float] = {}
-        for chosen in self._minibatches(len(examples)):
-            # None stands for an absent row, of which no token counts
+        size, epochs, stream = self.config.minibatch_size, self.config.epochs, self.streams.shuffle
+        for chosen in minibatches(len(examples), size, epochs, stream):
             rows = [None if index is None else examples[index] for index in chosen]
             step = self._minibatch(voice, rows)
             for key, value in step.items():
@@ -131,65 +130,35 @@ class SupervisedTrainer:
             self.named(key, voice.name): value / over.get(key, count) for key, value in sums.items()
         }
 
-    def _minibatches(self, examples: int) -> Iterator[list[int | None]]:
-        """Indices of every minibatch of every epoch; each epoch in an order of its own.
-
-        The last minibatch of an epoch is filled up, so that all have the same number of rows.
-        """
-        size = self.config.minibatch_size
-        for _ in range(self.config.epochs):
-            order = torch.randperm(examples, generator=self.streams.shuffle).tolist()
-            for start in range(0, examples, size):
-                chosen = order[start : start + size]
-                yield [*chosen, *[None] * (size - len(chosen))]
-
     def _minibatch(self, voice: Voice, rows: Sequence[Example | None]) -> dict[str, float]:
         """One optimiser step; sums over the minibatch, and what they are to be divided by."""
         present = [row for row in rows if row is not None]
         # divided by the whole minibatch's tokens, so that neither the size of a microbatch nor the
         # number of processes changes anything
         tokens = max(1, sum(len(row.response_ids) for row in present))
-        own = rows[processes.own_rows(len(rows))]
-        sums: dict[str, Tensor] = {}
-        norm = None
-        for start in range(0, len(own), self.plan.microbatch):
-            part = own[start : start + self.plan.microbatch]
-            ids, attended, mask, labels = self._tensors(voice, part)
-            logprobs, values = voice.engine(ids, attended, mask)
+
+        def objective(
+            part: Sequence[Example | None], logprobs: Tensor, values: Tensor, mask: Tensor
+        ) -> tuple[Tensor, Mapping[str, Tensor]]:
+            device = mask.device
+            labels = torch.tensor([0.0 if r is None else r.label for r in part], device=device)
+            there = torch.tensor([row is not None for row in part], device=device)
             loss = self.loss(logprobs, values, labels, mask).sum()
-            voice.engine.backward(loss / tokens)
-            norm = voice.engine.step()
             found = self.statistics(logprobs.detach(), values.detach(), labels, mask)
-            there = torch.tensor([row is not None for row in part], device=mask.device)
             numbers = {"loss": loss.detach()} | {
                 key: torch.where(there, of_each.float(), 0.0).sum()
                 for key, of_each in found.items()
             }
-            sums |= {key: sums.get(key, torch.zeros(())) + n for key, n in numbers.items()}
-        assert norm is not None, "the last microbatch steps the optimiser"
-        totals = processes.summed(torch.stack(list(sums.values()))).tolist()
-        return dict(zip(sums, totals, strict=True)) | {
+            return loss / tokens, numbers
+
+        stepped = one_step(voice, rows, self.plan.microbatch, objective)
+        return stepped.sums | {
             "tokens": float(tokens),
             "count": float(len(present)),
             "steps": 1.0,
-            "gradient_norm": norm,
-            "skipped_steps": float(voice.engine.skipped),
+            "gradient_norm": stepped.gradient_norm,
+            "skipped_steps": float(stepped.skipped),
         }
-
-    def _tensors(
-        self, voice: Voice, rows: Sequence[Example | None]
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """input_ids (B, L), attention_mask (B, L), response_mask (B, R) and labels (B,)."""
-        pad, device = voice.team.tokenizer.pad_token_id, voice.team.device
-        tensors = pad_turns(
-            # attention needs something to look at, in absent rows, too
-            [[pad] if row is None else row.context_ids for row in rows],
-            [[] if row is None else row.response_ids for row in rows],
-            pad,
-        )
-        ids, attended, mask = (tensor.to(device) for tensor in tensors)
-        labels = torch.tensor([0.0 if row is None else row.label for row in rows], device=device)
-        return ids, attended, mask, labels
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""

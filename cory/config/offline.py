@@ -1,0 +1,195 @@
+"""Settings of `algorithm=imitation` and `spag`: learning from games that were played before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cory.config.algorithm import SamplingConfig
+from cory.config.checks import (
+    require,
+    require_at_least,
+    require_choice,
+    require_fields,
+    require_positive,
+)
+from cory.config.endpoint import EndpointConfig
+
+SELF_PLAY, SCRIPTED, RANDOM, ENDPOINT, NONE = "self_play", "scripted", "random", "endpoint", "none"
+ITSELF, START = "itself", "start"
+OPPONENTS = (ITSELF, START, SCRIPTED, RANDOM, ENDPOINT)  # any other value is the folder of a run
+
+
+@dataclass
+class InstructionsConfig:
+    """Questions with answers to imitate, beside the games."""
+
+    source: str  # package (offline stand-in) | hub | path
+    path: str | None  # hub: data set name; path: a .jsonl, .json, .csv or .parquet file
+    split: str  # hub, path: which rows, as train or train[:90%]
+    instruction_column: str
+    input_column: str | None  # what the instruction is about; may be empty in a row
+    output_column: str
+    template: str  # {instruction}
+    input_template: str  # {instruction} and {input}, for rows that have one
+    per_iteration: int  # so many of them stand beside the games of an iteration; 0: none
+    max_tokens: int  # prompt and answer; longer ones are left out
+
+    def __post_init__(self) -> None:
+        key = "algorithm.instructions"
+        require_choice(f"{key}.source", self.source, ("package", "hub", "path"))
+        require(
+            self.source == "package" or self.path is not None,
+            f"{key}.source={self.source} needs {key}.path",
+        )
+        require_at_least(f"{key}.per_iteration", self.per_iteration, 0)
+        require_at_least(f"{key}.max_tokens", self.max_tokens, 1)
+        require_fields(f"{key}.template", self.template, ("instruction",))
+        require_fields(f"{key}.input_template", self.input_template, ("instruction", "input"))
+
+
+@dataclass
+class OfflineConfig:
+    """Settings of whatever learns from a stored set of games."""
+
+    name: str
+    iterations: int  # updates on a part of the games each; 0: only evaluate
+    iterations_per_epoch: int | None  # a set of games is learnt from in so many; None: in all
+    prompts_per_iteration: int  # games that one iteration learns from, each with its own word
+    games: str  # self_play | scripted | endpoint | none, or a file of games
+    collect_only: bool  # write the file of games and learn nothing
+    game_batch: int  # games that are played side by side
+    minibatch_size: int  # utterances per optimiser step, over all processes
+    epochs: int  # passes over one iteration's utterances
+    learning_rate: float
+    schedule: str  # constant | cosine: of the learning rate, over the iterations of one set
+    warmup: float  # share of them in which it rises from 0
+    weight_decay: float
+    max_grad_norm: float | None  # None: no clipping of the gradient's norm
+    kl_coef: float  # penalty per nat of KL to the model that the set's updates start from
+    kl_estimator: str  # weighted | k1 | k3
+    log_probability: str  # mean | sum over the tokens of an utterance
+    average: str  # game | utterance: what counts alike
+    role_weights: bool  # both roles weigh the same, however often each one wins
+    varied_prompts: bool  # learn under paraphrased prompts instead of the one that was played with
+    instructions: InstructionsConfig  # to be imitated beside the games
+    instructions_coef: float  # their share in the loss
+    opponents: dict[
+        str, str | None
+    ]  # name -> whom held-out games are played against; None: left out
+    test_greedy: bool  # held-out games are played greedily instead of by sampling
+    endpoint: EndpointConfig | None
+    sampling: SamplingConfig
+
+    def __post_init__(self) -> None:
+        require_at_least("algorithm.iterations", self.iterations, 0)
+        for key in (
+            "prompts_per_iteration",
+            "game_batch",
+            "minibatch_size",
+            "epochs",
+        ):
+            require_at_least(f"algorithm.{key}", getattr(self, key), 1)
+        require_positive("algorithm.learning_rate", self.learning_rate)
+        for key in ("weight_decay", "kl_coef", "instructions_coef"):
+            require_at_least(f"algorithm.{key}", getattr(self, key), 0)
+        if self.max_grad_norm is not None:
+            require_positive("algorithm.max_grad_norm", self.max_grad_norm)
+        require_choice("algorithm.schedule", self.schedule, ("constant", "cosine"))
+        require(0 <= self.warmup < 1, f"algorithm.warmup must lie in [0, 1), got {self.warmup}")
+        require_choice("algorithm.kl_estimator", self.kl_estimator, ("weighted", "k1", "k3"))
+        require_choice("algorithm.log_probability", self.log_probability, ("mean", "sum"))
+        require_choice("algorithm.average", self.average, ("game", "utterance"))
+        if self.iterations_per_epoch is not None:
+            require_at_least("algorithm.iterations_per_epoch", self.iterations_per_epoch, 1)
+        require(
+            self.iterations % self.per_epoch == 0,
+            f"algorithm.iterations ({self.iterations}) must be a multiple of "
+            f"algorithm.iterations_per_epoch ({self.iterations_per_epoch})",
+        )
+        asks = ENDPOINT in (self.games, *self.opponents.values())
+        require(
+            not asks or self.endpoint is not None,
+            "an endpoint that plays needs algorithm.endpoint: +endpoint@algorithm.endpoint=openai",
+        )
+        require(
+            bool(self.games),
+            "algorithm.games must be self_play, scripted, endpoint, none or a file, got ''",
+        )
+        require(
+            not self.from_file or self.iterations <= self.per_epoch,
+            f"algorithm.games={self.games} is one set of games; algorithm.iterations "
+            f"({self.iterations}) asks for {self.iterations // self.per_epoch}",
+        )
+        require(
+            not self.collect_only or self.iterations == self.per_epoch == 1,
+            f"algorithm.collect_only=true needs algorithm.iterations=1 and "
+            f"algorithm.iterations_per_epoch=null, got {self.iterations} and "
+            f"{self.iterations_per_epoch}; algorithm.prompts_per_iteration says how many games",
+        )
+        require(
+            not self.collect_only or not (self.from_file or self.games == NONE),
+            f"algorithm.collect_only=true and algorithm.games={self.games}: there is nothing to "
+            f"collect",
+        )
+        require(
+            self.games != NONE or self.instructions.per_iteration > 0 or self.iterations == 0,
+            "algorithm.games=none needs algorithm.instructions.per_iteration above 0: there is "
+            "nothing else to learn",
+        )
+
+    @property
+    def played_against(self) -> dict[str, str]:
+        """Name -> itself | start | scripted | random | endpoint, or the folder of a run."""
+        return {name: kind for name, kind in self.opponents.items() if kind is not None}
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the games were played by somebody else before."""
+        return self.games not in (SELF_PLAY, SCRIPTED, ENDPOINT, NONE)
+
+    @property
+    def per_epoch(self) -> int:
+        """Iterations that learn from one set of games."""
+        return self.iterations_per_epoch or max(1, self.iterations)
+
+    @property
+    def games_per_epoch(self) -> int:
+        """Games of one set."""
+        return self.per_epoch * self.prompts_per_iteration
+
+    def turns_per_policy(self) -> int:
+        """One full minibatch: how many utterances win is known once the games are over."""
+        return self.minibatch_size
+
+    def rows_sampled(self) -> int:
+        """Utterances that are made at once."""
+        return self.game_batch
+
+
+@dataclass
+class ImitationConfig(OfflineConfig):
+    """Settings of `algorithm=imitation`: winners are to be imitated (Cheng et al., eq. 8)."""
+
+
+@dataclass
+class SpagConfig(OfflineConfig):
+    """Settings of `algorithm=spag`: self-play and offline reinforcement learning (eq. 12)."""
+
+    decay: float  # gamma: what a turn before is worth, relative to the one after it
+    normaliser: str  # exact | printed: whether a game's rewards add up to 1
+    threshold: float  # xi: learnt from is who got more: winners get 1, losers -1, in ties both 0
+    clip_range: float | None  # of the probability ratio; None: no clipping
+    kl_in_advantage: bool  # the penalty is a part of the advantage, and clipped with it
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 < self.decay < 1, f"algorithm.decay must lie in (0, 1), got {self.decay}")
+        require_choice("algorithm.normaliser", self.normaliser, ("exact", "printed"))
+        require(
+            self.clip_range is None or 0 < self.clip_range < 1,
+            f"algorithm.clip_range must lie in (0, 1), got {self.clip_range}",
+        )
+        require(
+            self.threshold < 1,
+            f"algorithm.threshold must be below 1, what winners get, got {self.threshold}",
+        )

@@ -1,0 +1,72 @@
+"""Word games: rules and judges, without any model.
+
+A new game is a class with the four members of `Game`, a line in GAMES, and its texts in conf/task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from cory.games.judges import JUDGES, Judge
+from cory.games.naming import Naming
+from cory.games.position import Outcome, Position
+from cory.games.taboo import Taboo
+
+
+class Game(Protocol):
+    """The rules of a game; nothing inherits from it."""
+
+    @property
+    def roles(self) -> tuple[str, str]:
+        """Both roles, in the order in which they speak within a turn."""
+        ...
+
+    @property
+    def knows(self) -> str:
+        """The role that sees the word."""
+        ...
+
+    def outcome(self, position: Position) -> Outcome | None:
+        """What the last utterance decided; None: the game goes on.
+
+        Nothing that was said before has decided it. When all turns have been played, it is a tie.
+        """
+        ...
+
+    def legal(self, position: Position, text: str) -> bool:
+        """Whether the next to speak may say this without breaking the rules."""
+        ...
+
+
+RULES: Mapping[str, Callable[[Judge], Game]] = {
+    "taboo": Taboo,
+    "twenty_questions": Naming,
+    "guess_my_city": Naming,
+}
+
+
+def _factory(rules: Callable[[Judge], Game]) -> Callable[[str], Game]:
+    return lambda judge: rules(JUDGES[judge]())
+
+
+# judge, a name in JUDGES -> the game
+GAMES: Mapping[str, Callable[[str], Game]] = {
+    name: _factory(rules) for name, rules in RULES.items()
+}
+
+
+def decided(game: Game, position: Position) -> tuple[Position, Outcome | None]:
+    """The position right after the utterance that decided it; None: nothing has, yet."""
+    cut = Position(position.word, position.max_turns)
+    for utterance in position.said:
+        cut = cut.after(utterance.role, utterance.text)
+        outcome = game.outcome(cut)
+        if outcome is not None:
+            return cut, outcome
+    return cut, None
+
+
+def speaker(game: Game, position: Position) -> str:
+    """The role that speaks next."""
+    return game.roles[len(position.said) % 2]

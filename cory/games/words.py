@@ -1,0 +1,84 @@
+"""Target words: read from a file or counted in texts, and parted into training and test words."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from lemminflect import getAllLemmas
+
+from cory.config.checks import ConfigError, require
+from cory.games.associations import sentences
+from cory.games.forms import inflected, tokens
+
+# test words are every fifth of the commonest words: as common as the training words around them
+EVERY = 5
+
+
+def read_words(path: Path, key: str) -> list[str]:
+    """The words of a .txt file, one a line, or of a .json list, in their order; each once.
+
+    key: the setting that `path` comes from
+    """
+    require(path.is_file(), f"{key}={path}: there is no such file")
+    require(path.suffix in (".txt", ".json"), f"{key}={path} must end in .txt or .json")
+    try:
+        text = path.read_text(encoding="utf-8")
+        words = json.loads(text) if path.suffix == ".json" else text.splitlines()
+    except ValueError as error:
+        raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
+    require(
+        isinstance(words, list) and all(isinstance(word, str) for word in words),
+        f"{key}={path} must hold a list of words",
+    )
+    return list(dict.fromkeys(word.strip() for word in words if word.strip()))
+
+
+def common_words(texts: Iterable[str], nouns: bool) -> list[str]:
+    """The words of the texts, commonest first, each in its commonest form only.
+
+    nouns: leave out words that cannot be nouns
+    """
+    common = Counter(word for sentence in sentences(texts) for word in sentence)
+    ranked = sorted(common, key=lambda word: (-common[word], word))
+    return [word for word in ranked if common[word] > 1 and _may_be(word, nouns)]
+
+
+def playable(words: Iterable[str], stop_words: Sequence[str], min_letters: int) -> list[str]:
+    """The words that are no stop words, and not too short."""
+    stop = {word.lower() for word in stop_words}
+    return [
+        word
+        for word in words
+        if word.lower() not in stop and sum(map(str.isalpha, word)) >= min_letters and tokens(word)
+    ]
+
+
+def one_form_each(words: Iterable[str]) -> list[str]:
+    """The words without those that are another form of one before them."""
+    seen: set[tuple[str, ...]] = set()
+    kept = []
+    for word in words:
+        forms = inflected(word)
+        if not forms & seen:
+            kept.append(word)
+        seen |= forms
+    return kept
+
+
+def without_forms_of(words: Iterable[str], others: Iterable[str]) -> list[str]:
+    """The words that share no form with any of the others."""
+    forms = {form for other in others for form in inflected(other)}
+    return [word for word in words if not inflected(word) & forms]
+
+
+def evenly(words: Sequence[str], count: int | None) -> list[str]:
+    """`count` test words: every fifth of the words, from the third on; None: all of those."""
+    every = words[EVERY // 2 :: EVERY]
+    return list(every[:count])
+
+
+def _may_be(word: str, nouns: bool) -> bool:
+    return not nouns or word in getAllLemmas(word, "NOUN").get("NOUN", ())

@@ -1,0 +1,45 @@
+"""What a game was worth to each role: 1 to winners, -1 to losers, 0 to both in a tie."""
+
+from __future__ import annotations
+
+import torch
+
+from cory.config import GameOutcomeConfig
+from cory.episode import Episode
+from cory.games import Game, decided
+from cory.games.position import Outcome, Position
+from cory.tasks.game import GameTask
+
+
+class GameOutcome:
+    """The judge of games (Cheng et al., 3.1 and App. B)."""
+
+    def __init__(self, config: GameOutcomeConfig, task: GameTask, device: torch.device) -> None:
+        self.config = config
+        self.game: Game = task.game
+        self.max_turns = task.max_turns
+
+    def score(self, episodes: list[Episode]) -> None:
+        """Every utterance gets what the whole game was worth to its role."""
+        for episode in episodes:
+            position = Position(episode.prompt.text, self.max_turns)
+            for turn in episode.turns:
+                position = position.after(turn.role, turn.response)
+            _, outcome = decided(self.game, position)
+            for turn in episode.turns:
+                turn.score = 0.0 if outcome is None else self.worth(outcome, turn.role)
+
+    def settled(self, outcome: Outcome) -> Outcome:
+        """The outcome by `reward.broken_rules`: who breaks them loses, or nothing counts."""
+        if outcome.valid or self.config.broken_rules == "ignored":
+            return outcome
+        others = tuple(role for role in self.game.roles if role != self.game.knows)
+        # only who knows the word can break the rules: by saying it
+        return Outcome(others, outcome.reason, valid=True)
+
+    def worth(self, outcome: Outcome, role: str) -> float:
+        """R of a role: 1, -1, or 0 where nobody wins."""
+        outcome = self.settled(outcome)
+        if not outcome.winners:
+            return 0.0
+        return 1.0 if role in outcome.winners else -1.0

@@ -1,0 +1,144 @@
+"""Word games: a prompt is the word that a game is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cory.config import ConfigError, GameConfig, require
+from cory.episode import Prompt
+from cory.games import GAMES
+from cory.games.associations import associate
+from cory.games.forms import tokens
+from cory.games.position import Position
+from cory.games.scripted import Guesser, Hinter, Player, RandomGuesser, RandomHinter, Script
+from cory.games.wording import Wording
+from cory.games.words import (
+    common_words,
+    evenly,
+    one_form_each,
+    playable,
+    read_words,
+    without_forms_of,
+)
+from cory.tasks.passes import Passes
+from cory.tasks.reviews import package_reviews
+
+# the reviews that words are counted in; no prompt of another task comes from them
+REVIEWS = "lm"
+
+
+class GameTask:
+    """Target words, the rules and texts of their game, and players that follow a script."""
+
+    def __init__(self, config: GameConfig, tokenizer: Any, stream: np.random.Generator) -> None:
+        self.config = config
+        self.game = GAMES[config.game](config.judge)
+        self.wording = Wording(config.texts, self.game)
+        self.max_turns = config.max_turns
+        self.train_words, self.test_words = words_of(config)
+        self._check_length(tokenizer)
+        self.passes = Passes(len(self.train_words), stream)
+        self.state_dict = self.passes.state_dict
+        self.load_state_dict = self.passes.load_state_dict
+
+    def sample(self, count: int) -> list[Prompt]:
+        """The next training words: every one once per pass, passes shuffled anew."""
+        return [self.prompt_of(self.train_words[self.passes.next()]) for _ in range(count)]
+
+    def held_out(self, count: int | None, split: str) -> list[Prompt]:
+        """The first `count` words of a split, or all."""
+        words = self.train_words if split == "train" else self.test_words
+        require(
+            count is None or count <= len(words),
+            f"evaluation.prompts ({count}) exceeds the {len(words)} {split} words",
+        )
+        return [self.prompt_of(word) for word in words[:count]]
+
+    def prompt_of(self, text: str) -> Prompt:
+        """A word from elsewhere."""
+        word = text.strip()
+        return Prompt(id=f"word-{word}", text=word, answer=word)
+
+    def turns_to_collect(self, draw: np.random.Generator) -> int:
+        """How many turns a game may have that begins now and is learnt from later."""
+        drawn = self.config.collected_turns
+        return self.max_turns if drawn is None else int(draw.integers(drawn[0], drawn[1] + 1))
+
+    def players(self) -> Mapping[str, Mapping[str, Player]]:
+        """Players that follow a script, by kind and role."""
+        knows = self.game.knows
+        other = next(role for role in self.game.roles if role != knows)
+        return {
+            "scripted": {knows: Hinter(self._script), other: Guesser(self._script)},
+            "random": {knows: RandomHinter(self._script), other: RandomGuesser(self._script)},
+        }
+
+    def read(self, response: str) -> None:
+        """Nothing: what an utterance means depends on the game."""
+
+    def is_right(self, response: str, answer: str) -> bool:
+        """An utterance on its own is not right or wrong; games have outcomes."""
+        return False
+
+    def observer_context(self, query: str, answers: Sequence[str]) -> str:
+        """Refused: players take turns by the rules of the game."""
+        raise ConfigError(f"task={self.config.name} is a game: it needs algorithm=spag")
+
+    @cached_property
+    def _script(self) -> Script:
+        config = self.config.scripted
+        spoken = (*config.hint, *config.ask, *config.guess, *config.answers)
+        left_out = {word for text in spoken for word in tokens(text)} | set(self.config.stop_words)
+        texts = (review.text for review in package_reviews(REVIEWS))
+        words = [*self.train_words, *self.test_words]
+        return Script(config, associate(texts, words, config.hint_words, left_out), self.game)
+
+    def _check_length(self, tokenizer: Any) -> None:
+        """Refuses rules that leave no room for a game."""
+        longest = max((*self.train_words, *self.test_words), key=len)
+        for role in self.game.roles:
+            context = self.wording.context(Position(longest, self.max_turns), role, None)
+            tokens = len(tokenizer(context, add_special_tokens=False)["input_ids"])
+            require(
+                tokens <= self.config.max_prompt_tokens,
+                f"task.max_prompt_tokens ({self.config.max_prompt_tokens}) is below the {tokens} "
+                f"tokens that the {role} is shown when a game begins",
+            )
+
+
+def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
+    """Training and test words; no form of a test word is trained on."""
+    every = playable(_source(config), config.stop_words, config.min_letters)
+    if config.source == "package":
+        every = one_form_each(every)
+    if config.test_path is not None:
+        test = read_words(Path(config.test_path).expanduser(), "task.test_path")
+        test = test[: config.test_words]
+    else:
+        test = evenly(every, config.test_words)
+    train = without_forms_of(every, test)[: config.train_words]
+    for split, words, asked in (
+        ("test", test, config.test_words),
+        ("train", train, config.train_words),
+    ):
+        require(
+            len(words) >= (asked or 1),
+            f"task.{split}_words ({asked}) exceeds the {len(words)} words that are left when stop "
+            f"words, short words and forms of test words are taken out",
+        )
+    return train, test
+
+
+def _source(config: GameConfig) -> list[str]:
+    if config.source == "path":
+        assert config.path is not None
+        return read_words(Path(config.path).expanduser(), "task.path")
+    if config.source == "list":
+        assert config.words is not None
+        return config.words
+    return common_words((review.text for review in package_reviews(REVIEWS)), config.nouns)
