@@ -23,7 +23,10 @@ ROWS = {
 # numbers of an evaluation that every agent has; those with an interval have it under other names
 ALONE = re.compile(r"score|greedy|(pass_at|any_of)_\d+")
 # training by examples, and answers that broke a guard
-LEARNT = re.compile(r"(verifier|supervised)/(loss|accuracy|kept_score|score)|debate/penalised")
+LEARNT = re.compile(
+    r"(verifier|supervised)/(loss|accuracy|kept_score|score)|debate/penalised|"
+    r"offline/(loss|kl|nll_game|nll_sft)"
+)
 CHANGES = {"wrong, now right": "eval/flow_wr", "right, now wrong": "eval/flow_rw"}
 LAST = 10  # iterations that an end value is averaged over
 
@@ -36,7 +39,7 @@ def show(run_dir: Path) -> None:
     # without known answers, the table of the training has all that there is
     more = not trained or any(key.startswith("eval/pass_at_") for key in lines[-1])
     alone = evaluation(lines[-1]) if more else ""
-    found = [alone, debate(lines[-1]), verdicts(lines[-1])]
+    found = [alone, debate(lines[-1]), verdicts(lines[-1]), games(lines[-1])]
     if not trained:
         print("\n" + "\n\n".join(filter(None, found)))
         print(f"\nrecords in {run_dir}")
@@ -108,6 +111,28 @@ def verdicts(line: dict[str, Any]) -> str:
         if key.startswith("eval/verifier_")
     ]
     return "\n".join(["verdicts on held-out answers", *rows]) if rows else ""
+
+
+def games(line: dict[str, Any]) -> str:
+    """What an evaluation found about games: a row per opponent; empty without games."""
+    names = [key.removeprefix("eval/invalid/") for key in line if key.startswith("eval/invalid/")]
+    if not names:
+        return ""
+    found = (re.fullmatch(r"eval/win_rate_(\w+)/.+", key) for key in line)
+    kinds = dict.fromkeys(match[1] for match in found if match)
+    roles = [role for role in kinds if not role.endswith("se")]
+    columns = [f"win_rate_{role}" for role in roles] + ["ties", "invalid", "game_turns"]
+    heads = [f"win rate as {role}" for role in roles] + ["ties", "invalid", "turns"]
+    rows = [f"{'held-out games against':26}" + "".join(f"{head:>24}" for head in heads)]
+    for name in names:
+        cells = ""
+        for column in columns:
+            text, error = f"eval/{column}/{name}", f"eval/{column}_se/{name}"
+            cell = f"{line[text]:.3f}" if text in line else ""
+            cell += f" ± {line[error]:.3f}" if error in line else ""
+            cells += f"{cell:>24}"
+        rows.append(f"{name:26}{cells}")
+    return "\n".join(rows)
 
 
 def evaluation(line: dict[str, Any]) -> str:

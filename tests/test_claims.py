@@ -138,3 +138,24 @@ def test_a_frontier_dominates_when_every_point_is_met() -> None:
     assert beaten.verdict.startswith("does not hold") and beaten.seeds[0][0].left == 2
     assert experiments(asked(["x"])) == {"a", "b", "x"}
     assert metrics(asked(["x"])) == {"objective/score/agent_0", "objective/kl/agent_0"}
+
+
+def test_a_side_may_be_a_difference_of_runs() -> None:
+    asked = claim(">", 0.9)
+    other = {"experiment": "two", "metric": "n", "at": "last"}
+    asked["parts"][0]["left"]["minus"] = other
+    records = {"one": {0: [{"m": 3.0}]}, "two": {0: [{"n": 2.0}]}}
+    outcome = judge(asked, records, [0], window=1)
+    assert outcome.verdict == "holds" and outcome.seeds[0][0].left == 1.0
+    assert experiments(asked) == {"one", "two"} and metrics(asked) == {"m", "n"}
+    assert judge(asked, {"one": records["one"]}, [0], window=1).verdict == "not run (1 of 1 seeds)"
+
+
+def test_a_claim_may_ask_for_some_of_its_comparisons() -> None:
+    asked = claim(">", 0)
+    asked["parts"] = [{**asked["parts"][0], "right": right} for right in (1, 3, 4)]
+    records = {"one": {0: [{"m": 2.0}], 1: [{"m": 3.5}]}}
+    fails = "does not hold (holds in 1 of 2 seeds; the mean does not)"
+    assert judge({**asked, "at_least": 1}, records, [0, 1], window=1).verdict == "holds"
+    assert judge({**asked, "at_least": 2}, records, [0, 1], window=1).verdict == fails
+    assert judge(asked, records, [0, 1], window=1).holding == 0

@@ -57,6 +57,9 @@ NEEDED = {
     "algorithm=verifier": ["experiment=maporl/verifier_gsm8k"],
     "algorithm=sft": ["experiment=maporl/gsm8k_sft"],
     "reward=verifier": ["reward.path=here"],
+    "task=taboo": ["experiment=spag/llama2_im"],
+    "task=twenty_questions": ["experiment=spag/llama2_im"],
+    "task=guess_my_city": ["experiment=spag/llama2_im"],
 }
 
 

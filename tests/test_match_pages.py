@@ -13,9 +13,10 @@ from cory.plots.matrix import draw_matrix
 from cory.plots.radar import radar_figure
 from cory.plots.stages import draw_stages
 from cory.plots.style import panels
-from cory.report import archive
+from cory.report import archive, matches
 from cory.report.matches import cells_of
 from cory.report.readme import readme_block
+from cory.report.reasoning import value_of
 from cory.report.runs import collect
 from cory.report.write import checked, gather_tables, write_page
 from tests.made_up_debates import one_table, page_of
@@ -80,7 +81,9 @@ def test_a_cell_is_left_out_where_nobody_played(write_run: WriteRun, tmp_path: P
     assert cells["IM", "SPAG-2"] == cells["SPAG-2", "SPAG-2"] == []
 
 
-def test_lengths_and_dialogues(write_run: WriteRun, tmp_path: Path) -> None:
+def test_lengths_and_dialogues(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [*STAGES[:2]]
     asked = {"kind": "dialogues", "rows": rows, "prompts": [{"text": "cat"}, {"text": "dog"}]}
     places = one_table(tmp_path, asked, METRICS)
@@ -96,8 +99,11 @@ def test_lengths_and_dialogues(write_run: WriteRun, tmp_path: Path) -> None:
     assert row(lengths, "IM")[1:3] == ["4.05", "20.51"]
     cat, dog = games.split("**Target word: dog**")
     assert row(cat, "IM")[1].startswith("attacker: it \\| purrs<br>defender: I know")
+    assert row(cat, "IM")[1].endswith("\\[guessed]")
     assert row(cat, "IM")[2] == row(dog, "IM")[1] == "not asked"
     assert row(cat, "SPAG-1")[1] == "not run"
+    monkeypatch.setattr(matches, "LONGEST", 12)
+    assert "attacker: it [...] |" in page_of(places, tmp_path / "outputs")
     figure = one_table(tmp_path / "other", entry(shows=["lengths"]), METRICS)
     page_of(figure, tmp_path / "outputs")
     assert (tmp_path / "other/docs/p/t_small.png").exists()
@@ -156,6 +162,46 @@ def test_a_factor_is_read_from_the_settings(write_run: WriteRun, tmp_path: Path)
     ]
     assert row(page, "SPAG-2")[2] == "54.9 ± 0.3 %"
     assert (tmp_path / "docs/p/t_small.png").exists()
+    table = checked(places, "p", "t", "small")
+    table.entry["factor"]["keys"] = ["algorithm.kl_coef", "algorithm.prompts_per_iteration"]
+    (run, *_) = [one for one in archive.read(places.records("p", "small")) if one.experiment == IM]
+    assert value_of(table, run) == 0.01 * run.settings["algorithm"]["prompts_per_iteration"]
+
+
+def test_a_run_that_only_a_claim_is_about_is_shown_by_its_name(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    about = {
+        "kind": "factor",
+        "factor": {"name": "eta", "keys": ["algorithm.kl_coef"], "log": True},
+    }
+    sides = [
+        {"experiment": e, "metric": "eval/win_rate/scripted", "at": "last"} for e in (SECOND, IM)
+    ]
+    asked = claim(left=sides[0], right=sides[1], scales=["small"])
+    rows = {"rows": STAGES[:2], "needs": [SECOND], "claims": [asked]}
+    places = one_table(tmp_path, entry(**about) | rows, METRICS)
+    write_stages(write_run)
+    page = page_of(places, tmp_path / "outputs")
+    assert row(page, "x |")[-1] == "holds" and f"`{SECOND}/seed0`" in page
+    assert "SPAG-2" not in page
+    # what is asked at the small scale only is not on the other page
+    run_writer(tmp_path / "outputs", "paper")(IM, 0, played({}), benchmarks=scored(0.4))
+    assert "The paper says nothing" in page_of(places, tmp_path / "outputs", "paper")
+
+
+def test_games_that_both_win_say_how_many_words_were_found(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    places = one_table(tmp_path, entry(kind="benchmarks") | {"rows": STAGES[:2]}, METRICS)
+    roles = ("guesser", "oracle")
+    lines = played({"itself": (0.6, 0.6), "scripted": (0.4, 0.2)}, roles=roles)
+    write_run(IM, 0, [lines[0] | {"eval/solved/itself": 0.25}])
+    write_run(FIRST, 0, played({"itself": (0.5, 0.5), "scripted": (0.4, 0.3)}))
+    page = page_of(places, tmp_path / "outputs")
+    # the oracle knows the word and answers second
+    assert [cell[:2] for cell in row(page, "IM")[2:4]] == ["18", "41"]
+    assert row(page, "IM")[6] == "25.0 %" and row(page, "SPAG-1")[6] == "-"
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
-"""Target words: read from a file or counted in texts, and parted into training and test words."""
+"""Target words: read from a file or counted in texts, and parted into training and test words.
+
+Words come one by one, and no more are looked at than are asked for: their forms take time.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from lemminflect import getAllLemmas
@@ -36,48 +40,45 @@ def read_words(path: Path, key: str) -> list[str]:
     return list(dict.fromkeys(word.strip() for word in words if word.strip()))
 
 
-def common_words(texts: Iterable[str], nouns: bool) -> list[str]:
-    """The words of the texts, commonest first, each in its commonest form only.
+def common_words(texts: Iterable[str], nouns: bool) -> Iterator[str]:
+    """The words of the texts, commonest first.
 
     nouns: leave out words that cannot be nouns
     """
     common = Counter(word for sentence in sentences(texts) for word in sentence)
     ranked = sorted(common, key=lambda word: (-common[word], word))
-    return [word for word in ranked if common[word] > 1 and _may_be(word, nouns)]
+    return (word for word in ranked if common[word] > 1 and _may_be(word, nouns))
 
 
-def playable(words: Iterable[str], stop_words: Sequence[str], min_letters: int) -> list[str]:
+def playable(words: Iterable[str], stop_words: Sequence[str], min_letters: int) -> Iterator[str]:
     """The words that are no stop words, and not too short."""
     stop = {word.lower() for word in stop_words}
-    return [
+    return (
         word
         for word in words
         if word.lower() not in stop and sum(map(str.isalpha, word)) >= min_letters and tokens(word)
-    ]
+    )
 
 
-def one_form_each(words: Iterable[str]) -> list[str]:
+def one_form_each(words: Iterable[str]) -> Iterator[str]:
     """The words without those that are another form of one before them."""
     seen: set[tuple[str, ...]] = set()
-    kept = []
     for word in words:
         forms = inflected(word)
         if not forms & seen:
-            kept.append(word)
+            yield word
         seen |= forms
-    return kept
 
 
-def without_forms_of(words: Iterable[str], others: Iterable[str]) -> list[str]:
+def without_forms_of(words: Iterable[str], others: Iterable[str]) -> Iterator[str]:
     """The words that share no form with any of the others."""
     forms = {form for other in others for form in inflected(other)}
-    return [word for word in words if not inflected(word) & forms]
+    return (word for word in words if not inflected(word) & forms)
 
 
-def evenly(words: Sequence[str], count: int | None) -> list[str]:
+def evenly(words: Iterable[str], count: int | None) -> list[str]:
     """`count` test words: every fifth of the words, from the third on; None: all of those."""
-    every = words[EVERY // 2 :: EVERY]
-    return list(every[:count])
+    return list(islice(islice(words, EVERY // 2, None, EVERY), count))
 
 
 def _may_be(word: str, nouns: bool) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,9 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
         test = read_words(Path(config.test_path).expanduser(), "task.test_path")
         test = test[: config.test_words]
     else:
-        test = evenly(every, config.test_words)
-    train = without_forms_of(every, test)[: config.train_words]
+        every, some = tee(every)
+        test = evenly(some, config.test_words)
+    train = list(islice(without_forms_of(every, test), config.train_words))
     for split, words, asked in (
         ("test", test, config.test_words),
         ("train", train, config.train_words),
@@ -134,7 +136,7 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
     return train, test
 
 
-def _source(config: GameConfig) -> list[str]:
+def _source(config: GameConfig) -> Iterable[str]:
     if config.source == "path":
         assert config.path is not None
         return read_words(Path(config.path).expanduser(), "task.path")
