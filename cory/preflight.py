@@ -15,10 +15,11 @@ from cory.config import (
     ConfigError,
     HardwareConfig,
     ModelConfig,
+    OfflineConfig,
     VerifierRewardConfig,
     require,
 )
-from cory.footprint import ALWAYS, LOADING, PHASES, Row, estimate, peak, total
+from cory.footprint import ALWAYS, LOADING, PHASES, SAMPLING, Row, estimate, peak, total
 from cory.pretrained import classifier_elements, local_skeleton, skeleton
 from cory.rewards.verifier import whole_model
 from cory.shape import base_bytes, shape_of
@@ -58,6 +59,7 @@ def rows_of(config: Config) -> tuple[list[Row], list[str]]:
             for row in rows_of_model(config, partner, "partner", theirs)
         ]
         rows = side_by_side(rows, named)
+    rows += opponent_rows(config)
     notes = ["not counted: Python and its libraries (docs/memory.md), and a GPU's own context"]
     judge = judge_bytes(config.reward)
     if judge is None:
@@ -65,6 +67,21 @@ def rows_of(config: Config) -> tuple[list[Row], list[str]]:
     elif judge:
         rows.append(Row("reward model", judge, ALWAYS))
     return rows, notes
+
+
+def opponent_rows(config: Config) -> list[Row]:
+    """Agents of other runs that are played against: in main memory, one at a time on the device."""
+    algorithm, model = config.algorithm, config.model
+    if not isinstance(algorithm, OfflineConfig) or model.sharing != "copies":
+        return []
+    count = len(algorithm.runs_played_against)
+    if count == 0:
+        return []
+    lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
+    each = base_bytes(shape_of(lm), model)
+    apart = config.hardware.device == "cuda"
+    rows = [Row(f"opponents, {count} of them", count * each, ALWAYS, apart)]
+    return [*rows, Row("the opponent that plays", each, SAMPLING)] if apart else rows
 
 
 def judge_bytes(reward: Any) -> int | None:

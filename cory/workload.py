@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import Formatter
 
-from cory.config import Config, MaporlConfig, SFTConfig, SupervisedConfig, batch_plan
+from cory.config import (
+    Config,
+    MaporlConfig,
+    OfflineConfig,
+    SFTConfig,
+    SupervisedConfig,
+    batch_plan,
+)
 from cory.shape import Shape
 
 CHARACTERS_PER_TOKEN = 3  # of a template's own words; few, so that tokens are rather too many
@@ -44,7 +51,7 @@ def work_of(config: Config, shape: Shape) -> Work:
     return Work(
         rows=rows(
             algorithm.rows_sampled()
-            if isinstance(algorithm, SupervisedConfig)
+            if isinstance(algorithm, SupervisedConfig | OfflineConfig)
             else algorithm.turns_per_policy()
         ),
         tokens=min(longest_context(config) + response, shape.context),

@@ -33,6 +33,8 @@ STAND_INS = {
     "phi3_mini": "tiny_sums",
     "qwen2_5_3b": "tiny_math",
     "llama3_8b": "tiny_math",
+    "llama2_7b": "tiny",
+    "baichuan2_13b": "tiny_2x",
 }
 # ... and the task whose data stand in for the hub's
 STAND_IN_TASKS = {
@@ -40,6 +42,9 @@ STAND_IN_TASKS = {
     "gsm8k": ("arithmetic", "generated"),
     "tinygsm": ("arithmetic", "generated"),
     "anli": ("arithmetic", "generated"),
+    "taboo": ("taboo", "package"),
+    "twenty_questions": ("twenty_questions", "package"),
+    "guess_my_city": ("guess_my_city", "list"),
 }
 # what an experiment is about is at the small scale what it is in the paper
 SAME_AT_BOTH_SCALES = {
@@ -49,6 +54,10 @@ SAME_AT_BOTH_SCALES = {
         *("evaluation_turns", "alpha", "beta", "horizon", "share", "turn_discount", "balance"),
         *("keep_share",),
     ),
+    "spag": (
+        *("kl_coef", "kl_estimator", "log_probability", "average", "role_weights", "decay"),
+        *("normaliser", "threshold", "clip_range", "kl_in_advantage", "instructions_coef"),
+    ),
 }
 
 # an option that leaves a value to the command line, or that the quickstart's own deltas do not fit
@@ -57,6 +66,11 @@ NEEDED = {
     "algorithm=verifier": ["experiment=maporl/verifier_gsm8k"],
     "algorithm=sft": ["experiment=maporl/gsm8k_sft"],
     "reward=verifier": ["reward.path=here"],
+    "algorithm=imitation": ["experiment=spag/llama2_im"],
+    "algorithm=spag": ["experiment=spag/llama2_spag_1"],
+    "reward=game_outcome": ["experiment=spag/llama2_im"],
+    "fidelity=official_imitation": ["experiment=spag/llama2_im"],
+    "fidelity=official_spag": ["experiment=spag/llama2_spag_1"],
     "task=taboo": ["experiment=spag/llama2_im"],
     "task=twenty_questions": ["experiment=spag/llama2_im"],
     "task=guess_my_city": ["experiment=spag/llama2_im"],
@@ -115,6 +129,7 @@ def test_every_option_of_every_group_parses() -> None:
         "debate",
         "game",
         "endpoint",
+        "instructions",
         "benchmarks",
         "paper",
     }  # above, by scale, part of others, or only read

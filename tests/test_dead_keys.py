@@ -23,6 +23,7 @@ ONLY_IN_CONFIG: dict[str, str] = {
     "input_price": "EndpointConfig.cost",
     "output_price": "EndpointConfig.cost",
     "cot": "SuiteConfig.names",
+    "iterations_per_epoch": "OfflineConfig.per_epoch",
 }
 
 

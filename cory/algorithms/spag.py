@@ -21,7 +21,6 @@ from cory.codec import Codec
 from cory.config import (
     ITSELF,
     NONE,
-    OPPONENTS,
     SELF_PLAY,
     ImitationConfig,
     OfflineConfig,
@@ -95,11 +94,7 @@ class Arrangement:
         self.task: GameTask = parts.task
         self.reward: GameOutcome = parts.reward
         self.run_dir = Path(parts.config.run_dir)
-        others = {
-            name: Path(kind)
-            for name, kind in config.played_against.items()
-            if kind not in OPPONENTS
-        }
+        others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
         self.voice, still = parts.new_players(NAME, others)
         self.codec = Codec(parts.team, self.task.config.max_prompt_tokens)
         self.opponents = Opponents(config, self.task, self.codec, self.voice, still, self.run_dir)
@@ -185,6 +180,7 @@ class Collector:
         metrics = set_metrics(games, here.reward) | chosen
         if here.opponents.endpoint is not None:
             spent = here.opponents.endpoint.spent()
+            metrics["game/endpoint_requests"] = float(spent.requests)
             metrics["game/endpoint_tokens"] = float(spent.prompt_tokens + spent.completion_tokens)
         kept = here.parts.config.samples_kept
         return Stored(utterances, [self._episode(played) for played in games[:kept]], metrics)

@@ -143,6 +143,11 @@ class OfflineConfig:
         return {name: kind for name, kind in self.opponents.items() if kind is not None}
 
     @property
+    def runs_played_against(self) -> dict[str, str]:
+        """Name -> folder, of the opponents that are agents of other runs."""
+        return {name: kind for name, kind in self.played_against.items() if kind not in OPPONENTS}
+
+    @property
     def from_file(self) -> bool:
         """Whether the games were played by somebody else before."""
         return self.games not in (SELF_PLAY, SCRIPTED, ENDPOINT, NONE)
