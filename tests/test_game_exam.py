@@ -118,9 +118,7 @@ def examine(
 
 
 def test_who_plays_whom(trainer_of: Build, tmp_path: Path) -> None:
-    trainer, config = trainer_of(
-        "algorithm.opponents.start=start", "evaluation.samples=3"
-    )
+    trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=3")
     tmp_path.joinpath("run").mkdir(exist_ok=True)
     found, lines = examine(trainer, config, tmp_path / "run")
     games = [one for one in lines if one["kind"] == "evaluation"]
@@ -158,9 +156,7 @@ class Interrupted(Exception):
 
 
 def test_an_evaluation_goes_on_where_it_was(trainer_of: Build, tmp_path: Path) -> None:
-    trainer, config = trainer_of(
-        "algorithm.opponents.start=start", "evaluation.samples=6"
-    )
+    trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=6")
     run = tmp_path / "run"
     run.mkdir(exist_ok=True)
     whole = examine(trainer, config, run)

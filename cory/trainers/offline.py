@@ -168,7 +168,8 @@ class OfflineTrainer:
         with voice.whole(), torch.no_grad():
             for start in range(0, len(own), size):
                 ids, attended, mask = tensors_of(voice, own[start : start + size])
-                logprobs, _ = voice.model(ids, attended, mask)
+                # not called as a module: at its end ZeRO-3 would take a training pass to be over
+                logprobs, _ = voice.model.forward(ids, attended, mask)
                 found += utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
         return processes.gathered(found)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from cory.functional.credit import outcome_decay
@@ -24,7 +26,7 @@ def test_worth_by_the_table(turns: int) -> None:
     assert found == pytest.approx(EXACT[turns], abs=5e-5)
     assert sum(found) == pytest.approx(1)
     # a turn is worth gamma times the one after it
-    assert all(a == pytest.approx(0.8 * b) for a, b in zip(found, found[1:], strict=False))
+    assert all(a == pytest.approx(0.8 * b) for a, b in pairwise(found))
 
 
 @pytest.mark.parametrize("turns", PRINTED_SUMS)
