@@ -87,6 +87,23 @@ class GameSet:
         )
 
 
+def sampled_ids(played: Played) -> list[list[int] | None] | None:
+    """Token ids of each utterance, where a model sampled them; None where none did."""
+    ids = played.extra.get(IDS)
+    if ids is None:
+        return None
+    if not (
+        isinstance(ids, list)
+        and len(ids) == len(played.said)
+        and all(one is None or all(isinstance(i, int) for i in one) for one in ids)
+    ):
+        raise ConfigError(
+            f"a game about '{played.word}': '{IDS}' must be null or a list of whole numbers for "
+            f"each of its {len(played.said)} utterances"
+        )
+    return ids
+
+
 def about_of(path: Path) -> Path:
     """The file that says what a set of games is."""
     return path.with_suffix(".json")

@@ -12,9 +12,13 @@ from cory.algorithms.spag import Collector
 from cory.config import Config, ConfigError
 from cory.game_sets import GameSet
 from cory.games import GAMES
+from cory.games.position import BROKE_RULES
+from cory.games.record import UNFINISHED
+from cory.rewards.game_outcome import GameOutcome
 from cory.run_dir import STOP
 from cory.trainers.interruption import Interrupted
 from cory.trainers.offline import OfflineTrainer
+from cory.worker import build_parts
 from tests.playing import SPAG, build_games, game_config, played, write_games
 
 Settings = Callable[..., Config]
@@ -197,3 +201,85 @@ def test_a_set_is_written_line_by_line(tmp_path: Path) -> None:
     again.add(1, played("film", None, "a", "b", "c", "d"))
     assert [game.word for game in again.close()] == ["movie", "film", "movie"]
     assert json.loads(path.with_suffix(".json").read_text())["tokenizer"] == "abc"
+
+
+def test_part_of_a_set_is_not_its_shortest_games(self_play: Settings, tmp_path: Path) -> None:
+    """A run writes games as they end; another takes them by number."""
+    first = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
+    first.step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    lines = lines_of(path)
+    path.write_text("".join(lines[number] + "\n" for number in (4, 5, 0, 3, 2, 1)))
+    config = self_play(
+        "algorithm.iterations=1", "algorithm.prompts_per_iteration=3", f"algorithm.games={path}"
+    )
+    trainer = build_games(config)
+    games, _ = collector(trainer)._read()
+    assert [played.extra["game"] for played in games] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("ids", ["abc", [[1, 2]], [[1], ["x"], [2], [3]]])
+def test_token_ids_that_are_none_are_refused(
+    self_play: Settings, tmp_path: Path, ids: object
+) -> None:
+    game = played("movie", None, "a", "b", "c", "d")
+    game.extra["ids"] = ids
+    path = write_games(tmp_path / "odd.jsonl", [game] * 6)
+    with pytest.raises(ConfigError, match="a game about 'movie': 'ids' must be null or a list"):
+        build_games(self_play("algorithm.iterations=1", f"algorithm.games={path}")).step(0)
+
+
+def test_games_that_changed_since_the_run_was_stopped_are_refused(
+    self_play: Settings, tmp_path: Path
+) -> None:
+    config = self_play("algorithm.iterations=2", "algorithm.iterations_per_epoch=2")
+    trainer = build_games(config)
+    trainer.step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["ids"] = [[7, 8] for _ in line["turns"]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = build_games(config)
+    again.load_state_dict(trainer.state_dict())
+    with pytest.raises(ConfigError, match="are not what they were"):
+        again.step(1)
+
+
+def test_only_broken_rules_lose_a_game(config_of: Settings, tiny_model: str) -> None:
+    config = game_config([*SPAG, f"model.path={tiny_model}"], "reward.broken_rules=lose")
+    reward = build_parts(config).reward
+    assert isinstance(reward, GameOutcome)
+    assert (
+        reward.worth(BROKE_RULES, "defender") == 1 and reward.worth(BROKE_RULES, "attacker") == -1
+    )
+    assert not reward.settled(UNFINISHED).valid and reward.worth(UNFINISHED, "defender") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("+algorithm.opponents.agent_0=start", "algorithm.opponents.agent_0 is the name of the"),
+        ("algorithm.opponents.itself=null", "algorithm.opponents must name somebody"),
+        ("algorithm.games=script", "or a file that ends in .jsonl, got 'script'"),
+        ("algorithm.games=endpoint", "an endpoint that plays needs algorithm.endpoint"),
+        ("algorithm.games=none", "needs algorithm.instructions.per_iteration above 0"),
+        ("algorithm.threshold=1", "algorithm.threshold must be below 1"),
+        ("algorithm.decay=1", "algorithm.decay must lie in"),
+        ("algorithm.iterations=3 algorithm.iterations_per_epoch=2", "must be a multiple of"),
+        ("algorithm.collect_only=true", "needs algorithm.iterations=1"),
+        ("algorithm.kl_in_advantage=true algorithm.kl_estimator=k3", "would play no part"),
+        ("algorithm.sampling.min_response_tokens=3", "games have one limit"),
+        ("algorithm.test_greedy=true evaluation.samples=2", "evaluation.samples must be 1"),
+        ("reward=sentiment", "games need reward=game_outcome"),
+        ("evaluation.greedy=true", "they take evaluation.greedy=false"),
+        ("algorithm.warmup=1", "algorithm.warmup must lie in"),
+        ("algorithm.games=a.jsonl algorithm.iterations_per_epoch=1", "is one set of games"),
+    ],
+)
+def test_settings_that_cannot_be(
+    config_of: Settings, tiny_model: str, change: str, words: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        game_config([*SPAG, f"model.path={tiny_model}"], *change.split())
+    assert words in str(refusal.value) and "\n" not in str(refusal.value)

@@ -277,11 +277,11 @@ def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
             "algorithm.clip_range=0.1",
             "algorithm.kl_in_advantage=true",
             "algorithm.kl_coef=0.7",
-            "algorithm.kl_estimator=k1",
+            "algorithm.kl_estimator=weighted",
         )
     )
     own, old, worth = torch.tensor([-1.0]), torch.tensor([-1.5]), torch.tensor([0.3])
-    expected = self_play_loss(own, old, worth, 0.7, "k1", 0.1, True)
+    expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True)
     assert trainer.loss(own, old, worth).per_utterance == expected.per_utterance
 
 

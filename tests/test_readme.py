@@ -54,7 +54,7 @@ def test_a_train_command_runs(command: str, tmp_path: Path) -> None:
     )
     assert answer.returncode == 0, answer.stderr
     if "--help" in words:
-        assert "algorithm: cory, maporl" in answer.stdout
+        assert "algorithm: cory, imitation" in answer.stdout
     elif only_shows:
         assert "GiB" in answer.stdout
     if only_shows:

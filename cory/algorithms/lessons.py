@@ -12,7 +12,7 @@ from cory.codec import Codec
 from cory.config import OfflineConfig
 from cory.episode import Metrics
 from cory.functional.game_weights import game_share, role_weights
-from cory.game_sets import IDS
+from cory.game_sets import sampled_ids
 from cory.games.position import Position
 from cory.games.record import Played
 from cory.play import fitting
@@ -85,7 +85,7 @@ class Lessons:
     ) -> Iterator[Utterance]:
         """All that a game's winners said, but nothing where they said nothing."""
         outcome = self.reward.settled(played.outcome)
-        sampled = played.extra.get(IDS) if same_tokens else None
+        sampled = sampled_ids(played) if same_tokens else None
         for role in self._roles(played):
             places = [place for place, said in enumerate(played.said) if said.role == role]
             worth, turns = self.reward.worth(outcome, role), len(places)

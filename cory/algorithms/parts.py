@@ -68,8 +68,8 @@ class Parts:
         models = team.new_models([name, *others], self.streams.init)
         still: dict[str, Voice] = {}
         (learner,) = (Voice(team, *pair, hardware) for pair in self._learning(models[:1], team))
-        for model, run_dir in zip(models[1:], others.values(), strict=True):
-            start_from(run_dir, [model], team.config, "model", "algorithm.opponents")
+        for model, (other, run_dir) in zip(models[1:], others.items(), strict=True):
+            start_from(run_dir, [model], team.config, "model", f"algorithm.opponents.{other}")
             model.requires_grad_(False)
             if model.base is None:
                 model.to("cpu")  # on the device only while it plays

@@ -31,7 +31,7 @@ from cory.episode import Episode, Metrics, Turn
 from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, imitation_loss, self_play_loss
 from cory.game_exam import GameExam, mean
-from cory.game_sets import IDS, GameSet, tokenizer_of, vocabulary_digest
+from cory.game_sets import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
 from cory.games.position import Position
 from cory.games.record import Played, read_games
 from cory.opponents import Opponents
@@ -191,6 +191,9 @@ class Collector:
         every = read_games(path, self.arrangement.task.game, "algorithm.games")
         words = set(self.arrangement.task.train_words)
         games = [played for played in every if played.word in words]
+        if all(NUMBER in played.extra for played in games):
+            # a run writes games as they end: the first lines of its file are the shortest games
+            games.sort(key=lambda played: int(played.extra[NUMBER]))
         wanted = config.games_per_epoch
         require(
             len(games) >= wanted,
@@ -245,7 +248,7 @@ class Collector:
 
     def _episode(self, played: Played) -> Episode:
         """A game as samples.jsonl keeps it."""
-        here, ids = self.arrangement, played.extra.get(IDS)
+        here, ids = self.arrangement, sampled_ids(played)
         outcome = here.reward.settled(played.outcome)
         turns = [
             Turn(
@@ -267,7 +270,7 @@ def set_metrics(games: Sequence[Played], reward: GameOutcome) -> Metrics:
     """How a set of games went. Shares are of all games, and broken rules are ended games, too."""
     outcomes = [reward.settled(played.outcome) for played in games]
     said = [utterance for played in games for utterance in played.said]
-    sampled = [len(own) for played in games for own in played.extra.get(IDS, []) if own]
+    sampled = [len(own) for played in games for own in sampled_ids(played) or [] if own]
     metrics = {
         "game/games": float(len(games)),
         "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),

@@ -109,12 +109,15 @@ class OfflineConfig:
         asks = ENDPOINT in (self.games, *self.opponents.values())
         require(
             not asks or self.endpoint is not None,
-            "an endpoint that plays needs algorithm.endpoint: +endpoint@algorithm.endpoint=openai",
+            "an endpoint that plays needs algorithm.endpoint: endpoint@algorithm.endpoint=openai, "
+            "with a + before it where the experiment has none",
         )
         require(
-            bool(self.games),
-            "algorithm.games must be self_play, scripted, endpoint, none or a file, got ''",
+            not self.from_file or self.games.endswith(".jsonl"),
+            f"algorithm.games must be self_play, scripted, endpoint, none, or a file that ends in "
+            f".jsonl, got '{self.games}'",
         )
+        self.check_opponents()
         require(
             not self.from_file or self.iterations <= self.per_epoch,
             f"algorithm.games={self.games} is one set of games; algorithm.iterations "
@@ -135,6 +138,15 @@ class OfflineConfig:
             self.games != NONE or self.instructions.per_iteration > 0 or self.iterations == 0,
             "algorithm.games=none needs algorithm.instructions.per_iteration above 0: there is "
             "nothing else to learn",
+        )
+
+    def check_opponents(self) -> None:
+        """Refuse names and kinds of opponents that cannot be."""
+        key = "algorithm.opponents"
+        require(bool(self.played_against), f"{key} must name somebody: all of them are null")
+        require(
+            "agent_0" not in self.opponents,
+            f"{key}.agent_0 is the name of the policy itself; choose another one",
         )
 
     @property
@@ -193,6 +205,11 @@ class SpagConfig(OfflineConfig):
         require(
             self.clip_range is None or 0 < self.clip_range < 1,
             f"algorithm.clip_range must lie in (0, 1), got {self.clip_range}",
+        )
+        require(
+            not self.kl_in_advantage or self.kl_estimator == "weighted",
+            f"algorithm.kl_in_advantage=true is the weighted estimate itself; "
+            f"algorithm.kl_estimator={self.kl_estimator} would play no part",
         )
         require(
             self.threshold < 1,

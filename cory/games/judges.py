@@ -53,7 +53,9 @@ DECLARED = re.compile(
     r"\W*?(?P<guess>[\"'`]?\w.*)",
     re.DOTALL,
 )
-FILLER = re.compile(r"^(?:(?:a|an|the|word|called|simply|just|definitely|of course)\b[ :,]*)+")
+FILLER = re.compile(
+    r"^(?:(?:a|an|the|word|called|simply|just|definitely|of course|is|it|my|guess)\b[ :,]*)+"
+)
 QUOTED = re.compile(r"([\"'`]+)(?P<inner>.*?)\1", re.DOTALL)
 
 

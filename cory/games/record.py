@@ -73,7 +73,11 @@ def read_games(path: Path, game: Game, key: str) -> list[Played]:
     """The games of a file, which the setting `key` names; a bad line is refused by its number."""
     require(path.is_file(), f"{key}={path}: there is no such file")
     games = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    try:
+        text = path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 games.append(Played.from_json(line, game))
@@ -131,4 +135,5 @@ def _outcome(row: dict[str, Any], game: Game) -> Outcome:
     require(isinstance(reason, str), "'reason' must be a text where 'winners' or 'valid' is given")
     require(isinstance(valid, bool), "'valid' must be true or false where 'winners' is given")
     assert isinstance(winners, list) and isinstance(reason, str) and isinstance(valid, bool)
+    require(valid or not winners, "'winners' must be empty where 'valid' is false")
     return Outcome(tuple(winners), reason, valid)

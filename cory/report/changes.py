@@ -57,7 +57,16 @@ def scale_files(conf: Path, scale: str, experiment: str) -> list[Path]:
         conf / "stand_in_algorithm" / f"{scale}_{task}_{algorithm}.yaml",
         conf / "stand_in_experiment" / f"{scale}_{experiment}.yaml",
     ]
-    return [path for path in paths if path.exists()]
+    return [part for path in paths if path.exists() for part in with_bases(path)]
+
+
+def with_bases(path: Path) -> list[Path]:
+    """A file of conf/ after those beside it that it builds on."""
+    settings = OmegaConf.to_container(OmegaConf.load(path))
+    listed = settings.get("defaults", []) if isinstance(settings, dict) else []
+    names = [entry for entry in listed if isinstance(entry, str)]
+    bases = [path.with_name(f"{name}.yaml") for name in names if name != "_self_"]
+    return [*(part for base in bases for part in with_bases(base)), path]
 
 
 def chosen(conf: Path, name: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import torch
 from cory.config import GameOutcomeConfig
 from cory.episode import Episode
 from cory.games import Game, decided
-from cory.games.position import Outcome, Position
+from cory.games.position import BROKE_RULES, Outcome, Position
 from cory.tasks.game import GameTask
 
 
@@ -31,7 +31,7 @@ class GameOutcome:
 
     def settled(self, outcome: Outcome) -> Outcome:
         """The outcome by `reward.broken_rules`: who breaks them loses, or nothing counts."""
-        if outcome.valid or self.config.broken_rules == "ignored":
+        if outcome.reason != BROKE_RULES.reason or self.config.broken_rules == "ignored":
             return outcome
         others = tuple(role for role in self.game.roles if role != self.game.knows)
         # only who knows the word can break the rules: by saying it

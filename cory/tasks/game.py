@@ -120,6 +120,8 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
     if config.test_path is not None:
         test = read_words(Path(config.test_path).expanduser(), "task.test_path")
         test = test[: config.test_words]
+        for word in test:
+            require(bool(tokens(word)), f"task.test_path={config.test_path}: '{word}' is no word")
     else:
         every, some = tee(every)
         test = evenly(some, config.test_words)

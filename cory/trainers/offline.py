@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cory import processes
-from cory.config import BatchPlan, OfflineConfig
+from cory.config import BatchPlan, ConfigError, OfflineConfig
 from cory.episode import Episode, Metrics
 from cory.evaluation import BeforeEach, Request
 from cory.functional.offline import OfflineLoss, utterance_logprobs
@@ -99,6 +100,7 @@ class OfflineTrainer:
         self.carried = {"task": task, "streams": streams, **carried}
         self.updates = 0  # iterations in which something was learnt
         self.games: list[list[Utterance]] | None = None  # of the present set
+        self.digest = ""  # of what is learnt from it
         self.order: list[int] = []  # in which its games are learnt from
         self.references: list[list[float]] = []  # game -> of each utterance
         self.episodes: list[Episode] = []  # of the last step
@@ -128,6 +130,7 @@ class OfflineTrainer:
         """Another set: its games, and the order in which they are learnt from."""
         stored = self.collect(epoch, False)
         self.games = [list(said) for said in stored.utterances]
+        self.digest = digest_of(stored.utterances)
         self.order = torch.randperm(len(self.games), generator=self.streams.shuffle).tolist()
         self.episodes = list(stored.episodes)
         return dict(stored.metrics)
@@ -136,6 +139,11 @@ class OfflineTrainer:
         """The present set; after a restart it is read again."""
         if self.games is None:
             stored = self.collect(epoch, True)
+            if digest_of(stored.utterances) != self.digest:
+                raise ConfigError(
+                    "the games that this run had begun to learn from are not what they were; put "
+                    "them back, or start again in another directory"
+                )
             self.games = [
                 [replace(said, reference=known) for said, known in zip(own, kept, strict=True)]
                 for own, kept in zip(stored.utterances, self.references, strict=True)
@@ -287,6 +295,7 @@ class OfflineTrainer:
         """All that an iteration changes except weights and optimiser, which the engine keeps."""
         return {
             "updates": self.updates,
+            "digest": self.digest,
             "order": list(self.order),
             "references": [list(own) for own in self.references],
             "carried": {name: part.state_dict() for name, part in self.carried.items()},
@@ -295,7 +304,14 @@ class OfflineTrainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state` was taken."""
         self.updates = state["updates"]
+        self.digest = state["digest"]
         self.order = list(state["order"])
         self.references = [list(own) for own in state["references"]]
         for name, part in self.carried.items():
             part.load_state_dict(state["carried"][name])
+
+
+def digest_of(games: Sequence[Sequence[Utterance]]) -> str:
+    """A name for what is learnt from a set of games, word for word."""
+    rows = [[(said.context_ids, said.response_ids) for said in own] for own in games]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()
