@@ -66,16 +66,17 @@ class Parts:
         """
         team, hardware = self.team, self.config.hardware
         models = team.new_models([name, *others], self.streams.init)
-        still: dict[str, Voice] = {}
-        (learner,) = (Voice(team, *pair, hardware) for pair in self._learning(models[:1], team))
+        # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
         for model, (other, run_dir) in zip(models[1:], others.items(), strict=True):
             start_from(run_dir, [model], team.config, "model", f"algorithm.opponents.{other}")
-            model.requires_grad_(False)
             if model.base is None:
-                model.to("cpu")  # on the device only while it plays
-            # an adapter lies on the base that the learner's engine keeps
-            engine = None if model.base is None else learner.engine
-            still[model.name] = Voice(team, model, engine, hardware)
+                model.requires_grad_(False).to("cpu")  # on the device only while it plays
+        (learner,) = (Voice(team, *pair, hardware) for pair in self._learning(models[:1], team))
+        # an adapter lies on the base that the learner's engine keeps
+        still = {
+            model.name: Voice(team, model, None if model.base is None else learner.engine, hardware)
+            for model in models[1:]
+        }
         return learner, still
 
     def _trainable(self, names: Sequence[str], team: Team) -> Iterator[tuple[PolicyModel, Engine]]:
