@@ -64,7 +64,7 @@ def with_bases(path: Path) -> list[Path]:
     """A file of conf/ after those beside it that it builds on."""
     settings = OmegaConf.to_container(OmegaConf.load(path))
     listed = settings.get("defaults", []) if isinstance(settings, dict) else []
-    names = [entry for entry in listed if isinstance(entry, str)]
+    names = [entry for entry in listed if isinstance(entry, str) and entry.isidentifier()]
     bases = [path.with_name(f"{name}.yaml") for name in names if name != "_self_"]
     return [*(part for base in bases for part in with_bases(base)), path]
 
