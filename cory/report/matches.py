@@ -46,7 +46,7 @@ def win_rates(table: Table, found: Collected) -> list[str]:
     return [
         f"### Against {table.words['player']}",
         "Win rate: wins and half the ties over all valid games, mean of both roles; every word of "
-        f"the list is played once in each. Mean ± sample standard deviation over seeds. {INVALID}",
+        f"the list is played in each. Mean ± sample standard deviation over seeds. {INVALID}",
         markdown(head, rows),
     ]
 
