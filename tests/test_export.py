@@ -125,13 +125,13 @@ def test_what_cannot_be_started_from_is_refused(config_of: ConfigOf, tmp_path: P
     def refusal(model: Any, *overrides: str) -> str:
         (tmp_path / "config.yaml").write_text(json.dumps({"model": model}))
         with pytest.raises(ConfigError) as error:
-            start_from(tmp_path, [], config_of(*overrides).model, "model")
+            start_from(tmp_path, [], config_of(*overrides).model, "model", "init_from")
         return str(error.value)
 
     path = config_of().model.path
     same = {"path": path, "sharing": "copies"}
     with pytest.raises(ConfigError, match="there is no run"):
-        start_from(tmp_path / "nothing", [], config_of().model, "model")
+        start_from(tmp_path / "nothing", [], config_of().model, "model", "init_from")
     assert "has no agents; they appear when it finishes" in refusal(same)
     (tmp_path / "agents").mkdir()
     assert refusal(same, "model.sharing=adapters").endswith(

@@ -107,7 +107,7 @@ def logged_by_supervised(questions: Callable[..., Config], run_dir: Path) -> set
 
 
 def logged_by_games(run_dir: Path) -> set[str]:
-    found = {"game/endpoint_tokens"}  # only where one plays
+    found = {"game/endpoint_requests", "game/endpoint_tokens"}  # only where one plays
     for experiment, games in (("llama2_im", "scripted"), ("llama2_spag_1", "self_play")):
         own = run_dir / games
         words = (f"experiment=spag/{experiment}", *GAMES, f"algorithm.games={games}")

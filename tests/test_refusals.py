@@ -83,7 +83,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
         # an option that a group does not have
-        ("algorithm=pppo", "algorithm=pppo is not an option; choose one of cory, maporl"),
+        ("algorithm=pppo", "algorithm=pppo is not an option; choose one of cory, imitation"),
         ("experiment=cory/imdb_pp", "experiment=cory/imdb_pp is not an option; choose one of cory"),
         ("sweep=fig3", "sweep=fig3 is not an option; choose one of adhoc, cory/agents"),
         ("-m algorithm=ppo,pppo", "algorithm=pppo is not an option"),

@@ -33,7 +33,6 @@ LETTERS = [
 ADAPTERS = ["model.sharing=adapters", "model.adapter.targets=null"]
 LAYOUTS = {
     "copies": [],
-    "copies x2": ["hardware.processes=2"],
     "copies x2, ZeRO-3": ["hardware.processes=2", "hardware.zero_stage=3"],
     "adapters": ADAPTERS,
     "adapters x2, ZeRO-3": [*ADAPTERS, "hardware.processes=2", "hardware.zero_stage=3"],
