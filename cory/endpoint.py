@@ -92,7 +92,7 @@ class Endpoint:
                 self.journal.add(name, self.remote.ask(messages))
         except GivenUp:  # the reason is another request's
             return
-        except Exception:
+        except Exception:  # whatever it is, it is raised again (detail 17)
             self.given_up.set()  # here, before this thread takes up another request
             raise
 

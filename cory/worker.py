@@ -26,8 +26,8 @@ from cory.config import (
     ConfigError,
     HardwareConfig,
     OfflineConfig,
-    batch_plan,
     parse_config,
+    plan_of,
     require,
 )
 from cory.engine import start_process_group, stop_process_group
@@ -98,13 +98,7 @@ def build_parts(config: Config) -> Parts:
             f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
             f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
         )
-    plan = batch_plan(
-        algorithm.prompts_per_iteration,
-        algorithm.turns_per_policy(),
-        algorithm.minibatch_size,
-        config.hardware.microbatch_size,
-        config.hardware.world,
-    )
+    plan = plan_of(config)
     return Parts(config, plan, team, partner, task, reward, streams)
 
 

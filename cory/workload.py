@@ -11,7 +11,7 @@ from cory.config import (
     OfflineConfig,
     SFTConfig,
     SupervisedConfig,
-    batch_plan,
+    plan_of,
 )
 from cory.shape import Shape
 
@@ -35,13 +35,7 @@ def work_of(config: Config, shape: Shape) -> Work:
     """What one process has at hand at once."""
     algorithm, hardware = config.algorithm, config.hardware
     response = algorithm.sampling.max_response_tokens
-    plan = batch_plan(
-        algorithm.prompts_per_iteration,
-        algorithm.turns_per_policy(),
-        algorithm.minibatch_size,
-        hardware.microbatch_size,
-        hardware.world,
-    )
+    plan = plan_of(config)
 
     def rows(turns: int) -> int:
         return min(hardware.rollout_batch_size, -(-turns // hardware.world))

@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import cory.config
-from cory.config import batch_plan
+from cory.config import plan_of
 from tests.composing import compose_config, jobs, leaves, parsed
 
 TABLE_1 = {  # Ma et al., Table 1, as printed: PPO-GPT-2-l, PPO-GPT-2-xl, CORY
@@ -48,17 +48,10 @@ def test_table_1_of_the_paper(row: str) -> None:
 @pytest.mark.parametrize("name", ["imdb_ppo", "imdb_ppo_xl", "imdb_cory"])
 def test_table_1_one_optimiser_step_per_epoch_and_no_early_stopping(name: str) -> None:
     config = parsed(f"experiment=cory/{name}")
-    algorithm, hardware = config.algorithm, config.hardware
-    plan = batch_plan(
-        algorithm.prompts_per_iteration,
-        algorithm.turns_per_policy(),
-        algorithm.minibatch_size,
-        hardware.microbatch_size,
-        hardware.world,
-    )
+    plan = plan_of(config)
     assert plan.minibatches == 1  # "Gradient Accumulation Steps" 1: a step sees one mini batch
     assert plan.microbatch * plan.accumulation == 256
-    assert set(vars(algorithm.stop).values()) == {None}  # "Early Stopping" False
+    assert set(vars(config.algorithm.stop).values()) == {None}  # "Early Stopping" False
 
 
 TABLE_2 = {  # Ma et al., Table 2, as printed: PPO, PPO-13b, CORY
@@ -100,16 +93,9 @@ def test_table_2_of_the_paper(row: str) -> None:
 @pytest.mark.parametrize("name", ["gsm8k_ppo", "gsm8k_cory"])
 def test_table_2_one_optimiser_step_per_epoch(name: str) -> None:
     config = parsed(f"experiment=cory/{name}")
-    algorithm, hardware = config.algorithm, config.hardware
-    plan = batch_plan(
-        algorithm.prompts_per_iteration,
-        algorithm.turns_per_policy(),
-        algorithm.minibatch_size,
-        hardware.microbatch_size,
-        hardware.world,
-    )
+    plan = plan_of(config)
     assert (plan.minibatches, plan.microbatch) == (1, 2)
-    assert plan.microbatch * plan.accumulation * hardware.world == 32
+    assert plan.microbatch * plan.accumulation * config.hardware.world == 32
 
 
 SHORT = {"prompts": 128, "samples": 1, "k": [1], "greedy": False, "team": False, "probes": []}

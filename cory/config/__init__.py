@@ -38,6 +38,7 @@ from cory.config.run import (
     WandbConfig,
     nearest,
     parse_config,
+    plan_of,
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import AnliConfig, ImdbConfig, ProgramsConfig, QuestionsConfig
@@ -99,5 +100,6 @@ __all__ = [
     "load_suite",
     "nearest",
     "parse_config",
+    "plan_of",
     "require",
 ]

@@ -15,7 +15,7 @@ from cory.config.checks import ConfigError, require, require_at_least, require_c
 from cory.config.debate import DebateConfig
 from cory.config.evaluation import EvaluationConfig
 from cory.config.game import GameConfig
-from cory.config.hardware import HardwareConfig, batch_plan
+from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan
 from cory.config.maporl import MaporlConfig
 from cory.config.model import ModelConfig
 from cory.config.offline import ImitationConfig, OfflineConfig, SpagConfig
@@ -131,6 +131,18 @@ def parse_config(cfg: DictConfig) -> Config:
     return config
 
 
+def plan_of(config: Config) -> BatchPlan:
+    """What follows from a run's batch numbers, or ConfigError where they leave a rest."""
+    algorithm, hardware = config.algorithm, config.hardware
+    return batch_plan(
+        algorithm.prompts_per_iteration,
+        algorithm.turns_per_policy(),
+        algorithm.minibatch_size,
+        hardware.microbatch_size,
+        hardware.world,
+    )
+
+
 def check_together(config: Config) -> None:
     """Rules that span several groups."""
     algorithm, hardware, model = config.algorithm, config.hardware, config.model
@@ -139,13 +151,7 @@ def check_together(config: Config) -> None:
         f"hardware: {hardware.world} processes are more than "
         f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration})",
     )
-    batch_plan(
-        algorithm.prompts_per_iteration,
-        algorithm.turns_per_policy(),
-        algorithm.minibatch_size,
-        hardware.microbatch_size,
-        hardware.world,
-    )
+    plan_of(config)
     require(
         isinstance(algorithm, SupervisedConfig | OfflineConfig)
         or algorithm.max_mean_ratio is None
