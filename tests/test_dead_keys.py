@@ -24,6 +24,7 @@ ONLY_IN_CONFIG: dict[str, str] = {
     "output_price": "EndpointConfig.cost",
     "cot": "SuiteConfig.names",
     "iterations_per_epoch": "OfflineConfig.per_epoch",
+    "microbatch_size": "plan_of",
 }
 
 
