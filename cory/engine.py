@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -170,16 +170,19 @@ class Engine:
         return math.sqrt(sum(float(g.norm(dtype=torch.float64)) ** 2 for g in gradients))
 
     @contextlib.contextmanager
-    def whole(self) -> Iterator[None]:
+    def whole(self, to_change: bool = False) -> Iterator[None]:
         """All weights of the model at hand, for passes without gradient.
 
         Under ZeRO-3 they are put together once, instead of layer by layer at every token.
+
+        to_change: what is written into them stays
         """
         if not self.partitioned:
             yield
             return
         self._hook(None)
-        with deepspeed.zero.GatheredParameters(list(self.model.parameters())):
+        first = 0 if to_change else None  # every process writes the same; the first one's count
+        with deepspeed.zero.GatheredParameters(list(self.model.parameters()), modifier_rank=first):
             yield
 
     def _hook(self, acting: Engine | None) -> None:
@@ -220,6 +223,19 @@ class Engine:
         for state in self.moments():
             for value in state.values():
                 value.zero_()
+
+    def set_weights(self, named: Mapping[str, Tensor]) -> None:
+        """Give trained weights other values; Adam's moments stay.
+
+        named: by name in `trainable`, whole; weights that are not named stay as they are
+        """
+        with self.whole(to_change=True), torch.no_grad():
+            for name, value in named.items():
+                self.trainable[name].copy_(value)
+        # DeepSpeed's own float32 copies, where it keeps some
+        refresh = getattr(self._optimizer, "refresh_fp32_params", None)
+        if refresh is not None:
+            refresh()
 
     def save(self, folder: Path) -> None:
         """Write weights and optimiser; called by every process."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,6 +38,7 @@ class Turn:
     response: str
     context_ids: list[int]
     response_ids: list[int]  # ends with EOS when the model stopped by itself
+    summary: str | None = None  # set by a debate: what it was told of the others' last answers
     score: float | None = None  # set by the reward
     right: bool | None = None  # set by rewards of tasks with answers
     bonus: float = 0.0  # set by the credit rule: what shaping adds to the credit
@@ -55,6 +57,16 @@ class Episode:
 
     prompt: Prompt
     turns: list[Turn]
+
+
+def as_plain(episode: Episode) -> dict[str, Any]:
+    """An episode as plain values."""
+    return asdict(episode)
+
+
+def of_plain(plain: Mapping[str, Any]) -> Episode:
+    """What `as_plain` gave."""
+    return Episode(Prompt(**plain["prompt"]), [Turn(**turn) for turn in plain["turns"]])
 
 
 def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:

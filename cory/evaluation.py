@@ -38,6 +38,7 @@ class TeamExam:
     speakers: Mapping[str, Speaker]
     places: int  # how often it lets somebody speak
     measure: Callable[[Task, Part, Request], Metrics]  # what the answers say
+    alone: bool = True  # the agents are also asked one by one
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ def parts_of(bench: Bench, request: Request) -> list[Part]:
     ways: list[int | None] = [config.samples, *([None] if config.greedy else [])]
     parts: list[Part] = []
     for samples in ways:
-        alone = {name: Part(name, MEASURED, prompts, samples, [stream(seed, 0)]) for name in agents}
+        asked = agents if bench.team.alone else {}
+        alone = {name: Part(name, MEASURED, prompts, samples, [stream(seed, 0)]) for name in asked}
         parts += alone.values()
         if config.team:
             streams = [stream(seed, place) for place in range(bench.team.places)]

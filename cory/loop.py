@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -17,10 +18,14 @@ from cory.evaluation import Request
 from cory.pieces import Pieces
 from cory.record import Record
 from cory.trainers.divergence import TrainingDiverged
+from cory.trainers.interruption import Interrupted
 
 
 class Stopped(Exception):
     """The run was asked to stop, has saved, and can go on later."""
+
+
+SAVE_AFTER_S = 600.0  # an iteration is saved in its middle after this long; less is done again
 
 
 class Paused(Exception):
@@ -34,8 +39,11 @@ def run(
     checkpoints: Checkpoints,
     pieces: Pieces,
     asked_to_stop: Callable[[], bool],
+    export: Callable[[int], None],
 ) -> None:
     """Iterate from where the run stands: step, keep samples, save, evaluate, log.
+
+    export(done): writes the agents as they are after so many iterations
 
     A checkpoint holds the metrics of its last iteration. So an evaluation, which may take hours,
     comes after it, and goes on when the run was killed in the middle, with nothing trained again.
@@ -62,8 +70,11 @@ def run(
             to_measure = last or due(iteration, config.evaluate_every)
             saved = metrics is not None  # what a restart goes on with
             if metrics is None:
+                pause = Pauses(iteration, config, algorithm, record, checkpoints, asked_to_stop)
                 try:
-                    metrics = algorithm.step(iteration)
+                    metrics = algorithm.step(iteration, pause)
+                except Interrupted as interrupted:
+                    raise Stopped(str(interrupted)) from None
                 except TrainingDiverged as error:
                     record.log(iteration, error.metrics)
                     error.args = (f"{error}; of its checkpoints, {checkpoints.newest()}",)
@@ -82,6 +93,8 @@ def run(
                         save(iteration + 1, metrics, algorithm, record, checkpoints)
                     where = f"the evaluation after iteration {iteration + 1} of {iterations}"
                     raise Stopped(f"saved within {where}") from None
+            if not last and due(iteration, config.export_every):
+                export(iteration + 1)
             record.log(iteration, metrics)
             if to_measure:
                 put_away(record, pieces)
@@ -90,6 +103,36 @@ def run(
             metrics = None
             if stop:
                 raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
+
+
+class Pauses:
+    """Where an iteration can be left: there it is saved, if it is to stop or has taken long."""
+
+    def __init__(
+        self,
+        iteration: int,
+        config: Config,
+        algorithm: Algorithm,
+        record: Record,
+        checkpoints: Checkpoints,
+        asked_to_stop: Callable[[], bool],
+    ) -> None:
+        self.iteration = iteration
+        self.config = config
+        self.save = partial(save, iteration, {}, algorithm, record, checkpoints)
+        self.asked_to_stop = asked_to_stop
+        self.saved = time.monotonic()
+
+    def __call__(self) -> None:
+        """Stopped, once all is saved, where the run is to stop."""
+        stop = processes.any_of(self.asked_to_stop())
+        long = time.monotonic() - self.saved >= SAVE_AFTER_S
+        if stop or processes.any_of(long and self.config.checkpoint_every > 0):
+            self.save()
+            self.saved = time.monotonic()
+        if stop:
+            where = f"iteration {self.iteration + 1} of {self.config.algorithm.iterations}"
+            raise Stopped(f"saved within {where}")
 
 
 def measured(

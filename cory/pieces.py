@@ -1,4 +1,4 @@
-"""What an unfinished evaluation has found so far, on disk, so that a killed run keeps it."""
+"""What a run has been answered so far, on disk, so that a killed run keeps it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from pathlib import Path
 from typing import IO, Any
 
 from cory import processes
-from cory.run_dir import EVALUATION, WriteError
+from cory.run_dir import WriteError
 
 Line = dict[str, Any]  # of samples.jsonl
 
 
 class Pieces:
-    """The lines of one evaluation at a time, in the order in which samples.jsonl will have them.
+    """The lines of one evaluation, or of one iteration's debates, at a time, in their order.
 
     They come in pieces, each written at once. Every process calls each method; the first one
     reads and writes.
     """
 
-    def __init__(self, run_dir: Path, digest: str) -> None:
+    def __init__(self, folder: Path, digest: str) -> None:
         """digest: of the run's settings; what was found under others is not looked at."""
-        self.folder = run_dir / EVALUATION
+        self.folder = folder
         self.digest = digest
         self.path = self.folder
         self.lines: list[Line] = []
         self.file: IO[str] | None = None
 
     def open(self, iteration: int, weights: str, sizes: Sequence[int]) -> list[Line]:
-        """Begin the evaluation of an iteration, or go on with it; the lines found before.
+        """Begin with an iteration, or go on with it; the lines found before.
 
-        weights: a name for the weights that are measured; those of a run that was resumed on a GPU
-            may differ in the last digits, and what others answered is not theirs
+        weights: a name for the weights that answer; those of a run that was resumed on a GPU may
+            differ in the last digits, and what others answered is not theirs
         sizes: lines of each piece; pieces that are not there whole are left out
         """
         self.path = self.folder / f"{iteration:06d}.jsonl"
@@ -63,21 +63,27 @@ class Pieces:
             raise self._unwritten(error) from error
 
     def clear(self) -> None:
-        """Forget the evaluation: it is in the records now."""
-        self.lines = []
-        if self.file is None:
+        """Forget them: they are in the records now."""
+        written = self.file is not None
+        self.close()
+        if not written:
             return
-        self.file.close()
-        self.file = None
         self.path.unlink()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+    def close(self) -> None:
+        """Keep the file, and hold its lines no longer."""
+        self.lines = []
+        if self.file is not None:
+            self.file.close()
+            self.file = None
 
     def _start(self, head: Line) -> None:
         """Leave the file with its head and the lines that count, open for more."""
         partial = self.path.with_name(f"{self.path.name}.part")
         try:
-            self.folder.mkdir(exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
             text = "".join(map(encoded, [head, *self.lines]))
             partial.write_text(text, encoding="utf-8")
             partial.replace(self.path)
@@ -108,7 +114,7 @@ def _read(path: Path, head: Line) -> list[Line]:
                 break
     if found and found[0] != head:
         print(
-            f"note: {path} is of other settings or weights; that evaluation starts again",
+            f"note: {path} is of other settings or weights; what it holds is asked for again",
             file=sys.stderr,
         )
         return []

@@ -12,8 +12,10 @@ from safetensors import SafetensorError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
+    AutoModel,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
+    AutoModelForTextEncoding,
     AutoTokenizer,
     BitsAndBytesConfig,
     PreTrainedModel,
@@ -168,6 +170,28 @@ def load_classifier(path: str, key: str) -> PreTrainedModel:
     )
     _refuse_missing(info, path, key)
     return model.eval().requires_grad_(False)
+
+
+def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
+    """A model that gives hidden states of texts, frozen, in evaluation mode; of T5 the encoder."""
+    whole = not _load(AutoConfig, path, key).is_encoder_decoder
+    model, info = _load(
+        AutoModel if whole else AutoModelForTextEncoding,
+        path,
+        key,
+        dtype=dtype,
+        output_loading_info=True,
+    )
+    # many checkpoints lack the layer that makes one vector of the first token's; nobody asks for it
+    info["missing_keys"] = [n for n in info["missing_keys"] if not n.startswith("pooler.")]
+    _refuse_missing(info, path, key)
+    return model.eval().requires_grad_(False)
+
+
+def longest_text(path: str, key: str) -> int | None:
+    """The most tokens that a model can read; None where its positions have no end."""
+    longest: int | None = getattr(_load(AutoConfig, path, key), "max_position_embeddings", None)
+    return longest
 
 
 def skeleton(

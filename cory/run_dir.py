@@ -23,8 +23,10 @@ METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"
 EVALUATION = "evaluation"  # folder of what an unfinished evaluation has found so far
+DEBATES = "debates"  # folder of what was said while data were collected
 CHECKPOINTS = "checkpoints"
 AGENTS = "agents"
+ITERATIONS = "iterations"  # folder of agents as they were: a folder per iteration, like a run's own
 RECORD = "record.json"
 LOCK = "lock"  # held by the process that writes the records
 STOP = "stop"  # while it exists, the run is asked to save and leave
@@ -43,6 +45,7 @@ FREE = (
     "run_dir",
     "sweep",
     "checkpoint_every",
+    "export_every",
     "keep_last",
     "preflight_only",
 )

@@ -9,6 +9,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import datasets
@@ -36,7 +37,7 @@ from cory.origin import git, memory_used
 from cory.pieces import Pieces
 from cory.record import NoRecord, Recorder
 from cory.rewards import REWARDS
-from cory.run_dir import AGENTS, SETTINGS, WriteError, lock, settings_digest
+from cory.run_dir import AGENTS, EVALUATION, ITERATIONS, SETTINGS, WriteError, lock, settings_digest
 from cory.streams import Streams
 from cory.tasks import TASKS
 from cory.team import Team
@@ -125,10 +126,11 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     algorithm = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
     record = Recorder(run_dir, config, used_before) if processes.rank() == 0 else NoRecord()
     checkpoints = Checkpoints(run_dir, settings_digest(settings), config.hardware, config.keep_last)
-    pieces = Pieces(run_dir, checkpoints.digest)
+    pieces = Pieces(run_dir / EVALUATION, checkpoints.digest)
     try:
         stop.begin()
-        loop.run(algorithm, config, record, checkpoints, pieces, stop.asked)
+        export = partial(export_iteration, algorithm.agents, parts, run_dir)
+        loop.run(algorithm, config, record, checkpoints, pieces, stop.asked, export)
         export_agents(algorithm.agents, parts, run_dir)
         record.finish()
         checkpoints.clear()
@@ -157,6 +159,18 @@ def export_agents(agents: Mapping[str, Voice], parts: Parts, run_dir: Path) -> N
     if processes.rank() == 0:
         publish(part, run_dir)
     processes.wait_for_all()
+
+
+def export_iteration(agents: Mapping[str, Voice], parts: Parts, run_dir: Path, done: int) -> None:
+    """Write the agents as they are now to a folder of their own, which `init_from` takes."""
+    place = run_dir / ITERATIONS / str(done)
+    if processes.rank() == 0:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(run_dir / SETTINGS, place)
+        except OSError as error:
+            raise WriteError(f"{place} cannot be written ({error})") from error
+    export_agents(agents, parts, place)
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ from string import Formatter
 
 from cory.config import (
     Config,
+    DebatePrompts,
+    MaftConfig,
     MaporlConfig,
     OfflineConfig,
     SFTConfig,
@@ -65,7 +67,7 @@ def longest_context(config: Config) -> int:
     """Tokens of the longest prompt: the last observer's, which holds all answers before it."""
     task, algorithm = config.task, config.algorithm
     query = int(task.max_prompt_tokens)
-    if isinstance(algorithm, MaporlConfig | SFTConfig):
+    if isinstance(algorithm, MaporlConfig | SFTConfig | MaftConfig):
         return longest_history(config, algorithm)
     earlier = agents_of(config) - 1
     if earlier == 0 or not algorithm.knowledge_transfer:
@@ -78,7 +80,7 @@ def longest_context(config: Config) -> int:
     return query + earlier * answer + own // CHARACTERS_PER_TOKEN
 
 
-def longest_history(config: Config, algorithm: MaporlConfig | SFTConfig) -> int:
+def longest_history(config: Config, algorithm: MaporlConfig | SFTConfig | MaftConfig) -> int:
     """Tokens of what a debater sees before its last answer; more than a model takes is cut."""
     query = int(config.task.max_prompt_tokens)
     response = int(algorithm.sampling.max_response_tokens)
@@ -87,7 +89,9 @@ def longest_history(config: Config, algorithm: MaporlConfig | SFTConfig) -> int:
     if not config.model.chat:  # the question once, and everybody's latest answer
         return query + min(exchanges, 1) * agents * response
     prompts = algorithm.prompts
-    words = prompts.follow_up + agents * (prompts.other + prompts.separator + prompts.feedback)
+    words = prompts.follow_up + agents * (prompts.other + prompts.separator)
+    if isinstance(prompts, DebatePrompts):
+        words += agents * prompts.feedback
     one = agents * response + query
     return query + exchanges * (one + len(words) // CHARACTERS_PER_TOKEN)
 
@@ -97,4 +101,6 @@ def agents_of(config: Config) -> int:
     algorithm = config.algorithm
     if isinstance(algorithm, MaporlConfig | SFTConfig):
         return len(algorithm.policies())
+    if isinstance(algorithm, MaftConfig):
+        return len(algorithm.names())
     return int(getattr(algorithm, "agents", 1))

@@ -42,14 +42,31 @@ def last_wins(words: Iterable[str]) -> list[str]:
     return list({word.split("=")[0]: word for word in words}.values())
 
 
-class Command:
-    """One started command; stdout and stderr go to files, so that nobody has to read them."""
+class Said:
+    """What a started command says; in files, so that nobody has to read it meanwhile."""
 
-    def __init__(self, cwd: Path, words: list[str], **environment: str) -> None:
-        self.began = time.monotonic()
+    def __init__(self, cwd: Path) -> None:
         self.out_file, self.err_file = (
             cwd / f"{stream}.{time.monotonic_ns()}" for stream in ("out", "err")
         )
+
+    @property
+    def out(self) -> str:
+        return self.out_file.read_text()
+
+    @property
+    def err(self) -> str:
+        """stderr, less the progress bars of data sets that are read for the first time."""
+        lines = self.err_file.read_text().splitlines(keepends=True)
+        return "".join(line for line in lines if line.strip() and "Generating" not in line)
+
+
+class Command(Said):
+    """One started command, as users start it."""
+
+    def __init__(self, cwd: Path, words: list[str], **environment: str) -> None:
+        super().__init__(cwd)
+        self.began = time.monotonic()
         with self.out_file.open("w") as out, self.err_file.open("w") as err:
             self.process = subprocess.Popen(
                 [sys.executable, *words],
@@ -67,16 +84,6 @@ class Command:
     def wait(self, timeout: float = PATIENCE) -> int:
         """Its exit code."""
         return self.process.wait(timeout)
-
-    @property
-    def out(self) -> str:
-        return self.out_file.read_text()
-
-    @property
-    def err(self) -> str:
-        """stderr, less the progress bars of data sets that are read for the first time."""
-        lines = self.err_file.read_text().splitlines(keepends=True)
-        return "".join(line for line in lines if line.strip() and "Generating" not in line)
 
 
 def until(condition: Callable[[], Any], timeout: float = PATIENCE) -> float:

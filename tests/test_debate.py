@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cory.config import DebatePrompts
-from cory.debate import Chat, Debate, Plain
+from cory.debate import Debate
+from cory.debate_wording import Chat, Graded, Plain
 from cory.episode import Context, Episode, Prompt, Turn
 
 PROMPTS = [Prompt("0", "How many?", "SECRET"), Prompt("1", "How much?", "SECRET")]
@@ -72,7 +73,7 @@ def own(content: str) -> dict[str, str]:
 
 def test_two_agents_and_three_turns_in_a_chat() -> None:
     script = Script()
-    episodes = debate(2, 3, Chat(WORDS, feedback=False))(PROMPTS, script)
+    episodes = debate(2, 3, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
     assert [(who, role, turn) for who, role, turn, _ in script.shown] == [
         ("p00", "debater_0", 0),
         ("p01", "debater_1", 0),
@@ -110,7 +111,7 @@ def test_two_agents_and_three_turns_in_a_chat() -> None:
 
 def test_others_are_numbered_and_kept_in_order() -> None:
     script = Script()
-    debate(3, 2, Chat(WORDS, feedback=False))(PROMPTS, script)
+    debate(3, 2, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
     assert script.shown[4][3][0] == [  # the second agent at the second turn
         user("How many?"),
         own("0b0"),
@@ -120,7 +121,7 @@ def test_others_are_numbered_and_kept_in_order() -> None:
 
 def test_a_single_agent_corrects_itself() -> None:
     script = Script()
-    debate(1, 2, Chat(WORDS, feedback=False))(PROMPTS, script)
+    debate(1, 2, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
     assert script.shown[1][3][0] == [
         user("How many?"),
         own("0a0"),
@@ -147,7 +148,7 @@ def test_feedback_is_said_in_words() -> None:
                 turn.score = scores.get(turn.response, 0.0)
 
     script = Script()
-    debate(2, 2, Chat(WORDS, feedback=True), judge=judge)(PROMPTS, script)
+    debate(2, 2, Chat(Graded(WORDS, feedback=True)), judge=judge)(PROMPTS, script)
     assert script.shown[2][3] == [
         [
             *(user("How many?"), own("0a0")),
@@ -183,7 +184,7 @@ def shortest_views(chat: Chat | Plain, agents: int, turns: int) -> list[Context]
 def test_a_long_chat_loses_its_oldest_exchanges_then_others_never_the_question() -> None:
     opening = user("How many?")
     last = [own("1a"), user("Others: [1] 1b | [2] 1c Again: How many?")]
-    assert shortest_views(Chat(WORDS, feedback=False), 3, 3) == [
+    assert shortest_views(Chat(Graded(WORDS, feedback=False)), 3, 3) == [
         [opening, own("0a"), user("Others: [1] 0b | [2] 0c Again: How many?"), *last],
         [opening, *last],
         [opening, own("1a"), user("Others: [1] 1b Again: How many?")],
@@ -203,14 +204,14 @@ def test_a_long_plain_view_loses_others_from_the_last_then_ones_own() -> None:
 
 def test_what_had_to_be_left_out_is_counted() -> None:
     script = Script()
-    held = debate(2, 3, Chat(WORDS, feedback=False), fits=letters(70))
+    held = debate(2, 3, Chat(Graded(WORDS, feedback=False)), fits=letters(70))
     held(PROMPTS, script)
     # 9 + 3 + 33 letters at the second turn; at the third another 3 + 33 do not fit
     assert (held.shown, held.shortened) == (12, 4)
     assert script.shown[4][3][0] == [
         *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?")),
     ]
-    none = debate(2, 2, Chat(WORDS, feedback=False), fits=letters(1))
+    none = debate(2, 2, Chat(Graded(WORDS, feedback=False)), fits=letters(1))
     none(PROMPTS, script)
     assert script.shown[-1][3] == [[user("How many?")], [user("How much?")]]
 
@@ -221,7 +222,7 @@ def test_a_debate_ends_when_enough_agree() -> None:
     episodes = debate(
         2,
         3,
-        Chat(WORDS, feedback=False),
+        Chat(Graded(WORDS, feedback=False)),
         consensus=1.0,
         read=lambda response: agreed.get(response, response),
     )(PROMPTS, script)
@@ -233,14 +234,14 @@ def test_a_debate_ends_when_enough_agree() -> None:
 
 
 def test_answers_that_cannot_be_read_are_no_consensus() -> None:
-    episodes = debate(2, 2, Chat(WORDS, feedback=False), consensus=0.5, read=lambda response: None)(
-        PROMPTS, Script()
-    )
+    episodes = debate(
+        2, 2, Chat(Graded(WORDS, feedback=False)), consensus=0.5, read=lambda response: None
+    )(PROMPTS, Script())
     assert not any(turn.absent for episode in episodes for turn in episode.turns)
 
 
 def test_a_speaker_that_loses_a_turn_is_an_error() -> None:
     with pytest.raises(ValueError):
-        debate(2, 1, Chat(WORDS, feedback=False))(
+        debate(2, 1, Chat(Graded(WORDS, feedback=False)))(
             PROMPTS, lambda *said: Script()(*said)[: 1 + (said[1] == "debater_0")]
         )

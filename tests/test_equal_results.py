@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.commands import Command, last_wins, metrics, short_settings
+from tests.commands import last_wins, metrics, short_settings
+from tests.warm import WarmCommand
 
 RUN = [
     "algorithm.iterations=3",
@@ -78,7 +79,7 @@ def trajectories(
         settings = list(LAYOUTS.values())[number]
         algorithm = [] if settings[:1] == DEBATE[:1] else CORY
         words = [*short_settings(tiny_model, tiny_judge, reviews_file), *algorithm, *RUN, *settings]
-        command = Command(folder, ["-m", "cory.train", *last_wins(words), f"run_dir={run_dir}"])
+        command = WarmCommand(folder, [*last_wins(words), f"run_dir={run_dir}"])
         assert command.wait() == 0, command.err
         return metrics(run_dir)
 

@@ -24,9 +24,9 @@ LAYERS = [  # low to high
         "watch",
     ],
     ["pretrained", "tasks", "shape", "remote", "journal", "endpoint", "endpoint_player"],
-    ["team", "adapters", "engine", "generation", "workload", "footprint"],
+    ["team", "adapters", "engine", "generation", "workload", "footprint", "readers"],
     ["voice", "codec", "agent", "export", "rewards", "interactions", "debate", "play", "game_sets"],
-    ["evaluation", "verification", "debate_metrics", "opponents", "game_exam"],
+    ["evaluation", "verification", "debate_metrics", "diversity", "opponents", "game_exam"],
     ["trainers"],
     ["algorithms"],
     ["record", "mirror", "checkpoint", "loop", "preflight"],
@@ -52,6 +52,7 @@ ONLY_IN = {  # outside library -> the modules that may import it
     "openai": {"remote"},
     "lm_eval": {"harness"},
     "peft": {"adapters"},
+    "math_verify": {"tasks"},
     "bitsandbytes": set(),  # transformers imports it, where a model is loaded in 4 bits
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from cory.algorithms.cory import build_cory
+from cory.algorithms.maft import build_maft
 from cory.algorithms.maporl import build_maporl
 from cory.algorithms.parts import Parts
 from cory.algorithms.ppo import build_ppo
@@ -15,6 +16,7 @@ from cory.algorithms.verifier import build_verifier
 from cory.episode import Episode, Metrics
 from cory.evaluation import BeforeEach, Request
 from cory.pieces import Pieces
+from cory.trainers.interruption import Pause, go_on
 from cory.voice import Voice
 
 
@@ -28,8 +30,11 @@ class Algorithm(Protocol):
 
     episodes: list[Episode]  # of the last step
 
-    def step(self, iteration: int) -> Metrics:
-        """Roll out and update once."""
+    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+        """Roll out and update once; `pause` is called where the iteration can be left, if at all.
+
+        Interrupted: it was asked to stop in between, and goes on when it is begun again.
+        """
         ...
 
     def evaluate(self, request: Request, pieces: Pieces, before_each: BeforeEach) -> Metrics:
@@ -54,4 +59,5 @@ ALGORITHMS: Mapping[str, Callable[[Any, Parts], Algorithm]] = {
     "sft": build_sft,
     "imitation": build_imitation,
     "spag": build_spag,
+    "maft": build_maft,
 }

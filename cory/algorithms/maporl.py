@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from cory.agent import Agent
 from cory.algorithms.parts import Parts
 from cory.config import MaporlConfig, SFTConfig
-from cory.debate import Chat, Debate, Plain, Wording
+from cory.debate import Debate
 from cory.debate_metrics import DebateMeasure, roll_out_metrics
+from cory.debate_wording import Chat, Graded, Plain, Wording
 from cory.episode import Context, Episode, Metrics
 from cory.evaluation import TeamExam
 from cory.functional.credit import DebateCredit
@@ -127,7 +128,8 @@ class Seats:
             team = self.team_of(agent)
             return team.tokens(context) + limit <= team.context_length
 
-        chat, plain = Chat(config.prompts, config.verifier_feedback), Plain(parts.task)
+        chat = Chat(Graded(config.prompts, config.verifier_feedback))
+        plain = Plain(parts.task)
 
         def wording(agent: int) -> Wording:
             return chat if self.team_of(agent).config.chat else plain

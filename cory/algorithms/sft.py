@@ -17,7 +17,7 @@ from cory.debate_metrics import roll_out_metrics
 from cory.episode import Context, Episode, Turn
 from cory.evaluation import Bench, evaluate
 from cory.functional.losses import weighted_nll
-from cory.trainers.supervised import Collected, Example, SupervisedTrainer
+from cory.trainers.supervised import Collected, Course, Example, SupervisedTrainer
 from cory.voice import Speaker, Voice
 
 
@@ -40,6 +40,7 @@ def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
         parts.task,
         parts.streams,
         collect=DebateCollector(config, parts, debate, speakers),
+        course=lambda policy, iteration: Course(config.epochs, config.learning_rate),
         loss=imitation_loss,
         statistics=no_statistics,
         named=lambda what, policy: f"supervised/{what}/{policy}",
@@ -70,7 +71,7 @@ class DebateCollector:
         self.debate = debate
         self.speakers = speakers
 
-    def __call__(self) -> Collected:
+    def __call__(self, iteration: int) -> Collected:
         """The turns of the best debates, each for the policy that is to speak in its place."""
         config, parts = self.config, self.parts
         sampling, streams = config.sampling, parts.streams

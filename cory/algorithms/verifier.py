@@ -18,7 +18,7 @@ from cory.functional.losses import token_bce
 from cory.rewards.verifier import readings
 from cory.streams import Streams
 from cory.tasks import Task
-from cory.trainers.supervised import Collected, Example, SupervisedTrainer
+from cory.trainers.supervised import Collected, Course, Example, SupervisedTrainer
 from cory.verification import VerifierExam
 from cory.voice import Reference, Voice
 
@@ -37,6 +37,7 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         parts.task,
         parts.streams,
         collect=collector,
+        course=lambda policy, iteration: Course(config.epochs, config.learning_rate),
         loss=judgement_loss,
         statistics=judgement_statistics,
         named=lambda what, policy: f"verifier/{what}",
@@ -92,7 +93,7 @@ class AnswerCollector:
         self.task = task
         self.streams = streams
 
-    def __call__(self) -> Collected:
+    def __call__(self, iteration: int) -> Collected:
         """Examples from the next questions."""
         config, draw = self.config, self.streams.length
         low, high = config.sampling.min_response_tokens, config.sampling.max_response_tokens

@@ -4,10 +4,21 @@ from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopCon
 from cory.config.benchmarks import GEOMETRIC_MEAN, BenchmarkConfig, SuiteConfig, load_suite
 from cory.config.checks import ConfigError, exact_div, require
 from cory.config.debate import DebateConfig, DebatePrompts
+from cory.config.diversity import DiversityConfig
 from cory.config.endpoint import EndpointConfig
 from cory.config.evaluation import EvaluationConfig
 from cory.config.game import GameConfig, GameStyles, GameTexts, ScriptedConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan
+from cory.config.maft import (
+    AGREEING,
+    CORRECT,
+    GENERATION_ONLY,
+    OWN,
+    SINGLE,
+    SPECIALISED,
+    MaftConfig,
+    MaftPrompts,
+)
 from cory.config.maporl import GuardConfig, MaporlConfig
 from cory.config.model import AdapterConfig, ModelConfig
 from cory.config.offline import (
@@ -41,19 +52,33 @@ from cory.config.run import (
     plan_of,
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
-from cory.config.task import AnliConfig, ImdbConfig, ProgramsConfig, QuestionsConfig
+from cory.config.task import (
+    AnliConfig,
+    ImdbConfig,
+    MathConfig,
+    MmluConfig,
+    PickConfig,
+    ProgramsConfig,
+    QuestionsConfig,
+)
 
 __all__ = [
+    "AGREEING",
     "ALGORITHM_CONFIGS",
+    "CORRECT",
     "ENDPOINT",
+    "GENERATION_ONLY",
     "GEOMETRIC_MEAN",
     "ITSELF",
     "NONE",
     "OPPONENTS",
+    "OWN",
     "RANDOM",
     "REWARD_CONFIGS",
     "SCRIPTED",
     "SELF_PLAY",
+    "SINGLE",
+    "SPECIALISED",
     "START",
     "TASK_CONFIGS",
     "AdapterConfig",
@@ -65,6 +90,7 @@ __all__ = [
     "CoryConfig",
     "DebateConfig",
     "DebatePrompts",
+    "DiversityConfig",
     "EndpointConfig",
     "EvaluationConfig",
     "ExactMatchConfig",
@@ -77,10 +103,15 @@ __all__ = [
     "ImdbConfig",
     "ImitationConfig",
     "InstructionsConfig",
+    "MaftConfig",
+    "MaftPrompts",
     "MaporlConfig",
+    "MathConfig",
+    "MmluConfig",
     "ModelConfig",
     "OfflineConfig",
     "PPOConfig",
+    "PickConfig",
     "ProgramsConfig",
     "QuestionsConfig",
     "RequestsConfig",

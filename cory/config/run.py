@@ -16,6 +16,7 @@ from cory.config.debate import DebateConfig
 from cory.config.evaluation import EvaluationConfig
 from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan
+from cory.config.maft import MaftConfig
 from cory.config.maporl import MaporlConfig
 from cory.config.model import ModelConfig
 from cory.config.offline import ImitationConfig, OfflineConfig, SpagConfig
@@ -26,7 +27,7 @@ from cory.config.reward import (
     VerifierRewardConfig,
 )
 from cory.config.supervised import SFTConfig, SupervisedConfig, VerifierConfig
-from cory.config.task import AnliConfig, ImdbConfig, QuestionsConfig
+from cory.config.task import AnliConfig, ImdbConfig, MathConfig, MmluConfig, QuestionsConfig
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Config:
     samples_every: int  # iterations between the episodes kept as text; 0: only at the end
     samples_kept: int  # episodes kept each time
     checkpoint_every: int  # iterations; 0: only where the run is asked to stop
+    export_every: int  # iterations between agents written as folders; 0: only at the end
     keep_last: int  # checkpoints kept while the run lasts
     init_from: str | None  # directory of a finished run whose agents this one starts from
     preflight_only: bool  # print what the run will need and leave
@@ -74,7 +76,8 @@ class Config:
     scale: str
 
     def __post_init__(self) -> None:
-        for key in ("seed", "evaluate_every", "samples_every", "samples_kept", "checkpoint_every"):
+        every = ("evaluate_every", "samples_every", "checkpoint_every", "export_every")
+        for key in ("seed", "samples_kept", *every):
             require_at_least(key, getattr(self, key), 0)
         require_at_least("keep_last", self.keep_last, 1)
         require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")
@@ -86,6 +89,8 @@ TASK_CONFIGS: Mapping[str, type] = {
     "arithmetic": QuestionsConfig,
     "tinygsm": QuestionsConfig,
     "anli": AnliConfig,
+    "math": MathConfig,
+    "mmlu": MmluConfig,
     "taboo": GameConfig,
     "twenty_questions": GameConfig,
     "guess_my_city": GameConfig,
@@ -98,6 +103,7 @@ ALGORITHM_CONFIGS: Mapping[str, type] = {
     "sft": SFTConfig,
     "imitation": ImitationConfig,
     "spag": SpagConfig,
+    "maft": MaftConfig,
 }
 REWARD_CONFIGS: Mapping[str, type] = {
     "sentiment": SentimentConfig,
@@ -105,7 +111,7 @@ REWARD_CONFIGS: Mapping[str, type] = {
     "verifier": VerifierRewardConfig,
     "game_outcome": GameOutcomeConfig,
 }
-TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli"})
+TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli", "math", "mmlu"})
 
 
 def parse_config(cfg: DictConfig) -> Config:
@@ -176,6 +182,8 @@ def check_together(config: Config) -> None:
     check_game(config)
     if isinstance(algorithm, VerifierConfig):
         check_verifier(config, algorithm)
+    if isinstance(algorithm, MaftConfig):
+        check_maft(config, algorithm)
     if isinstance(algorithm, DebateConfig):
         check_debate(config, algorithm)
     else:
@@ -260,6 +268,41 @@ def check_verifier(config: Config, algorithm: VerifierConfig) -> None:
         not evaluation.greedy and not evaluation.probes and evaluation.k == [1],
         "algorithm=verifier is evaluated on evaluation.samples answers to each question: it takes "
         "evaluation.greedy=false, evaluation.probes=[] and evaluation.k=[1]",
+    )
+
+
+def check_maft(config: Config, algorithm: MaftConfig) -> None:
+    """Rules for Multiagent Finetuning that span several groups."""
+    evaluation, sampling = config.evaluation, algorithm.sampling
+    require(
+        config.task.name in TASKS_WITH_ANSWERS,
+        f"algorithm=maft takes votes on answers; task={config.task.name} has none",
+    )
+    require(
+        config.reward.name == "exact_match",
+        f"algorithm=maft measures answers as reward=exact_match does; reward={config.reward.name} "
+        f"would play no part",
+    )
+    require(
+        evaluation.team and evaluation.samples == 1 and evaluation.k == [1],
+        "algorithm=maft is evaluated by one debate about each problem: it takes "
+        "evaluation.team=true, evaluation.samples=1 and evaluation.k=[1]",
+    )
+    require(
+        not evaluation.greedy and not evaluation.probes,
+        "algorithm=maft is evaluated by debates alone: it takes evaluation.greedy=false and "
+        "evaluation.probes=[]",
+    )
+    require(
+        sampling.min_response_tokens == sampling.max_response_tokens,
+        f"these debates have one limit: algorithm.sampling.min_response_tokens "
+        f"({sampling.min_response_tokens}) must equal max_response_tokens "
+        f"({sampling.max_response_tokens})",
+    )
+    require(
+        not algorithm.summary or config.model.chat or algorithm.endpoint is not None,
+        f"algorithm.summary=true needs model.chat=true: model={config.model.name} does not follow "
+        f"requests",
     )
 
 

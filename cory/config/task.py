@@ -38,6 +38,31 @@ class ImdbConfig:
 
 
 @dataclass
+class PickConfig:
+    """How many of a task's problems a run trains and is tested on; part of the tasks below.
+
+    What is picked is a function of `pick_seed` alone: runs of all seeds learn from, and are
+    measured on, the same problems. Picked training and test problems share no question, even where
+    both come from one split.
+    """
+
+    pick_train: int | None  # training problems; None: all, but those that are picked for the test
+    pick_test: int | None  # test problems; None: all
+    pick_seed: int
+
+    def check_picks(self) -> None:
+        for key in ("pick_train", "pick_test"):
+            value = getattr(self, key)
+            if value is not None:
+                require_at_least(f"task.{key}", value, 1)
+        require_at_least("task.pick_seed", self.pick_seed, 0)
+
+    def picks(self) -> bool:
+        """Whether a run takes some of the problems, and not all."""
+        return self.pick_train is not None or self.pick_test is not None
+
+
+@dataclass
 class ProgramsConfig:
     """Training questions that come with programs, which are run to learn the answers."""
 
@@ -62,7 +87,7 @@ class ProgramsConfig:
 
 
 @dataclass
-class QuestionsConfig:
+class QuestionsConfig(PickConfig):
     """Settings of `task=gsm8k`, `arithmetic`, `tinygsm`: questions whose answer is a number."""
 
     name: str
@@ -85,6 +110,7 @@ class QuestionsConfig:
     answer_separator: str  # between two answers, with three or more agents
 
     def __post_init__(self) -> None:
+        self.check_picks()
         require_choice("task.source", self.source, ("hub", "path", "generated"))
         if self.source == "generated":
             require(bool(self.kinds), "task.source=generated needs task.kinds")
@@ -111,7 +137,7 @@ class QuestionsConfig:
 
 
 @dataclass
-class AnliConfig:
+class AnliConfig(PickConfig):
     """Settings of `task=anli`: does a hypothesis follow from a premise?"""
 
     name: str
@@ -129,8 +155,77 @@ class AnliConfig:
     answer_separator: str  # between two answers, with three or more agents
 
     def __post_init__(self) -> None:
+        self.check_picks()
         require_choice("task.source", self.source, ("hub", "path"))
         require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
         require_fields("task.prompt_template", self.prompt_template, ("premise", "hypothesis"))
+        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
+        require_fields("task.answer_template", self.answer_template, ("response",))
+
+
+@dataclass
+class MathConfig(PickConfig):
+    """Settings of `task=math`: competition mathematics, whose answers are formulas."""
+
+    name: str
+    source: str  # hub | path
+    path: str  # hub: data set name; path: a folder with a file per split, or one file
+    subjects: list[str] | None  # hub: of cory/tasks/mathematics.py; None: all
+    problem_column: str
+    solution_column: str  # its last \boxed{...} is the answer
+    level_column: str  # 1 to 5, or a text as "Level 3"
+    levels: list[int] | None  # which problems are kept; None: all
+    train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
+    test_split: str  # split for evaluation prompts
+    seconds: int  # of processor time in which two answers must be found equal
+    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
+    prompt_template: str  # {question}
+    observer_template: str  # {query}: the prompt; {answers}: what was said before
+    answer_template: str  # one answer inside {answers}: {response}
+    answer_separator: str  # between two answers, with three or more agents
+
+    def __post_init__(self) -> None:
+        self.check_picks()
+        require_choice("task.source", self.source, ("hub", "path"))
+        require(
+            self.source == "hub" or self.subjects is None,
+            f"task.subjects needs task.source=hub, whose data set has a part for each; got "
+            f"task.source={self.source}",
+        )
+        require(
+            self.levels is None or (bool(self.levels) and set(self.levels) <= {1, 2, 3, 4, 5}),
+            f"task.levels must be null or some of 1 to 5, got {self.levels}",
+        )
+        require_at_least("task.seconds", self.seconds, 1)
+        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
+        require_fields("task.prompt_template", self.prompt_template, ("question",))
+        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
+        require_fields("task.answer_template", self.answer_template, ("response",))
+
+
+@dataclass
+class MmluConfig(PickConfig):
+    """Settings of `task=mmlu`: questions about 57 subjects, with four options each."""
+
+    name: str
+    source: str  # hub | path
+    path: str  # hub: data set name; path: a folder with a file per split, or one file
+    subset: str | None  # hub: `all`, or one subject
+    question_column: str
+    choices_column: str  # four texts
+    answer_column: str  # 0 to 3, or A to D
+    train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
+    test_split: str  # split for evaluation prompts
+    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
+    prompt_template: str  # {question}; {options}: a line for each, as "(A) ..."
+    observer_template: str  # {query}: the prompt; {answers}: what was said before
+    answer_template: str  # one answer inside {answers}: {response}
+    answer_separator: str  # between two answers, with three or more agents
+
+    def __post_init__(self) -> None:
+        self.check_picks()
+        require_choice("task.source", self.source, ("hub", "path"))
+        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
+        require_fields("task.prompt_template", self.prompt_template, ("question", "options"))
         require_fields("task.observer_template", self.observer_template, ("query", "answers"))
         require_fields("task.answer_template", self.answer_template, ("response",))

@@ -24,6 +24,18 @@ def winners(answers: Sequence[Hashable | None]) -> list[Hashable | None]:
     return [answer for answer in tied if answer is not None] or [None]
 
 
+def elected(
+    answers: Sequence[Hashable | None], ties: str, stream: np.random.Generator
+) -> Hashable | None:
+    """The one answer that a vote comes to; None where no answer could be read.
+
+    ties: lexicographic: of equally many votes the one whose text comes first | else: one of them by
+        `stream`
+    """
+    tied = winners(answers)
+    return min(tied, key=str) if ties == "lexicographic" else tied[int(stream.integers(len(tied)))]
+
+
 def vote_score(
     answers: Sequence[Hashable | None],
     right: Hashable,
@@ -40,11 +52,11 @@ def vote_score(
     tied = winners(answers)
     if ties == "expected":
         return float(right in tied) / len(tied)
-    if ties == "random":
-        if stream is None:
+    if stream is None:
+        if ties == "random":
             raise ValueError("ties=random needs a stream")
-        return float(tied[int(stream.integers(len(tied)))] == right)
-    return float(min(tied, key=str) == right)
+        stream = np.random.default_rng(0)  # plays no part
+    return float(elected(answers, ties, stream) == right)
 
 
 def agreement(answers: Sequence[Hashable | None]) -> float:

@@ -1,4 +1,4 @@
-"""Accuracy over the turns of a debate (Park et al., fig. 2)."""
+"""A number over turns of a debate (Park et al., fig. 2) or over fine-tuning iterations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from cory.plots.style import COLOURS, MARKERS, dash, finish, legend, middle_and_
 Votes = Mapping[int, Sequence[tuple[float, float, float]]]
 
 
-def turns_figure(tasks: Mapping[str, Mapping[str, Votes]]) -> Figure:
+def turns_figure(
+    tasks: Mapping[str, Mapping[str, Votes]],
+    x: str = "turn of the debate",
+    y: str = "accuracy of the majority vote",
+    share: bool = True,
+) -> Figure:
     """One panel per task, one line per method, in the same colour everywhere.
 
     The band is one standard deviation over seeds; with a single seed, its 95 % interval.
 
     tasks: title of a panel, perhaps empty -> method -> votes
+    x, y: what the axes say
+    share: whether the numbers are shares, shown as per cent
     """
     figure, axes_list = panels(len(tasks), width=max(4.6, 7.0 / len(tasks)), height=4.6)
     names = list(dict.fromkeys(name for methods in tasks.values() for name in methods))
@@ -37,9 +44,10 @@ def turns_figure(tasks: Mapping[str, Mapping[str, Votes]]) -> Figure:
             axes.fill_between(turns, low, high, color=colour, alpha=0.12, linewidth=0)
         every = sorted({turn for votes in methods.values() for turn in votes})
         axes.xaxis.set_major_locator(FixedLocator(every))
-        axes.set_xlabel("turn of the debate")
-        axes.set_ylabel("accuracy of the majority vote")
-        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        if share:
+            axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
         axes.set_title(task, fontsize=10)
         axes.margins(x=0.08)
         finish(axes)

@@ -29,6 +29,8 @@ SERIES = tuple(
         r"transfer/.+",
         r"rollout/(truncated_share|distinct_2)/agent_\d+",
         r"debate/(right|bonus)/turn_\d+",
+        r"debate/(pseudo_right|consensus)/team",
+        r"supervised/(examples|corrected|kept|loss)/((generation|critic)_\d+|single)",
         r"game/.+",
         r"offline/(loss|ratio|kl|clipfrac|examples)/agent_\d+",
         r"benchmark/.+",

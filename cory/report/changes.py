@@ -17,7 +17,7 @@ from cory.report.runs import Collected
 
 # settings that say how fast, where, and under which name a run was made, not what it does
 NOT_COMPARED = ("hardware", "wandb", "experiment", "sweep", "scale", "seed")
-KEEPING = ("samples_every", "samples_kept", "checkpoint_every", "keep_last", "preflight_only")
+KEEPING = ("samples_every", "samples_kept", "checkpoint_every", "export_every", "keep_last", "preflight_only")
 
 
 def changes(table: Table, found: Collected, compose: Compose) -> list[str]:
@@ -94,7 +94,7 @@ def setting_differences(
 ) -> list[list[str]]:
     """Key, the paper's value, the value used, and the methods where they differ."""
     labels = {name: name for name in first}  # of runs that only claims are about
-    labels |= {row["experiment"]: row.get("label") or row["experiment"] for row in table.rows}
+    labels |= labels_of(table)
     for row in table.rows:
         if "eta" in row:
             learning_rate = f"lr {row['lr']}, " if "lr" in row else f"{row['label']}, "
@@ -111,6 +111,16 @@ def setting_differences(
         [f"`{key}`", before, used, "all" if named == every else ", ".join(named)]
         for (key, before, used), named in sorted(methods.items())
     ]
+
+
+def labels_of(table: Table) -> dict[str, str]:
+    """Experiment -> the labels of the rows that show it."""
+    labels: dict[str, dict[str, None]] = {}
+    for row in table.rows:
+        if "experiment" in row:
+            label = row.get("label") or row["experiment"]
+            labels.setdefault(row["experiment"], {})[label] = None
+    return {name: ", ".join(own) for name, own in labels.items()}
 
 
 def _flat(node: Any, prefix: str = "") -> dict[str, Any]:

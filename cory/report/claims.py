@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,9 @@ MEASURES = (
     "climb",
     "fall",
     "last_half_std",
+    "correlation",
 )
+ITERATION = re.compile(r"iteration_(\d+)")  # the value after so many, from 1
 
 
 class Absent(ValueError):
@@ -57,10 +60,18 @@ class Outcome:
     verdict: str  # holds | does not hold (why) | not run (how many) | not judged (why)
 
 
-def measure(lines: Lines, metric: str, at: str, window: int) -> float:
+def require_measure(at: str) -> None:
+    """ValueError for a word that is no measure."""
+    if at not in MEASURES and not ITERATION.fullmatch(at):
+        raise ValueError(f"at={at} is unknown; use one of {', '.join(MEASURES)}, iteration_<n>")
+
+
+def measure(lines: Lines, metric: str, at: str, window: int, other: str | None = None) -> float:
     """One number of a run.
 
-    at: last: the last value; all others look at means over `window` iterations in a row
+    at: last: the last value; iteration_<n>: the one after so many iterations
+        correlation: Pearson's, with the metric `other`, over the lines that have both
+        all others look at means over `window` iterations in a row
         first, middle, final: at the beginning, in the middle, at the end
         tenth: right after the first tenth of the run
         highest: the highest of them; peak: where that is, from 0 (the start) to 1 (the end)
@@ -68,11 +79,15 @@ def measure(lines: Lines, metric: str, at: str, window: int) -> float:
         climb: highest minus first; fall: highest minus final
         last_half_std: standard deviation over the single iterations of the last half
     """
-    if at not in MEASURES:
-        raise ValueError(f"at={at} is unknown; use one of {', '.join(MEASURES)}")
+    require_measure(at)
+    if match := ITERATION.fullmatch(at):
+        lines = [line for line in lines if int(line["iteration"]) + 1 == int(match[1])]
+        at = "last"
     values = [float(line[metric]) for line in lines if metric in line]
     if not values:
         raise Absent(f"no {metric}")
+    if at == "correlation":
+        return _correlation(lines, metric, str(other))
     if at == "last":
         return values[-1]
     if len(values) < window:
@@ -100,6 +115,16 @@ def measure(lines: Lines, metric: str, at: str, window: int) -> float:
         return points[at]
     minuend, subtrahend = differences[at]
     return points[minuend] - points[subtrahend]
+
+
+def _correlation(lines: Lines, metric: str, other: str) -> float:
+    """Pearson's correlation of two metrics over iterations; Absent where one does not vary."""
+    pairs = np.array(
+        [(line[metric], line[other]) for line in lines if metric in line and other in line]
+    )
+    if len(pairs) < 3 or not np.all(np.ptp(pairs, axis=0) > 0):
+        raise Absent(f"no correlation of {metric} with {other}: too few values, or all the same")
+    return float(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1])
 
 
 def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], window: int) -> Outcome:
@@ -164,7 +189,10 @@ def metrics(claim: Mapping[str, Any]) -> set[str]:
     return {
         name
         for operand in operands(claim)
-        for name in ([operand["metric"]] if "metric" in operand else frontier_metrics(operand))
+        for name in (
+            [operand[key] for key in ("metric", "with") if key in operand]
+            or frontier_metrics(operand)
+        )
     }
 
 
@@ -176,9 +204,9 @@ def frontier_metrics(operand: Mapping[str, Any]) -> tuple[str, str]:
 def _sides(name: str, part: Part, records: Records, seed: int, window: int) -> Sides:
     """Both sides and the margin for one seed."""
 
-    def number(experiment: str, metric: str, at: str) -> float:
+    def number(experiment: str, metric: str, at: str, other: str | None = None) -> float:
         try:
-            return measure(records[experiment][seed], metric, at, window)
+            return measure(records[experiment][seed], metric, at, window, other)
         except Absent as error:
             raise Absent(f"{experiment} has {error}") from None
         except ValueError as error:
@@ -187,7 +215,7 @@ def _sides(name: str, part: Part, records: Records, seed: int, window: int) -> S
     def side(operand: Any) -> float:
         if not isinstance(operand, Mapping):
             return float(operand)
-        own = number(operand["experiment"], operand["metric"], operand["at"])
+        own = number(operand["experiment"], operand["metric"], operand["at"], operand.get("with"))
         return own - side(operand["minus"]) if "minus" in operand else own
 
     def points(operand: Mapping[str, Any]) -> list[tuple[float, float]]:

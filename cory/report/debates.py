@@ -11,7 +11,7 @@ import numpy as np
 from cory.report import second_hand
 from cory.report.archive import Archived
 from cory.report.markdown import NONE, markdown, percent
-from cory.report.numbers import last, runs_of, seeds_text
+from cory.report.numbers import head_of, last, names_of, runs_of, seeds_text
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.runs import Collected
 
@@ -76,9 +76,9 @@ def turns(table: Table, found: Collected) -> list[str]:
         votes = [percent(last(runs, f"eval/vote/turn_{turn}")) for turn in steps]
         single = percent(last(runs, f"eval/right/turn_{steps[-1]}"))
         seeds = seeds_text(table, found, row["experiment"])
-        rows.append([*_names(row), *votes, single, *second_hand.cells(table, row), seeds])
+        rows.append([*names_of(row), *votes, single, *second_hand.cells(table, row), seeds])
     head = [
-        *_head(table),
+        *head_of(table),
         *[f"vote, turn {turn}" for turn in steps],
         f"single answers, turn {steps[-1]}",
         *second_hand.columns(table),
@@ -103,11 +103,11 @@ def transitions(table: Table, found: Collected) -> list[str]:
         places = {f"{turn - 1} → {turn}": f"turn_{turn}" for turn in steps} | {"all": POOLED}
         for step, where in places.items():
             flows = [percent(last(runs, f"eval/flow_{flow}/{where}")) for flow in FLOWS]
-            rows.append([*_names(row), step, *flows, seeds])
+            rows.append([*names_of(row), step, *flows, seeds])
     blocks = [
         "Shares of all single answers by whether they were right at a turn and at the next one, "
         "mean ± sample standard deviation over seeds.",
-        markdown([*_head(table), "turns", *FLOWS.values(), "seeds"], rows),
+        markdown([*head_of(table), "turns", *FLOWS.values(), "seeds"], rows),
         "### Given what the others said",
         "Of the cases that stand before the arrow, the share that changed as it says, over all "
         "turns. Others: the majority of the other debaters' answers; cases without a majority are "
@@ -115,9 +115,9 @@ def transitions(table: Table, found: Collected) -> list[str]:
         "cost (the paper's tables 1 and 2).",
         *(
             markdown(
-                [*_head(table), *names.values()],
+                [*head_of(table), *names.values()],
                 [
-                    [*_names(row), *[percent(last(runs_of(found, row), pooled(key)))
+                    [*names_of(row), *[percent(last(runs_of(found, row), pooled(key)))
                                      for key in names]]
                     for row in table.rows
                 ],
@@ -147,9 +147,11 @@ def _changes(table: Table, found: Collected) -> list[str]:
             # which of the two rates a second-hand number is about is not known: it stands once
             theirs = second_hand.cells(table, {} if number else row)
             count = str(len(changed))
-            rows.append([*_names(row), RATES[rate], before, after, points(changed), *theirs, count])
+            rows.append(
+                [*names_of(row), RATES[rate], before, after, points(changed), *theirs, count]
+            )
     head = [
-        *_head(table), "rate", "without", "with", "change", *second_hand.columns(table), "seeds"
+        *head_of(table), "rate", "without", "with", "change", *second_hand.columns(table), "seeds"
     ]  # fmt: skip
     return [
         "### What each incentive changed",
@@ -195,9 +197,9 @@ def alone(table: Table, found: Collected) -> list[str]:
         seeds = seeds_text(table, found, row["experiment"])
         for policy in policies_in(runs) or [""]:
             own = [percent(last(runs, f"eval/{kind}/{policy}")) for kind in ("pass_at_1", "greedy")]
-            rows.append([*_names(row), spoken(policy) or NONE, *own, *team, *printed, seeds])
+            rows.append([*names_of(row), spoken(policy) or NONE, *own, *team, *printed, seeds])
     head = [
-        *_head(table), "policy", "alone, sampled", "alone, greedy", "vote, first turn",
+        *head_of(table), "policy", "alone, sampled", "alone, greedy", "vote, first turn",
         "vote, last turn", *paper, "seeds",
     ]  # fmt: skip
     return [
@@ -212,7 +214,7 @@ def verifier(table: Table, found: Collected) -> list[str]:
     """How well a verifier tells right answers from wrong ones."""
     rows = [
         [
-            *_names(row),
+            *names_of(row),
             *[percent(last(runs_of(found, row), metric)) for metric in QUALITIES],
             seeds_text(table, found, row["experiment"]),
         ]
@@ -224,15 +226,5 @@ def verifier(table: Table, found: Collected) -> list[str]:
         "question. Inside questions: the AUC among the answers to one question, mean over the "
         "questions that have both; knowing which questions are hard is worth nothing there. "
         "Guessing has an AUC of 50 %.",
-        markdown([*_head(table), *QUALITIES.values(), "seeds"], rows),
+        markdown([*head_of(table), *QUALITIES.values(), "seeds"], rows),
     ]
-
-
-def _head(table: Table) -> list[str]:
-    """The headings of a row's names."""
-    return [str(table.entry["panels"]), "method"] if "panels" in table.entry else ["method"]
-
-
-def _names(row: dict[str, Any]) -> list[str]:
-    """Its panel, where the table has panels, and its label."""
-    return [row["panel"], row["label"]] if "panel" in row else [row["label"]]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cory.report import archive, game
-from cory.report.claims import MEASURES, RELATIONS, metrics, operands
-from cory.report.paper import GAME, Table
+from cory.report import archive
+from cory.report.claims import RELATIONS, metrics, operands, require_measure
+from cory.report.computed import COMPUTED
+from cory.report.paper import Table
 
 OPPONENTS = ("itself", "start", "scripted", "random", "endpoint", "im", r"spag_\d+")
 ROLES = ("attacker", "defender", "guesser", "oracle")
 WHO = re.compile(  # the last part of a metric's name
     r"agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within|"
-    + "|".join(OPPONENTS)
+    r"(generation|critic)(_\d+)?|single|" + "|".join(OPPONENTS)
 )
 # what stands for a part of a name in docs/metrics.md; anything else for a number
 PLACES = {"<role>": f"({'|'.join(ROLES)})"}
@@ -27,9 +28,9 @@ def check_claims(table: Table, defined: set[str]) -> None:
     for claim in table.claims:
         where = f"{table.paper} {table.name}: claim {claim['id']}"
         for metric in sorted(metrics(claim)):
-            if table.kind == GAME:
-                if metric not in game.METRICS:
-                    words = ", ".join(game.METRICS)
+            if table.kind in COMPUTED:
+                if metric not in COMPUTED[table.kind].metrics:
+                    words = ", ".join(COMPUTED[table.kind].metrics)
                     raise ValueError(f"{where}: metric={metric} is none of {words}")
                 continue
             if not is_defined(metric, defined):
@@ -37,9 +38,11 @@ def check_claims(table: Table, defined: set[str]) -> None:
             if not archive.kept(metric):
                 raise ValueError(f"{where}: the archive does not keep {metric}")
         for operand in operands(claim):
-            if "at" in operand and operand["at"] not in MEASURES:
-                words = ", ".join(MEASURES)
-                raise ValueError(f"{where}: at={operand['at']} is unknown; use one of {words}")
+            if "at" in operand:
+                try:
+                    require_measure(operand["at"])
+                except ValueError as error:
+                    raise ValueError(f"{where}: {error}") from None
         for part in claim["parts"]:
             if part["relation"] not in RELATIONS:
                 words = ", ".join(RELATIONS)

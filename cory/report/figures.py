@@ -12,7 +12,7 @@ from cory.plots.grid import grid_figure
 from cory.plots.pareto import Point, pareto_figure
 from cory.plots.pass_at_k import Rates, pass_at_k_figure
 from cory.plots.style import note
-from cory.report import debate_figures, match_figures
+from cory.report import debate_figures, finetuning_figures, match_figures
 from cory.report.archive import Archived
 from cory.report.numbers import agents_in, at_end, estimates, runs_of
 from cory.report.paper import PAPER_SCALE, Table
@@ -38,6 +38,10 @@ MARKS = {
     "ahead.",
     "factor": "Lines: means over seeds. Bands: one standard deviation; of one seed, its 95 % "
     "interval.",
+    "accuracy": "Bars: means over seeds. Thin lines: one standard deviation.",
+    "iterations": "Lines: means over seeds. Bands: one standard deviation; of one seed, its 95 % "
+    "interval where one is known.",
+    "scatter": "Points: means over seeds. Numbers: fine-tuning iterations.",
 }
 
 
@@ -55,6 +59,9 @@ def draw(table: Table, found: Collected) -> Figure | None:
         "matches": match_figures.matches,
         "benchmarks": match_figures.benchmarks,
         "factor": match_figures.factor,
+        "accuracy": finetuning_figures.accuracies,
+        "iterations": finetuning_figures.iterations,
+        "scatter": finetuning_figures.scatter,
     }
     if table.kind not in drawing or not found.runs:
         return None

@@ -38,6 +38,7 @@ from cory.functional.collaboration_game import (
 )
 from cory.report.claims import Lines, Records
 
+KIND = "game"
 JOINT = "joint"
 # of a turn; mean of the turns up to it; points or games where something is not as said
 METRICS = ("collaboration", "collaboration_so_far", "disagreements")

@@ -55,3 +55,13 @@ def labelled(table: Table, found: Collected) -> Iterator[tuple[dict[str, Any], s
             yield row, row["label"], None
         for agent in agents:
             yield row, agent_label(row["label"], agent, agents), agent
+
+
+def head_of(table: Table) -> list[str]:
+    """The headings of a row's names."""
+    return [str(table.entry["panels"]), "method"] if "panels" in table.entry else ["method"]
+
+
+def names_of(row: dict[str, Any]) -> list[str]:
+    """Its panel, where the table has panels, and its label."""
+    return [row["panel"], row["label"]] if "panel" in row else [row["label"]]

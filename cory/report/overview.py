@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cory.report import second_hand
-from cory.report.game_page import game_claims, game_results
+from cory.report import accuracies, iterations, second_hand
+from cory.report.computed import COMPUTED
+from cory.report.computed_pages import PAGES
+from cory.report.game_page import game_claims
 from cory.report.markdown import NONE, markdown
-from cory.report.page import header, left_out, statement
-from cory.report.paper import EXAMPLES, GAME, PAPER_SCALE, PRESET, WITHOUT_RUNS, Table
+from cory.report.page import header, left_out, not_asked, omitted, statement
+from cory.report.paper import (
+    ACCURACY,
+    EXAMPLES,
+    ITERATIONS,
+    PAPER_SCALE,
+    PRESET,
+    WITHOUT_RUNS,
+    Table,
+)
 from cory.report.presets import Compose, compare
 from cory.report.results import results
 from cory.report.runs import Collected
-from cory.report.verdicts import FAILS, Verdict, tally, verdicts
+from cory.report.verdicts import FAILS, LEFT_OUT, Verdict, tally, verdicts
 
 BY_HAND = "Written by `make report` from the records of the runs; not edited by hand."
 
@@ -65,20 +75,28 @@ def report(everything: Everything, compose: Compose) -> str:
             continue
         if "note" in one.table.entry:
             blocks.append(str(one.table.entry["note"]))
-        if one.table.kind == GAME:
+        if one.table.kind in COMPUTED:
             blocks += _computed(one)
             continue
         for scale, shown in scales.items():
             own = scale == PAPER_SCALE
             blocks.append(f"### {'At the paper’s scale' if own else f'At {scale} scale'}")
-            absent = [_nothing(shown), *second_hand.block(shown.table)]
-            blocks += _shown(shown) if shown.ran else absent
+            blocks += _shown(shown) if shown.ran else [_nothing(shown), *_known(shown.table)]
     return "\n\n".join(blocks) + "\n"
+
+
+def _known(table: Table) -> list[str]:
+    """What is known of the paper's numbers, where there are none of ours to stand beside."""
+    if table.kind == ACCURACY:
+        return accuracies.printed_block(table)
+    if table.kind == ITERATIONS:
+        return iterations.printed_block(table)
+    return second_hand.block(table)
 
 
 def index(everything: Mapping[str, Everything], compose: Compose) -> str:
     """docs/results/index.md: every figure, a screen each."""
-    blocks = ["# Results", BY_HAND]
+    blocks = ["# Results", BY_HAND, *at_a_glance(everything)]
     for paper, tables in everything.items():
         rows = [_index_row(scales, compose) for scales in tables.values()]
         scales = list(next(iter(tables.values())))
@@ -92,12 +110,30 @@ def index(everything: Mapping[str, Everything], compose: Compose) -> str:
             if one.table.kind == PRESET:
                 continue
             blocks.append(f"### {one.table.entry['title']}")
-            if one.table.kind == GAME:
+            if one.table.kind in COMPUTED:
                 blocks += _glance("computed", one)
                 continue
             for scale, shown in each.items():
                 blocks += _glance(f"{scale} scale", shown)
     return "\n\n".join(blocks) + "\n"
+
+
+def at_a_glance(everything: Mapping[str, Everything]) -> list[str]:
+    """Per paper: how many tables and figures can be run, and have been, at each scale."""
+    scales = list(next(iter(next(iter(everything.values())).values())))
+    rows = []
+    for paper, tables in everything.items():
+        first = [next(iter(each.values())) for each in tables.values()]
+        computed = sum(one.table.kind in WITHOUT_RUNS for one in first)
+        ran = [sum(bool(each[scale].found.runs) for each in tables.values()) for scale in scales]
+        name = f"[{first[0].table.about['short']}]({paper}.md)"
+        counts = [len(first), computed, len(first) - computed, *ran]
+        rows.append([name, *map(str, counts)])
+    head = ["paper", "tables and figures", "need no runs", "have a sweep"]
+    return [
+        markdown([*head, *[f"run at {scale} scale" for scale in scales]], rows),
+        "Questions of ours count as figures. Run: at least one of its runs has finished.",
+    ]
 
 
 def _shown(shown: Shown) -> list[str]:
@@ -106,6 +142,7 @@ def _shown(shown: Shown) -> list[str]:
     rows = [
         [statement(table, one), str(one.claim["section"]), one.mean, one.text]
         for one in shown.judged
+        if one.kind != LEFT_OUT
     ]
     said = "the paper says" if table.in_paper else "asked"
     numbers = [] if table.kind in EXAMPLES else results(table, found)
@@ -114,8 +151,10 @@ def _shown(shown: Shown) -> list[str]:
         *pictures,
         header(table, found.runs),
         *[block.replace("### ", "#### ") for block in numbers],
+        *omitted(table),
         *left_out(found),
         *([markdown([said, "section", "mean ± std", "here"], rows)] if rows else []),
+        *not_asked(shown.judged),
         f"[Per seed, settings and every run's cost]({shown.page})",
     ]
 
@@ -124,9 +163,9 @@ def _computed(shown: Shown) -> list[str]:
     """Figure, numbers and claims of a table for which nothing is run."""
     return [
         f"![{shown.table.entry['title']}]({shown.table.paper}/{shown.image})",
-        *game_results(shown.table),
+        *PAGES[shown.table.kind].results(shown.table),
         game_claims(shown.table, shown.judged),
-        f"[Rules, other games, observations]({shown.page})",
+        f"[{PAGES[shown.table.kind].more}]({shown.page})",
     ]
 
 
@@ -135,7 +174,8 @@ def _glance(how: str, shown: Shown) -> list[str]:
     if not shown.ran and shown.table.kind not in WITHOUT_RUNS:
         return [_nothing(shown)]
     judged = shown.judged
-    lines = [f"- {_mark(one)}: {one.claim['text']}" for one in judged]
+    asked = [one for one in judged if one.kind != LEFT_OUT]
+    lines = [f"- {_mark(one)}: {one.claim['text']}" for one in asked]
     name = shown.table.entry["title"]
     pictures = [f"![{name}, {how}]({shown.table.paper}/{shown.image})"] if shown.image else []
     return [

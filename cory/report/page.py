@@ -12,7 +12,7 @@ from cory.report.paper import PAPER_SCALE, PRESET, Table
 from cory.report.presets import Compared, Compose, compare
 from cory.report.results import results
 from cory.report.runs import Collected
-from cory.report.verdicts import NOT_JUDGED, Verdict, verdicts
+from cory.report.verdicts import LEFT_OUT, NOT_JUDGED, Verdict, verdicts
 
 
 def page(table: Table, found: Collected, image: str | None, compose: Compose) -> str:
@@ -31,6 +31,7 @@ def page(table: Table, found: Collected, image: str | None, compose: Compose) ->
         *([f"![{table.entry['title']}]({image})"] if image else []),
         "## Results",
         *results(table, found),
+        *omitted(table),
         *left_out(found),
         *claims_section(table, verdicts(table, found)),
         *changes(table, found, compose),
@@ -77,6 +78,24 @@ def header(table: Table, runs: Sequence[Archived]) -> str:
     return markdown(["scale", "fidelity", "device", "commit", "when", "wall time"], [cells])
 
 
+def omitted(table: Table) -> list[str]:
+    """The rows that this scale leaves out, in a line: whole panels, else columns or methods."""
+    if not table.partial:
+        return []
+    shown, parts = table.rows, []
+    for panel in dict.fromkeys(row.get("panel", "") for row in table.all_rows):
+        every = [row for row in table.all_rows if row.get("panel", "") == panel]
+        here = [row for row in shown if row.get("panel", "") == panel]
+        columns = {row["column"] for row in here if "column" in row}
+        absent = [table.columns[c] for c in table.columns if here and columns and c not in columns]
+        labels = dict.fromkeys(row["label"] for row in every)
+        absent += [name for name in labels if here and name not in {row["label"] for row in here}]
+        if len(here) < len(every):
+            parts.append(": ".join(filter(None, [panel, ", ".join(absent)])))
+    reason = table.about.get("left_out", "")
+    return [f"Left out at this scale: {'; '.join(parts)}. {reason}".strip()] if parts else []
+
+
 def left_out(found: Collected) -> list[str]:
     """What stands under the results: runs that do not count, and doubts about those that do."""
     blocks = []
@@ -101,6 +120,7 @@ def claims_section(table: Table, judged: Sequence[Verdict]) -> list[str]:
             one.text,
         ]
         for one in judged
+        if one.kind != LEFT_OUT
     ]
     said = "the paper says" if table.in_paper else "asked"
     blank = any(one.kind == NOT_JUDGED and not one.beforehand for one in judged)
@@ -114,7 +134,15 @@ def claims_section(table: Table, judged: Sequence[Verdict]) -> list[str]:
         "while a run on either side is missing or refused. Margins and factors are ours wherever "
         f"the paper gives none.{unjudged if blank else ''}",
         markdown([said, "section", "per seed", "mean ± std", "here"], rows),
+        *not_asked(judged),
     ]
+
+
+def not_asked(judged: Sequence[Verdict]) -> list[str]:
+    """How many claims are about rows that this scale leaves out."""
+    number = sum(one.kind == LEFT_OUT for one in judged)
+    words = "statement is" if number == 1 else "statements are"
+    return [f"{number} more {words} about rows that are left out here."] if number else []
 
 
 def statement(table: Table, one: Verdict) -> str:

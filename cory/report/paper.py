@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,17 +9,20 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from cory.report import game
 from cory.report.claims import experiments
+from cory.report.computed import COMPUTED
+from cory.report.templates import expand, fill
 
 PAPER_SCALE = "paper"
 PRESET = "preset"  # a table of settings: nothing to run
-GAME = "game"  # the toy game: computed when its page is written
-WITHOUT_RUNS = (PRESET, GAME)
-# kinds that show nothing else
-LAST_EVALUATION = (
+WITHOUT_RUNS = (PRESET, *COMPUTED)
+ACCURACY = "accuracy"  # methods by tasks, beside what the paper prints
+ITERATIONS, SCATTER = "iterations", "scatter"  # one point per fine-tuning iteration
+# kinds whose numbers are evaluations, none of them a mean over iterations
+EVALUATIONS = (
     *("turns", "transitions", "alone", "verifier"),
     *("matches", "benchmarks", "factor", "dialogues"),
+    *(ACCURACY, ITERATIONS, SCATTER),
 )
 EXAMPLES = ("examples", "dialogues")  # long texts, which the overviews leave to their pages
 KINDS = (
@@ -29,9 +31,8 @@ KINDS = (
     "pass_at_k",
     "grid",
     "examples",
-    *LAST_EVALUATION,
-    PRESET,
-    GAME,
+    *EVALUATIONS,
+    *WITHOUT_RUNS,
 )
 SHOWN = ("win_rates", "matrix", "lengths")  # parts of a page of kind matches
 
@@ -64,9 +65,17 @@ class Table:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
+        """The rows that this scale has, see `all_rows`."""
+        if not self.partial:
+            return self.all_rows
+        return [row for row in self.all_rows if row.get("experiment") in self.swept]
+
+    @property
+    def all_rows(self) -> list[dict[str, Any]]:
         """Label and experiment of each row, and what its kind of page needs.
 
-        A label or a panel that names what a scale exchanges has another name at that scale.
+        A label or a panel that names what a scale exchanges has another name at that scale. Where
+        the table has columns, a row of the file stands for one of each: `column` is which.
         """
         rows: list[dict[str, Any]] = self.entry["rows"]
         suffix = f"_{self.scale}"
@@ -74,12 +83,26 @@ class Table:
             {key.removesuffix(suffix): row[key] for key in row if key.endswith(suffix)}
             for row in rows
         ]
-        return [{"label": None} | row | names for row, names in zip(rows, own, strict=True)]
+        named = [{"label": None} | row | names for row, names in zip(rows, own, strict=True)]
+        if not self.columns:
+            return named
+        return [
+            fill(row, {"t": column})
+            | {"column": column, "printed": row.get("printed", {}).get(column)}
+            for row in named
+            for column in row.get("only", self.columns)
+        ]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Of a table of accuracies: what stands for {t} in its rows -> the task's name."""
+        own: dict[str, str] = self.entry.get(f"columns_{self.scale}", {})
+        return {**self.entry.get("columns", {}), **own}
 
     @property
     def experiments(self) -> list[str]:
         """The experiments of the rows, each once."""
-        return list(dict.fromkeys(row["experiment"] for row in self.rows))
+        return list(dict.fromkeys(r["experiment"] for r in self.rows if "experiment" in r))
 
     @property
     def needs(self) -> list[str]:
@@ -89,7 +112,8 @@ class Table:
     @property
     def to_run(self) -> list[str]:
         """All experiments of its sweep, in the order in which they must run."""
-        return [*self.needs, *self.experiments]
+        every = [*self.needs, *self.experiments]
+        return [name for name in every if name in self.swept] if self.partial else every
 
     @property
     def words(self) -> dict[str, str]:
@@ -101,7 +125,7 @@ class Table:
         """Statements, as cory/report/claims.py reads them: every template filled in."""
         written = self.entry["claims"]  # a list among them: the claims of other entries
         flat = [own for one in written for own in (one if isinstance(one, list) else [one])]
-        return [claim for own in flat for claim in expand(_fill(own, self.words))]
+        return [claim for own in flat for claim in expand(fill(own, self.words))]
 
     @property
     def shown(self) -> list[str]:
@@ -114,13 +138,24 @@ class Table:
         """The seeds of the sweep; none for a table of settings."""
         return [] if self.kind in WITHOUT_RUNS else [int(seed) for seed in self._swept("seed")]
 
-    @property
+    @cached_property
     def swept(self) -> list[str]:
         """The experiments of the sweep."""
         return self._swept("experiment")
 
+    @cached_property
+    def partial(self) -> bool:
+        """Whether this scale has a sweep of its own, which runs some of the rows only."""
+        own = f"{self.entry.get('sweep')}_{self.scale}"
+        return (self.conf / "sweep" / f"{own}.yaml").exists()
+
+    @property
+    def sweep(self) -> str:
+        """The sweep that runs it at this scale."""
+        return f"{self.entry['sweep']}_{self.scale}" if self.partial else self.entry["sweep"]
+
     def _swept(self, key: str) -> list[str]:
-        name = self.entry["sweep"]
+        name = self.sweep
         path = self.conf / "sweep" / f"{name}.yaml"
         where = f"{self.paper} {self.name}: sweep={name}"
         if not path.exists():
@@ -138,7 +173,7 @@ class Table:
     @property
     def averages(self) -> bool:
         """Whether its numbers are means over a window; else they are the last evaluation's."""
-        return self.kind not in LAST_EVALUATION
+        return self.kind not in EVALUATIONS
 
     @property
     def page(self) -> str:
@@ -168,8 +203,8 @@ def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
     table = Table(paper, name, scale, conf, about)
     if table.kind not in KINDS:
         raise ValueError(f"{paper} {name}: kind {table.kind} is none of {', '.join(KINDS)}")
-    if table.kind == GAME:
-        _check_game(table)
+    if table.kind in COMPUTED:
+        _check_computed(table)
         return table
     for experiment in dict.fromkeys([*table.to_run, *table.shown]):
         if not (conf / "experiment" / f"{experiment}.yaml").exists():
@@ -180,11 +215,11 @@ def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
     return table
 
 
-def _check_game(table: Table) -> None:
-    """ValueError where the rules are no game, or a claim names a curve that there is not."""
+def _check_computed(table: Table) -> None:
+    """ValueError where its rules are none, or a claim names a curve that there is not."""
     where = f"{table.paper} {table.name}"
     try:
-        curves = game.names(table.entry.get("game", {}))
+        curves = COMPUTED[table.kind].names(table.entry.get(table.kind, {}))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
     for experiment in sorted({n for claim in table.claims for n in experiments(claim)} - curves):
@@ -198,15 +233,16 @@ def _check_sweep(table: Table) -> None:
     if set(swept) != set(table.to_run):
         needed = f" and needs {', '.join(table.needs)}" if table.needs else ""
         raise ValueError(
-            f"{where}: sweep={table.entry['sweep']} runs {', '.join(swept)}; "
+            f"{where}: sweep={table.sweep} runs {', '.join(swept)}; "
             f"conf/paper/{table.paper}.yaml shows {', '.join(table.experiments)}{needed}"
         )
-    unrun = [name for name in table.shown if name not in swept]
+    unrun = [name for name in table.shown if name not in swept and not table.partial]
     if unrun:
         raise ValueError(f"{where}: claims are about {', '.join(unrun)}, which it does not run")
-    if swept[: len(table.needs)] != table.needs:
+    needs = [name for name in table.needs if name in table.to_run]
+    if swept[: len(needs)] != needs:
         raise ValueError(
-            f"{where}: sweep={table.entry['sweep']} must begin with {', '.join(table.needs)}, "
+            f"{where}: sweep={table.sweep} must begin with {', '.join(needs)}, "
             "which the others need"
         )
 
@@ -218,9 +254,25 @@ def _check_rows(table: Table) -> None:
         raise ValueError(f"{where}: needs names an experiment of a row")
     if any(("panel" in row) != ("panels" in table.entry) for row in table.rows):
         raise ValueError(f"{where}: every row has a panel where the table has panels, else none")
+    if table.kind in (ITERATIONS, SCATTER) and "axis" not in table.entry:
+        raise ValueError(f"{where}: kind {table.kind} needs axis")
+    if table.kind == ACCURACY:
+        _check_accuracies(table)
     _check_games(table)
     if "against" in table.entry and table.entry["against"] not in table.experiments:
         raise ValueError(f"{where}: against={table.entry['against']} is no row's experiment")
+
+
+def _check_accuracies(table: Table) -> None:
+    """ValueError where a row of accuracies is neither measured nor known to be impossible."""
+    where = f"{table.paper} {table.name}"
+    if not table.columns or "problems" not in table.entry:
+        raise ValueError(f"{where}: kind {ACCURACY} needs columns and problems")
+    for row in table.all_rows:
+        if ("experiment" in row) == ("unsupported" in row):
+            raise ValueError(f"{where}: {row['label']} has an experiment, or why there is none")
+        if ("experiment" in row) != ("metric" in row):
+            raise ValueError(f"{where}: {row['label']} has an experiment and a metric, or neither")
 
 
 def _check_games(table: Table) -> None:
@@ -236,39 +288,3 @@ def _check_games(table: Table) -> None:
         raise ValueError(f"{where}: by_scale must name opponent and player")
     if (table.kind == "factor") != ("factor" in table.entry):
         raise ValueError(f"{where}: factor belongs to kind factor, and only to it")
-
-
-def expand(template: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The claims of a template.
-
-    each: one claim for each of these sets of words, filled in for {word}
-    every: one part (or several) for each of these; all parts must hold, or `at_least` so many
-    unjudged: why no run can say anything about it; it has no parts
-    """
-    claims = []
-    for words in template.get("each", [{}]):
-        parts = template.get("parts") or [
-            {key: template[key] for key in ("left", "relation", "factor", "right", "within")
-             if key in template}
-        ]  # fmt: skip
-        if "unjudged" in template:
-            parts = []
-        filled = [
-            _fill(part, {**words, **more}) for more in template.get("every", [{}]) for part in parts
-        ]
-        kept = ("id", "text", "section", "note", "scales", "ours", "at_least", "unjudged")
-        rest = {key: template[key] for key in kept if key in template}
-        claims.append({**_fill(rest, words), "parts": filled})
-    return claims
-
-
-def _fill(node: Any, words: Mapping[str, Any]) -> Any:
-    """The same with {word} replaced in every text."""
-    if isinstance(node, dict):
-        return {key: _fill(value, words) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_fill(value, words) for value in node]
-    if isinstance(node, str):
-        for word, value in words.items():
-            node = node.replace(f"{{{word}}}", str(value))
-    return node

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cory.report.accuracies import columns_of, grouped, measured
+from cory.report.computed import COMPUTED
 from cory.report.debates import turns_in
-from cory.report.markdown import markdown, percent, plus_minus
+from cory.report.markdown import NONE, markdown, percent, plus_minus
 from cory.report.matches import ITSELF, rates
-from cory.report.numbers import at_end, labelled, last, runs_of
+from cory.report.numbers import at_end, labelled, last, names_of, runs_of
 from cory.report.overview import Everything, Shown, preset_counts
-from cory.report.paper import GAME, PAPER_SCALE, PRESET
+from cory.report.paper import ACCURACY, PAPER_SCALE, PRESET
 from cory.report.presets import Compose
 from cory.report.results import COLUMNS
 from cory.report.verdicts import tally
@@ -36,7 +38,8 @@ def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
             shown = [one for one in shown if one.table.entry.get("in_readme", False)]
             own = "the paper's" if scale == PAPER_SCALE else scale
             spread = f"{about['short']} at {own} scale, mean ± standard deviation over seeds."
-            for numbers in filter(None, (_curves(shown), _turns(shown), _win_rates(shown))):
+            kinds = (_curves, _turns, _win_rates, _accuracies)
+            for numbers in filter(None, (numbers_of(shown) for numbers_of in kinds)):
                 blocks += [f"{spread} {about['readme_note']}", numbers]
     return "\n\n".join([*blocks, END])
 
@@ -49,13 +52,13 @@ def _about(tables: Everything) -> Mapping[str, str]:
 def _claims(tables: Everything, scale: str, compose: Compose) -> str:
     """What became of all claims at a scale; what needs no runs counts at the paper's."""
     shown = [each[scale] for each in tables.values()]
-    games = [one for one in shown if one.table.kind == GAME]
+    computed = [one for one in shown if one.table.kind in COMPUTED]
     presets = [one for one in shown if one.table.kind == PRESET]
-    runs = [one for one in shown if one not in games and one not in presets]
+    runs = [one for one in shown if one not in computed and one not in presets]
     ran = any(one.ran for one in runs)
     parts = [tally([judged for one in runs for judged in one.judged]) if ran else "not run"]
     if scale == PAPER_SCALE:
-        parts += [f"toy game: {tally(one.judged)}" for one in games]
+        parts += [f"{COMPUTED[one.table.kind].spoken}: {tally(one.judged)}" for one in computed]
         counts = [preset_counts(one, compose) for one in presets]
         if counts:
             same, of = map(sum, zip(*counts, strict=True))
@@ -119,3 +122,26 @@ def _win_rates(shown: Sequence[Shown]) -> str:
     own = "turns of a game against itself"
     head = ["run", f"win rate against {player}", "as attacker", "as defender", own, "seeds"]
     return markdown(head, list(rows.values()))
+
+
+def _accuracies(shown: Sequence[Shown]) -> str:
+    """Accuracies of every method that was run, each once."""
+    tables = [one for one in shown if one.table.kind == ACCURACY]
+    every = [row for one in tables for row in one.table.rows]
+    names = {column: name for one in tables for column, name in one.table.columns.items()}
+    ran: dict[str, None] = {}  # columns
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for one in tables:
+        for own in grouped(one.table.rows):
+            for column, row in own.items():
+                if "experiment" in row and runs_of(one.found, row):
+                    ran[column] = None
+                    line = rows.setdefault(tuple(names_of(row)), {})
+                    line.setdefault(column, measured(one.found, row))
+    columns = [column for column in columns_of(every) if column in ran]
+    if not columns:
+        return ""
+    return markdown(
+        ["model", "method", *[names[column] for column in columns]],
+        [[*name, *[line.get(column, NONE) for column in columns]] for name, line in rows.items()],
+    )

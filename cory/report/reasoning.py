@@ -10,7 +10,6 @@ of the settings whose product it is, and whether its axis is logarithmic (`log`)
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -20,7 +19,7 @@ from cory.report.archive import Archived
 from cory.report.benchmarks import COLUMNS, COT, metric_of
 from cory.report.markdown import NONE, markdown, percent
 from cory.report.matches import INVALID, ITSELF, KNOWS, SEEKS, in_role, rates
-from cory.report.numbers import last, runs_of, seeds_text
+from cory.report.numbers import head_of, last, names_of, runs_of, seeds_text
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.runs import Collected
 
@@ -40,14 +39,14 @@ def _scores(table: Table, found: Collected) -> list[str]:
         runs = runs_of(found, row)
         scores = [percent(last(runs, metric_of(name))) for name in columns]
         seeds = seeds_text(table, found, row["experiment"])
-        rows.append([*names(row), *scores, *second_hand.cells(table, row), seeds])
+        rows.append([*names_of(row), *scores, *second_hand.cells(table, row), seeds])
     return [
         "Mean ± sample standard deviation over seeds. BBH: exact matches of generated answers, "
         "with 3 examples; MMLU with 5; the others without. GM: the geometric mean of the eight. "
         f"{NOT_IN_OUR_SOURCE}",
         *second_hand.meaning(table),
         markdown(
-            [*head(table), *columns.values(), *second_hand.columns(table), "seeds"],
+            [*head_of(table), *columns.values(), *second_hand.columns(table), "seeds"],
             rows,
         ),
         *second_hand.largest(table),
@@ -63,7 +62,7 @@ def _win_rates(table: Table, found: Collected) -> list[str]:
         asking = [run for run in runs if in_role([run], ("guesser",), ITSELF)]
         own += [percent(last(asking, f"eval/solved/{ITSELF}")) for _ in together]
         seeds = seeds_text(table, found, row["experiment"])
-        rows.append([*names(row), *rates(runs, table.words["opponent"]), *own, seeds])
+        rows.append([*names_of(row), *rates(runs, table.words["opponent"]), *own, seeds])
     player = table.words["player"]
     return [
         WITHOUT_BENCHMARKS,
@@ -72,7 +71,7 @@ def _win_rates(table: Table, found: Collected) -> list[str]:
         f"standard deviation over seeds. {INVALID}",
         markdown(
             [
-                *(*head(table), f"against {player}", "... knowing the word"),
+                *(*head_of(table), f"against {player}", "... knowing the word"),
                 *("... looking for it", "itself, knowing", "itself, looking", *together, "seeds"),
             ],
             rows,
@@ -124,13 +123,3 @@ def value_of(table: Table, run: Archived) -> float:
 
 def _value(table: Table, runs: list[Archived]) -> str:
     return f"{value_of(table, runs[0]):g}" if runs else NONE
-
-
-def head(table: Table) -> list[str]:
-    """The headings of a row's names."""
-    return [str(table.entry["panels"]), "method"] if "panels" in table.entry else ["method"]
-
-
-def names(row: dict[str, Any]) -> list[str]:
-    """Its panel, where the table has panels, and its label."""
-    return [row["panel"], row["label"]] if "panel" in row else [row["label"]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from cory.plots.curves import agent_label
 from cory.plots.pareto import Point, frontier
-from cory.report import debates, matches, reasoning
+from cory.report import accuracies, debates, iterations, matches, reasoning
 from cory.report.archive import Archived
 from cory.report.claims import measure
 from cory.report.markdown import NONE, cell, markdown, percent, plus_minus
@@ -44,6 +44,9 @@ def results(table: Table, found: Collected) -> list[str]:
         "dialogues": matches.dialogues,
         "benchmarks": reasoning.benchmarks,
         "factor": reasoning.factor,
+        "accuracy": accuracies.accuracies,
+        "iterations": iterations.iterations,
+        "scatter": iterations.scatter,
     }[table.kind](table, found)
 
 

@@ -6,14 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cory.report import game
 from cory.report.benchmarks import FAMILY
-from cory.report.claims import DOMINATES, HOLDS, Outcome, Records, Sides, holds, judge, metrics
+from cory.report.claims import (
+    DOMINATES,
+    HOLDS,
+    Outcome,
+    Records,
+    Sides,
+    experiments,
+    holds,
+    judge,
+    metrics,
+)
+from cory.report.computed import COMPUTED
+from cory.report.game import SEED
 from cory.report.markdown import NONE
-from cory.report.paper import GAME, PAPER_SCALE, Table
+from cory.report.paper import PAPER_SCALE, Table
 from cory.report.runs import Collected
 
 FAILS, NOT_RUN, NOT_JUDGED = "does not hold", "not run", "not judged"
+LEFT_OUT = "left out"  # of a scale that runs some rows of the table only
 FEW_PARTS = 2  # of a claim, of which all numbers are shown
 
 
@@ -25,7 +37,7 @@ class Verdict:
     question: bool  # ours rather than the paper's
     per_seed: str
     mean: str
-    kind: str  # holds | does not hold | not run | not judged
+    kind: str  # holds | does not hold | not run | not judged | left out
     why: str  # in brackets behind it; perhaps empty
     beforehand: bool = False  # settled without a look at the runs
 
@@ -39,8 +51,9 @@ class Verdict:
 def verdicts(table: Table, found: Collected) -> list[Verdict]:
     """Every claim of a table, judged on the runs that count."""
     judged_on = found.records, table.seeds, table.window
-    if table.kind == GAME:
-        judged_on = game.records(table.entry["game"]), [game.SEED], 1
+    if table.kind in COMPUTED:
+        records = COMPUTED[table.kind].records(table.entry[table.kind])
+        judged_on = records, [SEED], 1
     return [_verdict(table, judged_on, claim) for claim in table.claims if _asked(table, claim)]
 
 
@@ -60,7 +73,7 @@ def _verdict(
     outcome = judge(claim, *judged_on)
     per_seed = [f"{seed}: {_sides(claim, sides)}" for seed, sides in sorted(outcome.seeds.items())]
     kind, bracket, rest = outcome.verdict.partition(" (")
-    if table.kind == GAME:
+    if table.kind in COMPUTED:
         bracket = rest = ""  # about seeds
     listed = "<br>".join(per_seed) or NONE
     return Verdict(claim, question, listed, _mean(claim, outcome), kind, bracket + rest)
@@ -70,6 +83,8 @@ def _beforehand(table: Table, claim: Mapping[str, Any]) -> tuple[str, str] | Non
     """Kind and reason of a claim that no run of this scale is asked about; else None."""
     if "unjudged" in claim:
         return NOT_JUDGED, f" ({claim['unjudged']})"
+    if table.partial and not experiments(claim) <= set(table.swept):
+        return LEFT_OUT, ""
     if table.scale not in claim.get("scales", [table.scale]):
         return NOT_RUN, " (a number of the paper's own model and data)"
     about = metrics(claim)
@@ -87,7 +102,7 @@ def tally(found: Sequence[Verdict]) -> str:
         (claims, {HOLDS: ("holds", "hold"), FAILS: (FAILS, "do not hold")}),
         (questions, {HOLDS: ("yes", "yes"), FAILS: ("no", "no")}),
     ):
-        words |= {kind: (kind, kind) for kind in (NOT_RUN, NOT_JUDGED)}
+        words |= {kind: (kind, kind) for kind in (NOT_RUN, NOT_JUDGED, LEFT_OUT)}
         counts = [(kinds.count(kind), one, many) for kind, (one, many) in words.items()]
         parts.append(", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts if n))
     if parts[1]:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from cory.plots.style import save
 from cory.report import archive
+from cory.report.computed import COMPUTED
+from cory.report.computed_pages import PAGES
 from cory.report.defined import check_claims, defined_metrics
 from cory.report.figures import draw
-from cory.report.game_page import draw_game, game_page
 from cory.report.gather import Gathered, gather
 from cory.report.overview import Everything, Shown, index, report
 from cory.report.page import page
 from cory.report.paper import (
-    GAME,
     PAPER_SCALE,
     WITHOUT_RUNS,
     Table,
@@ -92,13 +92,13 @@ def _write_without_runs(
     table: Table, path: Path, image: Path, compose: Compose
 ) -> tuple[Shown, Path | None]:
     """The same for a table that is computed: one page for all scales."""
-    drawn = table.kind == GAME
+    drawn = table.kind in COMPUTED
     shown = Shown(table, Collected({}), image.name if drawn else None)
     if table.scale != PAPER_SCALE:
         return shown, None
     if drawn:
-        archive.write(path, game_page(table, shown.judged, image.name))
-        save(draw_game(table), image)
+        archive.write(path, PAGES[table.kind].page(table, shown.judged, image.name))
+        save(PAGES[table.kind].draw(table), image)
     else:
         archive.write(path, page(table, shown.found, None, compose))
     return shown, path

@@ -11,6 +11,8 @@ from cory.episode import Prompt
 from cory.tasks.anli import AnliTask
 from cory.tasks.game import GameTask
 from cory.tasks.imdb import ImdbTask
+from cory.tasks.mathematics import MathTask
+from cory.tasks.mmlu import MmluTask
 from cory.tasks.passes import Passes
 from cory.tasks.questions import QuestionsTask
 
@@ -60,6 +62,8 @@ TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {
     "arithmetic": QuestionsTask,
     "tinygsm": QuestionsTask,
     "anli": AnliTask,
+    "math": MathTask,
+    "mmlu": MmluTask,
     "taboo": GameTask,
     "twenty_questions": GameTask,
     "guess_my_city": GameTask,

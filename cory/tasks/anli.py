@@ -10,6 +10,7 @@ import numpy as np
 from cory.config import AnliConfig, ConfigError, require
 from cory.episode import Prompt
 from cory.functional.labels import LABELS, final_label
+from cory.tasks.picked import picked
 from cory.tasks.stock import Stock
 from cory.tasks.tables import column, hub_table, local_table
 
@@ -22,13 +23,8 @@ class AnliTask:
 
     def __init__(self, config: AnliConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         self.config = config
-        self.stock = Stock(
-            self._prompts("train"),
-            self._prompts("test"),
-            tokenizer,
-            config.max_prompt_tokens,
-            stream,
-        )
+        train, test = picked(config, self._prompts("train"), self._prompts("test"))
+        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
         self.sample, self.held_out = self.stock.sample, self.stock.held_out
         self.passes = self.stock.passes
         self.state_dict = self.passes.state_dict
@@ -67,7 +63,7 @@ class AnliTask:
             offline = "task.source=path with a local file or folder"
             table = hub_table(config.path, None, split, offline)
         else:
-            table = local_table(config.path, split, names)
+            table = local_table(config.path, split, names, sliced=not config.picks())
         keys = ("task.premise_column", "task.hypothesis_column", "task.label_column")
         columns = [column(table, key, name) for key, name in zip(keys, names, strict=True)]
         rows = enumerate(zip(*columns, strict=True))

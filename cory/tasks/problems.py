@@ -61,11 +61,20 @@ def multiply(stream: np.random.Generator) -> Problem:
 
 def mixed(stream: np.random.Generator) -> Problem:
     """a + b * c + d - e * f, each from 0 to 30 (Subramaniam et al., 2025, sec. 4.1)."""
-    a, b, c, d, e, f = _numbers(stream, 0, 30, 6)
+    return _mixed("mixed", stream, 30)
+
+
+def mixed_29(stream: np.random.Generator) -> Problem:
+    """The same with each from 0 to 29, which is what the authors' code for debates draws."""
+    return _mixed("mixed_29", stream, 29)
+
+
+def _mixed(kind: str, stream: np.random.Generator, largest: int) -> Problem:
+    a, b, c, d, e, f = _numbers(stream, 0, largest, 6)
     first, second = b * c, e * f
     total = a + first
     return _problem(
-        "mixed",
+        kind,
         f"What is {a} + {b} * {c} + {d} - {e} * {f}?",
         [
             f"{b} * {c} = {first}.",
@@ -152,6 +161,7 @@ KINDS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
     "multiply": multiply,
     "story": story,
     "mixed": mixed,
+    "mixed_29": mixed_29,
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from cory.config import ConfigError, QuestionsConfig, require
 from cory.episode import Prompt
 from cory.functional.answers import final_number, is_number, is_right
+from cory.tasks.picked import picked
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.programs import answered
 from cory.tasks.stock import Stock
@@ -32,13 +33,8 @@ class QuestionsTask:
         self.before, self.after = config.prompt_template.format(
             example=config.example, question="\0"
         ).split("\0")
-        self.stock = Stock(
-            self._prompts("train"),
-            self._prompts("test"),
-            tokenizer,
-            config.max_prompt_tokens,
-            stream,
-        )
+        train, test = picked(config, self._prompts("train"), self._prompts("test"))
+        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
         self.sample, self.held_out = self.stock.sample, self.stock.held_out
         self.passes = self.stock.passes
         self.state_dict = self.passes.state_dict
@@ -80,7 +76,8 @@ class QuestionsTask:
             offline = "task.source=path with a local file or folder"
             table = hub_table(config.path, config.subset, split, offline)
         else:
-            table = local_table(config.path, split, (config.question_column, config.answer_column))
+            names = (config.question_column, config.answer_column)
+            table = local_table(config.path, split, names, sliced=not config.picks())
         questions = column(table, "task.question_column", config.question_column)
         solutions = column(table, "task.answer_column", config.answer_column)
         return [

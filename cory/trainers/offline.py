@@ -28,6 +28,7 @@ from cory.trainers.first_update import (
     check_first_update,
     weights,
 )
+from cory.trainers.interruption import Pause, go_on
 from cory.trainers.rows import minibatches, one_step, tensors_of
 from cory.voice import Voice
 
@@ -105,8 +106,11 @@ class OfflineTrainer:
         self.references: list[list[float]] = []  # game -> of each utterance
         self.episodes: list[Episode] = []  # of the last step
 
-    def step(self, iteration: int) -> Metrics:
-        """One iteration: at the beginning of an epoch a set of games; then learn from a part."""
+    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+        """One iteration: at the beginning of an epoch a set of games; then learn from a part.
+
+        Once games are there, it has no middle to be left in.
+        """
         clock = Clock()
         config = self.config
         epoch, place = divmod(iteration, config.per_epoch)

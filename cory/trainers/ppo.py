@@ -27,6 +27,7 @@ from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.first_update import check_first_batch, check_first_update, weights
+from cory.trainers.interruption import Pause, go_on
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.voice import Speaker
 
@@ -91,8 +92,11 @@ class PPOTrainer:
         self.carried: dict[str, Stateful] = {"task": task, "streams": streams, **agents, **carried}
         self.episodes: list[Episode] = []  # of the last step
 
-    def step(self, iteration: int) -> Metrics:
-        """One iteration: roll out, score, give credit, and update every agent on its own turns."""
+    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+        """One iteration: roll out, score, give credit, and update every agent on its own turns.
+
+        It has no middle to be left in.
+        """
         clock = Clock()
         prompts = self.task.sample(self.config.prompts_per_iteration)
         limit = int(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cory.config import BatchPlan, SupervisedConfig
-from cory.episode import Episode, Metrics
+from cory.episode import Episode, Metrics, as_plain, of_plain
 from cory.evaluation import BeforeEach, Request
 from cory.pieces import Pieces
 from cory.streams import Streams
@@ -19,6 +19,7 @@ from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.first_update import check_first_update, weights
+from cory.trainers.interruption import Pause, go_on
 from cory.trainers.rows import minibatches, one_step
 from cory.voice import Voice
 
@@ -41,16 +42,53 @@ class Collected:
     metrics: Metrics = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Course:
+    """How a policy learns in one iteration."""
+
+    epochs: int
+    learning_rate: float
+    fresh: bool = False  # as a training of its own: Adam begins anew ...
+    start: Mapping[str, Tensor] | None = None  # ... from these weights; None: from its present ones
+
+
 # (logprobs (B, R), values (B, R), labels (B,), mask (B, R)) -> what is made of them
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # (B, R) per token, to minimise
 Statistics = Callable[[Tensor, Tensor, Tensor, Tensor], Mapping[str, Tensor]]  # (B,) per example
+
+
+@dataclass
+class Begun:
+    """An iteration between its parts."""
+
+    examples: dict[str, list[Example]]  # of the policies that have not learnt yet
+    metrics: Metrics  # so far
+    episodes: list[Episode]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        examples = {
+            name: [(e.context_ids, e.response_ids, e.label) for e in own]
+            for name, own in self.examples.items()
+        }
+        episodes = [as_plain(episode) for episode in self.episodes]
+        return {"examples": examples, "metrics": dict(self.metrics), "episodes": episodes}
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> Begun:
+        """What `state_dict` gave."""
+        examples = {
+            name: [Example(*fields) for fields in own] for name, own in state["examples"].items()
+        }
+        return cls(examples, dict(state["metrics"]), [of_plain(own) for own in state["episodes"]])
 
 
 class SupervisedTrainer:
     """Minibatch steps on examples; one after another, each policy on its own.
 
     What differs between algorithms is given, not inherited:
-      collect() -> Collected     where examples come from
+      collect(iteration) -> Collected    where examples come from
+      course(policy, iteration)  how long and how fast a policy learns
       loss                       what is minimised, per token
       statistics                 what else is logged, mean over examples
       named(what, policy)        what a number of the training is called
@@ -65,7 +103,8 @@ class SupervisedTrainer:
         task: Task,
         streams: Streams,
         *,
-        collect: Callable[[], Collected],
+        collect: Callable[[int], Collected],
+        course: Callable[[str, int], Course],
         loss: Loss,
         statistics: Statistics,
         named: Callable[[str, str], str],
@@ -77,6 +116,7 @@ class SupervisedTrainer:
         self.task = task
         self.streams = streams
         self.collect = collect
+        self.course = course
         self.loss = loss
         self.statistics = statistics
         self.named = named
@@ -84,39 +124,65 @@ class SupervisedTrainer:
         self.updates = dict.fromkeys(voices, 0)  # iterations in which a policy learnt
         self.idle = dict.fromkeys(voices, 0)  # ... and in which it had no example
         self.episodes: list[Episode] = []  # of the last step
+        self.begun: Begun | None = None  # an iteration that is not over
 
-    def step(self, iteration: int) -> Metrics:
-        """One iteration: collect examples, and update every policy on its own."""
+    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+        """One iteration: collect examples, and update every policy on its own.
+
+        Between two policies it can be left: what is still to be learnt is part of the state.
+        """
         clock = Clock()
-        collected = self.collect()
-        self.episodes = collected.episodes
-        metrics = dict(collected.metrics)
-        clock.lap("rollout_s")
-        for voice in self.agents.values():
-            examples = collected.examples[voice.name]
-            if examples:
-                first = self.updates[voice.name] == 0
-                before = weights(self.agents) if first else None
-                metrics |= self.update(voice, examples)
-                if before is not None:
-                    skipped = metrics[self.named("skipped_steps", voice.name)]
-                    check_first_update(voice, before, weights(self.agents), skipped == 1)
-                self.updates[voice.name] += 1
-            else:
-                self.idle[voice.name] += 1
-            metrics[self.named("examples", voice.name)] = float(len(examples))
-            metrics[self.named("idle", voice.name)] = float(self.idle[voice.name])
+        if self.begun is None:
+            self.begun = self._begin(iteration)
+            clock.lap("rollout_s")
+        begun = self.begun
+        while begun.examples:
+            name, examples = next(iter(begun.examples.items()))
+            begun.metrics |= self._learn(self.agents[name], examples, iteration)
+            del begun.examples[name]
             clock.lap("update_s")
-            for key, value in metrics.items():
+            for key, value in begun.metrics.items():
                 if not math.isfinite(value):
-                    raise TrainingDiverged(iteration, f"{key} is not finite", metrics)
-        return metrics | clock.metrics()
+                    raise TrainingDiverged(iteration, f"{key} is not finite", begun.metrics)
+            if begun.examples:
+                pause()
+        self.episodes = begun.episodes
+        self.begun = None
+        return begun.metrics | clock.metrics()
 
-    def update(self, voice: Voice, examples: Sequence[Example]) -> Metrics:
+    def _begin(self, iteration: int) -> Begun:
+        """Collect what every policy is to learn."""
+        collected = self.collect(iteration)
+        examples = {name: list(collected.examples[name]) for name in self.agents}
+        return Begun(examples, dict(collected.metrics), collected.episodes)
+
+    def _learn(self, voice: Voice, examples: Sequence[Example], iteration: int) -> Metrics:
+        """Update one policy, where there is anything to learn."""
+        metrics: Metrics = {}
+        if examples:
+            course = self.course(voice.name, iteration)
+            if course.start is not None:
+                voice.engine.set_weights(course.start)
+            if course.fresh:
+                voice.engine.reset_optimizer()
+            voice.engine.set_learning_rate(course.learning_rate)
+            before = weights(self.agents) if self.updates[voice.name] == 0 else None
+            metrics |= self.update(voice, examples, course.epochs)
+            if before is not None:
+                skipped = metrics[self.named("skipped_steps", voice.name)]
+                check_first_update(voice, before, weights(self.agents), skipped == 1)
+            self.updates[voice.name] += 1
+        else:
+            self.idle[voice.name] += 1
+        metrics[self.named("examples", voice.name)] = float(len(examples))
+        metrics[self.named("idle", voice.name)] = float(self.idle[voice.name])
+        return metrics
+
+    def update(self, voice: Voice, examples: Sequence[Example], epochs: int) -> Metrics:
         """Passes over one policy's examples; mean statistics of them all."""
         voice.start_update()
         sums: dict[str, float] = {}
-        size, epochs, stream = self.config.minibatch_size, self.config.epochs, self.streams.shuffle
+        size, stream = self.config.minibatch_size, self.streams.shuffle
         for chosen in minibatches(len(examples), size, epochs, stream):
             rows = [None if index is None else examples[index] for index in chosen]
             step = self._minibatch(voice, rows)
@@ -167,6 +233,7 @@ class SupervisedTrainer:
             "streams": self.streams.state_dict(),
             "updates": dict(self.updates),
             "idle": dict(self.idle),
+            "begun": None if self.begun is None else self.begun.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -175,3 +242,5 @@ class SupervisedTrainer:
         self.streams.load_state_dict(state["streams"])
         self.updates = dict(state["updates"])
         self.idle = dict(state["idle"])
+        begun = state["begun"]
+        self.begun = None if begun is None else Begun.of(begun)
