@@ -39,13 +39,15 @@ benchmarks: install ## Put the SPAG paper's reasoning benchmarks to a run's agen
 	$(BIN)/python scripts/benchmarks.py $(RUN)
 
 # A page is written also when a run has failed: it names what is missing. Tables of settings
-# and what is computed exactly have no sweep.
+# and what is computed exactly have no sweep; a scale may have one of its own.
 reproduce-%: install ## Say what a sweep costs, run it, write its page: make reproduce-cory-fig3 SCALE=small
 	$(BIN)/python scripts/cost.py $(subst -, ,$*) --scale $(SCALE)
 	@status=0; \
-	if [ -f conf/sweep/$(subst -,/,$*).yaml ]; then \
-		$(BIN)/python -m cory.train sweep=$(subst -,/,$*) scale=$(SCALE) || status=$$?; \
-	fi; \
+	for sweep in $(subst -,/,$*)_$(SCALE) $(subst -,/,$*); do \
+		[ -f conf/sweep/$$sweep.yaml ] || continue; \
+		$(BIN)/python -m cory.train sweep=$$sweep scale=$(SCALE) || status=$$?; \
+		break; \
+	done; \
 	$(BIN)/python scripts/table.py $(subst -, ,$*) --scale $(SCALE) || status=$$?; \
 	exit $$status
 

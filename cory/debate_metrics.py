@@ -25,8 +25,8 @@ class DebateMeasure:
 
     def __call__(self, task: Task, part: Part, request: Request) -> Metrics:
         """Accuracy of votes and single answers by turn, and how answers changed between turns."""
-        answers = [self._answers(task, row["turns"]) for row in part.lines]
-        golds = [task.read(str(part.prompt(row).answer)) for row in range(len(part))]
+        answers = [answers_of(task, row["turns"], self.agents) for row in part.lines]
+        golds = golds_of(task, part)
         right = [
             [[answer == gold for answer in said] for said in rounds]
             for rounds, gold in zip(answers, golds, strict=True)
@@ -39,7 +39,7 @@ class DebateMeasure:
                     rounds[turn],
                     gold,
                     self.ties,
-                    np.random.default_rng([request.seed, row, turn]),
+                    draws(request, row, turn),
                 )
                 for row, (rounds, gold) in enumerate(zip(answers, golds, strict=True))
             ]
@@ -56,20 +56,31 @@ class DebateMeasure:
         metrics[f"eval/score/{TEAM}"] = given.mean().item()
         return metrics | transitions(right)
 
-    def _answers(
-        self, task: Task, turns: Sequence[dict[str, str | None]]
-    ) -> list[list[Hashable | None]]:
-        """What was answered, by turn and agent; after the end of a debate, its last answers."""
-        rounds: list[list[Hashable | None]] = []
-        for start in range(0, len(turns), self.agents):
-            said = [turn["response"] for turn in turns[start : start + self.agents]]
-            over = [response is None for response in said]
-            rounds.append(
-                list(rounds[-1])
-                if all(over)
-                else [None if response is None else task.read(response) for response in said]
-            )
-        return rounds
+
+def golds_of(task: Task, part: Part) -> list[Hashable | None]:
+    """The right answer to each row's question."""
+    return [task.read(str(part.prompt(row).answer)) for row in range(len(part))]
+
+
+def draws(request: Request, row: int, turn: int) -> np.random.Generator:
+    """Random numbers for the ties of one vote."""
+    return np.random.default_rng([request.seed, row, turn])
+
+
+def answers_of(
+    task: Task, turns: Sequence[dict[str, str | None]], agents: int
+) -> list[list[Hashable | None]]:
+    """What was answered, by turn and agent; after the end of a debate, its last answers."""
+    rounds: list[list[Hashable | None]] = []
+    for start in range(0, len(turns), agents):
+        said = [turn["response"] for turn in turns[start : start + agents]]
+        over = [response is None for response in said]
+        rounds.append(
+            list(rounds[-1])
+            if all(over)
+            else [None if response is None else task.read(response) for response in said]
+        )
+    return rounds
 
 
 def transitions(right: Sequence[Sequence[Sequence[bool]]]) -> Metrics:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cory.config import DebatePrompts
 from cory.episode import Context, Message, Prompt, Turn
-from cory.tasks import Task
+from cory.tasks import Form
 
 Rounds = Sequence[Sequence[Turn]]  # [turn][agent]
 
@@ -31,7 +31,7 @@ class Plain:
     The agent's own latest answer stands among them, first.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Form) -> None:
         self.task = task
 
     def contexts(

@@ -50,6 +50,7 @@ class Bench:
     reward: Reward
     team: TeamExam
     sampling: SamplingConfig
+    rows: int | None = None  # answered at once by one process; None: as many as its agents take
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def evaluate(bench: Bench, request: Request, pieces: Pieces, before_each: Before
     """
     parts = parts_of(bench, request)
     # as much at once as the processes together take, so that memory does not grow with the rows
-    size = next(iter(bench.agents.values())).hardware.rollout_batch_size * processes.count()
+    rows_each = bench.rows or next(iter(bench.agents.values())).hardware.rollout_batch_size
+    size = rows_each * processes.count()
     spans = [
         (part, range(start, min(start + size, len(part))))
         for part in parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -172,4 +173,19 @@ class Reference:
         return self.voice.turns(role, round, contexts, limit, sampling, stream, self.name)
 
 
-Speaker = Voice | Reference
+class Speaker(Protocol):
+    """Whoever answers contexts."""
+
+    name: str
+
+    def turns(
+        self,
+        role: str,
+        round: int,
+        contexts: Sequence[Context | None],
+        limit: int,
+        sampling: SamplingConfig | None,
+        stream: torch.Generator,
+    ) -> Spoken:
+        """As `Voice.turns`."""
+        ...

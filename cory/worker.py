@@ -26,6 +26,7 @@ from cory.config import (
     Config,
     ConfigError,
     HardwareConfig,
+    MaftConfig,
     OfflineConfig,
     parse_config,
     plan_of,
@@ -70,8 +71,9 @@ def build_parts(config: Config) -> Parts:
     partner = None if config.partner is None else Team(config.partner, device)
     algorithm = config.algorithm
     longest = config.task.max_prompt_tokens + algorithm.sampling.max_response_tokens
+    remote = isinstance(algorithm, MaftConfig) and algorithm.endpoint is not None
     for one in (team, partner):
-        if one is not None:
+        if one is not None and not remote:  # else it only counts the tokens of prompts
             own = one.tokens("") if one.config.chat else 0  # of the chat template
             require(
                 longest + own <= one.context_length,
@@ -143,6 +145,8 @@ def work(run_dir: Path, stop: StopRequest) -> None:
 
 def export_agents(agents: Mapping[str, Voice], parts: Parts, run_dir: Path) -> None:
     """Write every agent as a folder that others can load."""
+    if not agents:  # a model behind an endpoint spoke
+        return
     part = run_dir / f"{AGENTS}.part"
     if processes.rank() == 0:
         shutil.rmtree(part, ignore_errors=True)

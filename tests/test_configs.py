@@ -127,9 +127,11 @@ def test_every_option_of_every_group_parses() -> None:
         "stand_in_algorithm",
         "stand_in_experiment",
         "debate",
+        "diversity",
         "game",
         "endpoint",
         "instructions",
+        "maft_prompts",
         "benchmarks",
         "paper",
     }  # above, by scale, part of others, or only read
@@ -229,15 +231,21 @@ def commented_keys(path: Path) -> dict[str, bool]:
         above = line
     for parent in OmegaConf.load(path).get("defaults", []):
         if parent != "_self_":
-            # /debate/chat@prompts: an option of another group
-            folder = CONF if parent.startswith("/") else path.parent
-            file = folder / f"{parent.strip('/').partition('@')[0]}.yaml"
+            # /debate/chat@prompts or /debate@prompts: chat: an option of another group
+            group, option = parent, ""
+            if not isinstance(parent, str):
+                ((group, option),) = parent.items()
+            folder = CONF if group.startswith("/") else path.parent
+            file = folder / f"{group.strip('/').partition('@')[0]}/{option}".rstrip("/")
+            file = file.with_suffix(".yaml")
             for key, comment in commented_keys(file).items():
                 keys[key] = comment or keys.get(key, False)
     return keys
 
 
-@pytest.mark.parametrize("group", ["model", "task", "algorithm", "reward", "hardware", "endpoint"])
+@pytest.mark.parametrize(
+    "group", ["model", "task", "algorithm", "reward", "hardware", "endpoint", "diversity"]
+)
 def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
     for option in options(group):
         path = CONF / group / f"{option}.yaml"

@@ -10,19 +10,17 @@ from pathlib import Path
 import pytest
 
 from cory import summary
-from cory.config import Config
 from cory.run_dir import read_lines
 from tests.building import asked
 from tests.commands import Command, last_wins, metrics, short_settings, until, workers
+from tests.warm import WarmCommand
 
-ConfigOf = Callable[..., Config]
+Words = Callable[..., list[str]]
 
 
 @pytest.fixture
-def start(
-    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
-) -> Callable[..., Command]:
-    """Starts the command with evaluations that last some seconds, after every iteration."""
+def slowly(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Words:
+    """A command line with evaluations that last some seconds, after every iteration."""
     slow = [
         "algorithm=cory",
         "evaluate_every=1",
@@ -33,11 +31,19 @@ def start(
         "samples_every=1",
     ]
     base = [*short_settings(tiny_model, tiny_judge, reviews_file), *slow]
+    return lambda *words: last_wins([*base, *words])
 
-    def call(*words: str) -> Command:
-        return Command(tmp_path, ["-m", "cory.train", *last_wins([*base, *words])])
 
-    return call
+def start(words: list[str], cwd: Path) -> Command:
+    """What is to be killed or stopped, started as users start it."""
+    return Command(cwd, ["-m", "cory.train", *words])
+
+
+def finish(words: list[str], cwd: Path) -> WarmCommand:
+    """What is left alone, to its end."""
+    command = WarmCommand(cwd, words)
+    assert command.wait() == 0, command.err
+    return command
 
 
 def kill_within_the_evaluation(command: Command, run_dir: Path, iteration: int) -> None:
@@ -60,17 +66,16 @@ def same_records(one: Path, other: Path) -> None:
 
 
 def test_a_run_killed_within_evaluations_ends_as_if_it_had_not_been(
-    start: Callable[..., Command], tmp_path: Path
+    slowly: Words, tmp_path: Path
 ) -> None:
     """Killed where the iteration has to be trained again, and where a checkpoint holds it."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     words = ("checkpoint_every=0",)
-    command = start(f"run_dir={whole}", *words)
-    assert command.wait() == 0, command.err
+    finish(slowly(f"run_dir={whole}", *words), tmp_path)
+    again = slowly(f"run_dir={killed}", *words)
     for iteration in (0, 1):
-        kill_within_the_evaluation(start(f"run_dir={killed}", *words), killed, iteration)
-    command = start(f"run_dir={killed}", *words)
-    assert command.wait() == 0, command.err
+        kill_within_the_evaluation(start(again, tmp_path), killed, iteration)
+    command = finish(again, tmp_path)
     assert "other settings or weights" not in command.err
     same_records(whole, killed)
     # the last iteration is saved before it is evaluated, so it is not trained twice
@@ -82,42 +87,40 @@ def test_a_run_killed_within_evaluations_ends_as_if_it_had_not_been(
 
 
 def test_an_evaluation_alone_goes_on_after_a_kill_and_after_a_request_to_stop(
-    start: Callable[..., Command], tmp_path: Path
+    slowly: Words, tmp_path: Path
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     words = ("algorithm.iterations=0",)
-    command = start(f"run_dir={whole}", *words)
-    assert command.wait() == 0, command.err
-    kill_within_the_evaluation(start(f"run_dir={cut}", *words), cut, 0)
+    finish(slowly(f"run_dir={whole}", *words), tmp_path)
+    again = slowly(f"run_dir={cut}", *words)
+    kill_within_the_evaluation(start(again, tmp_path), cut, 0)
     before = len((cut / "evaluation" / "000000.jsonl").read_bytes())
-    command = start(f"run_dir={cut}", *words)
+    command = start(again, tmp_path)
     until(lambda: len((cut / "evaluation" / "000000.jsonl").read_bytes()) > before)
     command.process.send_signal(signal.SIGTERM)
     assert command.wait() == 143
     assert "saved within the evaluation" in command.out and "Traceback" not in command.err
-    command = start(f"run_dir={cut}", *words)
-    assert command.wait() == 0, command.err
+    finish(again, tmp_path)
     same_records(whole, cut)
     (line,) = metrics(cut)
     assert line["iteration"] == 0
 
 
 def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
-    start: Callable[..., Command], tmp_path: Path
+    slowly: Words, tmp_path: Path
 ) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     words = ("hardware=cpu2", "hardware.rollout_batch_size=1", "checkpoint_every=0")
-    command = start(f"run_dir={whole}", *words)
-    assert command.wait() == 0, command.err
-    command = start(f"run_dir={stopped}", *words)
+    finish(slowly(f"run_dir={whole}", *words), tmp_path)
+    again = slowly(f"run_dir={stopped}", *words)
+    command = start(again, tmp_path)
     path = stopped / "evaluation" / "000000.jsonl"
     until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
     command.process.send_signal(signal.SIGTERM)
     assert command.wait() == 143, command.err
     assert "saved within the evaluation after iteration 1 of 2" in command.out
     assert metrics(stopped) == []
-    command = start(f"run_dir={stopped}", *words)
-    assert command.wait() == 0, command.err
+    finish(again, tmp_path)
     same_records(whole, stopped)
 
 
@@ -139,15 +142,12 @@ def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
         "evaluation.team=true",
         "wandb.mode=offline",
     ]
-    command = Command(tmp_path, ["-m", "cory.train", *settings, "run_dir=a"])
-    assert command.wait() == 0, command.err
+    command = finish([*settings, "run_dir=a"], tmp_path)
     assert "pass@4" in command.out and "right within first 4" in command.out
     assert command.out.count("episode ") == 3 and command.out.count("\n  observer ") == 3
     assert "solo" not in command.out
     again = [word for word in settings if not word.startswith("algorithm.iterations")]
-    again += ["algorithm.iterations=0", "init_from=a", "run_dir=b"]
-    command = Command(tmp_path, ["-m", "cory.train", *again])
-    assert command.wait() == 0, command.err
+    command = finish([*again, "algorithm.iterations=0", "init_from=a", "run_dir=b"], tmp_path)
     assert "pass@4" in command.out and "episode" not in command.out
     (line,) = metrics(tmp_path / "b")
     # the same agents, in the roles that they start with: none has been exchanged

@@ -19,7 +19,8 @@ from cory.config import Config, ConfigError
 from cory.export import export, model_card, publish, start_from
 from cory.team import Team
 from tests.building import LetterShare, build
-from tests.commands import Command, last_wins, metrics, short_settings
+from tests.commands import last_wins, metrics, short_settings
+from tests.warm import WarmCommand
 
 ConfigOf = Callable[..., Config]
 CONTEXT = "the movie was"
@@ -149,7 +150,7 @@ def test_a_finished_run_is_evaluated_without_training(
 ) -> None:
     def run(*words: str) -> None:
         settings = last_wins([*short_settings(tiny_model, tiny_judge, reviews_file), *words])
-        command = Command(tmp_path, ["-m", "cory.train", *settings])
+        command = WarmCommand(tmp_path, settings)
         assert command.wait() == 0, command.err
 
     run("run_dir=first", "algorithm.learning_rate=1e-2")

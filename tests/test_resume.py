@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import ROOT, Command, last_wins, metrics, short_settings
+from tests.commands import ROOT, last_wins, metrics, short_settings
+from tests.warm import WarmCommand
 
-Run = Callable[..., Command]
+Run = Callable[..., WarmCommand]
 
 
 @pytest.fixture
@@ -20,9 +21,8 @@ def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) ->
     """Runs the command to its end with short settings and checkpoints at every iteration."""
     base = short_settings(tiny_model, tiny_judge, reviews_file)
 
-    def call(*words: str) -> Command:
-        settings = last_wins([*base, "checkpoint_every=1", *words])
-        command = Command(tmp_path, ["-m", "cory.train", *settings])
+    def call(*words: str) -> WarmCommand:
+        command = WarmCommand(tmp_path, last_wins([*base, "checkpoint_every=1", *words]))
         command.wait()
         return command
 
@@ -30,13 +30,7 @@ def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "layout",
-    [
-        "ppo copies x1 ZeRO-0",
-        "cory adapters x1 ZeRO-3",
-        "cory copies x2 ZeRO-1",
-        "maporl adapters x2 ZeRO-2",
-    ],
+    "layout", ["cory adapters x1 ZeRO-3", "cory copies x2 ZeRO-1", "maporl adapters x2 ZeRO-2"]
 )
 def test_a_killed_run_ends_as_if_it_had_not_been(
     layout: str, tiny_model: str, tiny_judge: str, reviews_file: Path

@@ -17,6 +17,7 @@ import torch
 from tests.chat_server import ChatServer, reply
 from tests.commands import Command, last_wins, metrics
 from tests.playing import IMITATION, SPAG
+from tests.warm import WarmCommand
 
 # a random model says letters: with the judge that looks for them anywhere, games are decided
 LETTERS = [
@@ -37,7 +38,7 @@ LAYOUTS = {
     "adapters": ADAPTERS,
     "adapters x2, ZeRO-3": [*ADAPTERS, "hardware.processes=2", "hardware.zero_stage=3"],
 }
-Run = Callable[..., Command]
+Run = Callable[..., WarmCommand]
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +47,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def start(tiny_model: str, folder: Path) -> Run:
-    """Starts a run in `folder / name`."""
+def words_of(tiny_model: str, folder: Path) -> Callable[..., list[str]]:
+    """The command line of a run in `folder / name`."""
 
-    def begin(base: list[str], name: str, *words: str) -> Command:
-        settings = [*base, *LETTERS, f"model.path={tiny_model}", *words]
-        return Command(
-            folder, ["-m", "cory.train", *last_wins(settings), f"run_dir={folder / name}"]
-        )
+    def words(base: list[str], name: str, *more: str) -> list[str]:
+        settings = [*base, *LETTERS, f"model.path={tiny_model}", *more]
+        return [*last_wins(settings), f"run_dir={folder / name}"]
 
-    return begin
+    return words
 
 
-def finished(command: Command) -> Command:
+@pytest.fixture(scope="module")
+def start(words_of: Callable[..., list[str]], folder: Path) -> Run:
+    """Starts such a run."""
+    return lambda *run: WarmCommand(folder, words_of(*run))
+
+
+def finished(command: WarmCommand) -> None:
     assert command.wait() == 0, command.err
-    return command
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +108,12 @@ def test_opponents_are_the_agents_of_other_runs(
 
 
 def test_a_run_killed_while_it_collects_ends_as_if_it_had_not_been(
-    start: Run, folder: Path
+    start: Run, words_of: Callable[..., list[str]], folder: Path
 ) -> None:
     changes = ["algorithm.prompts_per_iteration=60", "algorithm.game_batch=1"]
     finished(start(SPAG, "whole", *changes))
     path = folder / "killed" / "games" / "epoch_001.jsonl"  # of the second set
-    command = start(SPAG, "killed", *changes)
+    command = Command(folder, ["-m", "cory.train", *words_of(SPAG, "killed", *changes)])
     while not (path.exists() and path.read_bytes().count(b"\n") >= 5):
         assert command.process.poll() is None, command.err
         time.sleep(0.002)

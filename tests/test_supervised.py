@@ -18,8 +18,9 @@ from cory.functional.losses import token_bce, weighted_nll
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.supervised import Collected, Example, SupervisedTrainer
 from tests.close import assert_close
-from tests.commands import Command, last_wins, metrics
+from tests.commands import last_wins, metrics
 from tests.supervising import VERIFIER, build_verifier
+from tests.warm import WarmCommand
 
 Settings = Callable[..., Config]
 LABELS = [1.0, 0.0, 1.0, 1.0, 0.0]
@@ -178,12 +179,12 @@ LAYOUTS = {
 def test_a_layout_gives_the_numbers_of_one_process(
     tmp_path: Path, tiny_math_settings: list[str]
 ) -> None:
-    """Whole runs through the command line, evaluation included; within float32 rounding."""
+    """Whole runs, evaluation included; within float32 rounding."""
 
     def run(name: str) -> list[dict[str, Any]]:
         run_dir = tmp_path / name.replace(", ", "_").replace(" ", "_")
         words = last_wins([*tiny_math_settings, *LAYOUTS[name], f"run_dir={run_dir}"])
-        command = Command(tmp_path, ["-m", "cory.train", *words])
+        command = WarmCommand(tmp_path, words)
         assert command.wait() == 0, command.err
         assert (run_dir / "agents" / "verifier" / "value_head.safetensors").is_file()
         return metrics(run_dir)

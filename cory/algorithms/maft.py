@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from torch import Tensor
 
@@ -19,12 +20,16 @@ from cory.algorithms.sft import imitation_loss, no_statistics
 from cory.config import CORRECT, MaftConfig
 from cory.debate import Debate
 from cory.debate_wording import Chat, Plain, Wording
+from cory.diversity import Diversity
+from cory.endpoint import Endpoint
+from cory.endpoint_debate import EndpointDebate, EndpointSpeaker
 from cory.episode import Context, Episode, Prompt
 from cory.evaluation import Bench, TeamExam, evaluate
-from cory.interactions import Speak
+from cory.interactions import Interaction, Speak
+from cory.opponents import JOURNAL
 from cory.specialisation import AgentsMeasure
 from cory.summaries import Identified, SumUp, Told
-from cory.tasks import Task
+from cory.tasks import Form, Task
 from cory.team import Team
 from cory.trainers.supervised import Course, SupervisedTrainer
 from cory.voice import Reference, Speaker, Voice
@@ -34,12 +39,21 @@ BASE = "base"  # the model as it came
 
 def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     """Agents that learn from their debates, and debate again."""
-    voices = parts.new_voices(config.names())
     seats = Seats(config, parts.task, parts.team)
-    speakers: dict[str, Speaker] = {
-        **voices,
-        BASE: Reference(BASE, next(iter(voices.values()))),
-    }
+    examined = seats.debate(config.evaluation_agents, config.evaluation_turns)
+    voices: dict[str, Voice] = {}
+    speakers: dict[str, Speaker] = {}
+    interact: Interaction = examined
+    measured = evaluate
+    if config.endpoint is None:
+        voices = parts.new_voices(config.names())
+        speakers |= voices
+        speakers[BASE] = Reference(BASE, next(iter(voices.values())))
+    else:  # one model in every seat, and none that learns
+        endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / JOURNAL)
+        interact = remote = EndpointDebate(endpoint, examined)
+        speakers |= {name: EndpointSpeaker(name, remote) for name in (*config.names(), BASE)}
+        measured = remote.measured
     debate = seats.debate(config.agents, config.turns)
     collector = DebateCollector(
         config,
@@ -49,10 +63,13 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         voices,
         speakers,
     )
-    examined = seats.debate(config.evaluation_agents, config.evaluation_turns)
-    measure = AgentsMeasure(config, parts.team, voices, speakers[BASE])
-    exam = TeamExam(examined, speakers, examined.places, measure, alone=False)
-    bench = Bench(voices, parts.task, parts.reward, exam, config.sampling)
+    asked = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
+    questions = [prompt.text for prompt in asked]
+    diversity = Diversity(config.diversity, parts.team.device, questions)
+    measure = AgentsMeasure(config, voices, speakers[BASE], diversity)
+    exam = TeamExam(interact, speakers, examined.places, measure, alone=False)
+    rows = parts.config.hardware.rollout_batch_size
+    bench = Bench(voices, parts.task, parts.reward, exam, config.sampling, rows)
     starts = {name: start_of(voice) for name, voice in voices.items() if config.start == "base"}
     return SupervisedTrainer(
         config,
@@ -65,7 +82,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         loss=imitation_loss,
         statistics=no_statistics,
         named=lambda what, policy: f"supervised/{what}/{policy}",
-        measure=partial(evaluate, bench),
+        measure=partial(measured, bench),
     )
 
 
@@ -102,14 +119,13 @@ class Seats:
     """Who sits where in a debate and what they see, with or without training."""
 
     config: MaftConfig
-    task: Task
+    task: Form
     team: Team
 
     def debate(self, agents: int, turns: int) -> Debate:
         """A debate of so many agents and turns."""
         config = self.config
-        chats = self.team.config.chat
-        limit = config.sampling.max_response_tokens
+        chats = self.team.config.chat or config.endpoint is not None
         plain: Wording = Chat(Told(config.prompts)) if chats else Plain(self.task)
 
         def wording(agent: int) -> Wording:
@@ -122,14 +138,19 @@ class Seats:
             turns=turns,
             speaker=config.policy,
             wording=wording,
-            fits=lambda agent, context: (
-                self.team.tokens(context) + limit <= self.team.context_length
-            ),
+            fits=lambda agent, context: self._fits(context),
             read=self.task.read,
             consensus=None,
             judge=None,
             summariser=SumUp(config.prompts, BASE) if config.summary else None,
         )
+
+    def _fits(self, context: Context) -> bool:
+        """Whether the model can still answer; one behind an endpoint is for its server to say."""
+        if self.config.endpoint is not None:
+            return True
+        limit = self.config.sampling.max_response_tokens
+        return self.team.tokens(context) + limit <= self.team.context_length
 
 
 @dataclass(frozen=True)

@@ -70,17 +70,19 @@ class BatchPlan:
 
 
 def batch_plan(
-    prompts: int, turns: int, minibatch: int, microbatch: int, processes: int
+    prompts: int, turns: int, minibatch: int, microbatch: int, processes: int, fills: bool = False
 ) -> BatchPlan:
     """Derives the plan, or refuses numbers that leave a rest.
 
     turns: from which one policy learns in an iteration
+    fills: a minibatch of fewer turns than processes is filled up with absent ones, one process each
     """
     keys = ("algorithm.prompts_per_iteration", "algorithm.minibatch_size")
     if turns != prompts:
         keys = ("the turns that each policy takes in an iteration", keys[1])
     minibatches = exact_div(turns, minibatch, *keys)
-    share = exact_div(minibatch, processes, keys[1], "the number of processes")
+    alone = fills and minibatch < processes
+    share = 1 if alone else exact_div(minibatch, processes, keys[1], "the number of processes")
     micro = min(microbatch, share)
     share_key = keys[1] if processes == 1 else f"{keys[1]} per process"
     accumulation = exact_div(share, micro, share_key, "hardware.microbatch_size")

@@ -146,6 +146,7 @@ def plan_of(config: Config) -> BatchPlan:
         algorithm.minibatch_size,
         hardware.microbatch_size,
         hardware.world,
+        fills=isinstance(algorithm, SupervisedConfig),
     )
 
 
@@ -304,6 +305,17 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
         f"algorithm.summary=true needs model.chat=true: model={config.model.name} does not follow "
         f"requests",
     )
+    if algorithm.endpoint is not None:
+        require(
+            config.init_from is None,
+            f"init_from={config.init_from}: with algorithm.endpoint no agent of a run speaks",
+        )
+        for key in ("kl_to_base", "nll_others"):
+            require(
+                not getattr(algorithm.diversity, key),
+                f"algorithm.diversity.{key}=true asks a model of this project; with "
+                f"algorithm.endpoint it must be false",
+            )
 
 
 def check_debate(config: Config, algorithm: DebateConfig) -> None:

@@ -17,13 +17,13 @@ NAMED = re.compile(
     rf"|(?i:answer|choice|option)\s*(?:(?i:is)\b|:)[\s:*$]*(?P<said>[{CHOICES}])(?![\w'’])"
 )
 BOXED = re.compile(rf"\(?([{CHOICES}])(?:[).:].*)?")  # B, (B), B. Paris
+ALONE = re.compile(rf"\s*([{CHOICES}])\.?\s*")
 
 
 def final_choice(response: str) -> str | None:
     """One of CHOICES, or None where the response names none."""
-    for text in (last_box(response), response.strip().rstrip(".")):
-        found = BOXED.fullmatch(plain(text)) if text is not None and len(text) < 100 else None
-        if found:
-            return found[1]
+    boxed = BOXED.fullmatch(plain(last_box(response) or ""))
+    if found := boxed or ALONE.fullmatch(response):
+        return found[1]
     named = list(NAMED.finditer(response))
     return (named[-1]["marked"] or named[-1]["said"]) if named else None

@@ -143,7 +143,8 @@ def possible(accuracy: float, problems: int) -> bool:
 def meanings(table: Table) -> list[str]:
     """What the signs mean that stand in the table."""
     cells = " ".join(printed(table, row) for row in table.rows)
-    return ["; ".join(f"{sign}: {text}" for sign, text in MEANINGS.items() if sign in cells) + "."]
+    meant = [f"{sign}: {text}." for sign, text in MEANINGS.items() if sign in cells]
+    return [" ".join(meant)] if meant else []
 
 
 def _seeds(table: Table, found: Collected, own: dict[str, Row]) -> str:

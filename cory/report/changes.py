@@ -17,7 +17,14 @@ from cory.report.runs import Collected
 
 # settings that say how fast, where, and under which name a run was made, not what it does
 NOT_COMPARED = ("hardware", "wandb", "experiment", "sweep", "scale", "seed")
-KEEPING = ("samples_every", "samples_kept", "checkpoint_every", "export_every", "keep_last", "preflight_only")
+KEEPING = (
+    "samples_every",
+    "samples_kept",
+    "checkpoint_every",
+    "export_every",
+    "keep_last",
+    "preflight_only",
+)
 
 
 def changes(table: Table, found: Collected, compose: Compose) -> list[str]:
@@ -61,11 +68,13 @@ def scale_files(conf: Path, scale: str, experiment: str) -> list[Path]:
 
 
 def with_bases(path: Path) -> list[Path]:
-    """A file of conf/ after those beside it that it builds on."""
+    """A file of conf/ after those of its group that it builds on."""
     settings = OmegaConf.to_container(OmegaConf.load(path))
     listed = settings.get("defaults", []) if isinstance(settings, dict) else []
     names = [entry for entry in listed if isinstance(entry, str) and entry.isidentifier()]
     bases = [path.with_name(f"{name}.yaml") for name in names if name != "_self_"]
+    # an option in a paper's own folder names others from its group's
+    bases = [base if base.exists() else path.parent.with_name(base.name) for base in bases]
     return [*(part for base in bases for part in with_bases(base)), path]
 
 

@@ -19,6 +19,7 @@ from cory.config import (
     SELF_PLAY,
     Config,
     ConfigError,
+    MaftConfig,
     MaporlConfig,
     OfflineConfig,
     PPOConfig,
@@ -116,13 +117,16 @@ def said(known: Known, config: Config) -> str:
 
 def estimated(config: Config, test_problems: Mapping[str, Any]) -> tuple[float | None, str]:
     """Hours by arithmetic, and how they were reckoned; None where even that is impossible."""
-    if not isinstance(config.algorithm, PPOConfig | OfflineConfig):
+    counted = next((count for kind, count in COUNTED.items() if isinstance(config.algorithm, kind)),
+                   None)  # fmt: skip
+    if counted is None:
         return None, f"no record, and no estimate for algorithm={config.algorithm.name}"
+    if getattr(config.algorithm, "endpoint", None) is not None:
+        return None, "no record, and no estimate of what its endpoint takes"
     try:
         weights = weights_of(config)
     except ConfigError as error:
         return None, f"no record, and no estimate: {error}"
-    counted = operations_of if isinstance(config.algorithm, PPOConfig) else operations_of_games
     operations, left_out = counted(config, weights, test_problems)
     speed, processes = SUSTAINED[config.hardware.device], config.hardware.world
     each = f"for each of {processes} processes" if processes > 1 else "for its process"
@@ -218,6 +222,40 @@ def operations_of_games(
     asks = ENDPOINT in (algorithm.games, *others)
     left_out = "; without what its endpoint takes" if asks else ""
     return (total + evaluations(config) * held_out) * weights, left_out
+
+
+def operations_of_fine_tuning(
+    config: Config, weights: int, test_problems: Mapping[str, Any]
+) -> tuple[float, str]:
+    """The same for multiagent fine-tuning: every answer is learnt, which is too many.
+
+    Other agents' answers are summed up once for each who speaks after the first turn.
+    """
+    algorithm = config.algorithm
+    assert isinstance(algorithm, MaftConfig)
+    tokens = longest_context(config) + mean_response(config)
+
+    def spoken_in(agents: int, turns: int) -> int:
+        return agents * turns + (agents * (turns - 1) if algorithm.summary else 0)
+
+    passes = algorithm.epochs + (algorithm.critic_epochs if algorithm.turns > 1 else 0)
+    each = FORWARD * spoken_in(algorithm.agents, algorithm.turns)
+    each += algorithm.agents * passes * step_of(config)
+    asked = algorithm.iterations * algorithm.prompts_per_iteration
+    training = float(asked * tokens * weights * each)
+    prompts = held_out_prompts(config, test_problems)
+    if prompts is None:
+        return training, UNKNOWN_SPLIT
+    answers = spoken_in(algorithm.evaluation_agents, algorithm.evaluation_turns)
+    held_out = prompts * config.evaluation.samples * answers * tokens * weights * FORWARD
+    return training + evaluations(config) * held_out, "; without measures of diversity"
+
+
+COUNTED = {
+    PPOConfig: operations_of,
+    OfflineConfig: operations_of_games,
+    MaftConfig: operations_of_fine_tuning,
+}
 
 
 def mean_response(config: Config) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cory.report import accuracies, iterations, second_hand
@@ -22,7 +22,7 @@ from cory.report.paper import (
 )
 from cory.report.presets import Compose, compare
 from cory.report.results import results
-from cory.report.runs import Collected
+from cory.report.runs import Collected, lacking
 from cory.report.verdicts import FAILS, LEFT_OUT, Verdict, tally, verdicts
 
 BY_HAND = "Written by `make report` from the records of the runs; not edited by hand."
@@ -125,15 +125,25 @@ def at_a_glance(everything: Mapping[str, Everything]) -> list[str]:
     for paper, tables in everything.items():
         first = [next(iter(each.values())) for each in tables.values()]
         computed = sum(one.table.kind in WITHOUT_RUNS for one in first)
-        ran = [sum(bool(each[scale].found.runs) for each in tables.values()) for scale in scales]
+        ran = [_how_many_ran([each[scale] for each in tables.values()]) for scale in scales]
         name = f"[{first[0].table.about['short']}]({paper}.md)"
         counts = [len(first), computed, len(first) - computed, *ran]
         rows.append([name, *map(str, counts)])
     head = ["paper", "tables and figures", "need no runs", "have a sweep"]
     return [
         markdown([*head, *[f"run at {scale} scale" for scale in scales]], rows),
-        "Questions of ours count as figures. Run: at least one of its runs has finished.",
+        "Questions of ours count as figures. Run: every row that the scale has, with every seed.",
     ]
+
+
+def _how_many_ran(tables: Sequence[Shown]) -> str:
+    """`3`, or `3 (and 2 in part)` where some runs of others count."""
+    begun = [one for one in tables if one.found.runs]
+    whole = sum(
+        not any(lacking(one.table, one.found, name) for name in one.table.experiments)
+        for one in begun
+    )
+    return f"{whole} (and {len(begun) - whole} in part)" if len(begun) > whole else str(whole)
 
 
 def _shown(shown: Shown) -> list[str]:

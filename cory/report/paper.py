@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,12 @@ def load_paper(conf: Path, paper: str) -> dict[str, Any]:
     if not path.exists():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
         raise ValueError(f"{paper} is not a paper; choose one of {known}")
+    return _loaded(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _loaded(path: Path, changed: int) -> dict[str, Any]:
+    """A file as it was when last changed: every table of a paper asks for it, to read it alone."""
     about = OmegaConf.to_container(OmegaConf.load(path))
     assert isinstance(about, dict)
     return {str(key): value for key, value in about.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cory.report.accuracies import columns_of, grouped, measured
+from cory.report.accuracies import columns_of, measured
 from cory.report.computed import COMPUTED
 from cory.report.debates import turns_in
 from cory.report.markdown import NONE, markdown, percent, plus_minus
@@ -131,13 +131,17 @@ def _accuracies(shown: Sequence[Shown]) -> str:
     names = {column: name for one in tables for column, name in one.table.columns.items()}
     ran: dict[str, None] = {}  # columns
     rows: dict[tuple[str, ...], dict[str, str]] = {}
+    known: set[tuple[str, str]] = set()  # the same number may stand under two labels
     for one in tables:
-        for own in grouped(one.table.rows):
-            for column, row in own.items():
-                if "experiment" in row and runs_of(one.found, row):
-                    ran[column] = None
-                    line = rows.setdefault(tuple(names_of(row)), {})
-                    line.setdefault(column, measured(one.found, row))
+        for row in one.table.rows:
+            if "experiment" not in row or not runs_of(one.found, row):
+                continue
+            source = row["experiment"], row["metric"]
+            if source not in known:
+                known.add(source)
+                ran[row["column"]] = None
+                line = rows.setdefault(tuple(names_of(row)), {})
+                line[row["column"]] = measured(one.found, row)
     columns = [column for column in columns_of(every) if column in ran]
     if not columns:
         return ""

@@ -81,11 +81,13 @@ def _verdict(
 
 def _beforehand(table: Table, claim: Mapping[str, Any]) -> tuple[str, str] | None:
     """Kind and reason of a claim that no run of this scale is asked about; else None."""
+    elsewhere = table.scale not in claim.get("scales", [table.scale])
+    about_runs = experiments(claim)
+    if table.partial and (elsewhere or not about_runs or about_runs - set(table.swept)):
+        return LEFT_OUT, ""
     if "unjudged" in claim:
         return NOT_JUDGED, f" ({claim['unjudged']})"
-    if table.partial and not experiments(claim) <= set(table.swept):
-        return LEFT_OUT, ""
-    if table.scale not in claim.get("scales", [table.scale]):
+    if elsewhere:
         return NOT_RUN, " (a number of the paper's own model and data)"
     about = metrics(claim)
     if table.scale != PAPER_SCALE and about and all(name.startswith(FAMILY) for name in about):

@@ -18,17 +18,11 @@ from cory.tasks.tables import column, hub_table, local_table
 LABEL_OF: dict[object, str] = {**dict(enumerate(LABELS)), **{label: label for label in LABELS}}
 
 
-class AnliTask:
+class AnliForm:
     """Premise and hypothesis, asked for their relation; the answer is one of three labels."""
 
-    def __init__(self, config: AnliConfig, tokenizer: Any, stream: np.random.Generator) -> None:
+    def __init__(self, config: AnliConfig) -> None:
         self.config = config
-        train, test = picked(config, self._prompts("train"), self._prompts("test"))
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
-        self.sample, self.held_out = self.stock.sample, self.stock.held_out
-        self.passes = self.stock.passes
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
 
     def prompt_of(self, text: str) -> Prompt:
         """A pair from elsewhere: the hypothesis is the text's last line; its label is not known."""
@@ -54,6 +48,24 @@ class AnliTask:
     def is_right(self, response: str, answer: str) -> bool:
         """Whether that is the right label."""
         return final_label(response) == answer
+
+    def _text(self, premise: str, hypothesis: str) -> str:
+        return self.config.prompt_template.format(
+            premise=premise.strip(), hypothesis=hypothesis.strip()
+        )
+
+
+class AnliTask(AnliForm):
+    """Pairs of the data set."""
+
+    def __init__(self, config: AnliConfig, tokenizer: Any, stream: np.random.Generator) -> None:
+        super().__init__(config)
+        train, test = picked(config, self._prompts("train"), self._prompts("test"))
+        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.sample, self.held_out = self.stock.sample, self.stock.held_out
+        self.passes = self.stock.passes
+        self.state_dict = self.passes.state_dict
+        self.load_state_dict = self.passes.load_state_dict
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config
@@ -83,8 +95,3 @@ class AnliTask:
         )
         text = self._text(str(premise), str(hypothesis))
         return Prompt(id=f"anli-{name}", text=text, answer=LABEL_OF[label])
-
-    def _text(self, premise: str, hypothesis: str) -> str:
-        return self.config.prompt_template.format(
-            premise=premise.strip(), hypothesis=hypothesis.strip()
-        )

@@ -23,19 +23,12 @@ SUBJECTS = (
 LEVEL = re.compile(r"(?:Level )?([1-5?])")  # of some problems the level is not known: Level ?
 
 
-class MathTask:
+class MathForm:
     """A problem; the answer is a formula, right when it equals the one of the worked solution."""
 
-    def __init__(self, config: MathConfig, tokenizer: Any, stream: np.random.Generator) -> None:
+    def __init__(self, config: MathConfig) -> None:
         self.config = config
         self.equality = equality(config.seconds)
-        train, test = picked(config, self._prompts("train"), self._prompts("test"))
-        refuse_shared(train, test)
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
-        self.sample, self.held_out = self.stock.sample, self.stock.held_out
-        self.passes = self.stock.passes
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
 
     def prompt_of(self, text: str) -> Prompt:
         """A problem from elsewhere, asked as the task's own are; its answer is not known."""
@@ -58,6 +51,20 @@ class MathTask:
         """Whether that equals the answer, which is a box, too."""
         given = self.read(response)
         return given is not None and given == self.read(answer)
+
+
+class MathTask(MathForm):
+    """Problems of the data set."""
+
+    def __init__(self, config: MathConfig, tokenizer: Any, stream: np.random.Generator) -> None:
+        super().__init__(config)
+        train, test = picked(config, self._prompts("train"), self._prompts("test"))
+        refuse_shared(train, test)
+        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.sample, self.held_out = self.stock.sample, self.stock.held_out
+        self.passes = self.stock.passes
+        self.state_dict = self.passes.state_dict
+        self.load_state_dict = self.passes.load_state_dict
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

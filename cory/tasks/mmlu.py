@@ -21,18 +21,11 @@ CHOICE_OF: dict[object, str] = {
 }
 
 
-class MmluTask:
+class MmluForm:
     """A question and its options; the answer is the letter of one."""
 
-    def __init__(self, config: MmluConfig, tokenizer: Any, stream: np.random.Generator) -> None:
+    def __init__(self, config: MmluConfig) -> None:
         self.config = config
-        train, test = picked(config, self._prompts("train"), self._prompts("test"))
-        refuse_shared(train, test)
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
-        self.sample, self.held_out = self.stock.sample, self.stock.held_out
-        self.passes = self.stock.passes
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
 
     def prompt_of(self, text: str) -> Prompt:
         """A question from elsewhere, its options on its last four lines; its answer is unknown."""
@@ -59,6 +52,28 @@ class MmluTask:
     def is_right(self, response: str, answer: str) -> bool:
         """Whether that is the right one."""
         return final_choice(response) == answer
+
+    def _text(self, question: str, options: Sequence[str]) -> str:
+        lines = [
+            f"({letter}) {text.strip()}" for letter, text in zip(CHOICES, options, strict=True)
+        ]
+        return self.config.prompt_template.format(
+            question=question.strip(), options="\n".join(lines)
+        )
+
+
+class MmluTask(MmluForm):
+    """Questions of the data set."""
+
+    def __init__(self, config: MmluConfig, tokenizer: Any, stream: np.random.Generator) -> None:
+        super().__init__(config)
+        train, test = picked(config, self._prompts("train"), self._prompts("test"))
+        refuse_shared(train, test)
+        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.sample, self.held_out = self.stock.sample, self.stock.held_out
+        self.passes = self.stock.passes
+        self.state_dict = self.passes.state_dict
+        self.load_state_dict = self.passes.load_state_dict
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config
@@ -91,11 +106,3 @@ class MmluTask:
             )
         text = self._text(question, options)
         return Prompt(id=f"{config.name}-{name}", text=text, answer=CHOICE_OF[answer])
-
-    def _text(self, question: str, options: Sequence[str]) -> str:
-        lines = [
-            f"({letter}) {text.strip()}" for letter, text in zip(CHOICES, options, strict=True)
-        ]
-        return self.config.prompt_template.format(
-            question=question.strip(), options="\n".join(lines)
-        )

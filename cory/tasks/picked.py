@@ -20,9 +20,11 @@ def picked(
     """
     if not config.picks():
         return train, test
-    tested = _first(config, "pick_test", _shuffled(config, test), set())
+    order = _shuffled(test, config.pick_seed)
+    tested = _first(order, config.pick_test, set(), f"task.pick_test={config.pick_test}")
     asked = {question(prompt) for prompt in tested}
-    return _first(config, "pick_train", _shuffled(config, train)[::-1], asked), tested
+    order = _shuffled(train, config.pick_seed)[::-1]
+    return _first(order, config.pick_train, asked, f"task.pick_train={config.pick_train}"), tested
 
 
 def refuse_shared(train: Sequence[Prompt], test: Sequence[Prompt]) -> None:
@@ -43,23 +45,21 @@ def question(prompt: Prompt) -> str:
     return " ".join(prompt.text.split())
 
 
-def _shuffled(config: PickConfig, prompts: list[Prompt]) -> list[Prompt]:
-    order = np.random.default_rng(config.pick_seed).permutation(len(prompts))
-    return [prompts[row] for row in order]
+def _shuffled(prompts: list[Prompt], seed: int) -> list[Prompt]:
+    return [prompts[row] for row in np.random.default_rng(seed).permutation(len(prompts))]
 
 
 def _first(
-    config: PickConfig, key: str, prompts: Sequence[Prompt], taken: set[str]
+    prompts: Sequence[Prompt], count: int | None, taken: set[str], setting: str
 ) -> list[Prompt]:
     """The first so many, without a question that was taken or came before."""
     distinct: dict[str, Prompt] = {}
     for prompt in prompts:
         distinct.setdefault(question(prompt), prompt)
     found = [prompt for asked, prompt in distinct.items() if asked not in taken]
-    count = getattr(config, key)
-    besides = " besides those picked for the test" if key == "pick_train" else ""
+    besides = " besides those picked for the test" if taken else ""
     require(
         bool(found) and (count is None or count <= len(found)),
-        f"task.{key}={count}: there are only {len(found)} different questions{besides}",
+        f"{setting}: there are only {len(found)} different questions{besides}",
     )
     return found[:count]

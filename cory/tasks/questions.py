@@ -22,23 +22,15 @@ MARK = "####"  # stands before the answer, after the worked solution
 GENERATED = {"train": 20_241_002, "test": 20_241_003}
 
 
-class QuestionsTask:
+class QuestionsForm:
     """A worked example, where there is one, then the question (Ma et al., App. A.2)."""
 
-    def __init__(
-        self, config: QuestionsConfig, tokenizer: Any, stream: np.random.Generator
-    ) -> None:
+    def __init__(self, config: QuestionsConfig) -> None:
         self.config = config
         # an observer's prompt is made from the query: its question lies between these two
         self.before, self.after = config.prompt_template.format(
             example=config.example, question="\0"
         ).split("\0")
-        train, test = picked(config, self._prompts("train"), self._prompts("test"))
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
-        self.sample, self.held_out = self.stock.sample, self.stock.held_out
-        self.passes = self.stock.passes
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
 
     def prompt_of(self, text: str) -> Prompt:
         """A question from elsewhere, asked as the task's own are; its answer is not known."""
@@ -62,6 +54,21 @@ class QuestionsTask:
         return config.observer_template.format(
             example=config.example, question=question, answers=quoted
         )
+
+
+class QuestionsTask(QuestionsForm):
+    """Questions asked so, of a data set or made up."""
+
+    def __init__(
+        self, config: QuestionsConfig, tokenizer: Any, stream: np.random.Generator
+    ) -> None:
+        super().__init__(config)
+        train, test = picked(config, self._prompts("train"), self._prompts("test"))
+        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.sample, self.held_out = self.stock.sample, self.stock.held_out
+        self.passes = self.stock.passes
+        self.state_dict = self.passes.state_dict
+        self.load_state_dict = self.passes.load_state_dict
 
     def _prompts(self, part: str) -> list[Prompt]:
         if self.config.source == "generated":

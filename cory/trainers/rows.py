@@ -63,7 +63,8 @@ def minibatches(
 def one_step(
     voice: Voice, rows: Sequence[R | None], microbatch: int, objective: Objective[R]
 ) -> Stepped:
-    """One optimiser step on a minibatch."""
+    """One optimiser step on a minibatch, filled up until every process has as many rows."""
+    rows = [*rows, *[None] * (-len(rows) % processes.count())]
     own = rows[processes.own_rows(len(rows))]
     sums: dict[str, Tensor] = {}
     norm = None
