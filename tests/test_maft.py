@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
+from cory import loop
 from cory.algorithms.debate_data import DebateCollector
 from cory.algorithms.maft import course
+from cory.checkpoint import Checkpoints
 from cory.config import Config, MaftConfig
 from cory.evaluation import Request
 from cory.functional.checksum import byte_sum
 from cory.pieces import Pieces
+from cory.record import NoRecord
 from cory.trainers.interruption import Interrupted
 from cory.trainers.supervised import SupervisedTrainer
+from cory.worker import build_parts, export_iteration
 from tests.agents import MAFT, build_agents
 
 Settings = Callable[..., Config]
@@ -317,3 +323,59 @@ def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -
         vote = metrics[f"eval/vote/turn_{turn}"]
         assert metrics[f"eval/vote_se/turn_{turn}"] == pytest.approx((vote * (1 - vote) / 6) ** 0.5)
     assert metrics["eval/consensus_diversity/turn_2"] >= 0
+
+
+def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
+    maft: Settings, tmp_path: Path
+) -> None:
+    """The loop saves there, and the same command ends with the same weights."""
+
+    def run(folder: str, stop_at: int | None) -> SupervisedTrainer:
+        config = maft(f"run_dir={tmp_path / folder}", "evaluation.prompts=2")
+        trainer = build_agents(config)
+        asked: list[bool] = []
+
+        def asked_to_stop() -> bool:
+            asked.append(True)
+            return len(asked) == stop_at
+
+        path = Path(config.run_dir)
+        path.mkdir(exist_ok=True)
+        loop.run(
+            trainer,
+            config,
+            NoRecord(),
+            Checkpoints(path, "settings", config.hardware, 2),
+            Pieces(path / "evaluation", "settings"),
+            asked_to_stop,
+            lambda done: None,
+        )
+        return trainer
+
+    with pytest.raises(loop.Stopped, match="saved within iteration 1 of 1"):
+        run("cut", 2)
+    assert len(debates_of(tmp_path / "cut")) == 10
+    (tmp_path / "cut" / "debates" / "000000.jsonl").unlink()  # it is not needed any more
+    assert sums(run("cut", None)) == sums(run("whole", None))
+    assert not (tmp_path / "cut" / "debates" / "000000.jsonl").exists()
+
+
+def test_agents_of_each_iteration_can_be_started_from(maft: Settings, tmp_path: Path) -> None:
+    config = maft()
+    settings = compose_like(config, tmp_path)
+    parts = build_parts(config)
+    trainer = build_agents(config)
+    trainer.step(0)
+    export_iteration(trainer.agents, parts, tmp_path, 1)
+    place = tmp_path / "iterations" / "1"
+    assert sorted(path.name for path in (place / "agents").iterdir()) == sorted(NAMES)
+    assert (place / "config.yaml").read_text() == settings
+    again = build_agents(maft(f"init_from={place}", f"run_dir={tmp_path / 'again'}"))
+    assert sums(again) == sums(trainer)
+
+
+def compose_like(config: Config, run_dir: Path) -> str:
+    """Settings on disk, as a run writes them before it starts."""
+    text = OmegaConf.to_yaml(OmegaConf.structured({"model": asdict(config.model)}))
+    (run_dir / "config.yaml").write_text(text)
+    return text

@@ -157,7 +157,7 @@ def test_each_pair_is_compared_once(equal: Equality, monkeypatch: pytest.MonkeyP
 def test_what_cannot_be_calculated_ends_in_time(capsys: pytest.CaptureFixture[str]) -> None:
     """In any thread; the next comparison is answered as if nothing had been."""
     hasty, nested = Equality(1), "x"
-    for _ in range(30):
+    for _ in range(8):
         nested = rf"\frac{{1}}{{1+{nested}}}"
     with ThreadPoolExecutor(1) as pool:
         found = [

@@ -58,7 +58,7 @@ def literals() -> set[str]:
     own = ("evaluation", "debate_metrics", "verification")
     own += ("algorithms/maporl", "algorithms/verifier", "algorithms/sft")
     own += ("game_exam", "algorithms/spag", "algorithms/lessons")
-    own += ("diversity", "specialisation", "algorithms/debate_data")
+    own += ("diversity", "specialisation", "endpoint_debate", "algorithms/debate_data")
     files = [ROOT / "cory" / f"{name}.py" for name in own]
     for path in (*(ROOT / "cory" / "trainers").glob("*.py"), *files):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
@@ -116,6 +116,7 @@ def logged_by_agents(questions: Callable[..., Config], run_dir: Path) -> set[str
     )
     trainer = build_agents(config)
     found = {"debate/pseudo_right"}  # what is right has no vowel that could be read
+    found |= {"eval/endpoint_requests", "eval/endpoint_tokens"}  # only where one speaks
     return found | trainer.step(0).keys() | measure(trainer, config, run_dir)[0].keys()
 
 

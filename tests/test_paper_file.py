@@ -24,10 +24,14 @@ NAMED = {
     "maporl": "toy_fig5 exp1_fig2 transitions remark2 shaping_alpha shaping_beta transfer hetero "
     "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality",
     "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples",
+    "maft": "fig1 tab1 tab2 fig3 fig4 fig5 fig6 fig7 tab3 fig8 tab4 appG tab5 fig9 fig10 tab6 tab7 "
+    "fig11 fig12 fig13",
 }
-WITHOUT_RUNS = {"cory": {"tab1", "tab2"}, "maporl": {"toy_fig5"}, "spag": set()}
+WITHOUT_RUNS = {"cory": {"tab1", "tab2"}, "maporl": {"toy_fig5"}, "maft": {"appG"}, "spag": set()}
+COMPUTED = ("game", "skills")
 DEBATES = ("turns", "transitions", "alone")
 GAMES = ("matches", "benchmarks", "factor", "dialogues")
+FINE_TUNING = ("accuracy", "iterations", "scatter")
 
 
 def all_tables() -> list[tuple[str, str]]:
@@ -39,7 +43,9 @@ def all_tables() -> list[tuple[str, str]]:
 def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
     names = {name for own, name in all_tables() if own == paper}
     sweeps = {path.stem for path in (CONF / "sweep" / paper).glob("*.yaml")}
-    assert names - sweeps == WITHOUT_RUNS[paper] and sweeps <= names
+    parts = {name for name in sweeps if name.endswith("_small")}  # which a scale runs instead
+    assert names - sweeps == WITHOUT_RUNS[paper] and sweeps - parts <= names
+    assert {name.removesuffix("_small") for name in parts} <= names
     assert names == set(NAMED[paper].split())
 
 
@@ -49,7 +55,7 @@ def test_a_table_fits_its_sweep(paper: str, name: str) -> None:
     ids = [claim["id"] for claim in table.claims]
     assert len(ids) == len(set(ids)) and not [text for text in ids if "{" in text]
     if name in WITHOUT_RUNS[paper]:
-        assert (table.kind == "game") == bool(ids)
+        assert (table.kind in COMPUTED) == bool(ids)
         return
     assert ids and table.entry["sweep"] == f"{paper}/{name}"
     sweep = OmegaConf.load(CONF / "sweep" / f"{table.entry['sweep']}.yaml")
@@ -61,7 +67,9 @@ def test_a_table_fits_its_sweep(paper: str, name: str) -> None:
         return
     if table.kind in GAMES:
         check_games(paper, name)
-    if table.kind in ("verifier", *GAMES):
+    if table.kind in FINE_TUNING:
+        check_fine_tuning(table)
+    if table.kind in ("verifier", *GAMES, *FINE_TUNING):
         return
     for row in table.rows:  # what a page says about a run is what the run has
         settings = composed(row["experiment"], "paper").algorithm
@@ -90,6 +98,31 @@ def check_debates(table: Table) -> None:
         for name in needed:
             assert name in table.needs, experiment
             assert table.to_run.index(name) < table.to_run.index(experiment)
+
+
+def check_fine_tuning(table: Table) -> None:
+    """Rows and claims name turns, iterations and agents that the runs have; what others start from
+    runs before them; at small scale some rows are left."""
+    sides = [operand for claim in table.claims for operand in operands(claim)]
+    sides += [row for row in table.rows if "experiment" in row]
+    for side in sides:
+        algorithm = composed(side["experiment"], "paper").algorithm
+        for key in ("metric", "across", "with"):
+            who = side.get(key, "").rpartition("/")[2]
+            if who.startswith("turn_"):
+                assert int(who.removeprefix("turn_")) <= algorithm.evaluation_turns, side
+            elif who:
+                kinds = {"specialised": ("generation", "critic")}.get(algorithm.policies, "single")
+                assert who == "team" or who in kinds, side
+        if str(side.get("at", "")).startswith("iteration_"):
+            assert int(side["at"].removeprefix("iteration_")) <= algorithm.iterations, side
+    known = all_experiments()
+    for experiment in table.to_run:
+        start = str(composed(experiment, "paper").init_from)
+        for needed in (one for one in known if f"/{one}/" in start):
+            assert table.to_run.index(needed) < table.to_run.index(experiment), experiment
+    small = checked(places_in(CONF), table.paper, table.name, "small")
+    assert small.rows and set(small.experiments) <= set(table.experiments)
 
 
 def check_games(paper: str, name: str) -> None:
@@ -298,7 +331,7 @@ def test_the_script_writes_page_and_figure(write_run: WriteRun, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("maft", "t1"), "maft is not a paper; choose one of cory, maporl, spag"),
+        (("nobody", "t1"), "nobody is not a paper; choose one of cory, maft, maporl, spag"),
         (("cory", "fig99"), "cory has no fig99; choose one of fig2, fig3, "),
         (("cory", "fig3", "--scale", "huge"), "--scale huge: there is no conf/scale/huge.yaml"),
     ],

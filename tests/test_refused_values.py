@@ -23,7 +23,7 @@ def composed() -> DictConfig:
         ("algorithm.sampling=3", "algorithm.sampling must hold settings by name"),
         ("model.path=null", "model.path: Incompatible value 'None'"),
         ("seed=1.5", "seed: Value '1.5'"),
-        ("algorithm.name=maft", "algorithm.name 'maft' is unknown; choose one of cory, "),
+        ("algorithm.name=x", "algorithm.name 'x' is unknown; choose one of cory, "),
         ("task.name=x", "task.name 'x' is unknown; choose one of anli, arithmetic"),
         ("reward.name=x", "reward.name 'x' is unknown; choose one of exact_match, game_outcome, "),
         ("algorithm.clip_range=0", "algorithm.clip_range must lie in (0, 1), got 0"),

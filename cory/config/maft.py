@@ -110,6 +110,12 @@ class MaftConfig(SupervisedConfig):
             f"algorithm.endpoint speaks for every agent: it needs algorithm.policies=single, got "
             f"{self.policies}",
         )
+        for name in ("kl_to_base", "nll_others"):
+            require(
+                self.endpoint is None or not getattr(self.diversity, name),
+                f"algorithm.diversity.{name}=true needs the weights of a model; with "
+                f"algorithm.endpoint there are none",
+            )
 
     def policy(self, turn: int, agent: int) -> str:
         """The policy that speaks for an agent at a turn; both from 0."""

@@ -274,8 +274,8 @@ def step_of(config: Config) -> int:
 def held_out_prompts(config: Config, test_problems: Mapping[str, Any]) -> int | None:
     """Prompts of one evaluation; None where a whole split of unknown size is meant."""
     task = config.task
-    prompts = config.evaluation.prompts or getattr(task, "test_problems", None)
-    prompts = prompts or test_problems.get(task.name)
+    own = getattr(task, "pick_test", None) or getattr(task, "test_problems", None)
+    prompts = config.evaluation.prompts or own or test_problems.get(task.name)
     return None if prompts is None else int(prompts)
 
 
