@@ -65,8 +65,8 @@ SAME_AT_BOTH_SCALES = {
         *("normaliser", "threshold", "clip_range", "kl_in_advantage", "instructions_coef"),
     ),
     "maft": (
-        *("iterations", "agents", "turns", "policies", "select", "critic_share", "critic_loss"),
-        *("start", "evaluation_agents", "evaluation_turns", "vote_ties", "identities", "prompts"),
+        *("agents", "turns", "policies", "select", "critic_share", "critic_loss", "start"),
+        *("evaluation_agents", "evaluation_turns", "vote_ties", "identities", "prompts"),
     ),
 }
 

@@ -177,7 +177,7 @@ def test_without_summaries_with_names_and_cooperative_words(
         ("algorithm.iterations=1", "algorithm.iterations=0, got 1"),
         ("algorithm.policies=generation", "algorithm.policies=single, got generation"),
         ("init_from=/somewhere", "with algorithm.endpoint no agent of a run speaks"),
-        ("algorithm.diversity.nll_others=true", "diversity.nll_others=true asks a model"),
+        ("algorithm.diversity.nll_others=true", "diversity.nll_others=true needs the weights"),
     ],
 )
 def test_what_an_endpoint_cannot_do_is_refused(

@@ -25,10 +25,13 @@ LAYERS = [  # low to high
     ],
     ["pretrained", "tasks", "shape", "remote", "journal", "endpoint", "endpoint_player"],
     ["team", "adapters", "engine", "generation", "workload", "footprint", "readers"],
-    ["voice", "codec", "agent", "export", "rewards", "interactions", "debate", "play", "game_sets"],
+    [
+        *("voice", "codec", "agent", "export", "rewards", "interactions", "play", "game_sets"),
+        *("debate", "debate_wording", "summaries"),
+    ],
     [
         *("evaluation", "verification", "debate_metrics", "diversity", "opponents", "game_exam"),
-        "endpoint_debate",
+        *("endpoint_debate", "specialisation"),
     ],
     ["trainers"],
     ["algorithms"],

@@ -179,10 +179,12 @@ def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings, tmp_path: 
     assert 0 < hinted < len(expected)
 
 
-def test_agents_become_different_and_one_moves_nobody_else(maft: Settings) -> None:
-    trainer = build_agents(maft())
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_agents_become_different_and_one_moves_nobody_else(maft: Settings, sharing: str) -> None:
+    trainer = build_agents(maft(f"model.sharing={sharing}"))
     before = sums(trainer)
-    assert before["generation_0"][:-2] == before["critic_2"][:-2]  # but for the value heads
+    if sharing == "copies":  # adapters begin with random weights of their own, which do nothing yet
+        assert before["generation_0"][:-2] == before["critic_2"][:-2]  # but for the value heads
     examples = {name: list(own) for name, own in trainer.collect(0).examples.items()}
     trainer._learn(trainer.agents["generation_1"], examples["generation_1"], 0)
     after = sums(trainer)

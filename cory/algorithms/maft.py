@@ -30,6 +30,7 @@ from cory.opponents import JOURNAL
 from cory.specialisation import AgentsMeasure
 from cory.summaries import Identified, SumUp, Told
 from cory.tasks import Form, Task
+from cory.tasks.picked import refuse_shared
 from cory.team import Team
 from cory.trainers.supervised import Course, SupervisedTrainer
 from cory.voice import Reference, Speaker, Voice
@@ -64,6 +65,8 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         speakers,
     )
     asked = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
+    if config.iterations > 0:
+        refuse_shared(parts.task.held_out(None, "train"), asked)
     questions = [prompt.text for prompt in asked]
     diversity = Diversity(config.diversity, parts.team.device, questions)
     measure = AgentsMeasure(config, voices, speakers[BASE], diversity)

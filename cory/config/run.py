@@ -290,6 +290,11 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
         "evaluation.team=true, evaluation.samples=1 and evaluation.k=[1]",
     )
     require(
+        algorithm.iterations == 0 or evaluation.split == "test",
+        "evaluation.split=train with algorithm=maft would measure agents on the problems that they "
+        "learn from; set evaluation.split=test",
+    )
+    require(
         not evaluation.greedy and not evaluation.probes,
         "algorithm=maft is evaluated by debates alone: it takes evaluation.greedy=false and "
         "evaluation.probes=[]",
@@ -305,17 +310,10 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
         f"algorithm.summary=true needs model.chat=true: model={config.model.name} does not follow "
         f"requests",
     )
-    if algorithm.endpoint is not None:
-        require(
-            config.init_from is None,
-            f"init_from={config.init_from}: with algorithm.endpoint no agent of a run speaks",
-        )
-        for key in ("kl_to_base", "nll_others"):
-            require(
-                not getattr(algorithm.diversity, key),
-                f"algorithm.diversity.{key}=true asks a model of this project; with "
-                f"algorithm.endpoint it must be false",
-            )
+    require(
+        algorithm.endpoint is None or config.init_from is None,
+        f"init_from={config.init_from}: with algorithm.endpoint no agent of a run speaks",
+    )
 
 
 def check_debate(config: Config, algorithm: DebateConfig) -> None:

@@ -83,7 +83,7 @@ def _beforehand(table: Table, claim: Mapping[str, Any]) -> tuple[str, str] | Non
     """Kind and reason of a claim that no run of this scale is asked about; else None."""
     elsewhere = table.scale not in claim.get("scales", [table.scale])
     about_runs = experiments(claim)
-    if False and (elsewhere or not about_runs or about_runs - set(table.swept)):
+    if table.partial and (elsewhere or not about_runs or about_runs - set(table.swept)):
         return LEFT_OUT, ""
     if "unjudged" in claim:
         return NOT_JUDGED, f" ({claim['unjudged']})"
