@@ -142,8 +142,6 @@ def test_every_option_of_every_group_parses() -> None:
         "debate",
         "diversity",
         "game",
-        "maft_prompts",
-        "diversity",
         "endpoint",
         "instructions",
         "maft_prompts",

@@ -1,4 +1,4 @@
-"""Minibatches of fewer rows than processes: one row, wherever it lies, and absent ones beside it."""
+"""Minibatches of fewer rows than processes: absent ones make up the number."""
 
 from __future__ import annotations
 
