@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cory.algorithms import ALGORITHMS
+from cory.algorithms.debate_data import DebateCollector
 from cory.config import Config
 from cory.evaluation import Request
 from cory.pieces import Pieces
+from cory.trainers.supervised import SupervisedTrainer
+from cory.worker import build_parts
 from tests.building import LetterShare, build
 from tests.composing import parsed
 from tests.playing import build_games
@@ -102,3 +107,42 @@ def test_imitation_reads_a_random_players_hints(tmp_path: Path) -> None:
     before = win_rate()
     trainer.step(0)
     assert win_rate() > before + MARGIN
+
+
+MAJORITY_FT = ["algorithm.policies=single", "algorithm.select=agreeing", "algorithm.turns=1"]
+
+
+@pytest.mark.usefixtures("config_of")  # it joins a process group
+@pytest.mark.parametrize("method", [MAJORITY_FT, []], ids=["majority FT", "MAFT"])
+def test_agents_learn_from_what_most_of_them_say(tmp_path: Path, method: list[str]) -> None:
+    """Of products that tiny_math gets right in 0.5 to 0.6 of its answers, 0.03 more.
+
+    Nobody is told a right answer. Agents debate at temperature 0.5, where the label is right more
+    often, and are measured at 1, over all answers to the problems that they have debated.
+    """
+    config = parsed(
+        *("experiment=maft/phi3_arithmetic_maft", "scale=small", f"run_dir={tmp_path}"),
+        *("task.train_problems=48", "task.test_problems=4", "evaluation.prompts=4"),
+        *("algorithm.prompts_per_iteration=48", "algorithm.sampling.temperature=0.5"),
+        *("algorithm.learning_rate=7e-5", "algorithm.critic_learning_rate=7e-5"),
+        *("algorithm.epochs=5", "algorithm.critic_epochs=5", "algorithm.critic_share=0.3"),
+        *method,
+    )
+    trainer = ALGORITHMS["maft"](config.algorithm, build_parts(config))
+    assert isinstance(trainer, SupervisedTrainer)
+    collect = trainer.collect
+    assert isinstance(collect, DebateCollector)
+    cool, hot = config.algorithm, copy.deepcopy(config.algorithm)
+    hot.sampling.temperature = 1.0
+
+    def right(first: int) -> float:
+        collect.config = hot
+        found = collect(first).metrics
+        collect.config = cool
+        shares = [value for key, value in found.items() if key.startswith("debate/right/turn_")]
+        return sum(shares) / len(shares)
+
+    before = right(100)
+    for iteration in range(2):
+        trainer.step(iteration)
+    assert right(200) > before + 0.03
