@@ -47,8 +47,8 @@ class Debate:
     consensus: float | None  # share of equal answers that ends a debate
     judge: Callable[[list[Episode]], None] | None  # where agents see scores: fills `turn.score`
     summariser: Summariser | None = None  # who sums up for every agent what the others said
-    shortened: int = 0  # contexts that had to leave something out, since it was last set to 0
-    shown: int = 0  # contexts, since then
+    shortened: int = 0  # contexts that had to leave something out; see `share_shortened`
+    shown: int = 0  # contexts
 
     def __call__(self, prompts: list[Prompt], speak: Speak) -> list[Episode]:
         """One debate per prompt."""
@@ -82,6 +82,12 @@ class Debate:
                     ]
                 )
         return episodes
+
+    def share_shortened(self) -> float:
+        """Of the contexts since it was last asked, how many had to leave something out."""
+        share = self.shortened / self.shown if self.shown else 0.0
+        self.shortened = self.shown = 0
+        return share
 
     @property
     def places(self) -> int:

@@ -150,7 +150,7 @@ def evaluation(line: dict[str, Any]) -> str:
             text += f" ({low:.3f} to {high:.3f})"
         found.setdefault(name, {})[who] = text
     whom = list(found.get("score", {}))
-    if not whom:
+    if not set(whom) - {"team"}:
         return ""
     rows = [f"{'alone, held-out prompts':26}" + "".join(f"{who:>24}" for who in whom)]
     for name in sorted(found, key=place):
@@ -213,9 +213,11 @@ def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
         for turn in line["turns"]:
             text = textwrap.shorten(turn["response"], 84, placeholder=" ...")
             score = "absent" if turn["score"] is None else f"{turn['score']:+.2f}"
+            # debates that only collect data are not paid
+            mark = "" if turn["score"] is None and turn["response"] else f"   [{score}]"
             role = turn["role"]
             if role.startswith(DEBATER):  # it speaks several times
                 role = f"{role} turn {turn['round'] + 1}"
-            rows.append(f"  {role:<9} {text}   [{score}]")
+            rows.append(f"  {role:<9} {text}{mark}")
         blocks.append("\n".join(rows))
     return "\n".join(blocks)

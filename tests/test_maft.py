@@ -52,7 +52,8 @@ def debates_of(folder: Path, iteration: int = 0) -> list[dict]:
 def test_who_speaks(maft: Settings, tmp_path: Path) -> None:
     trainer = build_agents(maft("algorithm.turns=3"))
     assert list(trainer.agents) == NAMES
-    trainer.collect(0)
+    metrics = trainer.collect(0).metrics
+    assert 0 <= metrics["debate/shortened"] <= 1
     for episode in debates_of(tmp_path):
         assert [turn["agent"] for turn in episode["turns"]] == [*NAMES, *NAMES[3:]]
 

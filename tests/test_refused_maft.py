@@ -65,6 +65,7 @@ def refusal(cfg: DictConfig, *changes: str, endpoint: bool = False) -> str:
         ("evaluation.samples=2", "it takes evaluation.team=true, evaluation.samples=1"),
         ("evaluation.greedy=true", "it takes evaluation.greedy=false and evaluation.probes=[]"),
         ("evaluation.probes=[a]", "it takes evaluation.greedy=false and evaluation.probes=[]"),
+        ("evaluation.split=train", "evaluation.split=train with algorithm=maft would measure"),
         (f"{A}sampling.min_response_tokens=1", "min_response_tokens (1) must equal max_response_"),
         ("model.chat=false", f"{A}summary=true needs model.chat=true: model=phi3_mini does not"),
         (f"{A}diversity.kl_to_base=true", f"{A}diversity.kl_to_base=true needs a model whose dist"),
@@ -75,6 +76,11 @@ def refusal(cfg: DictConfig, *changes: str, endpoint: bool = False) -> str:
 )  # fmt: skip
 def test_a_setting_is_refused(changes: str, said: str, composed: DictConfig) -> None:
     assert said in refusal(composed, changes)
+
+
+def test_a_run_that_starts_from_others_does_not_begin_again(composed: DictConfig) -> None:
+    said = refusal(composed, f"{A}start=base", "init_from=somewhere")
+    assert said.endswith("the model as it came, and would forget init_from=somewhere")
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,8 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         credit(episodes)
 
     def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
-        shortened = debate.shortened / debate.shown
-        debate.shortened = debate.shown = 0
-        return {"debate/shortened": shortened} | roll_out_metrics(episodes, config.agents)
+        found: Metrics = {"debate/shortened": debate.share_shortened()}
+        return found | roll_out_metrics(episodes, config.agents)
 
     return PPOTrainer(
         config,

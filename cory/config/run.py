@@ -311,6 +311,11 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
         f"requests",
     )
     require(
+        algorithm.start == "previous" or config.init_from is None,
+        f"algorithm.start=base trains from the model as it came, and would forget "
+        f"init_from={config.init_from}",
+    )
+    require(
         algorithm.endpoint is None or config.init_from is None,
         f"init_from={config.init_from}: with algorithm.endpoint no agent of a run speaks",
     )
