@@ -13,6 +13,7 @@ option says is as in the run's own evaluation.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +21,9 @@ import datasets
 import torch
 import transformers
 from tqdm import tqdm
+
+# else DeepSpeed guesses while it is imported, and says so
+os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
 from cory.config import ConfigError, require
 from cory.debate_text import accuracies, readable
