@@ -125,7 +125,7 @@ STAR = ONE | {
 }
 FIVE = {"algorithm.agents": 5, "algorithm.evaluation_agents": 5}
 AGREEING = ONE | {"algorithm.select": "agreeing"}
-ITERATED = {"algorithm.iterations": 5, "evaluate_every": 1, "checkpoint_every": 1}
+ITERATED = {"algorithm.iterations": 5, "evaluate_every": 1}
 UNTRAINED = ONE | {"algorithm.iterations": 0}
 MERGING = {
     f"algorithm.prompts.{key}": OmegaConf.load(CONF / "maft_prompts" / "cooperative.yaml")[key]

@@ -311,7 +311,7 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
         f"requests",
     )
     require(
-        algorithm.start == "previous" or config.init_from is None,
+        algorithm.start == "previous" or config.init_from is None or algorithm.iterations == 0,
         f"algorithm.start=base trains from the model as it came, and would forget "
         f"init_from={config.init_from}",
     )
