@@ -47,8 +47,6 @@ class Debate:
     consensus: float | None  # share of equal answers that ends a debate
     judge: Callable[[list[Episode]], None] | None  # where agents see scores: fills `turn.score`
     summariser: Summariser | None = None  # who sums up for every agent what the others said
-    shortened: int = 0  # contexts that had to leave something out; see `share_shortened`
-    shown: int = 0  # contexts
 
     def __call__(self, prompts: list[Prompt], speak: Speak) -> list[Episode]:
         """One debate per prompt."""
@@ -63,13 +61,14 @@ class Debate:
                     for episode, rounds, over in zip(episodes, views, ended, strict=True)
                 ]
                 heard = self._summaries(turn, agent, open_views, speak)
-                contexts = [
-                    None if view is None else self._context(*view, agent, summary)
-                    for view, summary in zip(open_views, heard, strict=True)
+                shown = [
+                    (None, False) if view is None else self._context(*view, agent, summary)
+                    for view, (summary, _) in zip(open_views, heard, strict=True)
                 ]
+                contexts = [context for context, _ in shown]
                 own = speak(self.speaker(turn, agent), f"{DEBATER}{agent}", turn, contexts)
-                for one, summary in zip(own, heard, strict=True):
-                    one.summary = summary
+                for one, (summary, cut), (_, left_out) in zip(own, heard, shown, strict=True):
+                    one.summary, one.shortened = summary, cut or left_out
                 said.append(own)
             for number, row in enumerate(zip(*said, strict=True)):
                 episodes[number].turns += row
@@ -83,12 +82,6 @@ class Debate:
                 )
         return episodes
 
-    def share_shortened(self) -> float:
-        """Of the contexts since it was last asked, how many had to leave something out."""
-        share = self.shortened / self.shown if self.shown else 0.0
-        self.shortened = self.shown = 0
-        return share
-
     @property
     def places(self) -> int:
         """How often it lets somebody speak."""
@@ -101,28 +94,38 @@ class Debate:
 
     def _summaries(
         self, turn: int, agent: int, views: Sequence[View | None], speak: Speak
-    ) -> list[str | None]:
-        """What an agent is told of the others, for each debate; None where nobody sums up."""
+    ) -> list[tuple[str | None, bool]]:
+        """What an agent is told of the others, for each debate; None where nobody sums up.
+
+        And whether who sums up was not shown all of it.
+        """
         if self.summariser is None or not self._sums_up or turn == 0:
-            return [None] * len(views)
-        contexts = [
-            None if view is None else self._fitting(self.summariser.contexts(*view, agent), agent)
+            return [(None, False)] * len(views)
+        shown = [
+            (None, False)
+            if view is None
+            else self._fitting(self.summariser.contexts(*view, agent), agent)
             for view in views
         ]
+        contexts = [context for context, _ in shown]
         told = speak(self.summariser.speaker, f"{SUMMARISER}{agent}", turn, contexts)
-        return [None if one.absent else one.response.strip() for one in told]
+        return [
+            (None if one.absent else one.response.strip(), cut)
+            for one, (_, cut) in zip(told, shown, strict=True)
+        ]
 
-    def _context(self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None) -> Context:
+    def _context(
+        self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None
+    ) -> tuple[Context | None, bool]:
         return self._fitting(self.wording(agent).contexts(prompt, rounds, agent, summary), agent)
 
-    def _fitting(self, contexts: Iterator[Context], agent: int) -> Context:
-        self.shown += 1
+    def _fitting(self, contexts: Iterator[Context], agent: int) -> tuple[Context | None, bool]:
+        """The first that fits, and whether another one came before it."""
         context: Context = ""
         for number, context in enumerate(contexts):
             if self.fits(agent, context):
-                self.shortened += number > 0
-                break
-        return context  # where nothing fits, the speaker refuses the bare question
+                return context, number > 0
+        return context, False  # where nothing fits, the speaker refuses the bare question
 
     def _agreed(self, row: Sequence[Turn]) -> bool:
         if self.consensus is None:

@@ -109,5 +109,12 @@ def roll_out_metrics(episodes: list[Episode], agents: int) -> Metrics:
         metrics[f"debate/bonus/{who}"] = sum(turn.bonus for turn in turns) / count
         metrics[f"debate/penalised/{who}"] = sum(turn.flawed for turn in turns) / count
     whole = max(len(episode.turns) // agents for episode in episodes)
+    metrics |= shortened(episodes)
     metrics["debate/ended_early"] = sum(len(rounds) < whole for rounds in debates) / len(debates)
     return metrics
+
+
+def shortened(episodes: Sequence[Episode]) -> Metrics:
+    """How many of those who spoke could not be shown all of it."""
+    spoken = [turn for episode in episodes for turn in episode.turns if not turn.absent]
+    return {"debate/shortened": sum(turn.shortened for turn in spoken) / len(spoken)}

@@ -205,9 +205,10 @@ def test_a_long_plain_view_loses_others_from_the_last_then_ones_own() -> None:
 def test_what_had_to_be_left_out_is_counted() -> None:
     script = Script()
     held = debate(2, 3, Chat(Graded(WORDS, feedback=False)), fits=letters(70))
-    held(PROMPTS, script)
+    episodes = held(PROMPTS, script)
     # 9 + 3 + 33 letters at the second turn; at the third another 3 + 33 do not fit
-    assert (held.shown, held.shortened) == (12, 4)
+    cut = [turn.shortened for episode in episodes for turn in episode.turns]
+    assert (len(cut), sum(cut)) == (12, 4)
     assert script.shown[4][3][0] == [
         *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?")),
     ]

@@ -145,7 +145,7 @@ def run(
 ) -> tuple[Metrics, list[Line]]:
     """An evaluation to its end; its file stays."""
     folder.mkdir(exist_ok=True)
-    pieces = Pieces(folder, digest)
+    pieces = Pieces(folder / "evaluation", digest)
     request = Request(config or settings(), 0, 3, final)
     found = evaluate(bench, request, pieces, lambda done, rows: None)
     return found, pieces.lines
@@ -359,7 +359,7 @@ def test_what_other_weights_or_settings_said_does_not_count(
         for speaker in speakers:
             speaker.asked.clear()
         run(bench, tmp_path, digest=digest)
-        note = "is of other settings or weights; that evaluation starts again\n"
+        note = "is of other settings or weights; what it holds is asked for again\n"
         said = capsys.readouterr().err
         again = any(speaker.asked for speaker in speakers)
         assert said == (f"note: {file_of(tmp_path)} {note}" if again else "")
@@ -382,10 +382,12 @@ def test_json_lines_are_read_by_any_reader(tmp_path: Path) -> None:
 
 
 def test_a_finished_evaluation_leaves_nothing_behind(tmp_path: Path) -> None:
-    pieces = Pieces(tmp_path, "settings")
+    pieces = Pieces(tmp_path / "evaluation", "settings")
     assert pieces.open(3, "weights", [1, 1]) == []
     pieces.add([{"a": "\u2028 ‘x’\n"}])
-    assert Pieces(tmp_path, "settings").open(3, "weights", [1, 1]) == [{"a": "\u2028 ‘x’\n"}]
+    assert Pieces(tmp_path / "evaluation", "settings").open(3, "weights", [1, 1]) == [
+        {"a": "\u2028 ‘x’\n"}
+    ]
     pieces.clear()
     assert pieces.lines == [] and list(tmp_path.iterdir()) == []
 
@@ -393,7 +395,7 @@ def test_a_finished_evaluation_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "evaluation").write_text("in the way")
     with pytest.raises(WriteError, match=r"evaluation/000000.jsonl cannot be written \(File exist"):
-        Pieces(tmp_path, "settings").open(0, "weights", [1])
+        Pieces(tmp_path / "evaluation", "settings").open(0, "weights", [1])
 
 
 # with models

@@ -51,7 +51,7 @@ def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
 ) -> None:
     config = sft_config(f"algorithm.param_sharing={sharing}")
     trainer = build_sft(config)
-    collected = trainer.collect()
+    collected = trainer.collect(0)
     assert len(collected.episodes) == 8
     assert {t.agent for episode in collected.episodes for t in episode.turns} == {"reference"}
     kept = best(collected.episodes, 0.5)
@@ -74,8 +74,8 @@ def test_it_learns_to_say_what_was_said_in_the_best_debates(
     """The same few debates again and again: in the end their second turns are known by heart."""
     config = sft_config("algorithm.train_turns=[2]", "algorithm.turns=2", "algorithm.epochs=2")
     trainer = build_sft(config)
-    collected = trainer.collect()
-    trainer.collect = lambda: collected
+    collected = trainer.collect(0)
+    trainer.collect = lambda iteration: collected
     losses = [trainer.step(iteration)["supervised/loss/turn_2"] for iteration in range(30)]
     assert losses[0] > 4 and losses[-1] < 0.5, losses
     voice = trainer.agents["turn_2"]

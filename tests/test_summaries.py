@@ -111,10 +111,10 @@ def test_a_summary_stands_for_the_others_where_models_do_not_chat() -> None:
 def test_what_does_not_fit_is_left_out_and_counted() -> None:
     script = Speaking()
     held = debate(3, 2, summary=True, room=20)  # "Sum up: [1] 0a0" has 15
-    held(PROMPTS[:1], script)
+    (episode,) = held(PROMPTS[:1], script)
     assert script.shown[5][3] == ["Sum up: [1] 0a0"]
     assert script.shown[6][3] == [[user("How many?")]]
-    assert (held.shown, held.shortened) == (9, 3)
+    assert [turn.shortened for turn in episode.turns] == [False] * 3 + [True] * 3
 
 
 def test_names_stand_before_every_message() -> None:

@@ -38,7 +38,7 @@ def verifier_config(questions: Settings) -> Settings:
 def trainer_of(config: Config, examples: list[Example]) -> SupervisedTrainer:
     """One that learns from the same examples in every iteration."""
     trainer = build_verifier(config)
-    trainer.collect = lambda: Collected({"verifier": examples}, [])
+    trainer.collect = lambda iteration: Collected({"verifier": examples}, [])
     return trainer
 
 

@@ -86,7 +86,7 @@ def test_each_question_gives_as_many_right_as_wrong_answers(
     )
     collector = collector_of(config)
     eos = collector.voice.team.tokenizer.eos_token_id
-    collected = collector()
+    collected = collector(0)
     examples = collected.examples["verifier"]
     labels = [example.label for example in examples]
     assert all(example.response_ids[-1] == eos for example in examples)

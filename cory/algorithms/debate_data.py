@@ -11,7 +11,7 @@ import torch
 from cory import processes
 from cory.algorithms.parts import Parts
 from cory.config import AGREEING, CORRECT, MaftConfig
-from cory.debate import Debate
+from cory.debate_metrics import shortened
 from cory.episode import Context, Episode, Metrics, Prompt, Turn, as_plain, of_plain
 from cory.evaluation import fingerprint
 from cory.functional.credit import rounds_of
@@ -73,9 +73,7 @@ class DebateCollector:
         else:
             examples, found = self._own(iteration, episodes, debates, labels)
         golds = [None if prompt.answer is None else task.read(prompt.answer) for prompt in prompts]
-        metrics = debate_metrics(debates, labels, golds) | found
-        if isinstance(self.interact, Debate):
-            metrics["debate/shortened"] = self.interact.share_shortened()
+        metrics = debate_metrics(debates, labels, golds) | shortened(episodes) | found
         return Collected(examples, episodes[: self.parts.config.samples_kept], metrics)
 
     def _debates(self, iteration: int, prompts: Sequence[Prompt]) -> list[Episode]:

@@ -11,7 +11,7 @@ from cory.config import MaporlConfig, SFTConfig
 from cory.debate import Debate
 from cory.debate_metrics import DebateMeasure, roll_out_metrics
 from cory.debate_wording import Chat, Graded, Plain, Wording
-from cory.episode import Context, Episode, Metrics
+from cory.episode import Context, Episode
 from cory.evaluation import TeamExam
 from cory.functional.credit import DebateCredit
 from cory.functional.guards import boxed, repeats
@@ -46,10 +46,6 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
             turn.flawed = not turn.absent and flawed(config, turn.response, turn.response_ids)
         credit(episodes)
 
-    def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
-        found: Metrics = {"debate/shortened": debate.share_shortened()}
-        return found | roll_out_metrics(episodes, config.agents)
-
     return PPOTrainer(
         config,
         parts.plan,
@@ -61,7 +57,7 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         speakers=speakers,
         assign_credit=assign_credit,
         learners=lambda iteration: learners(config, iteration),
-        describe=describe,
+        describe=lambda episodes, metrics: roll_out_metrics(episodes, config.agents),
         after_step=lambda iteration: None,
         exam=seats.exam(speakers),
         carried={},

@@ -98,7 +98,6 @@ class DebateCollector:
                     example = Example(turn.context_ids, turn.response_ids, 1.0)
                     examples[config.policy(number, agent)].append(example)
         metrics = roll_out_metrics(episodes, config.agents) | {
-            "debate/shortened": self.debate.share_shortened(),
             "supervised/score/team": sum(map(mean_score, episodes)) / len(episodes),
             "supervised/kept_score/team": sum(map(mean_score, kept)) / len(kept),
         }
