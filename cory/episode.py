@@ -38,13 +38,13 @@ class Turn:
     response: str
     context_ids: list[int]
     response_ids: list[int]  # ends with EOS when the model stopped by itself
-    summary: str | None = None  # set by a debate: what it was told of the others' last answers
-    shortened: bool = False  # set by a debate: something did not fit into what it was shown
     score: float | None = None  # set by the reward
     right: bool | None = None  # set by rewards of tasks with answers
     bonus: float = 0.0  # set by the credit rule: what shaping adds to the credit
     flawed: bool = False  # set by the credit rule: a guard against reward hacking was broken
     credit: float | None = None  # set by the credit rule
+    summary: str | None = None  # set by a debate: what it was told of the others' last answers
+    shortened: bool = False  # set by a debate: something did not fit into what it was shown
 
     @property
     def absent(self) -> bool:
