@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import time
 from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
@@ -33,6 +34,9 @@ from cory.run_dir import (
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
 CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir())
+# One process of several says what is wrong. A launcher ends all of them as soon as one has ended,
+# so that the others must not be first.
+UNTIL_SAID_S = 30
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
@@ -181,7 +185,8 @@ def refuse_launchers() -> None:
     if "RANK" not in os.environ and words == sys.argv[1:]:
         return
     if os.environ.get("RANK", "0") != "0":
-        sys.exit(1)  # one of the processes says why
+        time.sleep(UNTIL_SAID_S)
+        sys.exit(1)
     if not any(word.startswith("hardware") for word in words):
         many = os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1"))
         words.append(f"hardware.processes={many}")

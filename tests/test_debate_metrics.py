@@ -125,4 +125,5 @@ def test_a_roll_out_by_turn() -> None:
         "debate/bonus/turn_2": 0.0,
         "debate/penalised/turn_2": pytest.approx(1 / 2),
         "debate/ended_early": 0.5,
+        "debate/shortened": 0.0,
     }

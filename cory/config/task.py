@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cory.config.checks import require, require_at_least, require_choice, require_fields
@@ -137,56 +138,62 @@ class QuestionsConfig(PickConfig):
 
 
 @dataclass
-class AnliConfig(PickConfig):
-    """Settings of `task=anli`: does a hypothesis follow from a premise?"""
+class MessageConfig(PickConfig):
+    """Settings of a task that puts rows of a data set to a chat model, each in one message."""
 
     name: str
     source: str  # hub | path
     path: str  # hub: data set name; path: a folder with a file per split, or one file
-    premise_column: str
-    hypothesis_column: str
-    label_column: str  # 0 or entailment, 1 or neutral, 2 or contradiction
     train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
     test_split: str  # split for evaluation prompts
     max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
-    prompt_template: str  # {premise} and {hypothesis}
+    prompt_template: str  # its fields are each task's own
     observer_template: str  # {query}: the prompt; {answers}: what was said before
     answer_template: str  # one answer inside {answers}: {response}
     answer_separator: str  # between two answers, with three or more agents
 
-    def __post_init__(self) -> None:
+    def check_message(self, *fields: str) -> None:
+        """fields: what `prompt_template` must hold"""
         self.check_picks()
         require_choice("task.source", self.source, ("hub", "path"))
         require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
-        require_fields("task.prompt_template", self.prompt_template, ("premise", "hypothesis"))
+        require_fields("task.prompt_template", self.prompt_template, fields)
         require_fields("task.observer_template", self.observer_template, ("query", "answers"))
         require_fields("task.answer_template", self.answer_template, ("response",))
 
+    def with_answers(self, query: str, answers: Sequence[str]) -> str:
+        """What is shown to who answers after others."""
+        quoted = self.answer_separator.join(
+            self.answer_template.format(response=answer.strip()) for answer in answers
+        )
+        return self.observer_template.format(query=query, answers=quoted)
+
 
 @dataclass
-class MathConfig(PickConfig):
-    """Settings of `task=math`: competition mathematics, whose answers are formulas."""
+class AnliConfig(MessageConfig):
+    """Settings of `task=anli`: does {hypothesis} follow from {premise}?"""
 
-    name: str
-    source: str  # hub | path
-    path: str  # hub: data set name; path: a folder with a file per split, or one file
+    premise_column: str
+    hypothesis_column: str
+    label_column: str  # 0 or entailment, 1 or neutral, 2 or contradiction
+
+    def __post_init__(self) -> None:
+        self.check_message("premise", "hypothesis")
+
+
+@dataclass
+class MathConfig(MessageConfig):
+    """Settings of `task=math`: competition mathematics, {question}s whose answers are formulas."""
+
     subjects: list[str] | None  # hub: of cory/tasks/mathematics.py; None: all
     problem_column: str
     solution_column: str  # its last \boxed{...} is the answer
     level_column: str  # 1 to 5, or a text as "Level 3"
     levels: list[int] | None  # which problems are kept; None: all
-    train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
-    test_split: str  # split for evaluation prompts
     seconds: int  # of processor time in which two answers must be found equal
-    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
-    prompt_template: str  # {question}
-    observer_template: str  # {query}: the prompt; {answers}: what was said before
-    answer_template: str  # one answer inside {answers}: {response}
-    answer_separator: str  # between two answers, with three or more agents
 
     def __post_init__(self) -> None:
-        self.check_picks()
-        require_choice("task.source", self.source, ("hub", "path"))
+        self.check_message("question")
         require(
             self.source == "hub" or self.subjects is None,
             f"task.subjects needs task.source=hub, whose data set has a part for each; got "
@@ -197,35 +204,16 @@ class MathConfig(PickConfig):
             f"task.levels must be null or some of 1 to 5, got {self.levels}",
         )
         require_at_least("task.seconds", self.seconds, 1)
-        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
-        require_fields("task.prompt_template", self.prompt_template, ("question",))
-        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
-        require_fields("task.answer_template", self.answer_template, ("response",))
 
 
 @dataclass
-class MmluConfig(PickConfig):
-    """Settings of `task=mmlu`: questions about 57 subjects, with four options each."""
+class MmluConfig(MessageConfig):
+    """Settings of `task=mmlu`: {question}s about 57 subjects, with four {options} each."""
 
-    name: str
-    source: str  # hub | path
-    path: str  # hub: data set name; path: a folder with a file per split, or one file
     subset: str | None  # hub: `all`, or one subject
     question_column: str
     choices_column: str  # four texts
     answer_column: str  # 0 to 3, or A to D
-    train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
-    test_split: str  # split for evaluation prompts
-    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
-    prompt_template: str  # {question}; {options}: a line for each, as "(A) ..."
-    observer_template: str  # {query}: the prompt; {answers}: what was said before
-    answer_template: str  # one answer inside {answers}: {response}
-    answer_separator: str  # between two answers, with three or more agents
 
     def __post_init__(self) -> None:
-        self.check_picks()
-        require_choice("task.source", self.source, ("hub", "path"))
-        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
-        require_fields("task.prompt_template", self.prompt_template, ("question", "options"))
-        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
-        require_fields("task.answer_template", self.answer_template, ("response",))
+        self.check_message("question", "options")

@@ -40,7 +40,10 @@ class Form(Protocol):
 class Task(Form, Protocol):
     """What an algorithm needs of a task; nothing inherits from it."""
 
-    passes: Passes  # over the training prompts
+    @property
+    def passes(self) -> Passes:
+        """Over the training prompts."""
+        ...
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts; a function of the data stream alone."""

@@ -11,7 +11,7 @@ from cory.config import AnliConfig, ConfigError, require
 from cory.episode import Prompt
 from cory.functional.labels import LABELS, final_label
 from cory.tasks.picked import picked
-from cory.tasks.stock import Stock
+from cory.tasks.stock import Stock, Stocked
 from cory.tasks.tables import column, hub_table, local_table
 
 # as the hub's data set numbers them, or by name
@@ -35,11 +35,7 @@ class AnliForm:
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The same message, with the answers given before."""
-        config = self.config
-        quoted = config.answer_separator.join(
-            config.answer_template.format(response=answer.strip()) for answer in answers
-        )
-        return config.observer_template.format(query=query, answers=quoted)
+        return self.config.with_answers(query, answers)
 
     def read(self, response: str) -> str | None:
         """The label that the response names as its answer."""
@@ -55,17 +51,13 @@ class AnliForm:
         )
 
 
-class AnliTask(AnliForm):
+class AnliTask(AnliForm, Stocked):
     """Pairs of the data set."""
 
     def __init__(self, config: AnliConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         super().__init__(config)
         train, test = picked(config, self._prompts("train"), self._prompts("test"))
         self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
-        self.sample, self.held_out = self.stock.sample, self.stock.held_out
-        self.passes = self.stock.passes
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

@@ -13,7 +13,7 @@ from cory.episode import Prompt
 from cory.functional.formulas import last_box, plain
 from cory.tasks.equality import Answer, equality
 from cory.tasks.picked import picked, refuse_shared
-from cory.tasks.stock import Stock
+from cory.tasks.stock import Stock, Stocked
 from cory.tasks.tables import column, hub_table, local_table
 
 SUBJECTS = (
@@ -36,11 +36,7 @@ class MathForm:
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The same message, with the answers given before."""
-        config = self.config
-        quoted = config.answer_separator.join(
-            config.answer_template.format(response=answer.strip()) for answer in answers
-        )
-        return config.observer_template.format(query=query, answers=quoted)
+        return self.config.with_answers(query, answers)
 
     def read(self, response: str) -> Answer | None:
         """What the response's last box holds; dots alone are what the prompt shows."""
@@ -53,7 +49,7 @@ class MathForm:
         return given is not None and given == self.read(answer)
 
 
-class MathTask(MathForm):
+class MathTask(MathForm, Stocked):
     """Problems of the data set."""
 
     def __init__(self, config: MathConfig, tokenizer: Any, stream: np.random.Generator) -> None:
@@ -61,10 +57,6 @@ class MathTask(MathForm):
         train, test = picked(config, self._prompts("train"), self._prompts("test"))
         refuse_shared(train, test)
         self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
-        self.sample, self.held_out = self.stock.sample, self.stock.held_out
-        self.passes = self.stock.passes
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

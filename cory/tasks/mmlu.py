@@ -11,7 +11,7 @@ from cory.config import ConfigError, MmluConfig, require
 from cory.episode import Prompt
 from cory.functional.choices import CHOICES, final_choice
 from cory.tasks.picked import picked, refuse_shared
-from cory.tasks.stock import Stock
+from cory.tasks.stock import Stock, Stocked
 from cory.tasks.tables import column, hub_table, local_table
 
 # as the hub's data set numbers them, or by name
@@ -39,11 +39,7 @@ class MmluForm:
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The same message, with the answers given before."""
-        config = self.config
-        quoted = config.answer_separator.join(
-            config.answer_template.format(response=answer.strip()) for answer in answers
-        )
-        return config.observer_template.format(query=query, answers=quoted)
+        return self.config.with_answers(query, answers)
 
     def read(self, response: str) -> str | None:
         """The letter that the response chooses."""
@@ -62,7 +58,7 @@ class MmluForm:
         )
 
 
-class MmluTask(MmluForm):
+class MmluTask(MmluForm, Stocked):
     """Questions of the data set."""
 
     def __init__(self, config: MmluConfig, tokenizer: Any, stream: np.random.Generator) -> None:
@@ -70,10 +66,6 @@ class MmluTask(MmluForm):
         train, test = picked(config, self._prompts("train"), self._prompts("test"))
         refuse_shared(train, test)
         self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
-        self.sample, self.held_out = self.stock.sample, self.stock.held_out
-        self.passes = self.stock.passes
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

@@ -14,7 +14,7 @@ from cory.functional.answers import final_number, is_number, is_right
 from cory.tasks.picked import picked
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.programs import answered
-from cory.tasks.stock import Stock
+from cory.tasks.stock import Stock, Stocked
 from cory.tasks.tables import column, hub_table, local_table, rows_of_split
 
 MARK = "####"  # stands before the answer, after the worked solution
@@ -56,7 +56,7 @@ class QuestionsForm:
         )
 
 
-class QuestionsTask(QuestionsForm):
+class QuestionsTask(QuestionsForm, Stocked):
     """Questions asked so, of a data set or made up."""
 
     def __init__(
@@ -65,10 +65,6 @@ class QuestionsTask(QuestionsForm):
         super().__init__(config)
         train, test = picked(config, self._prompts("train"), self._prompts("test"))
         self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
-        self.sample, self.held_out = self.stock.sample, self.stock.held_out
-        self.passes = self.stock.passes
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
 
     def _prompts(self, part: str) -> list[Prompt]:
         if self.config.source == "generated":

@@ -80,3 +80,30 @@ class Stock:
         texts = [prompt.text for prompt in prompts]
         ids = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
         return [len(row) for row in ids]
+
+
+class Stocked:
+    """A task whose prompts are made beforehand: what `Task` asks for besides a form."""
+
+    stock: Stock
+
+    @property
+    def passes(self) -> Passes:
+        """Over the training prompts."""
+        return self.stock.passes
+
+    def sample(self, count: int) -> list[Prompt]:
+        """As `Stock`."""
+        return self.stock.sample(count)
+
+    def held_out(self, count: int | None, split: str) -> list[Prompt]:
+        """As `Stock`."""
+        return self.stock.held_out(count, split)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is left of the present pass."""
+        return self.passes.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.passes.load_state_dict(state)
