@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from cory import processes
@@ -19,6 +18,7 @@ from cory.generation import draw_uniforms
 from cory.interactions import PIONEER, Interaction
 from cory.pieces import Line, Pieces
 from cory.rewards import Reward
+from cory.streams import keyed
 from cory.tasks import Task
 from cory.voice import Speaker, Voice
 
@@ -150,7 +150,7 @@ def parts_of(bench: Bench, request: Request) -> list[Part]:
 def stream(seed: int, place: int) -> torch.Generator:
     """Random numbers of whoever speaks at a place; agents alone all get those of the first."""
     if place > 0:  # an observer that drew the pioneer's numbers would not answer independently
-        seed = int(np.random.SeedSequence([seed, place]).generate_state(1, np.uint64)[0])
+        return keyed((seed, place))
     return torch.Generator().manual_seed(seed % 2**63)
 
 

@@ -71,14 +71,7 @@ def run(
             saved = metrics is not None  # what a restart goes on with
             if metrics is None:
                 pause = Pauses(iteration, config, algorithm, record, checkpoints, asked_to_stop)
-                try:
-                    metrics = algorithm.step(iteration, pause)
-                except Interrupted as interrupted:
-                    raise Stopped(str(interrupted)) from None
-                except TrainingDiverged as error:
-                    record.log(iteration, error.metrics)
-                    error.args = (f"{error}; of its checkpoints, {checkpoints.newest()}",)
-                    raise
+                metrics = stepped(algorithm, record, checkpoints, iteration, pause)
                 if last or due(iteration, config.samples_every):
                     record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
             stop = not last and processes.any_of(asked_to_stop())
@@ -103,6 +96,20 @@ def run(
             metrics = None
             if stop:
                 raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
+
+
+def stepped(
+    algorithm: Algorithm, record: Record, checkpoints: Checkpoints, iteration: int, pause: Pauses
+) -> Metrics:
+    """The iteration's roll-out and updates; Stopped where the run is to stop, and has saved."""
+    try:
+        return algorithm.step(iteration, pause)
+    except Interrupted as interrupted:
+        raise Stopped(str(interrupted)) from None
+    except TrainingDiverged as error:
+        record.log(iteration, error.metrics)
+        error.args = (f"{error}; of its checkpoints, {checkpoints.newest()}",)
+        raise
 
 
 class Pauses:

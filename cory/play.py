@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 
 from cory.config import SamplingConfig
 from cory.games import Game
@@ -15,6 +14,7 @@ from cory.games.position import Position
 from cory.games.record import Played
 from cory.games.scripted import Player as Script
 from cory.games.wording import Wording
+from cory.streams import keyed
 from cory.voice import Speaker
 
 Key = tuple[int, ...]  # of the random numbers of some games at one utterance
@@ -67,9 +67,7 @@ class ModelPlayer:
             None if position is None else fitting(self.wording, self.fits, position, role, None)
             for position in positions
         ]
-        seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
-        stream = torch.Generator().manual_seed(seed % 2**63)
-        spoken = self.speaker.turns(role, 0, contexts, self.limit, self.sampling, stream)
+        spoken = self.speaker.turns(role, 0, contexts, self.limit, self.sampling, keyed(key))
         return [Said(turn.response.strip(), turn.response_ids) for turn, _ in spoken]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,12 @@ class Streams:
     length: np.random.Generator
     sampling: torch.Generator
     shuffle: torch.Generator
+
+
+def keyed(key: Sequence[int]) -> torch.Generator:
+    """A stream of its own for each key, whatever was drawn before."""
+    seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
+    return torch.Generator().manual_seed(seed % 2**63)
 
 
 def _generator(name: str, seed: np.random.SeedSequence) -> np.random.Generator | torch.Generator:

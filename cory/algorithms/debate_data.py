@@ -21,6 +21,7 @@ from cory.generation import draw_uniforms
 from cory.interactions import Interaction, Speak
 from cory.pieces import Pieces
 from cory.run_dir import DEBATES, STOP
+from cory.streams import keyed
 from cory.trainers.interruption import Interrupted
 from cory.trainers.supervised import Collected, Example
 from cory.voice import Speaker, Voice
@@ -59,7 +60,7 @@ class DebateCollector:
         prompts = task.sample(config.prompts_per_iteration)
         episodes = self._debates(iteration, prompts)
         debates = [
-            answers_of(episode, config.agents, task.read)[: config.turns] for episode in episodes
+            answers_in(episode, config.agents, task.read)[: config.turns] for episode in episodes
         ]
         labels = [
             elected(answers[-1], config.vote_ties, self._draws(VOTE, iteration, number))
@@ -181,15 +182,13 @@ class DebateCollector:
         return {name: examples}
 
     def _stream(self, iteration: int, place: int) -> torch.Generator:
-        key = (self.parts.config.seed, SPEAK, iteration, place)
-        seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
-        return torch.Generator().manual_seed(seed % 2**63)
+        return keyed((self.parts.config.seed, SPEAK, iteration, place))
 
     def _draws(self, what: int, iteration: int, number: int) -> np.random.Generator:
         return np.random.default_rng((self.parts.config.seed, what, iteration, number))
 
 
-def answers_of(
+def answers_in(
     episode: Episode, agents: int, read: Callable[[str], Hashable | None]
 ) -> list[list[Hashable | None]]:
     """What was answered, by turn and agent."""

@@ -49,7 +49,6 @@ from cory.config.run import (
     WandbConfig,
     nearest,
     parse_config,
-    plan_of,
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
@@ -61,6 +60,7 @@ from cory.config.task import (
     ProgramsConfig,
     QuestionsConfig,
 )
+from cory.config.together import plan_of
 
 __all__ = [
     "AGREEING",
