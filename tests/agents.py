@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cory.algorithms import ALGORITHMS
 from cory.config import Config
+from cory.functional.checksum import byte_sum
 from cory.trainers.supervised import SupervisedTrainer
 from cory.worker import build_parts
 
+Settings = Callable[..., Config]
+NAMES = ["generation_0", "generation_1", "generation_2", "critic_0", "critic_1", "critic_2"]
 # beside the settings of the `questions` fixture
 MAFT = [
     "experiment=maft/phi3_arithmetic_maft",
@@ -54,3 +60,17 @@ def build_agents(config: Config) -> SupervisedTrainer:
     trainer = ALGORITHMS["maft"](config.algorithm, replace(parts, task=task))
     assert isinstance(trainer, SupervisedTrainer)
     return trainer
+
+
+def sums(trainer: SupervisedTrainer) -> dict[str, list[int]]:
+    """Of each policy, a number for the bytes of each of its weights."""
+    return {
+        name: [byte_sum(p.detach()) for p in voice.engine.trainable.values()]
+        for name, voice in trainer.agents.items()
+    }
+
+
+def debates_of(folder: Path, iteration: int = 0) -> list[dict]:
+    """What is on disk of an iteration's debates."""
+    path = folder / "debates" / f"{iteration:06d}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()[1:]]

@@ -26,6 +26,7 @@ from transformers import (
 
 from cory.config import Config
 from cory.engine import start_process_group
+from tests.agents import MAFT
 from tests.building import asked, small_config
 from tests.made_up_runs import WriteRun, run_writer
 
@@ -148,6 +149,12 @@ def questions(
     """The same for a task with answers, evaluated by four responses: `questions(*overrides)`."""
     base = [f"model.path={tiny_model}", *asked(questions_file)]
     return lambda *overrides: small_config(base, *overrides)
+
+
+@pytest.fixture
+def maft(questions: Callable[..., Config], tmp_path: Path) -> Callable[..., Config]:
+    """Settings of Multiagent Finetuning with random models: `maft(*overrides)`."""
+    return lambda *overrides: questions(*MAFT, f"run_dir={tmp_path}", *overrides)
 
 
 @pytest.fixture

@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
-from cory import loop
-from cory.algorithms.debate_data import DebateCollector
 from cory.algorithms.maft import course
-from cory.checkpoint import Checkpoints
-from cory.config import Config, MaftConfig
+from cory.config import MaftConfig
 from cory.evaluation import Request
-from cory.functional.checksum import byte_sum
 from cory.pieces import Pieces
-from cory.record import NoRecord
-from cory.trainers.interruption import Interrupted
-from cory.trainers.supervised import SupervisedTrainer
-from cory.worker import build_parts, export_iteration
-from tests.agents import MAFT, build_agents
-
-Settings = Callable[..., Config]
-NAMES = ["generation_0", "generation_1", "generation_2", "critic_0", "critic_1", "critic_2"]
-
-
-@pytest.fixture
-def maft(questions: Settings, tmp_path: Path) -> Settings:
-    return lambda *overrides: questions(*MAFT, f"run_dir={tmp_path}", *overrides)
-
-
-def sums(trainer: SupervisedTrainer) -> dict[str, list[int]]:
-    """Of each policy, a number for the bytes of each of its weights."""
-    return {
-        name: [byte_sum(p.detach()) for p in voice.engine.trainable.values()]
-        for name, voice in trainer.agents.items()
-    }
-
-
-def debates_of(folder: Path, iteration: int = 0) -> list[dict]:
-    """What is on disk of an iteration's debates."""
-    path = folder / "debates" / f"{iteration:06d}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
+from tests.agents import NAMES, Settings, build_agents, debates_of, sums
 
 
 def test_who_speaks(maft: Settings, tmp_path: Path) -> None:
@@ -240,73 +206,6 @@ def test_from_the_base_again(maft: Settings, sharing: str, tmp_path: Path) -> No
     )
 
 
-def test_debates_that_were_held_are_not_held_again(
-    maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Asked to stop after three of ten, in batches of three; then on with the same command."""
-    settings = ["hardware.rollout_batch_size=3"]
-    whole = build_agents(maft(*settings, f"run_dir={tmp_path / 'whole'}")).collect(0)
-    assert whole.examples == build_agents(maft(f"run_dir={tmp_path / 'x'}")).collect(0).examples
-    trainer = build_agents(maft(*settings))
-    assert isinstance(trainer.collect, DebateCollector)
-    interact, held = trainer.collect.interact, []
-
-    def count(prompts, speak):  # type: ignore[no-untyped-def]  # as an interaction
-        held.append(len(prompts))
-        (tmp_path / "stop").touch()
-        return interact(prompts, speak)
-
-    monkeypatch.setattr(trainer.collect, "interact", count)
-    with pytest.raises(Interrupted, match="saved with 3 of 10 debates"):
-        trainer.collect(0)
-    (tmp_path / "stop").unlink()
-    again = build_agents(maft(*settings))
-    monkeypatch.setattr(again.collect, "interact", count)
-    (tmp_path / "stop").unlink(missing_ok=True)
-    monkeypatch.setattr(again.collect, "_stop_if_asked", lambda held, wanted: None)
-    assert again.collect(0) == whole
-    assert held == [3, 3, 3, 1]
-
-
-def test_an_iteration_is_left_between_two_policies(maft: Settings, tmp_path: Path) -> None:
-    """What is learnt after a restart, and every number, is what it would have been."""
-    settings = maft(f"run_dir={tmp_path / 'whole'}")
-    whole = build_agents(settings)
-    metrics = whole.step(0)
-
-    class Left(Exception):
-        pass
-
-    first = build_agents(maft())
-    states: list[dict] = []
-
-    def leave() -> None:
-        states.append(first.state_dict())
-        if len(states) == 3:
-            raise Left
-
-    with pytest.raises(Left):
-        first.step(0, leave)
-    path = tmp_path / "state.pt"
-    torch.save(states[-1], path)
-    folder = tmp_path / "checkpoint"
-    for voice in first.agents.values():
-        voice.engine.save(folder)
-    second = build_agents(maft(f"run_dir={tmp_path / 'nothing'}"))
-    for voice in second.agents.values():
-        voice.engine.load(folder)
-    second.load_state_dict(torch.load(path, weights_only=True))
-    again = second.step(0)
-    assert not (tmp_path / "nothing").exists()  # no debate was held
-    assert {k: v for k, v in again.items() if "time/" not in k} == {
-        k: v for k, v in metrics.items() if "time/" not in k
-    }
-    order = [[key for key in found if "time/" not in key] for found in (again, metrics)]
-    assert order[0] == order[1]
-    assert sums(second) == sums(whole)
-    assert second.episodes == whole.episodes
-
-
 def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -> None:
     config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2")
     trainer = build_agents(config)
@@ -326,59 +225,3 @@ def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -
         vote = metrics[f"eval/vote/turn_{turn}"]
         assert metrics[f"eval/vote_se/turn_{turn}"] == pytest.approx((vote * (1 - vote) / 6) ** 0.5)
     assert metrics["eval/consensus_diversity/turn_2"] >= 0
-
-
-def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
-    maft: Settings, tmp_path: Path
-) -> None:
-    """The loop saves there, and the same command ends with the same weights."""
-
-    def run(folder: str, stop_at: int | None) -> SupervisedTrainer:
-        config = maft(f"run_dir={tmp_path / folder}", "evaluation.prompts=2")
-        trainer = build_agents(config)
-        asked: list[bool] = []
-
-        def asked_to_stop() -> bool:
-            asked.append(True)
-            return len(asked) == stop_at
-
-        path = Path(config.run_dir)
-        path.mkdir(exist_ok=True)
-        loop.run(
-            trainer,
-            config,
-            NoRecord(),
-            Checkpoints(path, "settings", config.hardware, 2),
-            Pieces(path / "evaluation", "settings"),
-            asked_to_stop,
-            lambda done: None,
-        )
-        return trainer
-
-    with pytest.raises(loop.Stopped, match="saved within iteration 1 of 1"):
-        run("cut", 2)
-    assert len(debates_of(tmp_path / "cut")) == 10
-    (tmp_path / "cut" / "debates" / "000000.jsonl").unlink()  # it is not needed any more
-    assert sums(run("cut", None)) == sums(run("whole", None))
-    assert not (tmp_path / "cut" / "debates" / "000000.jsonl").exists()
-
-
-def test_agents_of_each_iteration_can_be_started_from(maft: Settings, tmp_path: Path) -> None:
-    config = maft()
-    settings = compose_like(config, tmp_path)
-    parts = build_parts(config)
-    trainer = build_agents(config)
-    trainer.step(0)
-    export_iteration(trainer.agents, parts, tmp_path, 1)
-    place = tmp_path / "iterations" / "1"
-    assert sorted(path.name for path in (place / "agents").iterdir()) == sorted(NAMES)
-    assert (place / "config.yaml").read_text() == settings
-    again = build_agents(maft(f"init_from={place}", f"run_dir={tmp_path / 'again'}"))
-    assert sums(again) == sums(trainer)
-
-
-def compose_like(config: Config, run_dir: Path) -> str:
-    """Settings on disk, as a run writes them before it starts."""
-    text = OmegaConf.to_yaml(OmegaConf.structured({"model": asdict(config.model)}))
-    (run_dir / "config.yaml").write_text(text)
-    return text
