@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.commands import ROOT, last_wins, short_settings
+from tests.commands import ROOT, Command, last_wins, short_settings, until
 from tests.wandb_files import offline_runs
+from tests.warm import WarmCommand
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -26,26 +26,21 @@ def train(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Train:
     base = short_settings(tiny_model, tiny_judge, reviews_file)
 
     def call(
-        cwd: Path, *overrides: str, stop: signal.Signals | None = None
+        cwd: Path, *overrides: str, as_users: bool = False, stop: signal.Signals | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """With `stop`, that signal is sent to the command after its first iteration."""
-        command = [sys.executable, "-m", "cory.train", *last_wins([*base, *overrides])]
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        """
+        as_users: in processes of its own, from their start on
+        stop: a signal that is sent to the command after its first iteration
+        """
+        words = last_wins([*base, *overrides])
+        command = (
+            Command(cwd, ["-m", "cory.train", *words]) if as_users else WarmCommand(cwd, words)
         )
         if stop is not None:
-            deadline = time.monotonic() + 120
-            while not any(f.stat().st_size for f in cwd.rglob("metrics.jsonl")):
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
-            process.send_signal(stop)
-        out, err = process.communicate(timeout=300)
-        return subprocess.CompletedProcess(command, process.returncode, out, err)
+            until(lambda: any(f.stat().st_size for f in cwd.rglob("metrics.jsonl")))
+            assert isinstance(command, Command)
+            command.process.send_signal(stop)
+        return subprocess.CompletedProcess(words, command.wait(), command.out, command.err)
 
     return call
 
@@ -66,7 +61,7 @@ def numbers(run_dir: Path) -> list[dict[str, Any]]:
 def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(
     train: Train, tmp_path: Path, algorithm: str
 ) -> None:
-    first = train(tmp_path, f"algorithm={algorithm}", "run_dir=a")
+    first = train(tmp_path, f"algorithm={algorithm}", "run_dir=a", as_users=True)
     assert first.returncode == 0, first.stderr
     assert "curves.png" in first.stdout and "task reward" in first.stdout
     run_dir = tmp_path / "a"
@@ -126,7 +121,8 @@ def test_divergence_keeps_the_last_metrics_and_says_so_in_one_line(
 
 
 def test_sigterm_ends_the_worker_too(train: Train, tmp_path: Path) -> None:
-    answer = train(tmp_path, "algorithm.iterations=100000", "run_dir=t", stop=signal.SIGTERM)
+    endless = ("algorithm.iterations=100000", "run_dir=t")
+    answer = train(tmp_path, *endless, as_users=True, stop=signal.SIGTERM)
     assert answer.returncode == 143
     assert "interrupted; the run in t is unfinished" in answer.stderr
     assert "Traceback" not in answer.stderr

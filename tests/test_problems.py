@@ -110,11 +110,18 @@ def test_kinds_are_drawn_evenly_and_only_those_asked_for() -> None:
     assert set(kinds) == {"add", "story"} and abs(kinds["add"] - 500) < 60
 
 
-def test_distinct_problems_and_too_few() -> None:
+def test_distinct_problems() -> None:
     problems = draw_distinct(np.random.default_rng(5), ["multiply"], "test", 20)
     assert len({problem.question for problem in problems}) == 20
-    with pytest.raises(ValueError, match=r"multiply: only \d+ questions found in part test"):
+
+
+def test_all_the_problems_that_there_are_can_be_asked_for_and_no_more() -> None:
+    few = r"multiply: only \d+ questions found in part test"
+    with pytest.raises(ValueError, match=few) as refusal:
         draw_distinct(np.random.default_rng(5), ["multiply"], "test", 200)
+    (all_of_them,) = map(int, re.findall(r"\d+", str(refusal.value)))
+    stream = np.random.default_rng(6)
+    assert len(draw_distinct(stream, ["multiply"], "test", all_of_them)) == all_of_them > 20
 
 
 def test_the_task_asks_generated_questions(tokenizer: Any) -> None:

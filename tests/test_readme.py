@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.commands import Command
+from tests.warm import WarmCommand
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,19 +44,18 @@ def test_a_train_command_runs(command: str, tmp_path: Path) -> None:
         words += [word for word in SHORT if word not in words]
     if any(word.startswith("sweep=") for word in words):
         words.append("seed=0")
-    answer = subprocess.run(
-        [sys.executable, "-m", "cory.train", *words],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
+    # the first of them as users start it, the others from where all is imported
+    as_users = command == TRAIN[0]
+    answer = (
+        Command(tmp_path, ["-m", "cory.train", *words])
+        if as_users
+        else WarmCommand(tmp_path, words)
     )
-    assert answer.returncode == 0, answer.stderr
+    assert answer.wait() == 0, answer.err
     if "--help" in words:
-        assert "algorithm: cory, imitation" in answer.stdout
+        assert "algorithm: cory, imitation" in answer.out
     elif only_shows:
-        assert "GiB" in answer.stdout
+        assert "GiB" in answer.out
     if only_shows:
         assert not list(tmp_path.rglob("*.yaml"))
         return

@@ -183,12 +183,17 @@ def draw_distinct(
 ) -> list[Problem]:
     """`count` problems without a repeated question; ValueError where the kinds have too few."""
     found: dict[str, Problem] = {}
-    for _ in range(100 * count):
+    repeated = 0
+    while len(found) < count:
         problem = draw(stream, kinds, part)
+        repeated = repeated + 1 if problem.question in found else 0
+        # were one of n questions missing, so many draws miss it once in 5e8 times
+        if repeated > 20 * (len(found) + 1):
+            raise ValueError(
+                f"{', '.join(kinds)}: only {len(found)} questions found in part {part}"
+            )
         found.setdefault(problem.question, problem)
-        if len(found) == count:
-            return list(found.values())
-    raise ValueError(f"{', '.join(kinds)}: only {len(found)} questions found in part {part}")
+    return list(found.values())
 
 
 def part_of(question: str) -> str:
