@@ -117,13 +117,13 @@ MAJORITY_FT = ["algorithm.policies=single", "algorithm.select=agreeing", "algori
 def test_agents_learn_from_what_most_of_them_say(tmp_path: Path, method: list[str]) -> None:
     """Of products that tiny_math gets right in 0.5 to 0.6 of its answers, 0.03 more.
 
-    Nobody is told a right answer. Agents debate at temperature 0.5, where the label is right more
+    Nobody is told a right answer. Agents debate at temperature 0.3, where the label is right more
     often, and are measured at 1, over all answers to the problems that they have debated.
     """
     config = parsed(
         *("experiment=maft/phi3_arithmetic_maft", "scale=small", f"run_dir={tmp_path}"),
         *("task.train_problems=64", "task.test_problems=4", "evaluation.prompts=4"),
-        *("algorithm.prompts_per_iteration=64", "algorithm.sampling.temperature=0.5"),
+        *("algorithm.prompts_per_iteration=64", "algorithm.sampling.temperature=0.3"),
         *("algorithm.learning_rate=7e-5", "algorithm.critic_learning_rate=7e-5"),
         *("algorithm.epochs=6", "algorithm.critic_epochs=6", "algorithm.critic_share=0.3"),
         *method,
@@ -136,13 +136,12 @@ def test_agents_learn_from_what_most_of_them_say(tmp_path: Path, method: list[st
     hot.sampling.temperature = 1.0
 
     def right(first: int) -> float:
-        collect.config = hot
-        found = [collect(iteration).metrics for iteration in (first, first + 1)]
+        collect.config = hot  # debates of numbers that no iteration has
+        found = [collect(number).metrics for number in (first, first + 1)]
         collect.config = cool
         shares = [v for m in found for k, v in m.items() if k.startswith("debate/right/turn_")]
         return sum(shares) / len(shares)
 
     before = right(100)
-    for iteration in range(2):
-        trainer.step(iteration)
+    trainer.step(0)
     assert right(200) > before + 0.03
