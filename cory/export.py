@@ -113,9 +113,18 @@ def publish(part: Path, run_dir: Path) -> None:
 def start_from(
     run_dir: Path, models: Sequence[PolicyModel], config: ModelConfig, group: str, setting: str
 ) -> None:
-    """Give models the weights of a finished run's agents: agent_0 those of agent_0, and so on.
+    """Give models the weights of a finished run's agents; all else as `agent_folders`."""
+    folders = agent_folders(run_dir, [model.name for model in models], config, group, setting)
+    for model in models:
+        load_agent(model, folders[model.name], config, setting)
 
-    A run with one agent serves any number of them.
+
+def agent_folders(
+    run_dir: Path, names: Sequence[str], config: ModelConfig, group: str, setting: str
+) -> dict[str, Path]:
+    """Where a finished run has what agents start from: for agent_0 its agent_0, and so on.
+
+    A run with one agent serves any number of them. ConfigError where the run does not fit.
 
     group: `model` or `partner`, whichever settings `config` are
     setting: which one named the run, for refusals
@@ -140,22 +149,30 @@ def start_from(
                 made_with == ours,
                 f"{key} was trained with {group}.adapter.{name}={made_with}, not {ours}",
             )
-    folders = sorted((run_dir / AGENTS).iterdir())
-    for model in models:
-        folder = folders[0] if len(folders) == 1 else run_dir / AGENTS / model.name
-        require(
-            folder.is_dir(),
-            f"{key} has {len(folders)} agents, this run {len(models)}; one agent serves all, "
-            f"several serve as many",
+    there = sorted((run_dir / AGENTS).iterdir())
+    found = {name: there[0] if len(there) == 1 else run_dir / AGENTS / name for name in names}
+    require(
+        all(folder.is_dir() for folder in found.values()),
+        f"{key} has {len(there)} agents, this run {len(names)}; one agent serves all, several "
+        f"serve as many",
+    )
+    return found
+
+
+def load_agent(model: PolicyModel, folder: Path, config: ModelConfig, setting: str) -> None:
+    """Give a model the weights of an agent.
+
+    folder, setting: as `agent_folders` has them
+    """
+    if model.base is None:
+        source = load_language_model(
+            str(folder), setting, keep_dropout=False, remote_code=config.remote_code
         )
-        if model.base is None:
-            source = load_language_model(
-                str(folder), setting, keep_dropout=False, remote_code=config.remote_code
-            )
-            try:
-                model.lm.load_state_dict(source.state_dict())
-            except RuntimeError as error:
-                raise ConfigError(f"{key}: {model.name} has other layers") from error
-        else:
-            model.base.load(model.name, folder)
-        model.value_head.load_state_dict(load_file(folder / VALUE_HEAD))
+        try:
+            model.lm.load_state_dict(source.state_dict())
+        except RuntimeError as error:
+            run_dir = folder.parent.parent
+            raise ConfigError(f"{setting}={run_dir}: {model.name} has other layers") from error
+    else:
+        model.base.load(model.name, folder)
+    model.value_head.load_state_dict(load_file(folder / VALUE_HEAD))

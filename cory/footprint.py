@@ -7,7 +7,7 @@ a rule of thumb.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cory.config import Config, HardwareConfig, ModelConfig
 from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
@@ -226,12 +226,7 @@ def estimate(
     file = 0 if same or hardware.device == "cuda" else shape.stored * shape.parameters
     if model.sharing == "copies":
         tensors, frozen = [*shape.tensors, *head], 0
-        copies = agents * 4 * sum(tensors)
-        found = [
-            Row("reference", base, ALWAYS),
-            Row("reference", base, LOADING),
-            Row("float32 copies, or the checkpoint's file", max(copies, file), LOADING),
-        ]
+        found = [Row("reference", base, ALWAYS), Row("reference", base, LOADING)]
     else:
         tensors = [*adapter_tensors(shape, targets, model.adapter.rank), *head]
         frozen = shape.parameters
@@ -245,17 +240,21 @@ def estimate(
             Row("its share, before the whole is let go", share if split else 0, LOADING),
             Row("the checkpoint's file", file, LOADING),
         ]
-    found += engine_rows(
-        Engines(
-            tensors=tensors,
-            agents=agents,
-            frozen=frozen,
-            each=BYTES[model.precision],
-            master=hardware.zero_stage > 0 or model.precision != "fp32",
-            accumulation=work.accumulation,
-            hardware=hardware,
-        )
+    engines = Engines(
+        tensors=tensors,
+        agents=agents,
+        frozen=frozen,
+        each=BYTES[model.precision],
+        master=hardware.zero_stage > 0 or model.precision != "fp32",
+        accumulation=work.accumulation,
+        hardware=hardware,
     )
+    if model.sharing == "copies":
+        # each gets its engine, which may split it, before the next is made
+        before = total(engine_rows(replace(engines, agents=agents - 1)), ALWAYS)
+        copies = before + engines.each * engines.whole
+        found.append(Row("copies so far, or the checkpoint's file", max(copies, file), LOADING))
+    found += engine_rows(engines)
     found += pass_rows(shape, model, hardware, work, targets)
     return [row for row in found if row.bytes > 0]
 

@@ -253,7 +253,7 @@ class Debaters:
             for turn in range(algorithm.evaluation_turns)
             for agent in range(algorithm.evaluation_agents)
         ]
-        models = self.team.new_models(list(dict.fromkeys(names)), torch.Generator())
+        models = list(self.team.new_models(list(dict.fromkeys(names)), torch.Generator()))
         try:
             start_from(run_dir, models, config.model, "model", "RUN_DIR")
         except (OSError, SafetensorError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -151,15 +151,14 @@ class Team:
         found = {self.tokenizer.eos_token_id, *several}
         return frozenset(int(token) for token in found if token is not None)
 
-    def new_models(self, names: list[str], init: torch.Generator) -> list[PolicyModel]:
-        """The agents' models as they start: the pretrained model, each with a new value head."""
+    def new_models(self, names: list[str], init: torch.Generator) -> Iterator[PolicyModel]:
+        """The agents' models as they start: the pretrained model, each with a new value head.
+
+        Each is made when it is asked for: of copies that are split at once, one is whole at a time.
+        """
         dropout = self.config.value_dropout
-        models = []
-        if self.config.sharing == "copies":
-            for name in names:
-                lm = copy.deepcopy(self.pretrained).requires_grad_(True)
-                models.append(PolicyModel(name, lm, None, dropout, init))
-        else:
+        bases: Iterable[SharedBase | None] = [None] * len(names)
+        if self.config.sharing != "copies":
             from cory.adapters import SharedBase  # noqa: PLC0415  see above
 
             drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
@@ -173,10 +172,11 @@ class Team:
                     SharedBase(lm, self.config.adapter, {name: seeds[name]})
                     for lm, name in zip(lms, names, strict=True)
                 ]
-            for name, base in zip(names, bases, strict=True):
-                models.append(PolicyModel(name, base.lm, base, dropout, init))
-        # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
-        return [model.to(self.device, DTYPES[self.config.precision]) for model in models]
+        for name, base in zip(names, bases, strict=True):
+            lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
+            model = PolicyModel(name, lm, base, dropout, init)
+            # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
+            yield model.to(self.device, DTYPES[self.config.precision])
 
     @torch.no_grad()
     def statistics(

@@ -40,7 +40,7 @@ def team_of(config_of: ConfigOf, *overrides: str) -> tuple[Team, list[PolicyMode
     """A team whose adapters differ from the base and from each other."""
     config = config_of("model.sharing=adapters", *overrides)
     team = Team(config.model, torch.device("cpu"))
-    models = team.new_models(NAMES, torch.Generator().manual_seed(0))
+    models = list(team.new_models(NAMES, torch.Generator().manual_seed(0)))
     noise = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for model in models:
@@ -130,7 +130,7 @@ def test_adapters_start_alike_on_one_base_and_on_many(config_of: ConfigOf) -> No
     found = []
     for sharing in ("adapters", "adapter_copies"):
         team = Team(config_of(f"model.sharing={sharing}").model, torch.device("cpu"))
-        models = team.new_models(NAMES, torch.Generator().manual_seed(0))
+        models = list(team.new_models(NAMES, torch.Generator().manual_seed(0)))
         found.append([list(model.trainable().values()) for model in models])
     for one, many in zip(*found, strict=True):
         assert len(one) == len(many) > 4

@@ -77,7 +77,7 @@ def voices(config_of: Callable[..., Config]) -> list[Voice]:
     config = config_of("hardware.rollout_batch_size=2")
     team = Team(config.model, CPU)
     stream = torch.Generator().manual_seed(0)
-    models = team.new_models(["critic_0", "critic_1", "critic_2"], stream)
+    models = list(team.new_models(["critic_0", "critic_1", "critic_2"], stream))
     for model in models:
         with torch.no_grad():
             for parameter in model.lm.parameters():

@@ -136,9 +136,8 @@ def test_an_agent_moves_its_own_adapter_only(config_of: ConfigOf, stage: int) ->
         f"hardware.zero_stage={stage}",
         "hardware.keep_whole_below=0",
     )
-    models = Team(config.model, torch.device("cpu")).new_models(
-        ["agent_0", "agent_1"], torch.Generator().manual_seed(0)
-    )
+    team = Team(config.model, torch.device("cpu"))
+    models = list(team.new_models(["agent_0", "agent_1"], torch.Generator().manual_seed(0)))
     siblings: list[Engine] = []
     first, second = (engine_of(config, model, siblings) for model in models)
     for acting, idle in ((first, second), (second, first), (first, second)):
@@ -155,7 +154,7 @@ def test_an_agent_moves_its_own_adapter_only(config_of: ConfigOf, stage: int) ->
 def test_the_gradient_norm_is_the_norm_of_the_whole_gradient(config_of: ConfigOf) -> None:
     config = config_of("algorithm=ppo")
     team = Team(config.model, torch.device("cpu"))
-    models = [team.new_models(["agent_0"], torch.Generator().manual_seed(0))[0] for _ in range(2)]
+    models = [next(team.new_models(["agent_0"], torch.Generator().manual_seed(0))) for _ in "ab"]
     logprobs, values = models[0](*inputs())
     (0.1 * values.square().mean() - logprobs.mean()).backward()
     squares = sum(p.grad.square().sum() for p in models[0].parameters() if p.grad is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.agent import Agent
 from cory.config import Config, ConfigError
+from cory.engine import Engine
 from cory.export import export, model_card, publish, start_from
-from cory.team import Team
+from cory.team import PolicyModel, Team
 from tests.building import LetterShare, build
 from tests.commands import last_wins, metrics, short_settings
 from tests.warm import WarmCommand
@@ -86,25 +87,65 @@ def finished(run_dir: Path, agents: dict[str, Agent], config: Config) -> None:
     publish(run_dir / "part", run_dir)
 
 
+@pytest.mark.parametrize("stage", [0, 3])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_a_run_starts_from_the_agents_of_another(
-    config_of: ConfigOf, tmp_path: Path, sharing: str
+    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
 ) -> None:
-    settings = [f"model.sharing={sharing}", "algorithm.learning_rate=3e-2"]
+    settings = [
+        f"model.sharing={sharing}",
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=0",
+        "algorithm.learning_rate=3e-2",
+    ]
     config = config_of(*settings)
     theirs = trained(config)
     finished(tmp_path, theirs, config)
     ours = build(config_of(*settings, "seed=7", f"init_from={tmp_path}"), reward=LetterShare())
     for name, agent in ours.agents.items():
-        for key, parameter in agent.model.trainable().items():
-            assert torch.equal(parameter, theirs[name].model.trainable()[key])
+        with agent.engine.whole(), theirs[name].engine.whole():
+            weights = agent.model.trainable()
+            assert sum(weight.numel() for weight in weights.values()) > 1000
+            for key, parameter in weights.items():
+                assert torch.equal(parameter, theirs[name].model.trainable()[key])
     reference = ours.agents["agent_0"].team.pretrained
     pristine = Team(config.model, torch.device("cpu")).pretrained
-    weights = dict(reference.named_parameters())
-    for key, parameter in pristine.named_parameters():
-        known = weights.get(key)
-        assert known is None or torch.equal(known, parameter)  # adapters rename layers
+    with ours.agents["agent_0"].engine.whole():
+        weights = dict(reference.named_parameters())
+        for key, parameter in pristine.named_parameters():
+            known = weights.get(key)
+            assert known is None or torch.equal(known, parameter)  # adapters rename layers
     assert ours.step(0)["objective/kl_k3/agent_0"] > 1e-4
+
+
+@pytest.mark.parametrize("start", ["pretrained", "init_from"])
+def test_one_copy_is_whole_at_a_time(
+    config_of: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    """Else what ZeRO-3 is to split would have to fit a device with all of its siblings."""
+    words = ["algorithm.agents=3", "hardware.zero_stage=3", "hardware.keep_whole_below=0"]
+    if start == "init_from":
+        config = config_of(*words)
+        finished(tmp_path, trained(config), config)
+        words.append(f"init_from={tmp_path}")
+    made: list[PolicyModel] = []
+    whole: list[int] = []
+    new_models = Team.new_models
+
+    def noted(team: Team, names: list[str], init: torch.Generator) -> Iterator[PolicyModel]:
+        for model in new_models(team, names, init):
+            made.append(model)
+            yield model
+
+    def counting(*words: Any, **more: Any) -> Engine:
+        whole.append(sum(all(p.numel() for p in model.lm.parameters()) for model in made))
+        return Engine(*words, **more)
+
+    monkeypatch.setattr(Team, "new_models", noted)
+    monkeypatch.setattr("cory.algorithms.parts.Engine", counting)
+    build(config_of(*words), reward=LetterShare())
+    assert whole == [1, 1, 1]
+    assert len(made) == 3
 
 
 def test_one_agent_serves_all_and_several_serve_as_many(

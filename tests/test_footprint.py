@@ -88,7 +88,9 @@ def test_copies_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None
     assert found["gradients", BACKWARD] == 4 * COPY
     assert found["copy of the gradients to exchange", BACKWARD] == 4 * COPY
     assert found["AdamW's intermediate results", STEP] == 8 * 800  # the embeddings are largest
-    assert found["float32 copies, or the checkpoint's file", LOADING] == 2 * 4 * COPY
+    # when the second copy is made, the first has all that it ever holds
+    loaded = found["copies so far, or the checkpoint's file", LOADING]
+    assert loaded == (4 + 8) * COPY + 4 * COPY
 
 
 def test_half_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
@@ -250,6 +252,19 @@ def test_offloading_moves_to_main_memory(folder: Path) -> None:
     assert "weights that train, a share" in away
     on_cpu, _ = preflight.rows_of(replace(config, hardware=replace(config.hardware, device="cpu")))
     assert not any(row.offloaded for row in on_cpu)
+
+
+def test_copies_are_split_one_after_the_other(folder: Path) -> None:
+    """On each of eight GPUs: the reference, a whole copy, and what was split before it."""
+    words = ("hardware=gpu8_zero3_offload", "model.precision=bf16", "hardware.keep_whole_below=0")
+
+    def loading(agents: int) -> int:
+        config = small(folder, *words, "algorithm=cory", f"algorithm.agents={agents}")
+        return total(preflight.rows_of(config)[0], LOADING)
+
+    buffer = 2 * 50_000_000  # of gradients; all else is offloaded
+    assert loading(2) == 2 * (MODEL + COPY) + buffer
+    assert loading(6) == 2 * (MODEL + COPY) + 5 * buffer
 
 
 def test_peak_is_the_largest_phase() -> None:

@@ -25,7 +25,7 @@ def team(config_of: Callable[..., Config]) -> Team:
 
 @pytest.fixture(scope="module")
 def model(team: Team) -> PolicyModel:
-    policy = team.new_models(["agent_0"], torch.Generator().manual_seed(0))[0]
+    (policy,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
     with torch.no_grad():  # another policy than the reference, so that KL is not 0
         for parameter in policy.lm.parameters():
             parameter.add_(0.02 * torch.randn(parameter.shape, generator=torch.manual_seed(1)))
@@ -86,7 +86,8 @@ def test_rollout_statistics_equal_the_training_pass(team: Team, model: PolicyMod
 
 
 def test_an_untrained_copy_is_the_reference(team: Team) -> None:
-    policy = team.new_models(["agent_0"], torch.Generator().manual_seed(0))[0].eval()
+    (policy,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
+    policy.eval()
     statistics, _ = team.statistics(policy, *tensors(CONTEXTS, RESPONSES))
     assert_close(statistics.logprobs, statistics.ref_logprobs)
     assert statistics.full_kl.abs().max() < 1e-6

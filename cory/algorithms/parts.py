@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cory.agent import Agent
 from cory.config import BatchPlan, Config
 from cory.engine import Engine
-from cory.export import start_from
+from cory.export import agent_folders, load_agent, start_from
 from cory.rewards import Reward
 from cory.streams import Streams
 from cory.tasks import Task
@@ -65,13 +65,17 @@ class Parts:
         others: name -> directory of a finished run with one agent
         """
         team, hardware = self.team, self.config.hardware
-        models = team.new_models([name, *others], self.streams.init)
+        models: list[PolicyModel] = []
         # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
-        for model, (other, run_dir) in zip(models[1:], others.items(), strict=True):
-            start_from(run_dir, [model], team.config, "model", f"algorithm.opponents.{other}")
-            if model.base is None:
-                model.requires_grad_(False).to("cpu")  # on the device only while it plays
-        (learner,) = (Voice(team, *pair, hardware) for pair in self._learning(models[:1], team))
+        for model in team.new_models([name, *others], self.streams.init):
+            if models:
+                setting = f"algorithm.opponents.{model.name}"
+                start_from(others[model.name], [model], team.config, "model", setting)
+                if model.base is None:
+                    model.requires_grad_(False).to("cpu")  # on the device only while it plays
+            models.append(model)
+        learners = self._started(models[:1], [name], team)
+        (learner,) = (Voice(team, *pair, hardware) for pair in self._learning(learners, team))
         # an adapter lies on the base that the learner's engine keeps
         still = {
             model.name: Voice(team, model, None if model.base is None else learner.engine, hardware)
@@ -80,15 +84,31 @@ class Parts:
         return learner, still
 
     def _trainable(self, names: Sequence[str], team: Team) -> Iterator[tuple[PolicyModel, Engine]]:
-        return self._learning(team.new_models(list(names), self.streams.init), team)
+        models = self._started(team.new_models(list(names), self.streams.init), names, team)
+        # of copies one is whole at a time; under ZeRO-3 the first engine of those that share a base
+        # splits it with all of its adapters
+        return self._learning(list(models) if team.config.sharing == "adapters" else models, team)
+
+    def _started(
+        self, models: Iterable[PolicyModel], names: Sequence[str], team: Team
+    ) -> Iterator[PolicyModel]:
+        """Models as this run starts with them: as they come, or with the weights of `init_from`."""
+        run_dir = self.config.init_from
+        group = "model" if team is self.team else "partner"
+        folders = (
+            {}
+            if run_dir is None
+            else agent_folders(Path(run_dir), names, team.config, group, "init_from")
+        )
+        for model in models:
+            if model.name in folders:
+                load_agent(model, folders[model.name], team.config, "init_from")
+            yield model
 
     def _learning(
-        self, models: list[PolicyModel], team: Team
+        self, models: Iterable[PolicyModel], team: Team
     ) -> Iterator[tuple[PolicyModel, Engine]]:
         config = self.config
-        if config.init_from is not None:
-            group = "model" if team is self.team else "partner"
-            start_from(Path(config.init_from), models, team.config, group, "init_from")
         shared: list[Engine] = []
         for model in models:
             if config.hardware.gradient_checkpointing:
