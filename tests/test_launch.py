@@ -29,6 +29,13 @@ def fail(*_):
 if os.environ.get("RANK") == "1":
     signal.signal(signal.SIGUSR1, fail)
 """
+# the first process starts after the others
+LATE = """
+import os, time
+
+if os.environ.get("RANK") == "0":
+    time.sleep(2)
+"""
 
 
 @pytest.fixture
@@ -253,7 +260,10 @@ def test_a_launcher_around_the_command_is_refused(how: str, tmp_path: Path) -> N
         "torchrun": ["torch.distributed.run", "--nproc-per-node=2", "-m", "cory.train"],
         "deepspeed": ["cory.train", "--local_rank=0"],  # what it adds
     }[how]
+    (tmp_path / "sitecustomize.py").write_text(LATE)
+    path = f"{tmp_path}:{Path(__file__).resolve().parent.parent}"
     variables = {"RANK": "0", "WORLD_SIZE": "2"} if how == "deepspeed" else {}
+    variables["PYTHONPATH"] = path
     answer = Command(tmp_path, ["-m", *launcher, "algorithm=ppo"], **variables)
     assert answer.wait() == 1
     lines = [line for line in answer.err.splitlines() if line.startswith("error:")]

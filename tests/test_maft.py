@@ -12,6 +12,7 @@ from cory.algorithms.maft import course
 from cory.config import MaftConfig
 from cory.evaluation import Request
 from cory.pieces import Pieces
+from cory.trainers.supervised import Collected
 from tests.agents import NAMES, Settings, build_agents, debates_of, sums
 
 
@@ -161,6 +162,23 @@ def test_agents_become_different_and_one_moves_nobody_else(maft: Settings, shari
             trainer._learn(trainer.agents[name], examples[name], 0)
     learnt = [tuple(own[:-2]) for name, own in sums(trainer).items() if examples[name]]
     assert len(set(learnt)) == len(learnt) > 3
+
+
+def test_a_step_trains_everybody_who_has_something_to_learn(maft: Settings) -> None:
+    trainer = build_agents(maft())
+    collect, learners = trainer.collect, []
+
+    def noted(iteration: int) -> Collected:
+        found = collect(iteration)
+        learners.extend(name for name in NAMES if found.examples[name])
+        return found
+
+    trainer.collect = noted
+    before = sums(trainer)
+    trainer.step(0)
+    after = sums(trainer)
+    assert [name for name in NAMES if after[name] != before[name]] == learners
+    assert len(learners) > 3
 
 
 def test_rates_and_passes_of_each_kind_and_iteration(maft: Settings) -> None:
