@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from cory.tasks import sandbox
-from cory.tasks.sandbox import GUARD, Limits, Outcome, outcomes, run
+from cory.tasks.process.process import GUARD, Limits, Outcome, outcomes, run
 
 LIMITS = Limits(seconds=1, memory=128)
 
