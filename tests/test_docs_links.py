@@ -30,7 +30,8 @@ def anchors(text: str) -> set[str]:
 
 
 def without_code(text: str) -> str:
-    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
 
 
 def links(page: Path) -> list[tuple[str, Path, str]]:
