@@ -8,10 +8,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from cory.debate import DEBATER
 from cory.plots.curves import agents_of, draw_curves
-from cory.record import TRAINING
-from cory.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
+from cory.rollout.debate import DEBATER
+from cory.runs.recorder import TRAINING
+from cory.runs.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
 
 ROWS = {
     "task reward": "objective/score",

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from cory.benchmark_record import Entry
-from cory.benchmarks import Request, chosen, run
+from cory.benchmarks.measure import Request, chosen, run
+from cory.benchmarks.store import Entry
 from cory.config import ConfigError, SuiteConfig, load_suite, require
 from cory.train import CONF
 

@@ -22,8 +22,8 @@ from make_tiny_models import CONTEXT, END, fit, save
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from cory.functional.answers import is_right
 from cory.functional.masking import pad_left, pad_right
+from cory.tasks.answers.answers import is_right
 from cory.tasks.problems import Problem, draw, draw_distinct
 
 BATCH = 64

@@ -10,9 +10,9 @@ from typing import Any
 
 from cory.algorithms import ALGORITHMS
 from cory.config import Config
-from cory.functional.checksum import byte_sum
+from cory.models.fingerprint import byte_sum
+from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
-from cory.worker import build_parts
 
 Settings = Callable[..., Config]
 NAMES = ["generation_0", "generation_1", "generation_2", "critic_0", "critic_1", "critic_2"]

@@ -8,11 +8,11 @@ from pathlib import Path
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, parse_config
 from cory.episode import Episode, Metrics
-from cory.evaluation import BeforeEach, Request
-from cory.pieces import Line, Pieces
+from cory.evaluation.evaluate import BeforeEach, Request
 from cory.rewards import Reward
+from cory.runs.partial_results import Line, PartialResults
+from cory.runtime.worker import build_parts
 from cory.trainers.ppo import PPOTrainer
-from cory.worker import build_parts
 from tests.commands import last_wins
 from tests.composing import compose_config
 
@@ -75,7 +75,7 @@ def measure(
     final: bool = True,
 ) -> tuple[Metrics, list[Line]]:
     """What an evaluation by these settings finds, and its lines of samples.jsonl."""
-    pieces = Pieces(run_dir, "settings")
+    pieces = PartialResults(run_dir, "settings")
     request = Request(config.evaluation, config.seed, 3, final)
     metrics = trainer.evaluate(request, pieces, before_each)
     lines = pieces.lines

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from cory.config import EndpointConfig
-from cory.endpoint import Ask
+from cory.endpoint.batch import Ask
 
 Body = dict[str, Any]
 KEY = "sk-never-to-be-written"

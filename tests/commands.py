@@ -115,6 +115,6 @@ def workers(run_dir: Path) -> dict[int, int]:
         if str(run_dir).encode() not in words or b"cory.train" in words:
             continue
         ranks = [int(v[5:]) for v in variables if v.startswith(b"RANK=")]
-        alone = -1 if b"cory.elastic" in words else 0
+        alone = -1 if b"cory.runtime.torchrun" in words else 0
         found[ranks[0] if ranks else alone] = int(folder.name)
     return found

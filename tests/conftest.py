@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from cory.config import Config
-from cory.engine import start_process_group
+from cory.models.engine import start_process_group
 from tests.agents import MAFT
 from tests.building import asked, small_config
 from tests.made_up_runs import WriteRun, run_writer

@@ -7,7 +7,7 @@ import gc
 import deepspeed.runtime.zero.stage3
 import matplotlib.backends.backend_agg
 
-import cory.adapters  # bitsandbytes and torch's compiler with it
+import cory.models.lora  # bitsandbytes and torch's compiler with it
 import tests.warm
 
 __all__ = ["cory", "deepspeed", "matplotlib", "tests"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, parse_config
-from cory.games.position import Outcome, Utterance
-from cory.games.record import Played
+from cory.games.state import Outcome, Utterance
+from cory.games.transcript import Played
+from cory.runtime.worker import build_parts
 from cory.trainers.offline import OfflineTrainer
-from cory.worker import build_parts
 from tests.commands import last_wins
 from tests.composing import compose_config
 

@@ -8,8 +8,8 @@ from typing import Any
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, ExactMatchConfig
 from cory.rewards.exact_match import ExactMatch
+from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
-from cory.worker import build_parts
 
 # beside the settings of the `questions` fixture
 VERIFIER = [

@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM
 
 from cory.config import Config, ConfigError
 from cory.functional.masking import pad_left, pad_right
-from cory.generation import generate
-from cory.pretrained import load_language_model
-from cory.team import PolicyModel, Team
+from cory.models.generation import generate
+from cory.models.loading import load_language_model
+from cory.models.team import ActorCriticModel, Team
 from tests.building import LetterShare, build
 from tests.close import assert_close
 
@@ -36,7 +36,7 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def team_of(config_of: ConfigOf, *overrides: str) -> tuple[Team, list[PolicyModel]]:
+def team_of(config_of: ConfigOf, *overrides: str) -> tuple[Team, list[ActorCriticModel]]:
     """A team whose adapters differ from the base and from each other."""
     config = config_of("model.sharing=adapters", *overrides)
     team = Team(config.model, torch.device("cpu"))
@@ -51,11 +51,11 @@ def team_of(config_of: ConfigOf, *overrides: str) -> tuple[Team, list[PolicyMode
 
 
 @pytest.fixture(scope="module")
-def pair(config_of: ConfigOf) -> tuple[Team, list[PolicyModel]]:
+def pair(config_of: ConfigOf) -> tuple[Team, list[ActorCriticModel]]:
     return team_of(config_of)
 
 
-def test_agents_share_every_weight_of_the_base(pair: tuple[Team, list[PolicyModel]]) -> None:
+def test_agents_share_every_weight_of_the_base(pair: tuple[Team, list[ActorCriticModel]]) -> None:
     _, (first, second) = pair
     assert first.lm is second.lm
     own = [set(map(id, model.trainable().values())) for model in (first, second)]
@@ -66,7 +66,7 @@ def test_agents_share_every_weight_of_the_base(pair: tuple[Team, list[PolicyMode
 
 
 def test_the_reference_is_the_pretrained_model(
-    pair: tuple[Team, list[PolicyModel]], tiny_model: str
+    pair: tuple[Team, list[ActorCriticModel]], tiny_model: str
 ) -> None:
     team, models = pair
     pristine = load_language_model(tiny_model, "model.path", keep_dropout=False)
@@ -80,7 +80,7 @@ def test_the_reference_is_the_pretrained_model(
 
 
 def test_each_agent_says_what_its_own_adapter_says(
-    pair: tuple[Team, list[PolicyModel]],
+    pair: tuple[Team, list[ActorCriticModel]],
 ) -> None:
     team, (first, second) = pair
     alone, _ = first(*inputs())
@@ -108,7 +108,7 @@ def test_one_pass_for_policy_and_reference_gives_the_numbers_of_two(
 
 
 def test_each_row_goes_through_the_adapter_named_for_it(
-    pair: tuple[Team, list[PolicyModel]],
+    pair: tuple[Team, list[ActorCriticModel]],
 ) -> None:
     team, (first, second) = pair
     assert first.base is not None
@@ -179,7 +179,7 @@ def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> N
 
 
 def test_an_exported_adapter_loads_with_peft_and_says_the_same(
-    pair: tuple[Team, list[PolicyModel]], tiny_model: str, tmp_path: Path
+    pair: tuple[Team, list[ActorCriticModel]], tiny_model: str, tmp_path: Path
 ) -> None:
     _team, models = pair
     for model in models:

@@ -10,8 +10,8 @@ from transformers import AutoTokenizer
 
 from cory.config import ConfigError, ExactMatchConfig
 from cory.episode import Episode, Prompt, Turn
-from cory.interactions import Roles, pioneer_observer
 from cory.rewards.exact_match import ExactMatch
+from cory.rollout.interactions import Roles, pioneer_observer
 from cory.tasks.anli import AnliTask
 from tests.composing import parsed
 

@@ -19,11 +19,11 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cory import benchmarks, harness
-from cory.benchmark_record import geometric_mean, read
-from cory.benchmarks import Request, chosen, run
+from cory.benchmarks import harness, measure
+from cory.benchmarks.measure import Request, chosen, run
+from cory.benchmarks.store import geometric_mean, read
 from cory.config import ConfigError, SuiteConfig, load_suite
-from cory.pretrained import ASSETS
+from cory.models.loading import ASSETS
 from cory.report.archive import read as read_archive
 from cory.report.write import checked, gather_tables
 from tests.close import assert_close
@@ -181,7 +181,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[harness.Benchmark]:
         kept.append(harness.load_benchmark(*words))
         return kept[-1]
 
-    monkeypatch.setattr(benchmarks, "load_benchmark", load)
+    monkeypatch.setattr(measure, "load_benchmark", load)
     return kept
 
 
@@ -233,13 +233,13 @@ def test_scores_are_kept_and_change_nothing_else(
     assert (mean["value"], mean["stderr"]) == expected
 
     # nothing is measured twice
-    monkeypatch.setattr(benchmarks, "_load", lambda *words: pytest.fail("measured again"))
+    monkeypatch.setattr(measure, "_load", lambda *words: pytest.fail("measured again"))
     files = [run_dir / name for name in ("record.json", "benchmarks.json")]
     contents = [path.read_text() for path in files]
     run(replace(request_, names=["choice", "echo"]))
     assert [path.read_text() for path in files] == contents
     with pytest.raises(ConfigError, match=r"has echo of agent_0 with harness=0\.4\.13, not 9"):
-        monkeypatch.setattr(benchmarks, "harness_version", lambda: "9")
+        monkeypatch.setattr(measure, "harness_version", lambda: "9")
         run(replace(request_, names=["choice"], again=True))
 
 

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from cory.config import Config, ConfigError
-from cory.team import Team
+from cory.models.team import Team
 from tests.building import build, measure
 from tests.composing import parsed
 from tests.llama import BOS, EOS, save_llama

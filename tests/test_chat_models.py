@@ -11,12 +11,12 @@ import torch
 from peft.tuners.lora import LoraLayer
 from transformers import Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from cory import preflight
-from cory.adapters import adapted_layers
 from cory.config import Config
-from cory.footprint import ALWAYS
-from cory.pretrained import skeleton
-from cory.shape import shape_of
+from cory.memory import preflight
+from cory.memory.architecture import shape_of
+from cory.memory.estimate import ALWAYS
+from cory.models.loading import skeleton
+from cory.models.lora import adapted_layers
 from tests.building import LetterShare, build
 from tests.composing import parsed
 from tests.llama import BOS, EOS, llama_tokenizer, random_llama

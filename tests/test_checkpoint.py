@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from cory.checkpoint import Checkpoints
 from cory.config import Config, ConfigError
 from cory.episode import Metrics
-from cory.run_dir import WriteError
+from cory.runs.checkpoint import Checkpoints
+from cory.runs.run_dir import WriteError
 from cory.trainers.ppo import PPOTrainer
 from tests.building import LetterShare, build
 

@@ -9,9 +9,9 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from cory.codec import Codec
 from cory.config import ConfigError
-from cory.pretrained import load_tokenizer
+from cory.models.loading import load_tokenizer
+from cory.models.tokenization import Codec
 
 TEXT = "I know the word! It is film"
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import DictConfig
 
-from cory.origin import device_name
+from cory.memory.workload import longest_context
 from cory.report import archive, gather
 from cory.report.cost import cost, estimated, operations_of, operations_of_games
 from cory.report.paper import load_table
-from cory.workload import longest_context
+from cory.runs.provenance import device_name
 from tests.composing import CONF, compose_config, parsed
 from tests.made_up_runs import lines_of, run_writer
 

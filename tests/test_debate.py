@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cory.config import DebatePrompts
-from cory.debate import Debate
-from cory.debate_wording import Chat, Graded, Plain
 from cory.episode import Context, Episode, Prompt, Turn
+from cory.rollout.debate import Debate
+from cory.rollout.debate_prompts import Chat, Graded, Plain
 
 PROMPTS = [Prompt("0", "How many?", "SECRET"), Prompt("1", "How much?", "SECRET")]
 WORDS = DebatePrompts(

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from cory.config import EvaluationConfig
-from cory.debate_metrics import DebateMeasure, roll_out_metrics
 from cory.episode import Episode, Prompt, Turn
-from cory.evaluation import MEASURED, TEAM, Part, Request
+from cory.evaluation.debates import DebateMeasure, roll_out_metrics
+from cory.evaluation.evaluate import MEASURED, TEAM, Part, Request
 
 REQUEST = Request(
     EvaluationConfig(prompts=2, split="test", samples=1, k=[1], greedy=False, team=True, probes=[]),

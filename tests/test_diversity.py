@@ -21,13 +21,13 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-import cory.readers
+import cory.evaluation.scorers
 from cory.config import Config, ConfigError, DiversityConfig
-from cory.diversity import Debated, Diversity, nll_others, token_nll
+from cory.evaluation.diversity import Debated, Diversity, nll_others, token_nll
+from cory.evaluation.scorers import Encoder, Scorer
 from cory.functional.diversity import kl_between, kl_diversity
-from cory.readers import Encoder, Scorer
-from cory.team import Team
-from cory.voice import Voice
+from cory.models.policy import Policy
+from cory.models.team import Team
 from tests.close import assert_close
 from tests.composing import CONF, options
 from tests.conftest import make_tokenizer, save
@@ -72,7 +72,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def voices(config_of: Callable[..., Config]) -> list[Voice]:
+def voices(config_of: Callable[..., Config]) -> list[Policy]:
     """Three critics of which no two are alike."""
     config = config_of("hardware.rollout_batch_size=2")
     team = Team(config.model, CPU)
@@ -82,7 +82,7 @@ def voices(config_of: Callable[..., Config]) -> list[Voice]:
         with torch.no_grad():
             for parameter in model.lm.parameters():
                 parameter.add_(0.05 * torch.randn(parameter.shape, generator=stream))
-    return [Voice(team, model, None, config.hardware) for model in models]
+    return [Policy(team, model, None, config.hardware) for model in models]
 
 
 def debated(
@@ -169,7 +169,7 @@ def test_a_question_that_leaves_no_room_is_refused(tiny_model: str) -> None:
         Scorer(tiny_model, settings(max_tokens=tokens), CPU, ["it", QUESTION])
 
 
-def test_nll_by_hand(voices: list[Voice]) -> None:
+def test_nll_by_hand(voices: list[Policy]) -> None:
     contexts = ["the", "a film and it is", "movie", "it"]
     responses = ["a good film", "bad", "", "the movie was a good film"]
     team, model = voices[1].team, voices[1].model
@@ -184,7 +184,7 @@ def test_nll_by_hand(voices: list[Voice]) -> None:
             assert_close(nll, expected)
 
 
-def test_nll_of_others_is_over_ordered_pairs(voices: list[Voice]) -> None:
+def test_nll_of_others_is_over_ordered_pairs(voices: list[Policy]) -> None:
     debates = [debated([7] * 3, TEXTS[:3]), debated([7] * 3, ["bad", "", "good"])]
     each = [
         nll
@@ -205,7 +205,7 @@ def test_nll_of_others_is_over_ordered_pairs(voices: list[Voice]) -> None:
     assert found == pytest.approx({"eval/nll_others/single": sum(counted) / 5})
 
 
-def test_what_a_debate_says(tiny_model: str, tiny_t5: str, voices: list[Voice]) -> None:
+def test_what_a_debate_says(tiny_model: str, tiny_t5: str, voices: list[Policy]) -> None:
     config = settings(encoder=tiny_t5, scorer=tiny_model, kl_to_base=True, nll_others=True)
     debates = [
         debated([7, 8, 7], [TEXTS[0], TEXTS[1], TEXTS[3]], ["bad"]),
@@ -244,7 +244,7 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, voices: list[Voice]) 
     )
 
 
-def test_equal_responses_do_not_differ(tiny_model: str, voices: list[Voice]) -> None:
+def test_equal_responses_do_not_differ(tiny_model: str, voices: list[Policy]) -> None:
     config = settings(encoder=tiny_model, scorer=tiny_model, kl_to_base=True)
     same = [debated([7] * 3, ["a film"] * 3, ["a film"])]
     found = Diversity(config, CPU, [QUESTION]).measure(same, ["single", "single"], voices)
@@ -255,10 +255,10 @@ def test_equal_responses_do_not_differ(tiny_model: str, voices: list[Voice]) -> 
 
 
 def test_nothing_is_loaded_that_nobody_asked_for(
-    monkeypatch: pytest.MonkeyPatch, voices: list[Voice]
+    monkeypatch: pytest.MonkeyPatch, voices: list[Policy]
 ) -> None:
-    monkeypatch.delattr(cory.readers, "load_encoder")
-    monkeypatch.delattr(cory.readers, "load_language_model")
+    monkeypatch.delattr(cory.evaluation.scorers, "load_encoder")
+    monkeypatch.delattr(cory.evaluation.scorers, "load_language_model")
     debates = [debated([7, 8, None], TEXTS[:3])]
     found = Diversity(settings(), CPU, [QUESTION]).measure(debates, ["single"] * 2, voices)
     assert found.keys() == {f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)}

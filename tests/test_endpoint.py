@@ -19,15 +19,15 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from cory import endpoint as endpoint_module
-from cory import remote
 from cory.config import ConfigError
-from cory.endpoint import Ask, Endpoint, most_tokens
-from cory.endpoint_player import EndpointPlayer
-from cory.games.position import Position
-from cory.journal import Journal, Spent
-from cory.remote import Message, Passing, Reply, read_reply
-from cory.run_dir import WriteError
+from cory.endpoint import batch as endpoint_module
+from cory.endpoint import client
+from cory.endpoint.batch import Ask, Endpoint, most_tokens
+from cory.endpoint.client import Message, Passing, Reply, read_reply
+from cory.endpoint.reply_cache import Journal, Spent
+from cory.games.state import GameState
+from cory.rollout.endpoint_player import EndpointPlayer
+from cory.runs.run_dir import WriteError
 from tests.chat_server import CONFIG, KEY, Body, ChatServer, Said, asks, echo, failure, reply
 from tests.composing import CONF
 
@@ -38,7 +38,7 @@ Start = Callable[..., tuple[ChatServer, Endpoint]]
 def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
     """`start(answer, **settings)`: a server that answers so, and its endpoint with a journal."""
     monkeypatch.setenv("WISE_KEY", KEY)
-    monkeypatch.setattr(remote, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(client, "FIRST_WAIT_S", 0.01)
     servers = []
 
     def make(answer: Callable[[int, Body], Said] = echo, **settings: Any) -> Any:
@@ -133,7 +133,7 @@ def test_a_run_that_was_killed_asks_for_nothing_twice(tmp_path: Path) -> None:
         "import sys\n"
         "from dataclasses import replace\n"
         "from pathlib import Path\n"
-        "from cory.endpoint import Endpoint\n"
+        "from cory.endpoint.batch import Endpoint\n"
         "from tests.chat_server import CONFIG, asks\n"
         "config = replace(CONFIG, base_url=sys.argv[1], key_variable=None)\n"
         "replies = Endpoint(config, Path(sys.argv[2])).complete(asks(*'abcdefghij'))\n"
@@ -232,8 +232,8 @@ def test_a_server_that_is_not_there_is_refused(start: Start) -> None:
 
 def test_waits_grow_and_are_not_all_alike(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(remote.Pace, "sleep", lambda self, seconds: waits.append(seconds))
-    monkeypatch.setattr(remote, "FIRST_WAIT_S", 1.0)
+    monkeypatch.setattr(client.Pace, "sleep", lambda self, seconds: waits.append(seconds))
+    monkeypatch.setattr(client, "FIRST_WAIT_S", 1.0)
     _, endpoint = start(lambda n, body: failure(500, "out of order"), retries=9)
     with pytest.raises(ConfigError, match="10 tries"):
         endpoint.complete(asks("a"))
@@ -417,7 +417,7 @@ def test_a_missing_package_is_named(start: Start, monkeypatch: pytest.MonkeyPatc
 class Plain:
     """The words said so far."""
 
-    def messages(self, position: Position, role: str) -> list[Message]:
+    def messages(self, position: GameState, role: str) -> list[Message]:
         said = " ".join(utterance.text for utterance in position.said)
         return [{"role": "user", "content": f"{role} after '{said}'"}]
 
@@ -425,7 +425,7 @@ class Plain:
 def test_a_player_says_what_the_model_says(start: Start) -> None:
     server, endpoint = start(lambda n, body: reply(f" {body['messages'][0]['content']}\n"))
     player = EndpointPlayer(endpoint, Plain())
-    begun = Position("cat", 5, ())
+    begun = GameState("cat", 5, ())
     positions = [begun, begun, begun.after("attacker", "Purr.")]
     said = player.say_all(positions, "defender", ["game-0/0", "game-1/0", "game-0/1"])
     assert said == ["defender after ''", "defender after ''", "defender after 'Purr.'"]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cory import remote
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, ConfigError
+from cory.endpoint import client
 from cory.episode import Metrics
-from cory.evaluation import Request
-from cory.pieces import Line, Pieces
-from cory.worker import build_parts, export_agents
+from cory.evaluation.evaluate import Request
+from cory.runs.partial_results import Line, PartialResults
+from cory.runtime.worker import build_parts, export_agents
 from tests.chat_server import Body, ChatServer, Said, failure, reply
 
 KEY = "sk-never-to-be-written"
@@ -34,7 +34,7 @@ def answer(number: int, body: Body) -> Said:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setenv("WISE_KEY", KEY)
-    monkeypatch.setattr(remote, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(client, "FIRST_WAIT_S", 0.01)
     found = ChatServer(answer)
     yield found
     found.shutdown()
@@ -75,7 +75,7 @@ def evaluated(
     """What the evaluation of a run finds, and its lines; its pieces stay on disk."""
     trainer = ALGORITHMS["maft"](config.algorithm, build_parts(config))
     assert not trainer.agents
-    pieces = Pieces(Path(config.run_dir) / "evaluation", "settings")
+    pieces = PartialResults(Path(config.run_dir) / "evaluation", "settings")
     request = Request(config.evaluation, config.seed, 0, final=True)
     found = trainer.evaluate(request, pieces, before_each)
     lines = list(pieces.lines)
@@ -138,7 +138,7 @@ def test_a_run_that_begins_again_pays_for_nothing_twice(
 def test_it_can_be_asked_to_stop_while_replies_come(
     config_to: Callable[..., Config], server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cory.endpoint.BEAT_S", 0.01)
+    monkeypatch.setattr("cory.endpoint.batch.BEAT_S", 0.01)
     server.answer = lambda number, body: Said(answer(number, body).body, after=0.1)
     looked = 0
 

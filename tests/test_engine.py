@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
-from cory.engine import Engine, deepspeed_settings
-from cory.team import PolicyModel, Team
+from cory.models.engine import Engine, deepspeed_settings
+from cory.models.team import ActorCriticModel, Team
 from tests.close import assert_close
 
 ConfigOf = Callable[..., Config]
@@ -73,7 +73,7 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
     return ids, torch.ones_like(ids, dtype=torch.bool), torch.ones(4, 6, dtype=torch.bool)
 
 
-def engine_of(config: Config, model: PolicyModel, siblings: list[Engine]) -> Engine:
+def engine_of(config: Config, model: ActorCriticModel, siblings: list[Engine]) -> Engine:
     plan = batch_plan(4, 4, 4, 4, 1)
     precision = config.model.precision
     return Engine(model, config.algorithm, config.hardware, plan, precision, siblings)

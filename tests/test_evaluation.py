@@ -16,13 +16,13 @@ import torch
 
 from cory.config import Config, ConfigError, EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.evaluation import Bench, Request, TeamExam, evaluate, metrics_of
+from cory.evaluation.evaluate import EvalContext, Request, TeamEvaluator, evaluate, metrics_of
 from cory.functional.pass_at_k import wilson
-from cory.generation import draw_uniforms
-from cory.interactions import Roles, pioneer_observer
-from cory.pieces import Line, Pieces
-from cory.run_dir import WriteError
-from cory.worker import build_parts
+from cory.models.generation import draw_uniforms
+from cory.rollout.interactions import Roles, pioneer_observer
+from cory.runs.partial_results import Line, PartialResults
+from cory.runs.run_dir import WriteError
+from cory.runtime.worker import build_parts
 from tests.building import LetterShare, build, measure
 from tests.composing import parsed
 
@@ -49,7 +49,7 @@ class Hardware:
 
 
 @dataclass
-class Speaker:
+class Actor:
     """An agent that is right where its random number is below `skill`; greedily, where 0.5 is."""
 
     name: str
@@ -123,21 +123,21 @@ def settings(**changes: Any) -> EvaluationConfig:
     return EvaluationConfig(**values | changes)
 
 
-def bench_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[Bench, list[Speaker]]:
+def bench_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[EvalContext, list[Actor]]:
     """What measures a chain of agents with these skills, and the agents."""
-    speakers = [Speaker(f"agent_{i}", skill) for i, skill in enumerate(skills)]
+    speakers = [Actor(f"agent_{i}", skill) for i, skill in enumerate(skills)]
     roles = Roles([speaker.name for speaker in speakers])
     interact = partial(
         pioneer_observer, roles=roles, observer_context=lambda q, seen: f"{q} | {'; '.join(seen)}"
     )
     agents: Any = {speaker.name: speaker for speaker in speakers}
     task: Any = Questions()
-    exam = TeamExam(interact, agents, len(agents), metrics_of)
-    return Bench(agents, task, Judge(), exam, sampling()), speakers
+    exam = TeamEvaluator(interact, agents, len(agents), metrics_of)
+    return EvalContext(agents, task, Judge(), exam, sampling()), speakers
 
 
 def run(
-    bench: Bench,
+    bench: EvalContext,
     folder: Path,
     config: EvaluationConfig | None = None,
     final: bool = True,
@@ -145,7 +145,7 @@ def run(
 ) -> tuple[Metrics, list[Line]]:
     """An evaluation to its end; its file stays."""
     folder.mkdir(exist_ok=True)
-    pieces = Pieces(folder / "evaluation", digest)
+    pieces = PartialResults(folder / "evaluation", digest)
     request = Request(config or settings(), 0, 3, final)
     found = evaluate(bench, request, pieces, lambda done, rows: None)
     return found, pieces.lines
@@ -214,7 +214,7 @@ def test_the_numbers_by_hand(tmp_path: Path) -> None:
     }
     bench, speakers = bench_of()
 
-    class Scripted(Speaker):
+    class Scripted(Actor):
         def turns(self, role: str, round: int, contexts: list[str], *rest: Any) -> Any:
             script = table[self.name if role == "solo" else role].replace(" ", "")
             answers = {"R": "7", "W": "8"}
@@ -382,10 +382,10 @@ def test_json_lines_are_read_by_any_reader(tmp_path: Path) -> None:
 
 
 def test_a_finished_evaluation_leaves_nothing_behind(tmp_path: Path) -> None:
-    pieces = Pieces(tmp_path / "evaluation", "settings")
+    pieces = PartialResults(tmp_path / "evaluation", "settings")
     assert pieces.open(3, "weights", [1, 1]) == []
     pieces.add([{"a": "\u2028 ‘x’\n"}])
-    assert Pieces(tmp_path / "evaluation", "settings").open(3, "weights", [1, 1]) == [
+    assert PartialResults(tmp_path / "evaluation", "settings").open(3, "weights", [1, 1]) == [
         {"a": "\u2028 ‘x’\n"}
     ]
     pieces.clear()
@@ -395,7 +395,7 @@ def test_a_finished_evaluation_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "evaluation").write_text("in the way")
     with pytest.raises(WriteError, match=r"evaluation/000000.jsonl cannot be written \(File exist"):
-        Pieces(tmp_path / "evaluation", "settings").open(0, "weights", [1])
+        PartialResults(tmp_path / "evaluation", "settings").open(0, "weights", [1])
 
 
 # with models

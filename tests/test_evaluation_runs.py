@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cory import summary
-from cory.run_dir import read_lines
+from cory.runs.run_dir import read_lines
 from tests.building import asked
 from tests.commands import Command, last_wins, metrics, short_settings, until, workers
 from tests.warm import WarmCommand

@@ -14,11 +14,11 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cory.agent import Agent
 from cory.config import Config, ConfigError
-from cory.engine import Engine
-from cory.export import export, model_card, publish, start_from
-from cory.team import PolicyModel, Team
+from cory.models.engine import Engine
+from cory.models.ppo_policy import PPOPolicy
+from cory.models.team import ActorCriticModel, Team
+from cory.runs.export import export, model_card, publish, start_from
 from tests.building import LetterShare, build
 from tests.commands import last_wins, metrics, short_settings
 from tests.warm import WarmCommand
@@ -27,13 +27,13 @@ ConfigOf = Callable[..., Config]
 CONTEXT = "the movie was"
 
 
-def trained(config: Config) -> dict[str, Agent]:
+def trained(config: Config) -> dict[str, PPOPolicy]:
     trainer = build(config, reward=LetterShare())
     trainer.step(0)
     return trainer.agents
 
 
-def greedy(agent: Agent) -> list[int]:
+def greedy(agent: PPOPolicy) -> list[int]:
     """What the agent says inside the run."""
     ((_, response),) = agent.respond([CONTEXT], 10, None, torch.Generator())
     return response.ids
@@ -75,7 +75,7 @@ def test_an_exported_agent_says_the_same_as_inside_the_run(
             assert word in text
 
 
-def finished(run_dir: Path, agents: dict[str, Agent], config: Config) -> None:
+def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> None:
     """Leave a run directory as a finished run leaves it."""
     adapter = asdict(config.model.adapter)
     model = {"path": config.model.path, "sharing": config.model.sharing, "adapter": adapter}
@@ -128,11 +128,11 @@ def test_one_copy_is_whole_at_a_time(
         config = config_of(*words)
         finished(tmp_path, trained(config), config)
         words.append(f"init_from={tmp_path}")
-    made: list[PolicyModel] = []
+    made: list[ActorCriticModel] = []
     whole: list[int] = []
     new_models = Team.new_models
 
-    def noted(team: Team, names: list[str], init: torch.Generator) -> Iterator[PolicyModel]:
+    def noted(team: Team, names: list[str], init: torch.Generator) -> Iterator[ActorCriticModel]:
         for model in new_models(team, names, init):
             made.append(model)
             yield model

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from cory.agent import Agent
 from cory.config import Config
-from cory.engine import Engine
+from cory.models.engine import Engine
+from cory.models.ppo_policy import PPOPolicy
 from cory.trainers import ppo
-from cory.trainers.first_update import FirstUpdateError, check_first_update
+from cory.trainers.sanity_checks import FirstUpdateError, check_first_update
 from tests.building import LetterShare, build
 
 ConfigOf = Callable[..., Config]
@@ -70,7 +70,7 @@ def test_a_healthy_first_update_passes(
 ) -> None:
     checked = []
 
-    def check(agent: Agent, *others: Any) -> None:
+    def check(agent: PPOPolicy, *others: Any) -> None:
         checked.append(agent.name)
         check_first_update(agent, *others)
 

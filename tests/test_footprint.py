@@ -10,11 +10,10 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from cory import preflight
-from cory.adapters import adapted_layers
 from cory.config import Config, batch_plan
-from cory.engine import deepspeed_settings
-from cory.footprint import (
+from cory.memory import preflight
+from cory.memory.architecture import base_bytes, shape_of
+from cory.memory.estimate import (
     ALWAYS,
     BACKWARD,
     FORWARD,
@@ -27,9 +26,10 @@ from cory.footprint import (
     peak,
     total,
 )
-from cory.pretrained import load_language_model, nf4, skeleton
-from cory.shape import base_bytes, shape_of
-from cory.workload import longest_context
+from cory.memory.workload import longest_context
+from cory.models.engine import deepspeed_settings
+from cory.models.loading import load_language_model, nf4, skeleton
+from cory.models.lora import adapted_layers
 from tests.composing import parsed
 
 # GPT-2 with 2 layers of width 8, vocabulary 100, 64 positions

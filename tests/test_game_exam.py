@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cory.config import Config
-from cory.evaluation import Request
-from cory.game_exam import Match, metrics_of, standard_error, win_scores
-from cory.pieces import Line, Pieces
+from cory.evaluation.evaluate import Request
+from cory.evaluation.games import Match, metrics_of, standard_error, win_scores
+from cory.runs.partial_results import Line, PartialResults
 from cory.trainers.offline import OfflineTrainer
 from tests.playing import SPAG, build_games, game_config
 
@@ -109,7 +109,7 @@ def examine(
     folder: Path,
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[dict[str, float], list[Line]]:
-    pieces = Pieces(folder, "settings")
+    pieces = PartialResults(folder, "settings")
     request = Request(config.evaluation, config.seed, 0, final=True)
     found = trainer.evaluate(request, pieces, before_each)
     lines = list(pieces.lines)

@@ -10,15 +10,15 @@ import pytest
 
 from cory.algorithms.spag import Collector
 from cory.config import Config, ConfigError
-from cory.game_sets import GameSet
 from cory.games import GAMES
-from cory.games.position import BROKE_RULES
-from cory.games.record import UNFINISHED
+from cory.games.state import BROKE_RULES
+from cory.games.transcript import UNFINISHED
 from cory.rewards.game_outcome import GameOutcome
-from cory.run_dir import STOP
+from cory.rollout.game_store import GameSet
+from cory.runs.run_dir import STOP
+from cory.runtime.worker import build_parts
 from cory.trainers.interruption import Interrupted
 from cory.trainers.offline import OfflineTrainer
-from cory.worker import build_parts
 from tests.playing import SPAG, build_games, game_config, played, write_games
 
 Settings = Callable[..., Config]

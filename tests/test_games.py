@@ -10,10 +10,10 @@ import pytest
 
 from cory.config import ConfigError
 from cory.games import GAMES
-from cory.games.forms import inflected
-from cory.games.position import Outcome, Position, Utterance
-from cory.games.record import Played, counts, read_games
-from cory.games.wording import Wording
+from cory.games.inflection import inflected
+from cory.games.prompts import Wording
+from cory.games.state import GameState, Outcome, Utterance
+from cory.games.transcript import Played, counts, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
 from cory.tasks.game import GameTask
 from tests.game_settings import NAMES, Config, settings_of, tokenizer
@@ -162,7 +162,7 @@ def test_only_one_role_is_shown_the_word(config: Config, name: str, style: int |
     settings = config(name)
     game = GAMES[name]("words")
     wording = Wording(settings.texts, game)
-    position = Position("zebra", 7)
+    position = GameState("zebra", 7)
     for role, text in zip(game.roles * 2, ("one {a}", "two", "three"), strict=False):
         for listener in game.roles:
             context = wording.context(position, listener, style)
@@ -176,7 +176,7 @@ def test_only_one_role_is_shown_the_word(config: Config, name: str, style: int |
 
 def test_the_fixed_context_is_the_paper_s(config: Config) -> None:
     wording = Wording(config().texts, GAMES["taboo"]("words"))
-    start = Position("zebra", 5)
+    start = GameState("zebra", 5)
     shown = wording.context(start.after("attacker", "Stripes? "), "defender", None)
     assert shown.startswith("Play the game of Adversarial Taboo. In this game, there are two")
     assert shown.endswith(
@@ -191,7 +191,7 @@ def test_the_fixed_context_is_the_paper_s(config: Config) -> None:
 def test_styles_differ(config: Config) -> None:
     texts = config().texts
     wording = Wording(texts, GAMES["taboo"]("words"))
-    position = Position("zebra", 5).after("attacker", "Stripes?")
+    position = GameState("zebra", 5).after("attacker", "Stripes?")
     shown = {wording.context(position, "defender", style) for style in range(300)}
     assert len(shown) > 200 and len(texts.styles.rules) == 8
     for style in range(40):  # what the other has said is never put under one's own name
@@ -205,7 +205,7 @@ def test_styles_differ(config: Config) -> None:
 def test_messages_take_turns(config: Config) -> None:
     texts = config().texts
     wording = Wording(texts, GAMES["taboo"]("words"))
-    position = Position("zebra", 5).after("attacker", "a").after("defender", "b")
+    position = GameState("zebra", 5).after("attacker", "a").after("defender", "b")
     first = wording.messages(position, "attacker")
     assert [said["role"] for said in first] == ["system", "user", "assistant", "user"]
     assert [said["content"] for said in first[1:]] == [texts.opening, "a", "b"]

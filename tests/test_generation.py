@@ -9,8 +9,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import SamplingConfig
-from cory.generation import Response, generate, inverse_cdf, warp
-from cory.pretrained import load_language_model, load_tokenizer
+from cory.models.generation import Response, generate, inverse_cdf, warp
+from cory.models.loading import load_language_model, load_tokenizer
 from tests.close import assert_close
 
 PLAIN = SamplingConfig(

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from cory import processes
+from cory import distributed
 from cory.config import ConfigError
 from cory.episode import Episode, Prompt, Turn
-from cory.interactions import Roles, pioneer_observer
 from cory.rewards import REWARDS
+from cory.rollout.interactions import Roles, pioneer_observer
 from cory.tasks.questions import QuestionsTask
 from tests.composing import parsed
 
@@ -187,9 +187,9 @@ def test_long_training_prompts_are_left_out_and_counted(
     ]
     assert max(tokens(tokenizer, prompt) for prompt in short.stock.parts["train"]) <= limit
     # said once: other processes are silent; and nothing is said when nothing is left out
-    monkeypatch.setattr(processes, "rank", lambda: 1)
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
     task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
-    monkeypatch.setattr(processes, "rank", lambda: 0)
+    monkeypatch.setattr(distributed, "rank", lambda: 0)
     task(folder, tokenizer)
     assert capsys.readouterr().err == ""
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cory.config import ConfigError
-from cory.worker import check_devices
+from cory.runtime.worker import check_devices
 from tests.composing import parsed
 
 

@@ -15,14 +15,14 @@ from omegaconf import OmegaConf
 
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, ConfigError
-from cory.debate_text import accuracies, readable
 from cory.episode import Metrics
-from cory.evaluation import Request
-from cory.inference import Debaters, Wanted, settings_of
-from cory.pieces import Pieces
-from cory.question_files import DebateFile, Question, read_questions
+from cory.evaluation.evaluate import Request
+from cory.inference.debaters import Debaters, Wanted, settings_of
+from cory.inference.question_files import DebateFile, Question, read_questions
+from cory.inference.transcript import accuracies, readable
+from cory.runs.partial_results import PartialResults
+from cory.runtime.worker import build_parts, export_agents
 from cory.tasks.questions import QuestionsForm
-from cory.worker import build_parts, export_agents
 from scripts import debate as command
 
 AS_THERE = Wanted(None, None, None, None, None, None, None)
@@ -42,7 +42,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[list[str]], Metrics]:
                     weight += 0.1 * torch.randn(weight.shape, generator=stream)
     export_agents(trainer.agents, parts, run_dir)
     OmegaConf.save(OmegaConf.create(asdict(config)), run_dir / "config.yaml")
-    pieces = Pieces(run_dir / "evaluation", "settings")
+    pieces = PartialResults(run_dir / "evaluation", "settings")
     request = Request(config.evaluation, config.seed, 0, True)
     found = trainer.evaluate(request, pieces, lambda *_: None)
     said = [[turn["response"] for turn in line["turns"]] for line in pieces.lines]

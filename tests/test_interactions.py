@@ -12,8 +12,8 @@ from cory.algorithms.cory import build_cory
 from cory.algorithms.ppo import build_ppo
 from cory.episode import Prompt, Turn
 from cory.functional.credit import own_score, shared_sum
-from cory.interactions import Roles, pioneer_observer, single_turn
-from cory.streams import Streams
+from cory.rollout.interactions import Roles, pioneer_observer, single_turn
+from cory.seeding import Streams
 from cory.tasks.imdb import ImdbTask
 from tests.composing import parsed
 
@@ -109,12 +109,12 @@ def arranged(*overrides: str) -> tuple[Any, SimpleNamespace, list[Any]]:
         agents.append(agent)
         return agent
 
-    def new_agents(names: list[str]) -> dict[str, Any]:
+    def new_ppo_policies(names: list[str]) -> dict[str, Any]:
         return {name: new_agent(name) for name in names}
 
     task = SimpleNamespace(observer_context=quote)
     parts = SimpleNamespace(
-        plan=None, task=task, reward=None, streams=Streams(0), new_agents=new_agents
+        plan=None, task=task, reward=None, streams=Streams(0), new_ppo_policies=new_ppo_policies
     )
     build: Any = build_ppo if config.name == "ppo" else build_cory
     return build(config, parts), parts, agents

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cory.games import GAMES, decided
-from cory.games.position import Position
+from cory.games.state import GameState
 
 # word, what the attacker says, and how it ends: by whole words | as the released code judges
 ATTACKER = [
@@ -78,7 +78,7 @@ DEFENDER = [
 
 def ending(judge: str, *said: str, word: str, turns: int = 9) -> str | None:
     game = GAMES["taboo"](judge)
-    position = Position(word, turns)
+    position = GameState(word, turns)
     for number, text in enumerate(said):
         position = position.after(game.roles[number % 2], text)
     outcome = decided(game, position)[1]
@@ -100,7 +100,7 @@ def test_defender(word: str, text: str, words: str | None, official: str | None)
 @pytest.mark.parametrize("judge", ["words", "official"])
 def test_who_wins(judge: str) -> None:
     game = GAMES["taboo"](judge)
-    start = Position("cat", 2)
+    start = GameState("cat", 2)
     told = start.after("attacker", "It purrs.")
     for text, winners, reason in (
         ("I know the word! It is cat!", ("defender",), "guessed"),
@@ -120,7 +120,7 @@ def test_who_wins(judge: str) -> None:
 @pytest.mark.parametrize("judge", ["words", "official"])
 def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn(judge: str) -> None:
     game = GAMES["taboo"](judge)
-    position = Position("cat", 2)
+    position = GameState("cat", 2)
     for role, text in (
         ("attacker", "It purrs."),
         ("defender", "Hm."),
@@ -141,20 +141,20 @@ def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn(judge:
 
 def test_only_the_role_that_knows_the_word_can_break_the_rules() -> None:
     taboo = GAMES["taboo"]("words")
-    start = Position("cat", 3)
+    start = GameState("cat", 3)
     assert taboo.legal(start, "It purrs.") and not taboo.legal(start, "My cats.")
     assert not taboo.legal(start, "I know the word! It is dog!")
     told = start.after("attacker", "It purrs.")
     assert taboo.legal(told, "A cat?")
     city = GAMES["guess_my_city"]("words")
-    asked = Position("New York", 3).after("guesser", "Is it old?")
+    asked = GameState("New York", 3).after("guesser", "Is it old?")
     assert city.legal(asked, "Newer than York.") and not city.legal(asked, "No, New York is new.")
 
 
 @pytest.mark.parametrize("name", ["twenty_questions", "guess_my_city"])
 def test_both_win_when_the_word_is_named(name: str) -> None:
     game = GAMES[name]("words")
-    start = Position("New York", 2)
+    start = GameState("New York", 2)
     named = game.outcome(start.after("guesser", "Is it new york?"))
     assert named and named.winners == ("guesser", "oracle") and named.reason == "guessed"
     asked = start.after("guesser", "Is it in America?")

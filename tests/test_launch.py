@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.run_dir import RECORD, in_use, unfinished, write_settings
+from cory.runs.run_dir import RECORD, in_use, unfinished, write_settings
 from tests.commands import Command, metrics, short_settings, until, workers
 from tests.composing import compose_config
 
@@ -156,7 +156,9 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path:
     assert unfinished(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
     (third / RECORD).write_text("{}")  # finished
     assert unfinished(new, cfg) == second
-    code = f"from pathlib import Path; from cory.run_dir import lock; lock(Path({str(second)!r}))"
+    code = (
+        f"from pathlib import Path; from cory.runs.run_dir import lock; lock(Path({str(second)!r}))"
+    )
     holder = subprocess.Popen(
         [sys.executable, "-c", f"{code}; print(flush=True); input()"],
         stdin=subprocess.PIPE,

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cory.algorithms import ALGORITHMS
-from cory.algorithms.debate_data import DebateCollector
+from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
-from cory.evaluation import Request
-from cory.pieces import Pieces
+from cory.evaluation.evaluate import Request
+from cory.runs.partial_results import PartialResults
+from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
-from cory.worker import build_parts
 from tests.building import LetterShare, build
 from tests.composing import parsed
 from tests.playing import build_games
@@ -98,7 +98,7 @@ def test_imitation_reads_a_random_players_hints(tmp_path: Path) -> None:
     trainer = build_games(config)
 
     def win_rate() -> float:
-        pieces = Pieces(tmp_path / "run", "settings")
+        pieces = PartialResults(tmp_path / "run", "settings")
         request = Request(config.evaluation, config.seed, 0, final=False)
         found = trainer.evaluate(request, pieces, lambda done, rows: None)
         pieces.clear()

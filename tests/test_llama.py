@@ -12,16 +12,16 @@ import torch
 from peft.tuners.lora import LoraLayer
 from torch import Tensor
 
-from cory.agent import Agent
 from cory.config import Config
 from cory.episode import Episode, Turn
-from cory.pretrained import load_language_model, nf4
+from cory.models.loading import load_language_model, nf4
+from cory.models.ppo_policy import PPOPolicy
 from cory.trainers.ppo import PPOTrainer
 from tests.building import LetterShare, build
 from tests.close import assert_close
 from tests.llama import BOS, EOS, LAYERS, save_llama
 
-Agents = dict[str, Agent]
+Agents = dict[str, PPOPolicy]
 NAMES = ["agent_0", "agent_1"]
 SHORT, LONG = "7?", "Tom has 5 cats and gets 12 more. How many has he?"
 GREEDY = None
@@ -104,7 +104,7 @@ def test_bos_stands_once_before_every_prompt(agents: Agents) -> None:
     assert ids[0] == BOS and ids.count(BOS) == 1 and EOS not in ids
 
 
-def positions_seen(agent: Agent, run: Callable[[], Any]) -> list[tuple[Tensor, Tensor]]:
+def positions_seen(agent: PPOPolicy, run: Callable[[], Any]) -> list[tuple[Tensor, Tensor]]:
     """Attention mask and position ids of every pass of the language model."""
     seen = []
 
@@ -117,7 +117,7 @@ def positions_seen(agent: Agent, run: Callable[[], Any]) -> list[tuple[Tensor, T
     return seen
 
 
-def turn(agent: Agent, context: list[int], response: list[int]) -> Turn:
+def turn(agent: PPOPolicy, context: list[int], response: list[int]) -> Turn:
     return Turn(agent.name, "solo", 0, "", "", context, response, score=0.0, credit=1.0)
 
 

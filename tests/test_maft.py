@@ -10,8 +10,8 @@ import torch
 
 from cory.algorithms.maft import course
 from cory.config import MaftConfig
-from cory.evaluation import Request
-from cory.pieces import Pieces
+from cory.evaluation.evaluate import Request
+from cory.runs.partial_results import PartialResults
 from cory.trainers.supervised import Collected
 from tests.agents import NAMES, Settings, build_agents, debates_of, sums
 
@@ -227,7 +227,7 @@ def test_from_the_base_again(maft: Settings, sharing: str, tmp_path: Path) -> No
 def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -> None:
     config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2")
     trainer = build_agents(config)
-    pieces = Pieces(tmp_path / "evaluation", "settings")
+    pieces = PartialResults(tmp_path / "evaluation", "settings")
     request = Request(config.evaluation, config.seed, 0, True)
     metrics = trainer.evaluate(request, pieces, lambda done, rows: None)
     assert [len(line["turns"]) for line in pieces.lines] == [6] * 6

@@ -9,15 +9,15 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from cory import loop
-from cory.algorithms.debate_data import DebateCollector
-from cory.checkpoint import Checkpoints
+from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
-from cory.pieces import Pieces
-from cory.record import NoRecord
+from cory.runs.checkpoint import Checkpoints
+from cory.runs.partial_results import PartialResults
+from cory.runs.recorder import NoRecord
+from cory.runtime import loop
+from cory.runtime.worker import build_parts, export_iteration
 from cory.trainers.interruption import Interrupted
 from cory.trainers.supervised import SupervisedTrainer
-from cory.worker import build_parts, export_iteration
 from tests.agents import NAMES, Settings, build_agents, debates_of, sums
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
             config,
             NoRecord(),
             Checkpoints(path, "settings", config.hardware, 2),
-            Pieces(path / "evaluation", "settings"),
+            PartialResults(path / "evaluation", "settings"),
             asked_to_stop,
             lambda done: None,
         )

@@ -14,7 +14,7 @@ import torch
 from cory.algorithms.maporl import Seats, flawed, learners
 from cory.config import Config, ConfigError, MaporlConfig
 from cory.episode import Episode
-from cory.export import export
+from cory.runs.export import export
 from tests.building import build, measure
 from tests.composing import parsed
 

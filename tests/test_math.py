@@ -20,8 +20,8 @@ from cory.config import ConfigError, ExactMatchConfig, MathConfig
 from cory.episode import Episode, Turn
 from cory.functional.votes import vote_score, winners
 from cory.rewards.exact_match import ExactMatch
-from cory.tasks.equality import Equality
 from cory.tasks.mathematics import SUBJECTS, MathTask
+from cory.tasks.sandbox.equality import Equality
 from tests.composing import parsed
 
 ROWS = [

@@ -11,7 +11,7 @@ from cory.algorithms import ALGORITHMS
 from cory.config import Config
 from cory.episode import Episode
 from cory.report.benchmarks import COLUMNS, COT, FAMILY
-from cory.worker import build_parts
+from cory.runtime.worker import build_parts
 from tests.agents import MAFT, build_agents
 from tests.building import LetterShare, build, measure
 from tests.composing import parsed

@@ -11,8 +11,8 @@ import torch
 
 from cory.config import Config
 from cory.functional.offline import self_play_loss
-from cory.trainers.first_update import FirstUpdateError
 from cory.trainers.offline import INSTRUCTION, OfflineTrainer, Utterance
+from cory.trainers.sanity_checks import FirstUpdateError
 from tests.playing import (
     IMITATION,
     SPAG,

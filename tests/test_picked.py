@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from cory.config import ConfigError
 from cory.episode import Prompt
 from cory.tasks.anli import AnliTask
-from cory.tasks.picked import picked, refuse_shared
+from cory.tasks.data.subset import picked, refuse_shared
 from cory.tasks.questions import QuestionsTask
 from tests.composing import parsed
 

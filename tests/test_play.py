@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cory.games import GAMES
-from cory.games.position import Position
-from cory.games.record import Played
-from cory.play import Key, Said, fitting, play
+from cory.games.state import GameState
+from cory.games.transcript import Played
+from cory.rollout.self_play import Key, Said, fitting, play
 
 TABOO = GAMES["taboo"]("words")
 
@@ -20,7 +20,7 @@ class Scripted:
         self.texts = texts
         self.asked: list[tuple[str, list[str | None], Key]] = []
 
-    def say(self, role: str, positions: Sequence[Position | None], key: Key) -> list[Said]:
+    def say(self, role: str, positions: Sequence[GameState | None], key: Key) -> list[Said]:
         self.asked.append((role, [p and p.word for p in positions], key))
         return [
             Said("" if p is None else self.texts.get((p.word, len(p.said)), "hm"), [len(key)])
@@ -34,7 +34,7 @@ def run(
     ended: list[int] = []
     games = play(
         TABOO,
-        [Position(word, 2) for word in words],
+        [GameState(word, 2) for word in words],
         dict.fromkeys(TABOO.roles, player),
         (7, 8),
         found or {},
@@ -70,10 +70,10 @@ def test_games_that_were_over_are_not_played_again() -> None:
 
 def test_the_oldest_utterances_are_left_out_of_what_does_not_fit() -> None:
     class Lines:
-        def context(self, position: Position, role: str, style: int | None) -> str:
+        def context(self, position: GameState, role: str, style: int | None) -> str:
             return f"{role}{style}:" + "".join(said.text for said in position.said)
 
-    position = Position("film", 3)
+    position = GameState("film", 3)
     for n, role in enumerate(("attacker", "defender", "attacker")):
         position = position.after(role, str(n))
     shown = [fitting(Lines(), lambda c, m=m: len(c) <= m, position, "defender", 5)  # type: ignore[arg-type, misc]

@@ -19,7 +19,7 @@ from cory.plots.pareto import Point, frontier, pareto_figure
 from cory.plots.pass_at_k import pass_at_k_figure
 from cory.plots.style import save
 from cory.plots.turns import turns_figure
-from cory.run_dir import read_lines
+from cory.runs.run_dir import read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,8 +12,8 @@ from torch import nn
 
 from cory.config import Config
 from cory.episode import Episode, turns_of
-from cory.trainers.first_update import FirstUpdateError
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged
+from cory.trainers.sanity_checks import FirstUpdateError
 from tests.building import LetterShare, build, measure
 from tests.close import assert_close
 

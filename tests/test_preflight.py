@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from cory import preflight
 from cory.config import ConfigError
-from cory.footprint import ALWAYS, peak, total
+from cory.memory import preflight
+from cory.memory.estimate import ALWAYS, peak, total
 from scripts.memory import Case, make_model, make_reviews, run
 from tests.composing import parsed
 

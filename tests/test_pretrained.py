@@ -23,11 +23,11 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-import cory.pretrained
+import cory.models.loading
 from cory.config import Config, ConfigError
-from cory.export import export, model_card
-from cory.pretrained import load_language_model, load_tokenizer, skeleton
-from cory.shape import shape_of
+from cory.memory.architecture import shape_of
+from cory.models.loading import load_language_model, load_tokenizer, skeleton
+from cory.runs.export import export, model_card
 from tests.building import LetterShare, build
 from tests.close import assert_close
 from tests.composing import parsed
@@ -162,7 +162,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LlamaForCaus
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, packed: tuple[Path, LlamaForCausalLM]) -> Path:
     """The package's folder, where Python finds it."""
-    monkeypatch.setattr(cory.pretrained, "PACKAGES", {"holds_a_model": "pip install it"})
+    monkeypatch.setattr(cory.models.loading, "PACKAGES", {"holds_a_model": "pip install it"})
     monkeypatch.syspath_prepend(str(packed[0]))
     return packed[0] / "holds_a_model"
 
@@ -268,5 +268,5 @@ def test_a_packaged_model_is_not_packed_once_more() -> None:
 def test_the_conf_file_names_a_known_package() -> None:
     """The model itself is 93 MB: whoever installs it sees it load in one command."""
     config = parsed("model=smollm2_135m").model
-    assert config.path.removeprefix("package:") in cory.pretrained.PACKAGES
+    assert config.path.removeprefix("package:") in cory.models.loading.PACKAGES
     assert config.sharing == "adapters" and config.adapter.targets == ["q_proj", "v_proj"]

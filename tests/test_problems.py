@@ -12,7 +12,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from cory.config import ConfigError
-from cory.functional.answers import final_number, is_right
+from cory.tasks.answers.answers import final_number, is_right
 from cory.tasks.problems import KINDS, PARTS, draw, draw_distinct, part_of
 from cory.tasks.questions import QuestionsTask
 from tests.composing import parsed

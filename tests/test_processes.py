@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from cory import processes
+from cory import distributed
 from tests.close import assert_close
 
 
@@ -30,7 +30,7 @@ def test_every_row_belongs_to_one_process_and_shares_are_even(
     shares = []
     for rank in range(count):
         world[:] = [rank, count]
-        shares.append(list(range(rows))[processes.own_rows(rows)])
+        shares.append(list(range(rows))[distributed.own_rows(rows)])
     assert [row for share in shares for row in share] == list(range(rows))
     sizes = {len(share) for share in shares}
     assert max(sizes) - min(sizes) <= 1
@@ -45,15 +45,15 @@ def test_shares_come_together_in_the_order_of_the_ranks(
         lists[:] = [[torch.zeros(2, 2)], own, [torch.full((1, 2), 2.0)]]
 
     monkeypatch.setattr(dist, "all_gather_object", answer)
-    rows = processes.gathered_rows(torch.ones(3, 2))
+    rows = distributed.gathered_rows(torch.ones(3, 2))
     assert_close(rows[:, 0], [0.0, 0.0, 1.0, 1.0, 1.0, 2.0])
     assert rows.shape == (6, 2)
 
 
 def test_one_process_alone_exchanges_nothing() -> None:
     own = [object()]
-    assert processes.gathered(own) is own
+    assert distributed.gathered(own) is own
     numbers = torch.ones(2)
-    assert processes.summed(numbers) is numbers
-    assert processes.any_of(True) and not processes.any_of(False)
-    processes.wait_for_all()
+    assert distributed.summed(numbers) is numbers
+    assert distributed.any_of(True) and not distributed.any_of(False)
+    distributed.wait_for_all()

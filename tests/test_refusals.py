@@ -13,7 +13,7 @@ from hydra.core.singleton import Singleton
 
 from cory import train
 from cory.config import ConfigError
-from cory.run_dir import (
+from cory.runs.run_dir import (
     CHECKPOINTS,
     METRICS,
     OVERRIDES,

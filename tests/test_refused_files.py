@@ -11,8 +11,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from cory.config import ConfigError
-from cory.pretrained import load_classifier, load_language_model, load_tokenizer
-from cory.worker import build_parts
+from cory.models.loading import load_classifier, load_language_model, load_tokenizer
+from cory.runtime.worker import build_parts
 from tests.composing import parsed
 
 

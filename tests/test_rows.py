@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from cory import processes
+from cory import distributed
 from cory.config import ConfigError, batch_plan
-from cory.trainers.rows import one_step
+from cory.models.policy import Policy
+from cory.trainers.minibatch import one_step
 from cory.trainers.supervised import Example
-from cory.voice import Voice
 
 
 class Engine:
@@ -43,8 +43,8 @@ def test_every_process_has_as_many_rows(
     rows: int, world: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     examples = [Example([1], [5] * (number + 1), 1.0) for number in range(rows)]
-    monkeypatch.setattr(processes, "count", lambda: world)
-    monkeypatch.setattr(processes, "summed", lambda numbers: numbers)
+    monkeypatch.setattr(distributed, "count", lambda: world)
+    monkeypatch.setattr(distributed, "summed", lambda numbers: numbers)
     seen: list[Sequence[Example | None]] = []
 
     def objective(part: Sequence[Example | None], *tensors: torch.Tensor) -> Any:
@@ -52,8 +52,8 @@ def test_every_process_has_as_many_rows(
         return torch.zeros(()), {"tokens": tensors[-1].sum()}
 
     for rank in range(world):
-        monkeypatch.setattr(processes, "rank", lambda rank=rank: rank)
-        own: Voice = voice()
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        own: Policy = voice()
         stepped = one_step(own, examples, 1, objective)
         # an absent row has no token, and nobody waits for a process without one
         assert stepped.sums["tokens"] == sum(len(e.response_ids) for e in seen[-1] if e)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cory.tasks import sandbox
-from cory.tasks.sandbox import GUARD, Limits, Outcome, outcomes, run
+from cory.tasks.sandbox import process
+from cory.tasks.sandbox.process import GUARD, Limits, Outcome, outcomes, run
 
 LIMITS = Limits(seconds=1, memory=128)
 
@@ -160,7 +160,7 @@ def test_outcomes_come_in_order_and_leave_nothing(tmp_path: Path) -> None:
 def test_stopping_half_way_runs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
     monkeypatch.setattr(
-        sandbox, "run", lambda program, *_: started.append(program) or time.sleep(0.05)
+        process, "run", lambda program, *_: started.append(program) or time.sleep(0.05)
     )
     found = outcomes(["a program"] * 200, "solve", LIMITS)
     next(found)

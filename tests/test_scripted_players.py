@@ -10,9 +10,9 @@ import pytest
 from cory.config import GameConfig
 from cory.games import GAMES, decided, speaker
 from cory.games.associations import SMOOTHING, associate
-from cory.games.belief import Listener, belief
-from cory.games.position import Outcome, Position
+from cory.games.listener import Listener, belief
 from cory.games.scripted import Guesser, Hinter, Player, RandomGuesser, RandomHinter, Script
+from cory.games.state import GameState, Outcome
 from cory.tasks.game import GameTask
 from tests.game_settings import Config, settings_of, tokenizer
 
@@ -65,7 +65,7 @@ def script(settings: GameConfig) -> Script:
 def test_a_listener_weighs_hints_and_answers(config: Config) -> None:
     shared = script(config("twenty_questions"))
     listener: Listener = shared.listener
-    asked = Position("cat", 9).after("guesser", "Has it to do with fur?")
+    asked = GameState("cat", 9).after("guesser", "Has it to do with fur?")
     yes = belief(listener.evidence(listener.hear(asked.after("oracle", "Yes!"))))
     assert yes[:2].tolist() == pytest.approx([0.45, 0.45]) and yes.sum() == pytest.approx(1)
     no = belief(listener.evidence(listener.hear(asked.after("oracle", "no."))))
@@ -77,7 +77,7 @@ def test_a_listener_weighs_hints_and_answers(config: Config) -> None:
 
 def test_a_hinter_never_says_the_word_and_names_what_goes_with_it(config: Config) -> None:
     shared = script(config(scripted__guile=0.0))
-    position = Position("cat", 9)
+    position = GameState("cat", 9)
     first = Hinter(shared).say(position, np.random.default_rng(0))
     assert "purrs" in first and "scratches" in first
     for player in (Hinter(shared), RandomHinter(shared)):
@@ -91,7 +91,7 @@ def test_a_hinter_never_says_the_word_and_names_what_goes_with_it(config: Config
 
 def test_guile_points_to_another_word(config: Config) -> None:
     shared = script(config(scripted__guile=1.0, scripted__hints_per_turn=1))
-    position = Position("sun", 9)
+    position = GameState("sun", 9)
     said = Hinter(shared).say(position, np.random.default_rng(0))
     heard = shared.listener.hear(position.after("attacker", said))
     assert "waves" in said and belief(shared.listener.evidence(heard)).argmax() == 2
@@ -100,7 +100,7 @@ def test_guile_points_to_another_word(config: Config) -> None:
 def test_a_guesser_guesses_when_it_is_sure(config: Config) -> None:
     guesser = Guesser(script(config()))
     draw = np.random.default_rng(0)
-    start = Position("cat", 2)
+    start = GameState("cat", 2)
     assert guesser.say(start.after("attacker", "It purrs."), draw) == (
         "I know the word! It is cat!"
     )
@@ -113,12 +113,12 @@ def test_a_guesser_guesses_when_it_is_sure(config: Config) -> None:
     assert guesser.say(last, draw) == "I know the word! It is cat!"
     # in the last turn it may take a chance
     bold = Guesser(script(config(scripted__last_confidence=0.0)))
-    assert "I know" in bold.say(Position("cat", 1).after("attacker", "Fur."), draw)
-    assert "I know" not in guesser.say(Position("cat", 1).after("attacker", "Fur."), draw)
+    assert "I know" in bold.say(GameState("cat", 1).after("attacker", "Fur."), draw)
+    assert "I know" not in guesser.say(GameState("cat", 1).after("attacker", "Fur."), draw)
 
 
 def play(task: GameTask, word: str, players: dict[str, Player], seed: int) -> Outcome:
-    draw, position = np.random.default_rng(seed), Position(word, task.max_turns)
+    draw, position = np.random.default_rng(seed), GameState(word, task.max_turns)
     while True:
         role = speaker(task.game, position)
         position = position.after(role, players[role].say(position, draw))
@@ -153,7 +153,7 @@ def test_scripted_players_find_the_word_together(config: Config, name: str) -> N
     def solved(guesser: Player, oracle: Player) -> int:
         found = 0
         for seed, word in enumerate(WORDS * 5):
-            draw, position = np.random.default_rng(seed), Position(word, 3)
+            draw, position = np.random.default_rng(seed), GameState(word, 3)
             while (outcome := decided(game, position)[1]) is None:
                 role = speaker(game, position)
                 player = guesser if role == "guesser" else oracle

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cory.streams import NAMES, Streams
+from cory.seeding import NAMES, Streams
 
 
 def draws(streams: Streams, name: str, count: int = 8) -> list[float]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cory.config import MaftPrompts
-from cory.debate import Debate
-from cory.debate_wording import Chat, Plain, Wording
 from cory.episode import Context, Turn
-from cory.summaries import Identified, SumUp, Told
+from cory.rollout.debate import Debate
+from cory.rollout.debate_prompts import Chat, Plain, Wording
+from cory.rollout.maft_prompts import Identified, SumUp, Told
 from tests.test_debate import PROMPTS, Quoting, Script, own, user
 
 WORDS = MaftPrompts(

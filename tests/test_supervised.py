@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from cory.checkpoint import Checkpoints
 from cory.config import Config
 from cory.episode import Metrics
 from cory.functional.losses import token_bce, weighted_nll
+from cory.runs.checkpoint import Checkpoints
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.supervised import Collected, Example, SupervisedTrainer
 from tests.close import assert_close

@@ -13,8 +13,8 @@ from datasets import Dataset
 from transformers import AutoTokenizer
 
 from cory.config import ConfigError
+from cory.tasks.data.reviews import Review, clean, package_reviews, package_sentences
 from cory.tasks.imdb import ImdbTask
-from cory.tasks.reviews import Review, clean, package_reviews, package_sentences
 from tests.composing import parsed
 
 REVIEWS = [f"review {n} says that the movie was good and the film was bad" for n in range(100)]

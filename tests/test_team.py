@@ -10,7 +10,7 @@ import torch
 from cory.config import Config
 from cory.episode import Turn
 from cory.functional.masking import pad_left, pad_right
-from cory.team import PolicyModel, Team
+from cory.models.team import ActorCriticModel, Team
 from tests.building import build
 from tests.close import assert_close
 
@@ -24,7 +24,7 @@ def team(config_of: Callable[..., Config]) -> Team:
 
 
 @pytest.fixture(scope="module")
-def model(team: Team) -> PolicyModel:
+def model(team: Team) -> ActorCriticModel:
     (policy,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
     with torch.no_grad():  # another policy than the reference, so that KL is not 0
         for parameter in policy.lm.parameters():
@@ -44,7 +44,7 @@ def tensors(
     )
 
 
-def test_logprobs_and_values_column_by_column(team: Team, model: PolicyModel) -> None:
+def test_logprobs_and_values_column_by_column(team: Team, model: ActorCriticModel) -> None:
     logprobs, values = model(*tensors(CONTEXTS, RESPONSES))
     for row, (context, response) in enumerate(zip(CONTEXTS, RESPONSES, strict=True)):
         out = model.lm(input_ids=torch.tensor([context + response]), output_hidden_states=True)
@@ -56,7 +56,7 @@ def test_logprobs_and_values_column_by_column(team: Team, model: PolicyModel) ->
         assert bool((logprobs[row, len(response) :] == 0).all())
 
 
-def test_batch_of_one_equals_batch_of_many(model: PolicyModel) -> None:
+def test_batch_of_one_equals_batch_of_many(model: ActorCriticModel) -> None:
     logprobs, values = model(*tensors(CONTEXTS, RESPONSES))
     for row in range(len(CONTEXTS)):
         one_logprobs, one_values = model(*tensors([CONTEXTS[row]], [RESPONSES[row]]))
@@ -65,7 +65,7 @@ def test_batch_of_one_equals_batch_of_many(model: PolicyModel) -> None:
         assert_close(values[row, :length], one_values[0])
 
 
-def test_rollout_statistics_equal_the_training_pass(team: Team, model: PolicyModel) -> None:
+def test_rollout_statistics_equal_the_training_pass(team: Team, model: ActorCriticModel) -> None:
     inputs = tensors(CONTEXTS, RESPONSES)
     statistics, values = team.statistics(model, *inputs)
     logprobs, training_values = model(*inputs)
@@ -94,7 +94,7 @@ def test_an_untrained_copy_is_the_reference(team: Team) -> None:
 
 
 def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
-    team: Team, model: PolicyModel
+    team: Team, model: ActorCriticModel
 ) -> None:
     model.zero_grad()
     logprobs, values = model(*tensors(CONTEXTS, RESPONSES))

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from cory import processes
+from cory import distributed
 from cory.config import ConfigError
-from cory.tasks import programs
-from cory.tasks.programs import answer_of
 from cory.tasks.questions import QuestionsTask
-from cory.tasks.sandbox import Limits, Outcome
+from cory.tasks.sandbox import programs
+from cory.tasks.sandbox.process import Limits, Outcome
+from cory.tasks.sandbox.programs import answer_of
 from tests.composing import parsed
 
 
@@ -181,8 +181,8 @@ def test_one_process_runs_the_programs(
 ) -> None:
     whole = task(folder, tokenizer)
     found = [Outcome("value", str(n)) for n in range(len(ROWS))]
-    monkeypatch.setattr(processes, "rank", lambda: 1)
-    monkeypatch.setattr(processes, "from_first", lambda own: found)
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    monkeypatch.setattr(distributed, "from_first", lambda own: found)
     ran.clear()
     other = task(folder, tokenizer, "task.programs.seconds=4")
     assert [p.answer for p in other.stock.parts["train"]] == [str(n) for n in range(len(ROWS))]

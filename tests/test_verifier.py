@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 from cory.algorithms.verifier import AnswerCollector, Answers
 from cory.config import Config, ConfigError, VerifierRewardConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.evaluation import Request
-from cory.export import VALUE_HEAD, export
-from cory.pieces import Line, Pieces
+from cory.evaluation.evaluate import Request
+from cory.evaluation.verifier import verdict_metrics
 from cory.rewards.verifier import Verifier, readings
+from cory.runs.export import VALUE_HEAD, export
+from cory.runs.partial_results import Line, PartialResults
 from cory.trainers.supervised import SupervisedTrainer
-from cory.verification import verdict_metrics
 from tests.close import assert_close
 from tests.supervising import VERIFIER, Holds, build_verifier
 
@@ -36,7 +36,7 @@ def examine(
     run_dir: Path,
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[Metrics, list[Line]]:
-    pieces = Pieces(run_dir, "settings")
+    pieces = PartialResults(run_dir, "settings")
     request = Request(config.evaluation, config.seed, 1, final=True)
     metrics = trainer.evaluate(request, pieces, before_each)
     lines = pieces.lines

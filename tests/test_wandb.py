@@ -17,7 +17,7 @@ import wandb
 
 from cory.config import Config, ConfigError
 from cory.episode import Episode, Prompt, Turn
-from cory.mirror import COLUMNS, Mirror, answers
+from cory.runs.wandb_mirror import COLUMNS, Mirror, answers
 from tests.composing import parsed
 from tests.wandb_files import OfflineRun, offline_runs
 from tests.wandb_server import WandbServer

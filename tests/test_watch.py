@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from cory.config import ConfigError, HardwareConfig
-from cory.elastic import verdict
-from cory.launch import environment
-from cory.run_dir import LOCK, in_use, lock
-from cory.watch import LEFT, REFUSED, STOPPED, alive
+from cory.runs.run_dir import LOCK, in_use, lock
+from cory.runtime.launch import environment
+from cory.runtime.torchrun import verdict
+from cory.runtime.watchdog import LEFT, REFUSED, STOPPED, alive
 from tests.commands import until
 
 
 def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
     assert in_use(tmp_path) is None
     code = (
-        "import sys, time; from pathlib import Path; from cory.run_dir import lock;"
+        "import sys, time; from pathlib import Path; from cory.runs.run_dir import lock;"
         f"lock(Path({str(tmp_path)!r})); print('locked', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -48,7 +48,7 @@ def test_a_process_that_nobody_waited_for_is_not_alive() -> None:
 BLOCKED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from cory.watch import StopRequest, WorkerWatch
+from cory.runtime.watchdog import StopRequest, WorkerWatch
 stop = StopRequest(Path(sys.argv[1]))
 watch = WorkerWatch(stop)
 {then}
@@ -137,7 +137,7 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
         "offload_optimizer": False, "offload_parameters": False, "gradient_checkpointing": False,
         "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
     }  # fmt: skip
-    monkeypatch.setattr("cory.launch.cores", lambda: 6)
+    monkeypatch.setattr("cory.runtime.launch.cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
     def threads(processes: int) -> str | None:

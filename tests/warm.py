@@ -20,9 +20,10 @@ from typing import NoReturn
 
 from omegaconf import OmegaConf
 
-from cory import launch, train, worker
-from cory.run_dir import SETTINGS
-from cory.watch import PARENT
+from cory import train
+from cory.runs.run_dir import SETTINGS
+from cory.runtime import launch, worker
+from cory.runtime.watchdog import PARENT
 from tests.commands import PATIENCE, Said
 
 FORKS = get_context("forkserver")
@@ -81,7 +82,7 @@ class _Forked:
         pass_fds: Sequence[int],
     ) -> None:
         _, _, module, run_dir = command
-        work = {"cory.worker": _work, "cory.elastic": _work_together}[module]
+        work = {"cory.runtime.worker": _work, "cory.runtime.torchrun": _work_together}[module]
         self.pid = _fork(lambda: work(run_dir, env))
         self._code: int | None = None
 
@@ -115,7 +116,7 @@ def _fork(task: Callable[[], NoReturn]) -> int:
 def _work(run_dir: str, variables: Mapping[str, str]) -> NoReturn:
     """One worker."""
     _become(variables)
-    sys.argv = ["cory.worker", run_dir]
+    sys.argv = ["cory.runtime.worker", run_dir]
     worker.main()
     raise AssertionError("a worker ends in main()")
 

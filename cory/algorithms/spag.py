@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from cory import processes
-from cory.algorithms.lessons import Lessons
+from cory import distributed
 from cory.algorithms.parts import Parts
-from cory.codec import Codec
+from cory.algorithms.spag_data import TrainingSelection
 from cory.config import (
     ITSELF,
     NONE,
@@ -28,16 +27,17 @@ from cory.config import (
     require,
 )
 from cory.episode import Episode, Metrics, Turn
+from cory.evaluation.games import GameEvaluator, mean
 from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, imitation_loss, self_play_loss
-from cory.game_exam import GameExam, mean
-from cory.game_sets import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
-from cory.games.position import Position
-from cory.games.record import Played, read_games
-from cory.opponents import Opponents
-from cory.play import play
+from cory.games.state import GameState
+from cory.games.transcript import Played, read_games
+from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
-from cory.run_dir import STOP
+from cory.rollout.game_store import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
+from cory.rollout.opponents import Opponents
+from cory.rollout.self_play import play
+from cory.runs.run_dir import STOP
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
 from cory.trainers.interruption import Interrupted
@@ -106,9 +106,9 @@ class Arrangement:
         turn_weight: Callable[[int], float],
         threshold: float,
     ) -> OfflineTrainer:
-        """All parts put together; `Lessons` says what the last three mean."""
+        """All parts put together; `TrainingSelection` says what the last three mean."""
         config, parts = self.config, self.parts
-        lessons = Lessons(
+        lessons = TrainingSelection(
             config,
             self.task,
             self.reward,
@@ -130,7 +130,7 @@ class Arrangement:
             collect=Collector(self, lessons),
             instructions=partial(self._instructions, carried.get("instructions")),
             loss=loss,
-            measure=GameExam(config, self.voice, self.task, self.reward, self.opponents),
+            measure=GameEvaluator(config, self.voice, self.task, self.reward, self.opponents),
             carried=carried,
         )
 
@@ -158,7 +158,7 @@ class Arrangement:
 class Collector:
     """Where games come from: they are played, or read from a file."""
 
-    def __init__(self, arrangement: Arrangement, lessons: Lessons) -> None:
+    def __init__(self, arrangement: Arrangement, lessons: TrainingSelection) -> None:
         self.arrangement = arrangement
         self.lessons = lessons
         self.own_tokens = vocabulary_digest(arrangement.parts.team.tokenizer)
@@ -229,7 +229,7 @@ class Collector:
             }
             play(
                 here.task.game,
-                [Position(p.text, here.task.turns_to_collect(draw)) for p in table],
+                [GameState(p.text, here.task.turns_to_collect(draw)) for p in table],
                 players,
                 key,
                 over,
@@ -243,7 +243,7 @@ class Collector:
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
         """A collection may take hours: it can be left between any two utterances."""
-        if processes.any_of((self.arrangement.run_dir / STOP).exists()):
+        if distributed.any_of((self.arrangement.run_dir / STOP).exists()):
             raise Interrupted(f"saved with {len(games.found)} of {wanted} games of a set")
 
     def _episode(self, played: Played) -> Episode:

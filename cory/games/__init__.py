@@ -10,7 +10,7 @@ from typing import Protocol
 
 from cory.games.judges import JUDGES, Judge
 from cory.games.naming import Naming
-from cory.games.position import Outcome, Position
+from cory.games.state import GameState, Outcome
 from cory.games.taboo import Taboo
 
 
@@ -27,14 +27,14 @@ class Game(Protocol):
         """The role that sees the word."""
         ...
 
-    def outcome(self, position: Position) -> Outcome | None:
+    def outcome(self, position: GameState) -> Outcome | None:
         """What the last utterance decided; None: the game goes on.
 
         Nothing that was said before has decided it. When all turns have been played, it is a tie.
         """
         ...
 
-    def legal(self, position: Position, text: str) -> bool:
+    def legal(self, position: GameState, text: str) -> bool:
         """Whether the next to speak may say this without breaking the rules."""
         ...
 
@@ -56,9 +56,9 @@ GAMES: Mapping[str, Callable[[str], Game]] = {
 }
 
 
-def decided(game: Game, position: Position) -> tuple[Position, Outcome | None]:
+def decided(game: Game, position: GameState) -> tuple[GameState, Outcome | None]:
     """The position right after the utterance that decided it; None: nothing has, yet."""
-    cut = Position(position.word, position.max_turns)
+    cut = GameState(position.word, position.max_turns)
     for utterance in position.said:
         cut = cut.after(utterance.role, utterance.text)
         outcome = game.outcome(cut)
@@ -67,6 +67,6 @@ def decided(game: Game, position: Position) -> tuple[Position, Outcome | None]:
     return cut, None
 
 
-def speaker(game: Game, position: Position) -> str:
+def speaker(game: Game, position: GameState) -> str:
     """The role that speaks next."""
     return game.roles[len(position.said) % 2]

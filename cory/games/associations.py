@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cory.games.forms import inflected, plain, tokens
+from cory.games.inflection import inflected, plain, tokens
 
 SENTENCE_END = re.compile(r"[.!?]+\s")
 LETTERS = re.compile(r"[a-z]+")

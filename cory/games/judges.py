@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Protocol
 
-from cory.games.forms import inflected, plain, plural, tokens
+from cory.games.inflection import inflected, plain, plural, tokens
 
 
 class Judge(Protocol):

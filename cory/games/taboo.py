@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cory.games.judges import Judge
-from cory.games.position import BROKE_RULES, TIE, Outcome, Position
+from cory.games.state import BROKE_RULES, TIE, GameState, Outcome
 
 GUESSED = Outcome(("defender",), "guessed", valid=True)
 WRONG_GUESS = Outcome(("attacker",), "wrong_guess", valid=True)
@@ -20,7 +20,7 @@ class Taboo:
     roles: tuple[str, str] = ("attacker", "defender")
     knows: str = "attacker"
 
-    def outcome(self, position: Position) -> Outcome | None:
+    def outcome(self, position: GameState) -> Outcome | None:
         """A guess ends the game; only what is no guess can be a slip, since a guess has the word.
 
         A game whose attacker breaks the rules counts for nobody: the paper leaves such games out.
@@ -37,7 +37,7 @@ class Taboo:
                 return UTTERED
         return TIE if position.full else None
 
-    def legal(self, position: Position, text: str) -> bool:
+    def legal(self, position: GameState, text: str) -> bool:
         """The attacker may neither say the word nor make a guess; the defender says what it will.
 
         What the defender says may lose the game, but breaks no rule.

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from cory.plots.style import COLOURS, MARKERS, dash, finish, legend, panels, require_styles, save
-from cory.run_dir import METRICS, read_lines
+from cory.runs.run_dir import METRICS, read_lines
 
 PANELS = {
     "objective/score": "task reward (score)",

@@ -13,15 +13,16 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from cory.origin import git
 from cory.report import archive
 from cory.report.archive import Archived, Probe, Refused
 from cory.report.benchmarks import benchmark_metrics, lost, merged, without, without_benchmarks
 from cory.report.paper import PAPER_SCALE
-from cory.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, SETTINGS, in_use, read_lines
+from cory.runs.provenance import git
+from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, SETTINGS, in_use, read_lines
 
 FIDELITY = "paper"  # the one that pages are about
-PROBE = "probe"  # as cory/evaluation.py marks lines of samples.jsonl; importing it takes seconds
+# as cory/evaluation/evaluate.py marks lines of samples.jsonl; importing it takes seconds
+PROBE = "probe"
 # what a run behind a table may have been started with; anything else makes it another experiment
 ALLOWED = ("experiment", "sweep", "seed", "scale", "hardware", "wandb", "checkpoint_every")
 # what trains: at commits that agree in it, runs are alike

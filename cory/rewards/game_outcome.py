@@ -7,7 +7,7 @@ import torch
 from cory.config import GameOutcomeConfig
 from cory.episode import Episode
 from cory.games import Game, decided
-from cory.games.position import BROKE_RULES, Outcome, Position
+from cory.games.state import BROKE_RULES, GameState, Outcome
 from cory.tasks.game import GameTask
 
 
@@ -22,7 +22,7 @@ class GameOutcome:
     def score(self, episodes: list[Episode]) -> None:
         """Every utterance gets what the whole game was worth to its role."""
         for episode in episodes:
-            position = Position(episode.prompt.text, self.max_turns)
+            position = GameState(episode.prompt.text, self.max_turns)
             for turn in episode.turns:
                 position = position.after(turn.role, turn.response)
             _, outcome = decided(self.game, position)

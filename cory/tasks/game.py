@@ -14,10 +14,10 @@ from cory.config import ConfigError, GameConfig, require
 from cory.episode import Prompt
 from cory.games import GAMES
 from cory.games.associations import associate
-from cory.games.forms import tokens
-from cory.games.position import Position
+from cory.games.inflection import tokens
+from cory.games.prompts import Wording
 from cory.games.scripted import Guesser, Hinter, Player, RandomGuesser, RandomHinter, Script
-from cory.games.wording import Wording
+from cory.games.state import GameState
 from cory.games.words import (
     common_words,
     evenly,
@@ -26,8 +26,8 @@ from cory.games.words import (
     read_words,
     without_forms_of,
 )
-from cory.tasks.passes import Passes
-from cory.tasks.reviews import package_reviews
+from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.reviews import package_reviews
 
 # the reviews that words are counted in; no prompt of another task comes from them
 REVIEWS = "lm"
@@ -43,7 +43,7 @@ class GameTask:
         self.max_turns = config.max_turns
         self.train_words, self.test_words = words_of(config)
         self._check_length(tokenizer)
-        self.passes = Passes(len(self.train_words), stream)
+        self.passes = EpochSampler(len(self.train_words), stream)
         self.state_dict = self.passes.state_dict
         self.load_state_dict = self.passes.load_state_dict
 
@@ -103,7 +103,7 @@ class GameTask:
         """Refuses rules that leave no room for a game."""
         longest = max((*self.train_words, *self.test_words), key=len)
         for role in self.game.roles:
-            context = self.wording.context(Position(longest, self.max_turns), role, None)
+            context = self.wording.context(GameState(longest, self.max_turns), role, None)
             tokens = len(tokenizer(context, add_special_tokens=False)["input_ids"])
             require(
                 tokens <= self.config.max_prompt_tokens,

@@ -10,11 +10,11 @@ import numpy as np
 
 from cory.config import ConfigError, MathConfig, require
 from cory.episode import Prompt
-from cory.functional.formulas import last_box, plain
-from cory.tasks.equality import Answer, equality
-from cory.tasks.picked import picked, refuse_shared
-from cory.tasks.stock import Stock, Stocked
-from cory.tasks.tables import column, hub_table, local_table
+from cory.tasks.answers.formulas import last_box, plain
+from cory.tasks.data.prompt_set import PromptSet, Stocked
+from cory.tasks.data.subset import picked, refuse_shared
+from cory.tasks.data.tables import column, hub_table, local_table
+from cory.tasks.sandbox.equality import Answer, equality
 
 SUBJECTS = (
     *("algebra", "counting_and_probability", "geometry", "intermediate_algebra"),
@@ -56,7 +56,7 @@ class MathTask(MathForm, Stocked):
         super().__init__(config)
         train, test = picked(config, self._prompts("train"), self._prompts("test"))
         refuse_shared(train, test)
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.stock = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

@@ -9,10 +9,10 @@ import numpy as np
 
 from cory.config import ConfigError, MmluConfig, require
 from cory.episode import Prompt
-from cory.functional.choices import CHOICES, final_choice
-from cory.tasks.picked import picked, refuse_shared
-from cory.tasks.stock import Stock, Stocked
-from cory.tasks.tables import column, hub_table, local_table
+from cory.tasks.answers.choices import CHOICES, final_choice
+from cory.tasks.data.prompt_set import PromptSet, Stocked
+from cory.tasks.data.subset import picked, refuse_shared
+from cory.tasks.data.tables import column, hub_table, local_table
 
 # as the hub's data set numbers them, or by name
 CHOICE_OF: dict[object, str] = {
@@ -65,7 +65,7 @@ class MmluTask(MmluForm, Stocked):
         super().__init__(config)
         train, test = picked(config, self._prompts("train"), self._prompts("test"))
         refuse_shared(train, test)
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.stock = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

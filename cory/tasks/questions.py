@@ -10,12 +10,12 @@ import numpy as np
 
 from cory.config import ConfigError, QuestionsConfig, require
 from cory.episode import Prompt
-from cory.functional.answers import final_number, is_number, is_right
-from cory.tasks.picked import picked
+from cory.tasks.answers.answers import final_number, is_number, is_right
+from cory.tasks.data.prompt_set import PromptSet, Stocked
+from cory.tasks.data.subset import picked
+from cory.tasks.data.tables import column, hub_table, local_table, rows_of_split
 from cory.tasks.problems import KINDS, draw_distinct
-from cory.tasks.programs import answered
-from cory.tasks.stock import Stock, Stocked
-from cory.tasks.tables import column, hub_table, local_table, rows_of_split
+from cory.tasks.sandbox.programs import answered
 
 MARK = "####"  # stands before the answer, after the worked solution
 # no run's seed reaches the generated questions: all runs learn from, and are measured on, the same
@@ -64,7 +64,7 @@ class QuestionsTask(QuestionsForm, Stocked):
     ) -> None:
         super().__init__(config)
         train, test = picked(config, self._prompts("train"), self._prompts("test"))
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.stock = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
         if self.config.source == "generated":

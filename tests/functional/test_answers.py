@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from cory.functional.answers import final_number, is_number, is_right
+from cory.tasks.answers.answers import final_number, is_number, is_right
 
 CASES = [
     # the last number

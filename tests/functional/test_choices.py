@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.choices import final_choice
+from cory.tasks.answers.choices import final_choice
 
 
 @pytest.mark.parametrize(

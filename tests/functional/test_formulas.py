@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.formulas import calculable, last_box, plain
+from cory.tasks.answers.formulas import calculable, last_box, plain
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.labels import final_label
+from cory.tasks.answers.labels import final_label
 
 E, N, C = "entailment", "neutral", "contradiction"
 
