@@ -12,8 +12,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WIDTH = 120  # characters of a line; rows of tables and code have no place to break
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
-# a file or folder of this repository, as text and commands name it
-PLACE = re.compile(r"(?<![\w/.-])(?:cory|conf|scripts|tests|docs)(?:/[\w.-]+)*/?(?![\w/*<-])")
+# a file or folder of this repository; `cory/fig3` and the like name an experiment or a sweep
+PLACE = re.compile(
+    r"(?<![\w/.=,-])(?:cory(?:/[\w-]+)*(?:/\w+\.py|/)|(?:conf|scripts|tests|docs)(?:/[\w.-]+)+/?)(?![\w/*<-])"
+)
 RENAMED = re.compile(r"^\| `(?P<old>[^`]+)` \| `(?P<new>[^`]+)` \|", re.MULTILINE)
 all_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -30,8 +32,7 @@ def anchors(text: str) -> set[str]:
 
 
 def without_code(text: str) -> str:
-    text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def links(page: Path) -> list[tuple[str, Path, str]]:
