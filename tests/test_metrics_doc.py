@@ -13,10 +13,10 @@ from cory.config import Config
 from cory.episode import Episode
 from cory.report.benchmarks import COLUMNS, COT, FAMILY
 from cory.runtime.worker import build_parts
-from tests.agents import MAFT, build_agents
-from tests.building import LetterShare, build, measure
-from tests.composing import parsed
-from tests.supervising import SFT, VERIFIER, build_sft, build_verifier
+from tests.support.agents import MAFT, build_agents
+from tests.support.building import LetterShare, build, measure
+from tests.support.composing import parsed
+from tests.support.supervising import SFT, VERIFIER, build_sft, build_verifier
 
 
 class Alternating:

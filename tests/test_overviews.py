@@ -10,9 +10,9 @@ import pytest
 from cory.report.overview import Shown, index, report
 from cory.report.readme import readme_block
 from cory.report.write import checked, gather_tables, with_block, write_page
-from tests.made_up_debates import one_table, page_of, three_seeds
-from tests.made_up_runs import WriteRun
-from tests.reporting import ROOT, composed, places_in, row, run_script, write_all
+from tests.support.made_up_debates import one_table, page_of, three_seeds
+from tests.support.made_up_runs import WriteRun
+from tests.support.reporting import ROOT, composed, places_in, row, run_script, write_all
 
 
 def shown_at_both_scales(tmp_path: Path, names: tuple[str, ...]) -> dict[str, dict[str, Shown]]:

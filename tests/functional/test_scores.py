@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 # mean 2, population variance 8 / 3, unbiased deviation 2
 SEEN = [0.0, 2.0, 4.0]
