@@ -43,10 +43,12 @@ MELTING = "CORY_TEST_MELTING"  # environment: the rank whose worker fails when i
 class Fork(Said):
     """A function in a fork, with its own folder, environment and standard streams."""
 
-    def __init__(self, cwd: Path, task: Callable[[], None], environment: dict[str, str]) -> None:
+    def __init__(self, cwd: Path, task: Callable[[], None], **environment: str) -> None:
         super().__init__(cwd)
         variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
         streams = (str(self.out_file), str(self.err_file))
+        for path in streams:
+            Path(path).touch()
         self.process = FORKS.Process(target=_alone, args=(str(cwd), variables, streams, task))
         self.process.start()
 
@@ -85,13 +87,13 @@ class WarmCommand(Fork):
     def __init__(
         self, cwd: Path, words: list[str], largest_file: int | None = None, **environment: str
     ) -> None:
-        super().__init__(cwd, partial(_train, words, largest_file), environment)
+        super().__init__(cwd, partial(_train, words, largest_file), **environment)
 
 
 def run_script(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`python <words>` at the top of the repository; the first word is a script."""
     with tempfile.TemporaryDirectory() as folder:
-        fork = Fork(Path(folder), partial(_script, words), environment)
+        fork = Fork(Path(folder), partial(_script, words), **environment)
         return subprocess.CompletedProcess(words, fork.wait(), fork.out, fork.err)
 
 
