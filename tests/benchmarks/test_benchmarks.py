@@ -20,8 +20,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.benchmarks import harness, measure
-from cory.benchmarks.measure import Request, chosen, run
-from cory.benchmarks.store import geometric_mean, read
+from cory.benchmarks.measure import BenchmarkRequest, chosen_benchmarks, measure_benchmarks
+from cory.benchmarks.store import geometric_mean, read_scores
 from cory.config import ConfigError, SuiteConfig, load_suite
 from cory.models.loading import ASSETS
 from cory.report.archive import read as read_archive
@@ -145,9 +145,9 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def request_(run_dir: Path, suite: SuiteConfig, tasks: Path) -> Request:
+def request_(run_dir: Path, suite: SuiteConfig, tasks: Path) -> BenchmarkRequest:
     names = suite.names(cot=False)
-    return Request(run_dir, "agent_0", False, suite, names, tasks, None, 2, "cpu", False)
+    return BenchmarkRequest(run_dir, "agent_0", False, suite, names, tasks, None, 2, "cpu", False)
 
 
 @torch.no_grad()
@@ -192,8 +192,10 @@ def harness_says(benchmark: harness.Benchmark) -> list[float]:
     return [request.resps[0][0] for request in sorted(asked, key=lambda request: request.idx)]
 
 
-def test_choices_are_scored_as_by_hand(request_: Request, loaded: list[harness.Benchmark]) -> None:
-    found = run(replace(request_, names=["choice"]))["choice"]
+def test_choices_are_scored_as_by_hand(
+    request_: BenchmarkRequest, loaded: list[harness.Benchmark]
+) -> None:
+    found = measure_benchmarks(replace(request_, names=["choice"]))["choice"]
     model = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     assert_close(harness_says(loaded[0]), likelihoods(model, REVIEWS[1]))
     assert (found["value"], found["questions"]) == (by_hand(model), 4)
@@ -204,8 +206,8 @@ def test_choices_are_scored_as_by_hand(request_: Request, loaded: list[harness.B
     assert found["dtype"] == "float32" and found["harness"] == "0.4.13" and found["seed"] == 1
 
 
-def test_generated_answers_are_filtered_and_empty_ones_counted(request_: Request) -> None:
-    found = run(replace(request_, names=["echo", "raw", "mute"]))
+def test_generated_answers_are_filtered_and_empty_ones_counted(request_: BenchmarkRequest) -> None:
+    found = measure_benchmarks(replace(request_, names=["echo", "raw", "mute"]))
     assert all(said(text).startswith(" ") for text in OPENINGS[:3])
     assert {name: found[name]["value"] for name in found} == {"echo": 0.75, "raw": 0, "mute": 0}
     # sqrt(3/4 * 1/4 / (4 - 1)), with the variance of a sample
@@ -216,11 +218,11 @@ def test_generated_answers_are_filtered_and_empty_ones_counted(request_: Request
 
 
 def test_scores_are_kept_and_change_nothing_else(
-    request_: Request, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    request_: BenchmarkRequest, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = json.loads((run_dir / "record.json").read_text())
-    assert "geometric_mean" not in run(replace(request_, names=["echo"]))
-    found = run(replace(request_, names=["choice", "echo"]))
+    assert "geometric_mean" not in measure_benchmarks(replace(request_, names=["echo"]))
+    found = measure_benchmarks(replace(request_, names=["choice", "echo"]))
     record = json.loads((run_dir / "record.json").read_text())
     scores = record.pop("benchmarks")["agent_0"]
     assert json.dumps(record) == json.dumps(before)
@@ -236,23 +238,23 @@ def test_scores_are_kept_and_change_nothing_else(
     monkeypatch.setattr(measure, "_load", lambda *words: pytest.fail("measured again"))
     files = [run_dir / name for name in ("record.json", "benchmarks.json")]
     contents = [path.read_text() for path in files]
-    run(replace(request_, names=["choice", "echo"]))
+    measure_benchmarks(replace(request_, names=["choice", "echo"]))
     assert [path.read_text() for path in files] == contents
     with pytest.raises(ConfigError, match=r"has echo of agent_0 with harness=0\.4\.13, not 9"):
         monkeypatch.setattr(measure, "harness_version", lambda: "9")
-        run(replace(request_, names=["choice"], again=True))
+        measure_benchmarks(replace(request_, names=["choice"], again=True))
 
 
-def test_a_few_questions_are_never_a_score(request_: Request, run_dir: Path) -> None:
+def test_a_few_questions_are_never_a_score(request_: BenchmarkRequest, run_dir: Path) -> None:
     before = (run_dir / "record.json").read_bytes()
-    found = run(replace(request_, names=["choice", "echo"], limit=1))
+    found = measure_benchmarks(replace(request_, names=["choice", "echo"], limit=1))
     assert found["choice"]["limit"] == 1 and found["choice"]["questions"] == 2
     assert (run_dir / "record.json").read_bytes() == before
-    assert list(read(run_dir)) == ["limited"]
+    assert list(read_scores(run_dir)) == ["limited"]
 
 
 def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
-    request_: Request, run_dir: Path, loaded: list[harness.Benchmark]
+    request_: BenchmarkRequest, run_dir: Path, loaded: list[harness.Benchmark]
 ) -> None:
     agent = run_dir / "agents" / "agent_0"
     shutil.rmtree(agent)
@@ -266,8 +268,8 @@ def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
     settings["base_model_name_or_path"] = "/elsewhere/cory/assets/tiny"
     (agent / "adapter_config.json").write_text(json.dumps(settings))
     one = replace(request_, names=["choice"])
-    run(one)
-    run(replace(one, base=True))
+    measure_benchmarks(one)
+    measure_benchmarks(replace(one, base=True))
     adapted, alone = map(harness_says, loaded)
     plain = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     assert_close(alone, likelihoods(plain, REVIEWS[1]))
@@ -295,17 +297,17 @@ def test_the_error_of_a_geometric_mean_is_the_delta_methods() -> None:
     assert geometric_mean([(0.5, 0.1), (0.0, 0.1)]) == (0.0, None)
 
 
-def refusal(request: Request) -> str:
+def refusal(request: BenchmarkRequest) -> str:
     with pytest.raises(ConfigError) as error:
-        run(request)
+        measure_benchmarks(request)
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
 def test_what_cannot_be_measured_is_refused(
-    request_: Request, run_dir: Path, suite: SuiteConfig, monkeypatch: pytest.MonkeyPatch
+    request_: BenchmarkRequest, run_dir: Path, suite: SuiteConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asking(**changes: Any) -> Request:
+    def asking(**changes: Any) -> BenchmarkRequest:
         other = replace(suite.benchmarks["choice"], **changes)
         changed = replace(suite, benchmarks={**suite.benchmarks, "choice": other})
         return replace(request_, suite=changed, names=["choice"])
@@ -331,7 +333,7 @@ def test_what_cannot_be_measured_is_refused(
 
 def refusal_of_choice(suite: SuiteConfig) -> str:
     with pytest.raises(ConfigError) as error:
-        chosen(suite, "choice,mmlu", cot=False)
+        chosen_benchmarks(suite, "choice,mmlu", cot=False)
     return str(error.value)
 
 
@@ -418,7 +420,7 @@ MADE_UP: dict[str, dict[str, Any]] = {
 
 
 def test_the_papers_suite_runs_on_made_up_questions(
-    request_: Request, tasks: Path, monkeypatch: pytest.MonkeyPatch
+    request_: BenchmarkRequest, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rows(path: str, **_: Any) -> DatasetDict:
         several = Dataset.from_list([MADE_UP[path]] * 5)
@@ -428,7 +430,9 @@ def test_the_papers_suite_runs_on_made_up_questions(
     suite = replace(load_suite(CONF / "benchmarks" / "spag.yaml"), max_new_tokens=4)
     for cot in (False, True):
         names = suite.names(cot)
-        found = run(replace(request_, suite=suite, names=names, limit=1, batch_size=64))
+        found = measure_benchmarks(
+            replace(request_, suite=suite, names=names, limit=1, batch_size=64)
+        )
         assert all(found[name]["shots"] == suite.benchmarks[name].shots for name in names)
     assert found.keys() == {*suite.benchmarks, "geometric_mean"}
     assert found["geometric_mean"]["value"] == 0  # the small model is never right on BBH

@@ -422,7 +422,7 @@ class Plain:
     """The words said so far."""
 
     def messages(self, position: GameState, role: str) -> list[Message]:
-        said = " ".join(utterance.text for utterance in position.said)
+        said = " ".join(utterance.text for utterance in position.utterances)
         return [{"role": "user", "content": f"{role} after '{said}'"}]
 
 

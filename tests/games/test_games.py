@@ -11,9 +11,9 @@ import pytest
 from cory.config import ConfigError
 from cory.games import GAMES
 from cory.games.inflection import inflected
-from cory.games.prompts import Wording
-from cory.games.state import GameState, Outcome, Utterance
-from cory.games.transcript import Played, counts, read_games
+from cory.games.prompts import GamePrompts
+from cory.games.state import GameResult, GameState, GameUtterance
+from cory.games.transcript import FinishedGame, game_statistics, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
 from cory.tasks.game import GameTask
 from tests.support.game_settings import NAMES, Config, settings_of, tokenizer
@@ -29,10 +29,10 @@ def config() -> Config:
 
 def test_a_game_survives_its_line() -> None:
     game = GAMES["taboo"]("words")
-    said = (Utterance("attacker", "It purrs.\n“Meow”"), Utterance("defender", "A cat?"))
-    played = Played("cat", 5, said, Outcome(("attacker",), "uttered", True), {"epoch": 1})
+    said = (GameUtterance("attacker", "It purrs.\n“Meow”"), GameUtterance("defender", "A cat?"))
+    played = FinishedGame("cat", 5, said, GameResult(("attacker",), "uttered", True), {"epoch": 1})
     line = played.to_json()
-    assert "\n" not in line and Played.from_json(line, game) == played
+    assert "\n" not in line and FinishedGame.from_json(line, game) == played
     assert json.loads(line)["epoch"] == 1
 
 
@@ -42,9 +42,9 @@ def test_a_line_without_an_ending_is_judged_and_cut() -> None:
         for role, text in (("attacker", "It purrs."), ("defender", "Cats?"), ("attacker", "Yes."))
     ]
     row = {"word": "cat", "max_turns": 4, "turns": turns}
-    played = Played.from_json(json.dumps(row), GAMES["taboo"]("words"))
-    assert (len(played.said), played.outcome.reason, played.turns) == (2, "uttered", 1)
-    open_end = Played.from_json(json.dumps({**row, "word": "dog"}), GAMES["taboo"]("words"))
+    played = FinishedGame.from_json(json.dumps(row), GAMES["taboo"]("words"))
+    assert (len(played.utterances), played.outcome.reason, played.turns) == (2, "uttered", 1)
+    open_end = FinishedGame.from_json(json.dumps({**row, "word": "dog"}), GAMES["taboo"]("words"))
     assert not open_end.outcome.valid and open_end.outcome.reason == "unfinished"
 
 
@@ -75,14 +75,14 @@ def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, line: str, said: st
 
 
 def test_counts() -> None:
-    both = (Utterance("attacker", "a"), Utterance("defender", "b"))
+    both = (GameUtterance("attacker", "a"), GameUtterance("defender", "b"))
     games = [
-        Played("cat", 2, both * 2, Outcome((), "tie", True)),
-        Played("cat", 2, both, Outcome(("attacker",), "uttered", True)),
-        Played("cat", 2, both[:1], Outcome((), "broke_rules", False)),
-        Played("cat", 2, (*both, both[0]), Outcome((), "broke_rules", False)),
+        FinishedGame("cat", 2, both * 2, GameResult((), "tie", True)),
+        FinishedGame("cat", 2, both, GameResult(("attacker",), "uttered", True)),
+        FinishedGame("cat", 2, both[:1], GameResult((), "broke_rules", False)),
+        FinishedGame("cat", 2, (*both, both[0]), GameResult((), "broke_rules", False)),
     ]
-    assert counts(games) == {
+    assert game_statistics(games) == {
         "games": 4,
         "attacker_wins": 1,
         "defender_wins": 0,
@@ -115,7 +115,7 @@ def test_words_of_the_reviews(config: Config) -> None:
     state = task.state_dict()
     ahead = [prompt.id for prompt in task.sample(3)]
     task.load_state_dict(state)
-    task.passes.stream = np.random.default_rng(1)
+    task.sampler.stream = np.random.default_rng(1)
     assert len(ahead) == 3 and task.held_out(2, "test")[1].answer == task.test_words[1]
 
 
@@ -161,7 +161,7 @@ def test_games_of_several_lengths(config: Config) -> None:
 def test_only_one_role_is_shown_the_word(config: Config, name: str, style: int | None) -> None:
     settings = config(name)
     game = GAMES[name]("words")
-    wording = Wording(settings.texts, game)
+    wording = GamePrompts(settings.texts, game)
     position = GameState("zebra", 7)
     for role, text in zip(game.roles * 2, ("one {a}", "two", "three"), strict=False):
         for listener in game.roles:
@@ -169,13 +169,13 @@ def test_only_one_role_is_shown_the_word(config: Config, name: str, style: int |
             assert ("zebra" in context) == (listener == game.knows)
             assert context == context.strip() == wording.context(position, listener, style)
             assert " 7 " in context and "{" not in context.replace("{a}", "")
-            for said in position.said:
+            for said in position.utterances:
                 assert said.text in context
         position = position.after(role, text)
 
 
 def test_the_fixed_context_is_the_paper_s(config: Config) -> None:
-    wording = Wording(config().texts, GAMES["taboo"]("words"))
+    wording = GamePrompts(config().texts, GAMES["taboo"]("words"))
     start = GameState("zebra", 5)
     shown = wording.context(start.after("attacker", "Stripes? "), "defender", None)
     assert shown.startswith("Play the game of Adversarial Taboo. In this game, there are two")
@@ -190,7 +190,7 @@ def test_the_fixed_context_is_the_paper_s(config: Config) -> None:
 
 def test_styles_differ(config: Config) -> None:
     texts = config().texts
-    wording = Wording(texts, GAMES["taboo"]("words"))
+    wording = GamePrompts(texts, GAMES["taboo"]("words"))
     position = GameState("zebra", 5).after("attacker", "Stripes?")
     shown = {wording.context(position, "defender", style) for style in range(300)}
     assert len(shown) > 200 and len(texts.styles.rules) == 8
@@ -204,7 +204,7 @@ def test_styles_differ(config: Config) -> None:
 
 def test_messages_take_turns(config: Config) -> None:
     texts = config().texts
-    wording = Wording(texts, GAMES["taboo"]("words"))
+    wording = GamePrompts(texts, GAMES["taboo"]("words"))
     position = GameState("zebra", 5).after("attacker", "a").after("defender", "b")
     first = wording.messages(position, "attacker")
     assert [said["role"] for said in first] == ["system", "user", "assistant", "user"]
@@ -218,10 +218,10 @@ def test_messages_take_turns(config: Config) -> None:
 
 def test_texts_for_other_roles_are_refused(config: Config) -> None:
     with pytest.raises(ConfigError, match=r"task.texts.rules must have the roles guesser, oracle"):
-        Wording(config().texts, GAMES["guess_my_city"]("words"))
+        GamePrompts(config().texts, GAMES["guess_my_city"]("words"))
     told = config(texts__instructions__defender="It is {word}.")
     with pytest.raises(ConfigError, match=r"instructions.defender must not contain \{word\}"):
-        Wording(told.texts, GAMES["taboo"]("words"))
+        GamePrompts(told.texts, GAMES["taboo"]("words"))
 
 
 @pytest.mark.parametrize(

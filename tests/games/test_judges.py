@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.games import GAMES, decided
+from cory.games import GAMES, decided_state
 from cory.games.state import GameState
 
 # word, what the attacker says, and how it ends: by whole words | as the released code judges
@@ -81,7 +81,7 @@ def ending(judge: str, *said: str, word: str, turns: int = 9) -> str | None:
     position = GameState(word, turns)
     for number, text in enumerate(said):
         position = position.after(game.roles[number % 2], text)
-    outcome = decided(game, position)[1]
+    outcome = decided_state(game, position)[1]
     return outcome and outcome.reason
 
 
@@ -127,16 +127,16 @@ def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn(judge:
         ("attacker", "It purrs a lot."),
     ):
         position = position.after(role, text)
-    assert decided(game, position) == (position, None)
-    tie = decided(game, position.after("defender", "Hm?"))[1]
+    assert decided_state(game, position) == (position, None)
+    tie = decided_state(game, position.after("defender", "Hm?"))[1]
     assert tie and (tie.winners, tie.reason, tie.valid) == ((), "tie", True)
     # in the last utterance, too, a guess counts
     assert ending(judge, "a", "b", "c", "I know the word! It is cat!", word="cat", turns=2) == (
         "guessed"
     )
     long = position.after("defender", "A cat?").after("attacker", "Yes!")
-    cut, outcome = decided(game, long)
-    assert len(cut.said) == 4 and outcome and outcome.reason == "uttered"
+    cut, outcome = decided_state(game, long)
+    assert len(cut.utterances) == 4 and outcome and outcome.reason == "uttered"
 
 
 def test_only_the_role_that_knows_the_word_can_break_the_rules() -> None:

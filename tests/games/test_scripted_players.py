@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 
 from cory.config import GameConfig
-from cory.games import GAMES, decided, speaker
+from cory.games import GAMES, decided_state, next_role
 from cory.games.associations import SMOOTHING, associate
 from cory.games.listener import Listener, belief
-from cory.games.scripted import Guesser, Hinter, Player, RandomGuesser, RandomHinter, Script
-from cory.games.state import GameState, Outcome
+from cory.games.scripted import (
+    Guesser,
+    Hinter,
+    RandomGuesser,
+    RandomHinter,
+    RuleBasedPlayer,
+    Script,
+)
+from cory.games.state import GameResult, GameState
 from cory.tasks.game import GameTask
 from tests.support.game_settings import Config, settings_of, tokenizer
 
@@ -117,12 +124,12 @@ def test_a_guesser_guesses_when_it_is_sure(config: Config) -> None:
     assert "I know" not in guesser.say(GameState("cat", 1).after("attacker", "Fur."), draw)
 
 
-def play(task: GameTask, word: str, players: dict[str, Player], seed: int) -> Outcome:
+def play(task: GameTask, word: str, players: dict[str, RuleBasedPlayer], seed: int) -> GameResult:
     draw, position = np.random.default_rng(seed), GameState(word, task.max_turns)
     while True:
-        role = speaker(task.game, position)
+        role = next_role(task.game, position)
         position = position.after(role, players[role].say(position, draw))
-        outcome = decided(task.game, position)[1]
+        outcome = decided_state(task.game, position)[1]
         if outcome is not None:
             return outcome
 
@@ -150,12 +157,12 @@ def test_scripted_players_find_the_word_together(config: Config, name: str) -> N
     shared = script(config(name))
     game = shared.game
 
-    def solved(guesser: Player, oracle: Player) -> int:
+    def solved(guesser: RuleBasedPlayer, oracle: RuleBasedPlayer) -> int:
         found = 0
         for seed, word in enumerate(WORDS * 5):
             draw, position = np.random.default_rng(seed), GameState(word, 3)
-            while (outcome := decided(game, position)[1]) is None:
-                role = speaker(game, position)
+            while (outcome := decided_state(game, position)[1]) is None:
+                role = next_role(game, position)
                 player = guesser if role == "guesser" else oracle
                 position = position.after(role, player.say(position, draw))
             assert outcome.valid

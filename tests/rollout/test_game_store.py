@@ -197,7 +197,7 @@ def test_a_set_is_written_line_by_line(tmp_path: Path) -> None:
         games.add(number, played("movie", "attacker", f"hint {number}", "movie"))
         assert number in lines_of(path)  # at once
     again = GameSet(path, TABOO, "abc")
-    assert sorted(again.found) == [0, 2] and again.found[2].said[0].text == "hint 2"
+    assert sorted(again.found) == [0, 2] and again.found[2].utterances[0].text == "hint 2"
     again.add(1, played("film", None, "a", "b", "c", "d"))
     assert [game.word for game in again.close()] == ["movie", "film", "movie"]
     assert json.loads(path.with_suffix(".json").read_text())["tokenizer"] == "abc"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cory.games import GAMES
 from cory.games.state import GameState
-from cory.games.transcript import Played
+from cory.games.transcript import FinishedGame
 from cory.rollout.self_play import Key, Said, fitting, play
 
 TABOO = GAMES["taboo"]("words")
@@ -23,14 +23,14 @@ class Scripted:
     def say(self, role: str, positions: Sequence[GameState | None], key: Key) -> list[Said]:
         self.asked.append((role, [p and p.word for p in positions], key))
         return [
-            Said("" if p is None else self.texts.get((p.word, len(p.said)), "hm"), [len(key)])
+            Said("" if p is None else self.texts.get((p.word, len(p.utterances)), "hm"), [len(key)])
             for p in positions
         ]
 
 
 def run(
-    player: Scripted, words: Sequence[str], found: dict[int, Played] | None = None
-) -> tuple[list[Played], list[int]]:
+    player: Scripted, words: Sequence[str], found: dict[int, FinishedGame] | None = None
+) -> tuple[list[FinishedGame], list[int]]:
     ended: list[int] = []
     games = play(
         TABOO,
@@ -48,7 +48,7 @@ def test_games_that_ended_drop_out() -> None:
     player = Scripted({("film", 1): "a film?", ("star", 0): "star", ("sea", 3): "the sea"})
     games, ended = run(player, ["film", "star", "sea", "sun"])
     assert [game.outcome.reason for game in games] == ["uttered", "broke_rules", "uttered", "tie"]
-    assert [len(game.said) for game in games] == [2, 1, 4, 4]
+    assert [len(game.utterances) for game in games] == [2, 1, 4, 4]
     assert ended == [1, 0, 2, 3]
     assert [(role, asked) for role, asked, _ in player.asked] == [
         ("attacker", ["film", "star", "sea", "sun"]),
@@ -71,7 +71,7 @@ def test_games_that_were_over_are_not_played_again() -> None:
 def test_the_oldest_utterances_are_left_out_of_what_does_not_fit() -> None:
     class Lines:
         def context(self, position: GameState, role: str, style: int | None) -> str:
-            return f"{role}{style}:" + "".join(said.text for said in position.said)
+            return f"{role}{style}:" + "".join(said.text for said in position.utterances)
 
     position = GameState("film", 3)
     for n, role in enumerate(("attacker", "defender", "attacker")):

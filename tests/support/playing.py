@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, parse_config
-from cory.games.state import Outcome, Utterance
-from cory.games.transcript import Played
+from cory.games.state import GameResult, GameUtterance
+from cory.games.transcript import FinishedGame
 from cory.runtime.worker import build_parts
 from cory.trainers.offline import OfflineTrainer
 from tests.support.commands import last_wins
@@ -76,15 +76,15 @@ def build_games(config: Config) -> OfflineTrainer:
     return trainer
 
 
-def played(word: str, winner: str | None, *texts: str, max_turns: int = 2) -> Played:
+def played(word: str, winner: str | None, *texts: str, max_turns: int = 2) -> FinishedGame:
     """A game in which the attacker says the first of `texts`, the defender the second, ..."""
     roles = ("attacker", "defender")
-    said = tuple(Utterance(roles[n % 2], text) for n, text in enumerate(texts))
+    said = tuple(GameUtterance(roles[n % 2], text) for n, text in enumerate(texts))
     winners = () if winner is None else (winner,)
-    return Played(word, max_turns, said, Outcome(winners, "made up", valid=True))
+    return FinishedGame(word, max_turns, said, GameResult(winners, "made up", valid=True))
 
 
-def write_games(path: Path, games: Sequence[Played]) -> Path:
+def write_games(path: Path, games: Sequence[FinishedGame]) -> Path:
     """A file of games, as a teacher might have left it."""
     path.write_text("".join(f"{game.to_json()}\n" for game in games))
     return path

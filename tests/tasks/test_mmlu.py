@@ -62,7 +62,7 @@ def rng() -> np.random.Generator:
 
 
 def test_questions_are_asked_with_their_options(task: Callable[..., MmluTask]) -> None:
-    parts = task().stock.parts
+    parts = task().prompt_set.parts
     every = {prompt.text: prompt for part in parts.values() for prompt in part}
     assert [len(parts[part]) for part in ("train", "test")] == [8, 4] and len(every) == 12
     (first,) = [prompt for prompt in every.values() if prompt.id.endswith("-0")]
@@ -105,7 +105,9 @@ def test_all_subjects_come_from_one_split_of_the_hub(
         return Table()
 
     monkeypatch.setattr("cory.tasks.mmlu.hub_table", given)
-    parts = MmluTask(replace(composed, pick_train=6, pick_test=6), tokenizer, rng()).stock.parts
+    parts = MmluTask(
+        replace(composed, pick_train=6, pick_test=6), tokenizer, rng()
+    ).prompt_set.parts
     assert asked == [("cais/mmlu", "all", "test")] * 2
     assert len({prompt.text for part in parts.values() for prompt in part}) == 12
 

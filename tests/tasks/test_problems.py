@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from cory.config import ConfigError
 from cory.tasks.answers.answers import final_number, is_right
-from cory.tasks.problems import KINDS, PARTS, draw, draw_distinct, part_of
+from cory.tasks.problems import KINDS, PARTS, draw_distinct, draw_problem, part_of
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
 
@@ -94,7 +94,10 @@ def test_numbers_span_what_the_kinds_say() -> None:
 def test_parts_share_no_question() -> None:
     stream = np.random.default_rng(3)
     found = {
-        part: {problem.question for problem in (draw(stream, ["story"], part) for _ in range(400))}
+        part: {
+            problem.question
+            for problem in (draw_problem(stream, ["story"], part) for _ in range(400))
+        }
         for part in PARTS
     }
     assert not found["train"] & found["test"] and not found["lm"] & found["test"]
@@ -106,7 +109,7 @@ def test_parts_share_no_question() -> None:
 
 def test_kinds_are_drawn_evenly_and_only_those_asked_for() -> None:
     stream = np.random.default_rng(4)
-    kinds = Counter(draw(stream, ["add", "story"], "lm").kind for _ in range(1000))
+    kinds = Counter(draw_problem(stream, ["add", "story"], "lm").kind for _ in range(1000))
     assert set(kinds) == {"add", "story"} and abs(kinds["add"] - 500) < 60
 
 
@@ -126,7 +129,7 @@ def test_all_the_problems_that_there_are_can_be_asked_for_and_no_more() -> None:
 
 def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
     arithmetic = task(tokenizer, "task.train_problems=60", "task.test_problems=30")
-    train, test = arithmetic.stock.parts["train"], arithmetic.held_out(None, "test")
+    train, test = arithmetic.prompt_set.parts["train"], arithmetic.held_out(None, "test")
     assert (len(train), len(test)) == (60, 30)
     assert not {p.text for p in train} & {p.text for p in test}
     for prompt in [*train, *test]:
@@ -140,8 +143,8 @@ def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
 def test_every_run_has_the_same_questions_in_its_own_order(tokenizer: Any) -> None:
     size = ["task.train_problems=40", "task.test_problems=10"]
     one, other = task(tokenizer, *size), task(tokenizer, *size, seed=1)
-    assert one.stock.parts == other.stock.parts
-    assert one.held_out(4, "train") == one.stock.parts["train"][:4]
+    assert one.prompt_set.parts == other.prompt_set.parts
+    assert one.held_out(4, "train") == one.prompt_set.parts["train"][:4]
     first, second = one.sample(40), other.sample(40)
     assert first != second
     assert sorted(p.id for p in first) == sorted(p.id for p in second)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cory.tasks.sandbox import process
-from cory.tasks.sandbox.process import GUARD, Limits, Outcome, outcomes, run
+from cory.tasks.sandbox.process import GUARD, Limits, ProgramResult, program_results, run_program
 
 LIMITS = Limits(seconds=1, memory=128)
 
@@ -20,9 +20,9 @@ def solution(body: str) -> str:
     return "def solve():\n" + "".join(f"    {line}\n" for line in body.splitlines())
 
 
-def outcome(program: str, folder: Path, limits: Limits = LIMITS) -> Outcome:
+def outcome(program: str, folder: Path, limits: Limits = LIMITS) -> ProgramResult:
     folder.mkdir(exist_ok=True)
-    found = run(program, "solve", limits, str(folder))
+    found = run_program(program, "solve", limits, str(folder))
     assert list(folder.iterdir()) == []
     return found
 
@@ -42,7 +42,7 @@ def outcome(program: str, folder: Path, limits: Limits = LIMITS) -> Outcome:
     ],
 )  # fmt: skip
 def test_a_number_is_returned(program: str, number: str, tmp_path: Path) -> None:
-    assert outcome(program, tmp_path) == Outcome("value", number)
+    assert outcome(program, tmp_path) == ProgramResult("value", number)
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_a_number_is_returned(program: str, number: str, tmp_path: Path) -> None
 def test_everything_else_ends_with_a_reason(
     body: str, word: str, detail: str, tmp_path: Path
 ) -> None:
-    assert outcome(solution(body), tmp_path) == Outcome(word, detail)
+    assert outcome(solution(body), tmp_path) == ProgramResult(word, detail)
 
 
 def test_a_program_may_fail_before_its_function(tmp_path: Path) -> None:
-    assert outcome("def other(): return 1", tmp_path) == Outcome("no_function", "")
-    assert outcome("solve = 3", tmp_path) == Outcome("no_function", "")
-    assert outcome("def solve(: return 1", tmp_path) == Outcome("raised", "SyntaxError")
-    assert outcome("x = 9**9**9", tmp_path) == Outcome("out_of_time", "")
-    assert outcome("def solve(n): return n", tmp_path) == Outcome("raised", "TypeError")
+    assert outcome("def other(): return 1", tmp_path) == ProgramResult("no_function", "")
+    assert outcome("solve = 3", tmp_path) == ProgramResult("no_function", "")
+    assert outcome("def solve(: return 1", tmp_path) == ProgramResult("raised", "SyntaxError")
+    assert outcome("x = 9**9**9", tmp_path) == ProgramResult("out_of_time", "")
+    assert outcome("def solve(n): return n", tmp_path) == ProgramResult("raised", "TypeError")
 
 
 BEYOND_THE_HOOK = """
@@ -131,7 +131,7 @@ def test_a_program_that_waits_is_ended(tmp_path: Path) -> None:
     waits = solution(
         "import _thread\nlock = _thread.allocate_lock()\nlock.acquire()\nlock.acquire()"
     )
-    assert outcome(waits, tmp_path) == Outcome("out_of_time", "")
+    assert outcome(waits, tmp_path) == ProgramResult("out_of_time", "")
     assert 4 < time.monotonic() - start < 9
 
 
@@ -144,14 +144,14 @@ def test_programs_see_no_environment_and_none_of_each_other(
         "import math\nmath.pi = 3\n" + solution("return int(math.pi)"),
         "import math\n" + solution("return math.pi"),
     ]
-    found = list(outcomes(programs, "solve", LIMITS))
+    found = list(program_results(programs, "solve", LIMITS))
     assert [o.detail for o in found] == ["0", "3", "3.141592653589793"]
 
 
 def test_outcomes_come_in_order_and_leave_nothing(tmp_path: Path) -> None:
     programs = [solution(f"return sum(range({n * 10_000}))") for n in range(12, 0, -1)]
     before = threading.active_count()
-    found = outcomes(programs, "solve", LIMITS)
+    found = program_results(programs, "solve", LIMITS)
     sums = [int(outcome.detail) for outcome in found]
     assert sums == [sum(range(n * 10_000)) for n in range(12, 0, -1)]
     assert threading.active_count() == before
@@ -160,9 +160,9 @@ def test_outcomes_come_in_order_and_leave_nothing(tmp_path: Path) -> None:
 def test_stopping_half_way_runs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
     monkeypatch.setattr(
-        process, "run", lambda program, *_: started.append(program) or time.sleep(0.05)
+        process, "run_program", lambda program, *_: started.append(program) or time.sleep(0.05)
     )
-    found = outcomes(["a program"] * 200, "solve", LIMITS)
+    found = program_results(["a program"] * 200, "solve", LIMITS)
     next(found)
     found.close()  # type: ignore[attr-defined]  # a generator
     time.sleep(0.2)
