@@ -94,7 +94,7 @@ def run_script(*words: str, **environment: str) -> subprocess.CompletedProcess[s
     """`python <words>` at the top of the repository; the first word is a script."""
     with tempfile.TemporaryDirectory() as folder:
         fork = Fork(Path(folder), partial(_script, words), **environment)
-        return subprocess.CompletedProcess(words, fork.wait(), fork.out, fork.err)
+        return subprocess.CompletedProcess(words, fork.wait(4 * PATIENCE), fork.out, fork.err)
 
 
 def _alone(
