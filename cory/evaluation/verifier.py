@@ -99,16 +99,12 @@ class VerifierEvaluator:
         """
         team, model = self.voice.team, self.voice.model
         rows = readings(team.tokenizer, questions, answers, team.context_length)
-        own = rows[distributed.own_rows(len(rows))]
         size = self.voice.hardware.rollout_batch_size
-        scores: list[float] = []
+        pad = int(team.tokenizer.pad_token_id)
         model.eval()
         with self.voice.engine.whole():
             model.activate()
-            for start in range(0, len(own), size):
-                pad = int(team.tokenizer.pad_token_id)
-                scores += verdicts(model, own[start : start + size], pad)
-        return distributed.gathered(scores)
+            return distributed.map_rows(rows, size, lambda batch: verdicts(model, batch, pad))
 
 
 def by_question(lines: Sequence[Line], questions: int) -> list[list[Verdict]]:
