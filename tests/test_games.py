@@ -15,6 +15,7 @@ from cory.games.prompts import Wording
 from cory.games.state import GameState, Outcome, Utterance
 from cory.games.transcript import Played, counts, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
+from cory.runs.jsonl import encoded
 from cory.tasks.game import GameTask
 from tests.game_settings import NAMES, Config, settings_of, tokenizer
 
@@ -31,7 +32,7 @@ def test_a_game_survives_its_line() -> None:
     game = GAMES["taboo"]("words")
     said = (Utterance("attacker", "It purrs.\n“Meow”"), Utterance("defender", "A cat?"))
     played = Played("cat", 5, said, Outcome(("attacker",), "uttered", True), {"epoch": 1})
-    line = played.to_json()
+    line = encoded(played.as_line()).rstrip("\n")
     assert "\n" not in line and Played.from_json(line, game) == played
     assert json.loads(line)["epoch"] == 1
 

@@ -19,11 +19,11 @@ from cory.functional.offline import OfflineLoss, utterance_logprobs
 from cory.functional.schedule import share_of_peak
 from cory.models.policy import Policy
 from cory.runs.partial_results import PartialResults
+from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.interruption import Pause, go_on
 from cory.trainers.minibatch import minibatches, one_step, tensors_of
 from cory.trainers.sanity_checks import (
     TOLERANCE,
@@ -106,7 +106,7 @@ class OfflineTrainer:
         self.references: list[list[float]] = []  # game -> of each utterance
         self.episodes: list[Episode] = []  # of the last step
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: at the beginning of an epoch a set of games; then learn from a part.
 
         Once games are there, it has no middle to be left in.
