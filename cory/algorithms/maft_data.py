@@ -15,8 +15,8 @@ from cory.episode import Context, Episode, Metrics, Prompt, Turn, as_plain, of_p
 from cory.evaluation.debates import shortened
 from cory.evaluation.evaluate import fingerprint
 from cory.functional.credit import rounds_of
-from cory.functional.selection import Answers, mixed, select
-from cory.functional.votes import elected
+from cory.functional.selection import Answers, mix_critic_debates, select
+from cory.functional.votes import elected_answer
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
 from cory.rollout.interactions import Interaction, Speak
@@ -63,7 +63,7 @@ class DebateCollector:
             answers_in(episode, config.agents, task.read)[: config.turns] for episode in episodes
         ]
         labels = [
-            elected(answers[-1], config.vote_ties, self._draws(VOTE, iteration, number))
+            elected_answer(answers[-1], config.vote_ties, self._draws(VOTE, iteration, number))
             for number, answers in enumerate(debates)
         ]
         found: Metrics = {}
@@ -151,7 +151,7 @@ class DebateCollector:
             if config.turns == 1 or config.policies == "generation":
                 continue
             draws = self._draws(MIX, iteration, agent)
-            chosen = mixed(found.corrected, found.kept, config.critic_share, draws)
+            chosen = mix_critic_debates(found.corrected, found.kept, config.critic_share, draws)
             examples[critic] += [example(number, turn) for number in chosen for turn in learnt]
             for kind, numbers in (("corrected", found.corrected), ("kept", found.kept)):
                 name = f"supervised/{kind}/{critic}"

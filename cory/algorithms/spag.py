@@ -28,9 +28,9 @@ from cory.config import (
 from cory.episode import Episode, Metrics, Turn
 from cory.evaluation.games import GameEvaluator, mean
 from cory.functional.credit import outcome_decay
-from cory.functional.offline import OfflineLoss, imitation_loss, self_play_loss
+from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.games.state import GameState
-from cory.games.transcript import Played, read_games
+from cory.games.transcript import FinishedGame, read_games
 from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
@@ -48,7 +48,7 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
     """A policy that learns to say what winners said."""
 
     def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
-        return imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
+        return kl_imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
 
     whole = config.average == "game"
     return Arrangement(config, parts).trainer(
@@ -182,7 +182,7 @@ class Collector:
         kept = here.parts.config.samples_kept
         return Stored(utterances, [self._episode(played) for played in games[:kept]], metrics)
 
-    def _read(self) -> tuple[list[Played], bool]:
+    def _read(self) -> tuple[list[FinishedGame], bool]:
         """A file's first games about training words; whether their token ids are this model's."""
         config, path = self.arrangement.config, Path(self.arrangement.config.games).expanduser()
         every = read_games(path, self.arrangement.task.game, "algorithm.games")
@@ -200,7 +200,7 @@ class Collector:
         )
         return games[:wanted], tokenizer_of(path) == self.own_tokens
 
-    def _play(self, epoch: int, again: bool) -> list[Played]:
+    def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
         """Every word once, many games side by side; those on disk are not played again."""
         here = self.arrangement
         path = here.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
@@ -235,14 +235,14 @@ class Collector:
             )
         return games.close()
 
-    def _ended(self, games: GameSet, first: int, number: int, played: Played) -> None:
+    def _ended(self, games: GameSet, first: int, number: int, played: FinishedGame) -> None:
         games.add(first + number, played)
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
         """A collection may take hours: it can be left between any two utterances."""
         self.arrangement.parts.stop.check(f"with {len(games.found)} of {wanted} games of a set")
 
-    def _episode(self, played: Played) -> Episode:
+    def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""
         here, ids = self.arrangement, sampled_ids(played)
         outcome = here.reward.settled(played.outcome)
@@ -257,15 +257,15 @@ class Collector:
                 response_ids=(None if ids is None else ids[place]) or [],
                 score=here.reward.worth(outcome, said.role),
             )
-            for place, said in enumerate(played.said)
+            for place, said in enumerate(played.utterances)
         ]
         return Episode(here.task.prompt_of(played.word), turns)
 
 
-def set_metrics(games: Sequence[Played], reward: GameOutcome) -> Metrics:
+def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
     """How a set of games went. Shares are of all games, and broken rules are ended games, too."""
     outcomes = [reward.settled(played.outcome) for played in games]
-    said = [utterance for played in games for utterance in played.said]
+    said = [utterance for played in games for utterance in played.utterances]
     sampled = [len(own) for played in games for own in sampled_ids(played) or [] if own]
     metrics = {
         "game/games": float(len(games)),

@@ -11,7 +11,7 @@ import torch
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import TEAM, Part, Request, estimate
 from cory.functional.credit import rounds_of
-from cory.functional.transitions import changes, rates
+from cory.functional.transitions import answer_changes, transition_rates
 from cory.functional.votes import vote_score
 from cory.tasks import Task
 
@@ -88,12 +88,13 @@ def transitions(right: Sequence[Sequence[Sequence[bool]]]) -> Metrics:
 
     right: [episode][turn][agent]
     """
-    found = [change for rounds in right for change in changes(rounds)]
+    found = [change for rounds in right for change in answer_changes(rounds)]
     metrics: Metrics = {}
     for turn in sorted({change.turn for change in found}):
-        own, who = rates([change for change in found if change.turn == turn]), f"turn_{turn + 1}"
-        metrics |= {f"eval/{name}/{who}": value for name, value in own.items()}
-    return metrics | {f"eval/{name}/{TEAM}": value for name, value in rates(found).items()}
+        own = transition_rates([change for change in found if change.turn == turn])
+        metrics |= {f"eval/{name}/turn_{turn + 1}": rate for name, rate in own.items()}
+    whole = transition_rates(found)
+    return metrics | {f"eval/{name}/{TEAM}": rate for name, rate in whole.items()}
 
 
 def roll_out_metrics(episodes: list[Episode], agents: int) -> Metrics:

@@ -14,7 +14,7 @@ from cory.config import ITSELF, OfflineConfig
 from cory.episode import Metrics, Prompt
 from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, Request, fingerprint
 from cory.games.state import GameState
-from cory.games.transcript import Played
+from cory.games.transcript import FinishedGame
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.opponents import Opponent, Opponents
@@ -134,7 +134,7 @@ class GameEvaluator:
         }
 
     def _line(
-        self, request: Request, match: Match, row: int, prompt: Prompt, played: Played
+        self, request: Request, match: Match, row: int, prompt: Prompt, played: FinishedGame
     ) -> Line:
         outcome = self.reward.settled(played.outcome)
         line: Line = {
@@ -150,7 +150,7 @@ class GameEvaluator:
         if match.purpose == PROBE:  # pages show a probe as one text
             turn = {"agent": self.voice.name, "role": "both", "context": None}
             return line | {"turns": [turn | {"response": dialogue(played), "score": None}]}
-        ids = played.extra.get("ids") or [None] * len(played.said)
+        ids = played.extra.get("ids") or [None] * len(played.utterances)
         return line | {
             "opponent": match.opponent,
             "role": match.role,
@@ -166,7 +166,7 @@ class GameEvaluator:
                     "score": self.reward.worth(outcome, said.role),
                     "tokens": None if own is None else len(own),
                 }
-                for said, own in zip(played.said, ids, strict=True)
+                for said, own in zip(played.utterances, ids, strict=True)
             ],
         }
 
@@ -175,9 +175,9 @@ def nothing(*_: Any) -> None:
     """For who need not be told."""
 
 
-def dialogue(played: Played) -> str:
+def dialogue(played: FinishedGame) -> str:
     """A game as text: a line for each utterance, and how it ended."""
-    lines = [f"{said.role}: {said.text}" for said in played.said]
+    lines = [f"{said.role}: {said.text}" for said in played.utterances]
     return "\n".join([*lines, f"[{played.outcome.reason}]"])
 
 

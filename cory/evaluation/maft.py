@@ -14,7 +14,7 @@ from cory.episode import Metrics, Prompt
 from cory.evaluation.debates import DebateMeasure, answers_of, draws, golds_of
 from cory.evaluation.diversity import Debated, Diversity
 from cory.evaluation.evaluate import Part, Request, stream
-from cory.functional.votes import elected
+from cory.functional.votes import elected_answer
 from cory.models.policy import Actor, Policy
 from cory.tasks import Task
 
@@ -51,7 +51,7 @@ class AgentsMeasure:
                 question=part.prompt(row).text,
                 answers=given,
                 votes=[
-                    elected(said, config.vote_ties, draws(request, row, turn))
+                    elected_answer(said, config.vote_ties, draws(request, row, turn))
                     for turn, said in enumerate(given)
                 ],
                 responses=by_turn([turn["response"] or "" for turn in turns], agents),

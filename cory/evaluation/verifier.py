@@ -13,7 +13,7 @@ from cory.evaluation.evaluate import MEASURED, BeforeEach, Request, fingerprint,
 from cory.functional.ranking import auc
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Policy, Reference
-from cory.rewards.verifier import readings, verdicts
+from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable
 from cory.tasks import Task
@@ -102,7 +102,9 @@ class VerifierEvaluator:
         model.eval()
         with self.voice.engine.whole():
             model.activate()
-            return distributed.map_rows(rows, size, lambda batch: verdicts(model, batch, pad))
+            return distributed.map_rows(
+                rows, size, lambda batch: correctness_probabilities(model, batch, pad)
+            )
 
 
 def by_question(lines: Sequence[Line], questions: int) -> list[list[Verdict]]:

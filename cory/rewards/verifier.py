@@ -64,7 +64,9 @@ def whole_model(config: VerifierRewardConfig) -> str:
 
 
 @torch.no_grad()
-def verdicts(model: ActorCriticModel, rows: Sequence[Reading], pad: int) -> list[float]:
+def correctness_probabilities(
+    model: ActorCriticModel, rows: Sequence[Reading], pad: int
+) -> list[float]:
     """Probability that each answer is right, read to its end.
 
     model: whole, in evaluation mode, with its own adapter acting
@@ -153,4 +155,4 @@ class Verifier:
             [turn.response for _, turn in said],
             self.room,
         )
-        return verdicts(self.model, rows, int(self.tokenizer.pad_token_id))
+        return correctness_probabilities(self.model, rows, int(self.tokenizer.pad_token_id))

@@ -14,8 +14,8 @@ from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError
-from cory.games import Game
-from cory.games.transcript import Played, counts
+from cory.games import GameRules
+from cory.games.transcript import FinishedGame, game_statistics
 from cory.runs.jsonl import JsonlStore, decoded, unwritten
 from cory.runs.run_dir import write_whole
 
@@ -28,42 +28,42 @@ TOKENIZER = "tokenizer"
 class GameSet:
     """The games of one set, while they are played. Every process calls each method."""
 
-    def __init__(self, path: Path, game: Game, tokenizer: str) -> None:
+    def __init__(self, path: Path, game: GameRules, tokenizer: str) -> None:
         """tokenizer: `vocabulary_digest` of the one that token ids belong to"""
         self.path = path
         self.tokenizer = tokenizer
         self.store: JsonlStore | None = None  # in the first process, while games are added
-        self.found: dict[int, Played] = {}  # games that are over, by number
+        self.found: dict[int, FinishedGame] = {}  # games that are over, by number
         if distributed.rank() == 0:
             self._open(game)
         self.found = distributed.from_first(self.found)
 
-    def _open(self, game: Game) -> None:
+    def _open(self, game: GameRules) -> None:
         self.store = JsonlStore(self.path, ADVICE)
         rows, _ = self.store.read()
         rows = rows[: len(decoded(rows))]
         self.store.open(rows)
         for number, row in enumerate(rows, 1):
             try:
-                played = Played.from_json(row.decode(), game)
+                played = FinishedGame.from_json(row.decode(), game)
                 self.found[int(played.extra[NUMBER])] = played
             except (ConfigError, KeyError) as error:
                 raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
 
-    def add(self, number: int, played: Played) -> None:
+    def add(self, number: int, played: FinishedGame) -> None:
         """Keep a game that is over; its line is on the disk itself when this returns."""
         played.extra[NUMBER] = number
         self.found[number] = played
         if self.store is not None:
             self.store.append([played.as_line()])
 
-    def close(self) -> list[Played]:
+    def close(self) -> list[FinishedGame]:
         """All games in the order of their numbers, once none is missing."""
         games = [self.found[number] for number in sorted(self.found)]
         if self.store is not None:
             self.store.close()
             self.store = None
-            about = {**counts(games), TOKENIZER: self.tokenizer}
+            about = {**game_statistics(games), TOKENIZER: self.tokenizer}
             try:
                 write_whole(about_of(self.path), json.dumps(about, indent=1) + "\n")
             except OSError as error:
@@ -71,19 +71,19 @@ class GameSet:
         return games
 
 
-def sampled_ids(played: Played) -> list[list[int] | None] | None:
+def sampled_ids(played: FinishedGame) -> list[list[int] | None] | None:
     """Token ids of each utterance, where a model sampled them; None where none did."""
     ids = played.extra.get(IDS)
     if ids is None:
         return None
     if not (
         isinstance(ids, list)
-        and len(ids) == len(played.said)
+        and len(ids) == len(played.utterances)
         and all(one is None or all(isinstance(i, int) for i in one) for one in ids)
     ):
         raise ConfigError(
             f"a game about '{played.word}': '{IDS}' must be null or a list of whole numbers for "
-            f"each of its {len(played.said)} utterances"
+            f"each of its {len(played.utterances)} utterances"
         )
     return ids
 

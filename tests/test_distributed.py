@@ -1,0 +1,77 @@
+"""How processes share work: every row to one of them, and what they give in the old order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from cory import distributed
+from tests.support.close import assert_close
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """[this process's number, how many there are], as the process group would say."""
+    place = [0, 1]
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_rank", lambda: place[0])
+    monkeypatch.setattr(dist, "get_world_size", lambda: place[1])
+    yield place
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [0, 1, 7, 8, 256])
+def test_every_row_belongs_to_one_process_and_shares_are_even(
+    world: list[int], rows: int, count: int
+) -> None:
+    shares = []
+    for rank in range(count):
+        world[:] = [rank, count]
+        shares.append(list(range(rows))[distributed.own_rows(rows)])
+    assert [row for share in shares for row in share] == list(range(rows))
+    sizes = {len(share) for share in shares}
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_results_come_together_in_the_order_of_the_rows(
+    world: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of seven rows in three processes this one has the middle two, and computes no other."""
+    world[:] = [1, 3]
+    asked: list[list[int]] = []
+
+    def answer(lists: list[object], own: list[object]) -> None:
+        lists[:] = [[[0.0, 1.0]], own, [[4.0], [5.0, 6.0]]]
+
+    def double(batch: Sequence[int]) -> torch.Tensor:
+        asked.append(list(batch))
+        return torch.tensor([2.0 * row for row in batch])
+
+    monkeypatch.setattr(dist, "all_gather_object", answer)
+    results = distributed.map_rows(range(7), 1, double)
+    assert asked == [[2], [3]]
+    assert_close(torch.tensor(results), [0.0, 1.0, 4.0, 6.0, 4.0, 5.0, 6.0])
+
+
+def test_one_process_maps_all_rows_in_batches() -> None:
+    asked: list[str] = []
+
+    def upper(batch: Sequence[str]) -> list[str]:
+        asked.append("".join(batch))
+        return [row.upper() for row in batch]
+
+    assert distributed.map_rows("abcde", 2, upper) == list("ABCDE")
+    assert asked == ["ab", "cd", "e"]
+    assert distributed.map_rows("", 2, upper) == []
+
+
+def test_one_process_alone_exchanges_nothing() -> None:
+    own = [object()]
+    assert distributed.gathered(own) is own
+    numbers = torch.ones(2)
+    assert distributed.summed(numbers) is numbers
+    assert distributed.any_of(True) and not distributed.any_of(False)
+    distributed.wait_for_all()
