@@ -117,8 +117,8 @@ def _work(run_dir: str, variables: Mapping[str, str]) -> NoReturn:
     """One worker."""
     _become(variables)
     sys.argv = ["cory.runtime.worker", run_dir]
-    worker.main()
-    raise AssertionError("a worker ends in main()")
+    worker.run_worker()
+    raise AssertionError("a worker ends in run_worker()")
 
 
 def _work_together(run_dir: str, variables: Mapping[str, str]) -> NoReturn:
