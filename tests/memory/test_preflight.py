@@ -41,7 +41,7 @@ def test_refusal_warning_and_one_line(
         refusal.value
     )
     assert "\n" not in str(refusal.value)
-    preflight.show(config)
+    preflight.print_estimate(config)
     assert "this run will be refused" in capsys.readouterr().out
 
 

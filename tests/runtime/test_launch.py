@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.runs.run_dir import RECORD, in_use, unfinished, write_settings
+from cory.runs.run_dir import RECORD, in_use, unfinished_run, write_settings
 from tests.support.commands import Command, last_wins, metrics, short_settings, until, workers
 from tests.support.composing import compose_config
 from tests.support.warm import MELTING, WarmCommand
@@ -148,10 +148,10 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path:
         write_settings(folder, compose_config(*([override] if override else [])), [])
     first, second, third = (tmp_path / f"2026-01-0{day}_12-00-00_seed0" for day in (1, 2, 3))
     new = tmp_path / "2026-02-01_12-00-00_seed0"
-    assert unfinished(new, cfg) == third
-    assert unfinished(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
+    assert unfinished_run(new, cfg) == third
+    assert unfinished_run(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
     (third / RECORD).write_text("{}")  # finished
-    assert unfinished(new, cfg) == second
+    assert unfinished_run(new, cfg) == second
     code = (
         f"from pathlib import Path; from cory.runs.run_dir import lock; lock(Path({str(second)!r}))"
     )
@@ -161,11 +161,11 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path:
         stdout=subprocess.PIPE,
     )
     assert holder.stdout is not None and holder.stdout.readline()
-    assert unfinished(new, cfg) == first  # the second is being worked on
+    assert unfinished_run(new, cfg) == first  # the second is being worked on
     holder.communicate(b"\n")
-    assert unfinished(new, cfg) == second
-    assert unfinished(tmp_path / "chosen", cfg) is None
-    assert unfinished(new, compose_config("algorithm.gamma=0.8")) is None
+    assert unfinished_run(new, cfg) == second
+    assert unfinished_run(tmp_path / "chosen", cfg) is None
+    assert unfinished_run(new, compose_config("algorithm.gamma=0.8")) is None
 
 
 def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> None:
