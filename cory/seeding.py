@@ -69,6 +69,16 @@ def keyed(key: Sequence[int]) -> torch.Generator:
     return torch.Generator().manual_seed(seed % 2**63)
 
 
+def place_stream(seed: int, place: int) -> torch.Generator:
+    """Stream of an evaluation's turns at one place in the order of speaking.
+
+    Agents that answer alone all get the first place's.
+    """
+    if place > 0:  # an observer that drew the pioneer's numbers would not answer independently
+        return keyed((seed, place))
+    return torch.Generator().manual_seed(seed % 2**63)
+
+
 def _generator(name: str, seed: np.random.SeedSequence) -> np.random.Generator | torch.Generator:
     if name in ("data", "length"):
         return np.random.default_rng(seed)

@@ -1,8 +1,8 @@
-"""Self-play of word games, learnt from offline (Cheng et al., 2024: SPAG).
+"""Self-play of word games with offline updates (Cheng et al., 2024: SPAG).
 
-Stage 1, `algorithm=imitation`: a policy learns to say what winners of others' games said (eq. 8).
-Stage 2, `algorithm=spag`: it plays both roles against a snapshot of itself, which is itself before
-the first update on those games, and learns from what winners said (Algorithm 2, eq. 12).
+Stage 1, `algorithm=imitation`: a policy imitates the winners of other players' games (eq. 8).
+Stage 2, `algorithm=spag`: it plays both roles against a snapshot of itself, its state before the
+first update on those games, and learns from the winners' utterances (Algorithm 2, eq. 12).
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from cory.config import (
     require,
 )
 from cory.episode import Episode, Metrics, Turn
-from cory.evaluation.games import GameEvaluator, mean
+from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, imitation_loss, self_play_loss
+from cory.functional.statistics import mean
 from cory.games.state import GameState
 from cory.games.transcript import Played, read_games
 from cory.models.tokenization import Codec
@@ -41,20 +42,20 @@ from cory.runs.run_dir import STOP
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
 from cory.trainers.interruption import Interrupted
-from cory.trainers.offline import INSTRUCTION, Loss, OfflineTrainer, Stored, Utterance
+from cory.trainers.offline import INSTRUCTION, Loss, OfflineExample, OfflineTrainer, StoredGames
 
 NAME = "agent_0"
 PLAY = 1  # begins the keys of self-play's random numbers, apart from those of evaluations
 
 
 def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
-    """A policy that learns to say what winners said."""
+    """A policy that imitates the winners of games."""
 
     def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
         return imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
 
     whole = config.average == "game"
-    return Arrangement(config, parts).trainer(
+    return GameTraining(config, parts).trainer(
         loss,
         credit=lambda turns: [1.0] * turns,
         turn_weight=lambda turns: 1 / turns if whole else 1.0,
@@ -63,7 +64,7 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
 
 
 def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
-    """A policy that plays itself and learns from what won."""
+    """A policy that plays against itself and learns from the winners' utterances."""
 
     def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
         return self_play_loss(
@@ -76,7 +77,7 @@ def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
             config.kl_in_advantage,
         )
 
-    return Arrangement(config, parts).trainer(
+    return GameTraining(config, parts).trainer(
         loss,
         credit=partial(outcome_decay, decay=config.decay, normaliser=config.normaliser),
         turn_weight=lambda turns: 1.0,
@@ -84,8 +85,8 @@ def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
     )
 
 
-class Arrangement:
-    """What both stages share: who plays, where games come from, how a policy is measured."""
+class GameTraining:
+    """The components of both stages: players, games and evaluation."""
 
     def __init__(self, config: OfflineConfig, parts: Parts) -> None:
         assert isinstance(parts.task, GameTask) and isinstance(parts.reward, GameOutcome)
@@ -95,9 +96,9 @@ class Arrangement:
         self.reward: GameOutcome = parts.reward
         self.run_dir = Path(parts.config.run_dir)
         others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
-        self.voice, still = parts.new_players(NAME, others)
+        self.policy, frozen = parts.new_players(NAME, others)
         self.codec = Codec(parts.team, self.task.config.max_prompt_tokens)
-        self.opponents = Opponents(config, self.task, self.codec, self.voice, still, self.run_dir)
+        self.opponents = Opponents(config, self.task, self.codec, self.policy, frozen, self.run_dir)
 
     def trainer(
         self,
@@ -106,9 +107,9 @@ class Arrangement:
         turn_weight: Callable[[int], float],
         threshold: float,
     ) -> OfflineTrainer:
-        """All parts put together; `TrainingSelection` says what the last three mean."""
+        """The trainer of a stage; `TrainingSelection` describes the last three."""
         config, parts = self.config, self.parts
-        lessons = TrainingSelection(
+        selection = TrainingSelection(
             config,
             self.task,
             self.reward,
@@ -118,25 +119,25 @@ class Arrangement:
             threshold,
             parts.config.seed,
         )
-        carried: dict[str, Instructions] = {}
+        carried, instructions = parts.carried, None
         if config.instructions.per_iteration > 0:
-            carried["instructions"] = Instructions(config.instructions, parts.streams.data)
+            instructions = Instructions(config.instructions, parts.streams.data)
+            carried["instructions"] = instructions
         return OfflineTrainer(
             config,
             parts.plan,
-            self.voice,
-            self.task,
+            self.policy,
             parts.streams,
-            collect=Collector(self, lessons),
-            instructions=partial(self._instructions, carried.get("instructions")),
+            collect=GameCollector(self, selection),
+            instructions=partial(self._instructions, instructions),
             loss=loss,
-            measure=GameEvaluator(config, self.voice, self.task, self.reward, self.opponents),
+            evaluator=GameEvaluator(config, self.policy, self.task, self.reward, self.opponents),
             carried=carried,
         )
 
-    def _instructions(self, source: Instructions | None, count: int) -> list[Utterance]:
-        """So many instructions, none longer than a setting allows."""
-        found: list[Utterance] = []
+    def _instructions(self, source: Instructions | None, count: int) -> list[OfflineExample]:
+        """The next `count` instructions that are not longer than the settings allow."""
+        found: list[OfflineExample] = []
         if source is None:
             return found
         longest, left = self.config.instructions.max_tokens, len(source.rows)
@@ -144,7 +145,7 @@ class Arrangement:
             prompt, answer = source.next()
             context, response = self.codec.context_ids(prompt), self.codec.response_ids(answer)
             if len(context) + len(response) <= longest:
-                found.append(Utterance(context, response, INSTRUCTION, 1.0, 0.0))
+                found.append(OfflineExample(context, response, INSTRUCTION, 1.0, 0.0))
                 left = len(source.rows)
             else:
                 left -= 1
@@ -155,41 +156,42 @@ class Arrangement:
         return found
 
 
-class Collector:
-    """Where games come from: they are played, or read from a file."""
+class GameCollector:
+    """Collects a set of games: plays them, or reads them from a file."""
 
-    def __init__(self, arrangement: Arrangement, lessons: TrainingSelection) -> None:
-        self.arrangement = arrangement
-        self.lessons = lessons
-        self.own_tokens = vocabulary_digest(arrangement.parts.team.tokenizer)
+    def __init__(self, training: GameTraining, selection: TrainingSelection) -> None:
+        self.training = training
+        self.selection = selection
+        self.own_tokens = vocabulary_digest(training.parts.team.tokenizer)
 
-    def __call__(self, epoch: int, again: bool) -> Stored:
+    def __call__(self, epoch: int, again: bool) -> StoredGames:
         """The set of an epoch.
 
-        again: it was collected before, and the run was stopped since
+        again: the set was collected before a restart
         """
-        here = self.arrangement
+        here = self.training
         if here.config.games == NONE:
-            return Stored([], [])
+            return StoredGames([], [])
         if here.config.from_file:
             games, same_tokens = self._read()
         else:
             games = self._play(epoch, again)
             same_tokens = here.config.games == SELF_PLAY
-        utterances, chosen = self.lessons.of(games, epoch, same_tokens)
-        metrics = set_metrics(games, here.reward) | chosen
+        examples, selected = self.selection.examples(games, epoch, same_tokens)
+        metrics = set_metrics(games, here.reward) | selected
         if here.opponents.endpoint is not None:
             spent = here.opponents.endpoint.spent()
             metrics["game/endpoint_requests"] = float(spent.requests)
             metrics["game/endpoint_tokens"] = float(spent.prompt_tokens + spent.completion_tokens)
         kept = here.parts.config.samples_kept
-        return Stored(utterances, [self._episode(played) for played in games[:kept]], metrics)
+        return StoredGames(examples, [self._episode(played) for played in games[:kept]], metrics)
 
     def _read(self) -> tuple[list[Played], bool]:
         """A file's first games about training words; whether their token ids are this model's."""
-        config, path = self.arrangement.config, Path(self.arrangement.config.games).expanduser()
-        every = read_games(path, self.arrangement.task.game, "algorithm.games")
-        words = set(self.arrangement.task.train_words)
+        config, task = self.training.config, self.training.task
+        path = Path(config.games).expanduser()
+        every = read_games(path, task.game, "algorithm.games")
+        words = set(task.train_words)
         games = [played for played in every if played.word in words]
         if all(NUMBER in played.extra for played in games):
             # a run writes games as they end: the first lines of its file are the shortest games
@@ -204,8 +206,8 @@ class Collector:
         return games[:wanted], tokenizer_of(path) == self.own_tokens
 
     def _play(self, epoch: int, again: bool) -> list[Played]:
-        """Every word once, many games side by side; those on disk are not played again."""
-        here = self.arrangement
+        """Play every word once, many games side by side; those on disk are not played again."""
+        here = self.training
         path = here.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
         games = GameSet(path, here.task.game, self.own_tokens)
         wanted = here.config.games_per_epoch
@@ -242,13 +244,13 @@ class Collector:
         games.add(first + number, played)
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
-        """A collection may take hours: it can be left between any two utterances."""
-        if distributed.any_of((self.arrangement.run_dir / STOP).exists()):
+        """Collecting may take hours: it can be interrupted between any two utterances."""
+        if distributed.any_of((self.training.run_dir / STOP).exists()):
             raise Interrupted(f"saved with {len(games.found)} of {wanted} games of a set")
 
     def _episode(self, played: Played) -> Episode:
         """A game as samples.jsonl keeps it."""
-        here, ids = self.arrangement, sampled_ids(played)
+        here, ids = self.training, sampled_ids(played)
         outcome = here.reward.settled(played.outcome)
         turns = [
             Turn(
@@ -267,7 +269,7 @@ class Collector:
 
 
 def set_metrics(games: Sequence[Played], reward: GameOutcome) -> Metrics:
-    """How a set of games went. Shares are of all games, and broken rules are ended games, too."""
+    """Metrics of a set of games. Shares are of all games, those with broken rules included."""
     outcomes = [reward.settled(played.outcome) for played in games]
     said = [utterance for played in games for utterance in played.said]
     sampled = [len(own) for played in games for own in sampled_ids(played) or [] if own]

@@ -1,4 +1,4 @@
-"""How well a verifier tells right answers to held-out questions from wrong ones."""
+"""Evaluates a verifier: how well it tells right answers to held-out questions from wrong ones."""
 
 from __future__ import annotations
 
@@ -9,70 +9,69 @@ import torch
 from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import MEASURED, BeforeEach, Request, fingerprint, stream
+from cory.evaluation.evaluate import MEASURED, BeforeEach, EvalRequest
 from cory.functional.ranking import auc
+from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Policy, Reference
 from cory.rewards.verifier import readings, verdicts
 from cory.runs.partial_results import Line, PartialResults
+from cory.seeding import place_stream
 from cory.tasks import Task
 
-Verdict = tuple[float, bool]  # probability of being right, and whether it is
+Verdict = tuple[float, bool]  # the verifier's probability of a right answer; whether it is right
 
 
 class VerifierEvaluator:
-    """A frozen model answers held-out questions, and the verifier says which answers are right."""
+    """A frozen model answers held-out questions and the verifier judges them; an `Evaluator`."""
 
-    def __init__(self, voice: Policy, author: Reference, task: Task, sampling: SamplingConfig):
-        """author: who answers."""
-        self.voice = voice
+    def __init__(self, policy: Policy, author: Reference, task: Task, sampling: SamplingConfig):
+        """policy: the verifier's; author: the frozen model that answers."""
+        self.policy = policy
         self.author = author
         self.task = task
         self.sampling = sampling
 
     def __call__(
-        self, request: Request, pieces: PartialResults, before_each: BeforeEach
+        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
     ) -> Metrics:
-        """Measure the verifier; every answer and verdict is left in `pieces.lines`.
-
-        Nothing of the training is touched: the answers are a function of the seed.
-        """
+        """As `Evaluator`; each line is an answer and its verdict."""
         config = request.config
         prompts = self.task.held_out(config.prompts, config.split)
         count = len(prompts) * config.samples
-        size = self.voice.hardware.rollout_batch_size * distributed.count()
+        size = self.policy.hardware.rollout_batch_size * distributed.count()
         spans = [range(start, min(start + size, count)) for start in range(0, count, size)]
-        numbers = stream(request.seed, 0)
-        weights = fingerprint({self.voice.name: self.voice})
-        found = pieces.open(request.iteration, weights, [len(rows) for rows in spans])
+        stream = place_stream(request.seed, 0)
+        weights = weights_fingerprint({self.policy.name: self.policy})
+        found = partial_results.open(request.iteration, weights, [len(rows) for rows in spans])
         lines: list[Line] = []
         for rows in spans:
             if len(lines) < len(found):
                 lines += found[len(lines) : len(lines) + len(rows)]
-                # the rows that follow get the numbers they would have
-                draw_uniforms(len(rows), self.sampling.max_response_tokens, numbers)
+                # later rows get the numbers they would have
+                draw_uniforms(len(rows), self.sampling.max_response_tokens, stream)
                 continue
             before_each(len(lines), count)
-            fresh = self._lines(request, prompts, rows, numbers)
-            pieces.add(fresh)
+            fresh = self._lines(request, prompts, rows, stream)
+            partial_results.add(fresh)
             lines += fresh
         return verdict_metrics(by_question(lines, len(prompts)))
 
     def _lines(
-        self, request: Request, prompts: Sequence[Prompt], rows: range, numbers: torch.Generator
+        self, request: EvalRequest, prompts: Sequence[Prompt], rows: range, stream: torch.Generator
     ) -> list[Line]:
-        """Answers and verdicts as samples.jsonl keeps them."""
+        """Answers and verdicts of some rows, as samples.jsonl keeps them."""
         asked = [prompts[row % len(prompts)] for row in rows]
         limit = self.sampling.max_response_tokens
         texts = [prompt.text for prompt in asked]
-        spoken = self.author.turns("solo", 0, texts, limit, self.sampling, numbers)
+        spoken = self.author.turns("solo", 0, texts, limit, self.sampling, stream)
         turns = [turn for turn, _ in spoken]
         scores = self.scores([turn.context for turn in turns], [turn.response for turn in turns])
         return [
             {
                 "iteration": request.iteration,
                 "kind": MEASURED,
-                "who": self.voice.name,
+                "who": self.policy.name,
                 "split": request.config.split,
                 "sample": row // len(prompts),
                 "prompt_id": prompt.id,
@@ -95,15 +94,15 @@ class VerifierEvaluator:
     def scores(self, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
         """The verifier's probability that each answer is right.
 
-        questions: as they were shown to whoever answered
+        questions: as they were shown to the author
         """
-        team, model = self.voice.team, self.voice.model
+        team, model = self.policy.team, self.policy.model
         rows = readings(team.tokenizer, questions, answers, team.context_length)
         own = rows[distributed.own_rows(len(rows))]
-        size = self.voice.hardware.rollout_batch_size
+        size = self.policy.hardware.rollout_batch_size
         scores: list[float] = []
         model.eval()
-        with self.voice.engine.whole():
+        with self.policy.engine.whole():
             model.activate()
             for start in range(0, len(own), size):
                 pad = int(team.tokenizer.pad_token_id)
@@ -112,15 +111,15 @@ class VerifierEvaluator:
 
 
 def by_question(lines: Sequence[Line], questions: int) -> list[list[Verdict]]:
-    """The verdicts on each question's answers, in the order in which they were given."""
+    """The verdicts on each question's answers, in their order."""
     given = [(turn["score"], turn["right"]) for line in lines for turn in line["turns"]]
     return [given[number::questions] for number in range(questions)]
 
 
 def verdict_metrics(questions: Sequence[Sequence[Verdict]]) -> Metrics:
-    """Accuracy and AUC over all answers, over as many right as wrong of each question, and within.
+    """Accuracy and AUC over all answers, over balanced ones, and AUC within each question.
 
-    A number is left out where there is no right or no wrong answer to take it from.
+    A metric is left out where there is no right or no wrong answer.
     """
     metrics: Metrics = {}
     pools = {
@@ -141,7 +140,7 @@ def verdict_metrics(questions: Sequence[Sequence[Verdict]]) -> Metrics:
 
 
 def balanced(given: Sequence[Verdict]) -> list[Verdict]:
-    """As many right as wrong ones, the first of each."""
+    """As many verdicts on right as on wrong answers, the first of each."""
     right, wrong = ([v for v in given if v[1] == label] for label in (True, False))
     return [verdict for pair in zip(right, wrong, strict=False) for verdict in pair]
 

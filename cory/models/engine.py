@@ -207,7 +207,7 @@ class Engine:
             offload._register_deepspeed_module(offload.module)
             acting.hooked = True
 
-    def pieces(self) -> dict[str, Tensor]:
+    def own_parts(self) -> dict[str, Tensor]:
         """The part of each weight of the model that this process holds, trained or not."""
         return {
             name: getattr(p, "ds_tensor", p).detach() for name, p in self.model.named_parameters()

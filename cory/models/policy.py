@@ -20,6 +20,20 @@ from cory.models.team import ActorCriticModel, Team
 Spoken = list[tuple[Turn, list[float]]]  # turns, and log-probabilities of what was sampled
 
 
+class TokenRow(Protocol):
+    """A response in its context, as token ids; a turn or an example."""
+
+    @property
+    def context_ids(self) -> list[int]:
+        """Not empty; only read, never learnt."""
+        ...
+
+    @property
+    def response_ids(self) -> list[int]:
+        """Where empty, nothing is learnt from the row."""
+        ...
+
+
 class Policy:
     """One policy of a team, under its engine."""
 
@@ -131,15 +145,20 @@ class Policy:
         nothing = Response([], [])
         return [(row, found.get(number, nothing)) for number, row in enumerate(rows)]
 
-    def tensors(self, turns: list[Turn]) -> tuple[Tensor, Tensor, Tensor]:
-        """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the turns."""
+    def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
+        """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.
+
+        rows: None stands for a row without tokens
+        """
+        pad = self.team.tokenizer.pad_token_id
         tensors = pad_turns(
-            [turn.context_ids for turn in turns],
-            [turn.response_ids for turn in turns],
-            self.team.tokenizer.pad_token_id,
+            # attention needs a token to look at, in absent rows, too
+            [[pad] if row is None else row.context_ids for row in rows],
+            [[] if row is None else row.response_ids for row in rows],
+            pad,
         )
-        ids, attended, said = (tensor.to(self.team.device) for tensor in tensors)
-        return ids, attended, said
+        ids, attention_mask, response_mask = (tensor.to(self.team.device) for tensor in tensors)
+        return ids, attention_mask, response_mask
 
     def start_update(self) -> None:
         """Training mode, where something asks for it; else only the value head's."""
@@ -155,10 +174,10 @@ class Policy:
 class Reference:
     """The model as it was before training, in turns in which nobody learns."""
 
-    def __init__(self, name: str, voice: Policy) -> None:
+    def __init__(self, name: str, policy: Policy) -> None:
         """voice: one of the team whose reference speaks."""
         self.name = name
-        self.voice = voice
+        self.policy = policy
 
     def turns(
         self,
@@ -170,7 +189,7 @@ class Reference:
         stream: torch.Generator,
     ) -> Spoken:
         """As `Voice.turns`."""
-        return self.voice.turns(role, round, contexts, limit, sampling, stream, self.name)
+        return self.policy.turns(role, round, contexts, limit, sampling, stream, self.name)
 
 
 class Actor(Protocol):

@@ -72,7 +72,7 @@ class Opponents:
         config: OfflineConfig,
         task: GameTask,
         codec: Codec,
-        voice: Policy,
+        policy: Policy,
         others: Mapping[str, Policy],
         run_dir: Path,
     ) -> None:
@@ -80,7 +80,7 @@ class Opponents:
         self.config = config
         self.task = task
         self.codec = codec
-        self.voice = voice
+        self.policy = policy
         self.others = others
         self.run_dir = run_dir
         self.endpoint: Endpoint | None = None
@@ -92,9 +92,9 @@ class Opponents:
         sampling: of models; None plays greedily
         """
         if kind == ITSELF:
-            return self._model(self.voice, sampling)
+            return self._model(self.policy, sampling)
         if kind == START:
-            return self._model(Reference(START, self.voice), sampling)
+            return self._model(Reference(START, self.policy), sampling)
         if kind in (SCRIPTED, RANDOM):
             scripts = self.task.players()[kind]
             return Opponent({role: ScriptedPlayer(script) for role, script in scripts.items()})
