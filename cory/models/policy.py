@@ -1,4 +1,4 @@
-"""A model that speaks: it responds to contexts, and its turns become tensors."""
+"""Policies: models that respond to contexts; and the protocol of actors in general."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class TokenRow(Protocol):
 
 
 class Policy:
-    """One policy of a team, under its engine."""
+    """One policy of a team, with its model and engine."""
 
     def __init__(
         self, team: Team, model: ActorCriticModel, engine: Engine | None, hardware: HardwareConfig
     ) -> None:
-        """engine: None where it never learns."""
+        """engine: None where it is never trained."""
         self.name = model.name
         self.team = team
         self.model = model
@@ -49,13 +49,13 @@ class Policy:
 
     @property
     def engine(self) -> Engine:
-        """What trains it."""
+        """Trains it; ValueError where it has none."""
         if self._engine is None:
             raise ValueError(f"{self.name} never learns")
         return self._engine
 
     def whole(self) -> AbstractContextManager[None]:
-        """All of its weights at hand, for passes without gradient."""
+        """Gather all of its weights, for passes without gradient."""
         return nullcontext() if self._engine is None else self._engine.whole()
 
     def turns(
@@ -68,10 +68,12 @@ class Policy:
         stream: torch.Generator,
         reference: str | None = None,
     ) -> Spoken:
-        """A turn per context, and the log-probability of its tokens under what was sampled from.
+        """A turn per context, and its tokens' log-probabilities under the sampling distribution.
 
-        contexts: None where nothing is to be said; that turn is absent
-        reference: let the frozen reference speak, under this name
+        contexts: None where the turn is absent
+        limit: the most tokens of a response
+        sampling: None decodes greedily
+        reference: respond with the frozen reference, under this name
         """
         texts = [None if context is None else self.team.render(context) for context in contexts]
         said = self.respond(texts, limit, sampling, stream, as_reference=reference is not None)
@@ -102,13 +104,13 @@ class Policy:
     ) -> list[tuple[list[int], Response]]:
         """Token ids of each context, and a response of at most `limit` tokens to it.
 
-        contexts: rendered; None where nothing is to be said: numbers are drawn for it all the same
+        contexts: rendered; None where there is no response: random numbers are drawn all the same
         sampling: None decodes greedily
-        as_reference: let the frozen reference speak instead of the policy
+        as_reference: respond with the frozen reference instead of the policy
         """
         tokenizer = self.team.tokenizer
         asked = [number for number, context in enumerate(contexts) if context is not None]
-        # one token stands for the context of an absent turn: attention needs something to look at
+        # one token stands for the context of an absent turn: attention needs a token to look at
         rows: list[list[int]] = [[int(tokenizer.pad_token_id)] for _ in contexts]
         if asked:
             texts = [context for context in contexts if context is not None]
@@ -161,7 +163,7 @@ class Policy:
         return ids, attention_mask, response_mask
 
     def start_update(self) -> None:
-        """Training mode, where something asks for it; else only the value head's."""
+        """Training mode where dropout or checkpointing need it; else only for the value head."""
         config = self.team.config
         self.model.train(
             config.dropout
@@ -172,10 +174,10 @@ class Policy:
 
 
 class Reference:
-    """The model as it was before training, in turns in which nobody learns."""
+    """The frozen reference of a team as an actor."""
 
     def __init__(self, name: str, policy: Policy) -> None:
-        """voice: one of the team whose reference speaks."""
+        """policy: any one of the team."""
         self.name = name
         self.policy = policy
 
@@ -188,12 +190,12 @@ class Reference:
         sampling: SamplingConfig | None,
         stream: torch.Generator,
     ) -> Spoken:
-        """As `Voice.turns`."""
+        """As `Policy.turns`."""
         return self.policy.turns(role, round, contexts, limit, sampling, stream, self.name)
 
 
 class Actor(Protocol):
-    """Whoever answers contexts."""
+    """Responds to contexts: a policy, a reference, or a model behind an endpoint."""
 
     name: str
 
@@ -206,5 +208,5 @@ class Actor(Protocol):
         sampling: SamplingConfig | None,
         stream: torch.Generator,
     ) -> Spoken:
-        """As `Voice.turns`."""
+        """As `Policy.turns`."""
         ...
