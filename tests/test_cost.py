@@ -14,8 +14,8 @@ from cory.report import archive, gather
 from cory.report.cost import cost, estimated, operations_of, operations_of_games
 from cory.report.paper import load_table
 from cory.runs.provenance import device_name
-from tests.composing import CONF, compose_config, parsed
-from tests.made_up_runs import lines_of, run_writer
+from tests.support.composing import CONF, compose_config, parsed
+from tests.support.made_up_runs import lines_of, run_writer
 
 TABLE = load_table(CONF, "cory", "fig3", "small")
 DEBATE = ("experiment=maporl/gsm8k_maporl_exact", "scale=small")

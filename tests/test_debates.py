@@ -13,9 +13,9 @@ from cory.report.figures import draw
 from cory.report.overview import Shown, report
 from cory.report.runs import collect
 from cory.report.write import checked, write_page
-from tests.made_up_debates import debate, one_table, page_of, three_seeds, verified
-from tests.made_up_runs import WriteRun, run_writer
-from tests.reporting import composed, row
+from tests.support.made_up_debates import debate, one_table, page_of, three_seeds, verified
+from tests.support.made_up_runs import WriteRun, run_writer
+from tests.support.reporting import composed, row
 
 ONE, OTHER, THIRD = "cory/gsm8k_ppo", "cory/gsm8k_cory", "cory/gsm8k_ppo_double"
 

@@ -19,8 +19,8 @@ from cory.report.readme import readme_block
 from cory.report.runs import Collected
 from cory.report.verdicts import tally, verdicts
 from cory.report.write import checked, write_page
-from tests.composing import CONF
-from tests.reporting import composed, places_in, row, run_script
+from tests.support.composing import CONF
+from tests.support.reporting import composed, places_in, row, run_script
 
 
 @cache

@@ -19,10 +19,10 @@ from cory.report.readme import readme_block
 from cory.report.reasoning import value_of
 from cory.report.runs import collect
 from cory.report.write import checked, gather_tables, write_page
-from tests.made_up_debates import one_table, page_of
-from tests.made_up_games import BY_SCALE, METRICS, played, scored
-from tests.made_up_runs import WriteRun, run_writer
-from tests.reporting import composed, row
+from tests.support.made_up_debates import one_table, page_of
+from tests.support.made_up_games import BY_SCALE, METRICS, played, scored
+from tests.support.made_up_runs import WriteRun, run_writer
+from tests.support.reporting import composed, row
 
 IM, FIRST, SECOND = "cory/gsm8k_ppo", "cory/gsm8k_ppo_eta1e-3", "cory/gsm8k_ppo_eta1e-4"
 STAGES: list[dict[str, Any]] = [

@@ -11,8 +11,8 @@ import pytest
 import cory.evaluation.evaluate
 from cory.report import gather
 from cory.report.write import checked, gather_tables, write_page
-from tests.made_up_runs import OTHER, WriteRun, lines_of, passing, run_writer
-from tests.reporting import ROOT, composed, made, places_in, row, write_all
+from tests.support.made_up_runs import OTHER, WriteRun, lines_of, passing, run_writer
+from tests.support.reporting import ROOT, composed, made, places_in, row, write_all
 
 
 def test_a_whole_sweep(write_run: WriteRun, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from cory.config import AGREEING, CORRECT, MaftConfig
 from cory.episode import Episode, Metrics, Prompt, Turn, as_plain, of_plain
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
-from cory.functional.selection import Answers, mixed, select
-from cory.functional.votes import elected
+from cory.functional.selection import Answers, mix_critic_debates, select
+from cory.functional.votes import elected_answer
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
@@ -64,7 +64,7 @@ class DebateCollector:
             answers_in(episode, config.agents, task.read)[: config.turns] for episode in episodes
         ]
         labels = [
-            elected(answers[-1], config.vote_ties, self._draws(VOTE, iteration, number))
+            elected_answer(answers[-1], config.vote_ties, self._draws(VOTE, iteration, number))
             for number, answers in enumerate(debates)
         ]
         selected: Metrics = {}
@@ -138,7 +138,7 @@ class DebateCollector:
             if config.turns == 1 or config.policies == "generation":
                 continue
             draws = self._draws(MIX, iteration, agent)
-            chosen = mixed(found.corrected, found.kept, config.critic_share, draws)
+            chosen = mix_critic_debates(found.corrected, found.kept, config.critic_share, draws)
             examples[critic] += [example(episode, n) for episode in chosen for n in rounds]
             for kind, chosen in (("corrected", found.corrected), ("kept", found.kept)):
                 name = f"supervised/{kind}/{critic}"

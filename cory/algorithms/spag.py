@@ -29,10 +29,10 @@ from cory.config import (
 from cory.episode import Episode, Metrics, Turn
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
-from cory.functional.offline import OfflineLoss, imitation_loss, self_play_loss
+from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.functional.statistics import mean
 from cory.games.state import GameState
-from cory.games.transcript import Played, read_games
+from cory.games.transcript import FinishedGame, read_games
 from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
@@ -52,7 +52,7 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
     """A policy that imitates the winners of games."""
 
     def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
-        return imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
+        return kl_imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
 
     whole = config.average == "game"
     return GameTraining(config, parts).trainer(
@@ -186,7 +186,7 @@ class GameCollector:
         kept = here.parts.config.samples_kept
         return StoredGames(examples, [self._episode(played) for played in games[:kept]], metrics)
 
-    def _read(self) -> tuple[list[Played], bool]:
+    def _read(self) -> tuple[list[FinishedGame], bool]:
         """A file's first games about training words; whether their token ids are this model's."""
         config, task = self.training.config, self.training.task
         path = Path(config.games).expanduser()
@@ -205,7 +205,7 @@ class GameCollector:
         )
         return games[:wanted], tokenizer_of(path) == self.own_tokens
 
-    def _play(self, epoch: int, again: bool) -> list[Played]:
+    def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
         """Play every word once, many games side by side; those on disk are not played again."""
         here = self.training
         path = here.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
@@ -240,7 +240,7 @@ class GameCollector:
             )
         return games.close()
 
-    def _ended(self, games: GameSet, first: int, number: int, played: Played) -> None:
+    def _ended(self, games: GameSet, first: int, number: int, played: FinishedGame) -> None:
         games.add(first + number, played)
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
@@ -248,7 +248,7 @@ class GameCollector:
         if distributed.any_of((self.training.run_dir / STOP).exists()):
             raise Interrupted(f"saved with {len(games.found)} of {wanted} games of a set")
 
-    def _episode(self, played: Played) -> Episode:
+    def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""
         here, ids = self.training, sampled_ids(played)
         outcome = here.reward.settled(played.outcome)
@@ -263,15 +263,15 @@ class GameCollector:
                 response_ids=(None if ids is None else ids[place]) or [],
                 score=here.reward.worth(outcome, said.role),
             )
-            for place, said in enumerate(played.said)
+            for place, said in enumerate(played.utterances)
         ]
         return Episode(here.task.prompt_of(played.word), turns)
 
 
-def set_metrics(games: Sequence[Played], reward: GameOutcome) -> Metrics:
+def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
     """Metrics of a set of games. Shares are of all games, those with broken rules included."""
     outcomes = [reward.settled(played.outcome) for played in games]
-    said = [utterance for played in games for utterance in played.said]
+    said = [utterance for played in games for utterance in played.utterances]
     sampled = [len(own) for played in games for own in sampled_ids(played) or [] if own]
     metrics = {
         "game/games": float(len(games)),

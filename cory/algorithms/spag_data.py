@@ -12,7 +12,7 @@ from cory.config import OfflineConfig
 from cory.episode import Metrics
 from cory.functional.offline import game_share, role_weights
 from cory.games.state import GameState
-from cory.games.transcript import Played
+from cory.games.transcript import FinishedGame
 from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import sampled_ids
@@ -37,7 +37,7 @@ class TrainingSelection:
     seed: int
 
     def examples(
-        self, games: Sequence[Played], epoch: int, same_tokens: bool
+        self, games: Sequence[FinishedGame], epoch: int, same_tokens: bool
     ) -> tuple[list[list[OfflineExample]], Metrics]:
         """The examples of each game, and metrics of the selection.
 
@@ -66,10 +66,10 @@ class TrainingSelection:
         """The most tokens of an utterance."""
         return self.config.sampling.max_response_tokens
 
-    def _roles(self, played: Played) -> list[str]:
+    def _roles(self, played: FinishedGame) -> list[str]:
         """The roles that are learnt from in a game."""
         outcome = self.reward.settled(played.outcome)
-        spoke = {said.role for said in played.said}
+        spoke = {said.role for said in played.utterances}
         return [
             role
             for role in self.task.game.roles
@@ -78,7 +78,7 @@ class TrainingSelection:
 
     def _game_examples(
         self,
-        played: Played,
+        played: FinishedGame,
         key: tuple[int, ...],
         weights: Mapping[str, float],
         same_tokens: bool,
@@ -87,14 +87,14 @@ class TrainingSelection:
         outcome = self.reward.settled(played.outcome)
         sampled = sampled_ids(played) if same_tokens else None
         for role in self._roles(played):
-            places = [place for place, said in enumerate(played.said) if said.role == role]
+            places = [place for place, said in enumerate(played.utterances) if said.role == role]
             worth, turns = self.reward.worth(outcome, role), len(places)
             weight = weights[role] * self.turn_weight(turns)
             for place, part in zip(places, self.credit(turns), strict=True):
-                text = played.said[place].text
+                text = played.utterances[place].text
                 if not text:
                     continue
-                state = GameState(played.word, played.max_turns, played.said[:place])
+                state = GameState(played.word, played.max_turns, played.utterances[:place])
                 own = None if sampled is None else sampled[place]
                 yield OfflineExample(
                     self.codec.context_ids(self._context(state, role, (*key, place))),

@@ -38,7 +38,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True)
-class Part:
+class TaskScore:
     """What one task of a benchmark found."""
 
     value: float
@@ -48,14 +48,14 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Found:
+class BenchmarkScore:
     """A benchmark's number, from 0 to 1, and where it comes from."""
 
     value: float
     stderr: float | None  # None where there is one question
     questions: int
     empty_share: float | None  # of generated answers; None where none are generated
-    parts: dict[str, Part]
+    parts: dict[str, TaskScore]
     others: dict[str, float]  # the harness's other numbers for the same answers
 
 
@@ -127,10 +127,10 @@ def _loaded(known: Any, spec: dict[str, Any]) -> Any:
     return known.load([WRAPPER])
 
 
-Measure = Callable[[Benchmark], Found]
+Measure = Callable[[Benchmark], BenchmarkScore]
 
 
-def examiner(
+def benchmark_runner(
     model: Any, tokenizer: Any, suite: SuiteConfig, batch_size: int | str, limit: int | None
 ) -> Measure:
     """A function that puts a benchmark's questions to a model.
@@ -144,7 +144,7 @@ def examiner(
 
     lm = HFLM(model, tokenizer=tokenizer, batch_size=batch_size, add_bos_token=suite.bos)
 
-    def measure(benchmark: Benchmark) -> Found:
+    def measure(benchmark: Benchmark) -> BenchmarkScore:
         require(
             not benchmark.generates or suite.max_new_tokens < lm.max_length,
             f"max_new_tokens={suite.max_new_tokens} leaves no room for the questions of "
@@ -161,7 +161,7 @@ def examiner(
     return measure
 
 
-def _found(benchmark: Benchmark, answer: Any) -> Found:
+def _found(benchmark: Benchmark, answer: Any) -> BenchmarkScore:
     """The numbers that count, out of all that the harness says."""
     config = benchmark.config
     results = answer["results"]
@@ -175,7 +175,7 @@ def _found(benchmark: Benchmark, answer: Any) -> Found:
     )
     names = [task.config.task for task in benchmark.tasks]
     parts = {
-        name: Part(
+        name: TaskScore(
             float(results[name][key]),
             _stderr(results[name], config),
             int(answer["n-samples"][name]["effective"]),
@@ -183,7 +183,7 @@ def _found(benchmark: Benchmark, answer: Any) -> Found:
         )
         for name in names
     }
-    return Found(
+    return BenchmarkScore(
         float(whole[key]),
         _stderr(whole, config),
         sum(part.questions for part in parts.values()),

@@ -14,8 +14,23 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from cory.benchmarks.harness import Benchmark, Found, examiner, harness_version, load_benchmark
-from cory.benchmarks.store import ALIKE, LIMITED, WHOLE, Entry, compose, keep, read, record
+from cory.benchmarks.harness import (
+    Benchmark,
+    BenchmarkScore,
+    benchmark_runner,
+    harness_version,
+    load_benchmark,
+)
+from cory.benchmarks.store import (
+    ALIKE,
+    LIMITED,
+    WHOLE,
+    Entry,
+    add_geometric_mean,
+    keep_score,
+    read_scores,
+    record_scores,
+)
 from cory.config import GEOMETRIC_MEAN, SuiteConfig, require
 from cory.models.loading import ASSETS, load_language_model, load_tokenizer, nf4
 from cory.runs.provenance import WHAT_RUNS, device_name, git
@@ -26,7 +41,7 @@ ADAPTER = "adapter_config.json"  # as PEFT calls it
 
 
 @dataclass(frozen=True)
-class Request:
+class BenchmarkRequest:
     """What is asked for one run."""
 
     run_dir: Path
@@ -51,7 +66,7 @@ class Request:
         return WHOLE if self.limit is None else LIMITED
 
 
-def chosen(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
+def chosen_benchmarks(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
     """The benchmarks that were asked for; all that are asked plainly, or all with `cot`."""
     if tasks is None:
         return suite.names(cot)
@@ -65,7 +80,7 @@ def chosen(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
     return names
 
 
-def run(request: Request) -> dict[str, Entry]:
+def measure_benchmarks(request: BenchmarkRequest) -> dict[str, Entry]:
     """Measure what is missing; all of the agent's numbers, by benchmark."""
     version = harness_version()
     require(
@@ -76,7 +91,7 @@ def run(request: Request) -> dict[str, Entry]:
     source = _source(request, settings)
     run_dir, suite = request.run_dir, request.suite
     with closing(lock(run_dir)):
-        there = read(run_dir).get(request.section, {}).get(request.who, {})
+        there = read_scores(run_dir).get(request.section, {}).get(request.who, {})
         how = _how(request, version, source)
         benchmarks = [
             load_benchmark(name, suite.benchmarks[name], request.include)
@@ -84,16 +99,16 @@ def run(request: Request) -> dict[str, Entry]:
         ]
         if benchmarks:
             model, tokenizer = _load(source, how["dtype"], request.device)
-            measure = examiner(model, tokenizer, suite, request.batch_size, request.limit)
+            measure = benchmark_runner(model, tokenizer, suite, request.batch_size, request.limit)
             for benchmark in benchmarks:
                 began = time.time()
                 entry = _entry(benchmark, measure(benchmark), how, began)
-                keep(run_dir, request.section, request.who, benchmark.name, entry)
+                keep_score(run_dir, request.section, request.who, benchmark.name, entry)
         # also when nothing was missing: the last command may have been killed here
-        compose(run_dir, request.section, request.who, suite.name, suite.geometric_mean)
+        add_geometric_mean(run_dir, request.section, request.who, suite.name, suite.geometric_mean)
         if request.section == WHOLE:
-            record(run_dir)
-        return read(run_dir)[request.section][request.who]
+            record_scores(run_dir)
+        return read_scores(run_dir)[request.section][request.who]
 
 
 def _finished(run_dir: Path) -> DictConfig:
@@ -121,7 +136,7 @@ class Source:
         return "none" if self.packing is None else str(self.packing.quantisation)
 
 
-def _source(request: Request, settings: DictConfig) -> Source:
+def _source(request: BenchmarkRequest, settings: DictConfig) -> Source:
     """Whether an agent is a whole model or an adapter, and of what; a refusal where it is none."""
     agents = request.run_dir / AGENTS
     folder = agents / request.agent
@@ -176,7 +191,7 @@ def _load(source: Source, dtype: str, device: str) -> tuple[Any, Any]:
     return model.eval(), load_tokenizer(source.model, "model")
 
 
-def _how(request: Request, version: str, source: Source) -> Entry:
+def _how(request: BenchmarkRequest, version: str, source: Source) -> Entry:
     """What is the same for all benchmarks that are measured now."""
     suite = request.suite
     return {
@@ -195,7 +210,7 @@ def _how(request: Request, version: str, source: Source) -> Entry:
     }
 
 
-def _wanted(request: Request, there: Mapping[str, Entry], how: Entry) -> list[str]:
+def _wanted(request: BenchmarkRequest, there: Mapping[str, Entry], how: Entry) -> list[str]:
     """The benchmarks to measure; refuses numbers beside others that were measured otherwise."""
     for name, entry in there.items():
         asked = {key: how[key] for key in ALIKE}
@@ -213,7 +228,7 @@ def _wanted(request: Request, there: Mapping[str, Entry], how: Entry) -> list[st
     return [name for name in request.names if request.again or name not in there]
 
 
-def _entry(benchmark: Benchmark, found: Found, how: Entry, began: float) -> Entry:
+def _entry(benchmark: Benchmark, found: BenchmarkScore, how: Entry, began: float) -> Entry:
     """All that there is to say about a number."""
     numbers = {
         "value": found.value,

@@ -30,7 +30,7 @@ Entry = dict[str, Any]  # all that there is to say about a number
 Sections = dict[str, dict[str, dict[str, Entry]]]  # by section, by agent, by benchmark
 
 
-def read(run_dir: Path) -> Sections:
+def read_scores(run_dir: Path) -> Sections:
     """What benchmarks.json holds; nothing where there is none."""
     path = run_dir / FILE
     if not path.exists():
@@ -42,18 +42,20 @@ def read(run_dir: Path) -> Sections:
     return found
 
 
-def keep(run_dir: Path, section: str, who: str, name: str, entry: Entry) -> None:
+def keep_score(run_dir: Path, section: str, who: str, name: str, entry: Entry) -> None:
     """Add a number at once: what is measured is not lost when the next one fails."""
-    everything = read(run_dir)
+    everything = read_scores(run_dir)
     entries = everything.setdefault(section, {}).setdefault(who, {})
     entries.pop(GEOMETRIC_MEAN, None)  # of the number that was there before
     entries[name] = entry
-    write(run_dir / FILE, everything)
+    write_json(run_dir / FILE, everything)
 
 
-def compose(run_dir: Path, section: str, who: str, suite: str, names: Sequence[str]) -> None:
+def add_geometric_mean(
+    run_dir: Path, section: str, who: str, suite: str, names: Sequence[str]
+) -> None:
     """Add the geometric mean of `names`, where all of them are there."""
-    everything = read(run_dir)
+    everything = read_scores(run_dir)
     entries = everything.get(section, {}).get(who, {})
     if GEOMETRIC_MEAN in entries or not all(name in entries for name in names):
         return
@@ -66,10 +68,10 @@ def compose(run_dir: Path, section: str, who: str, suite: str, names: Sequence[s
         **{"suite": suite, "of": list(names)},
         **alike,
     }
-    write(run_dir / FILE, everything)
+    write_json(run_dir / FILE, everything)
 
 
-def record(run_dir: Path) -> None:
+def record_scores(run_dir: Path) -> None:
     """Put the numbers over all questions into record.json, and change nothing else there.
 
     A number over the first few questions would look like the paper's and not be it.
@@ -81,12 +83,12 @@ def record(run_dir: Path) -> None:
             name: {key: entry[key] for key in RECORDED if key in entry}
             for name, entry in entries.items()
         }
-        for who, entries in read(run_dir).get(WHOLE, {}).items()
+        for who, entries in read_scores(run_dir).get(WHOLE, {}).items()
     }
-    write(path, content)
+    write_json(path, content)
 
 
-def write(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
     """As JSON, in one step."""
     try:
         write_whole(path, json.dumps(content, indent=1) + "\n")

@@ -11,7 +11,7 @@ import torch
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import TEAM, EvalRequest, ResponseSet, mean_with_interval
 from cory.functional.credit import rounds_of
-from cory.functional.transitions import changes, rates
+from cory.functional.transitions import answer_changes, transition_rates
 from cory.functional.votes import vote_score
 from cory.tasks import Task
 
@@ -86,12 +86,13 @@ def transition_metrics(right: Sequence[Sequence[Sequence[bool]]]) -> Metrics:
 
     right: [episode][round][agent]
     """
-    found = [change for rounds in right for change in changes(rounds)]
+    found = [change for rounds in right for change in answer_changes(rounds)]
     metrics: Metrics = {}
     for number in sorted({change.turn for change in found}):
-        own = rates([change for change in found if change.turn == number])
+        own = transition_rates([change for change in found if change.turn == number])
         metrics |= {f"eval/{name}/turn_{number + 1}": value for name, value in own.items()}
-    return metrics | {f"eval/{name}/{TEAM}": value for name, value in rates(found).items()}
+    whole = transition_rates(found)
+    return metrics | {f"eval/{name}/{TEAM}": value for name, value in whole.items()}
 
 
 def roll_out_metrics(episodes: list[Episode], agents: int) -> Metrics:

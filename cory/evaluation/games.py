@@ -12,7 +12,7 @@ from cory.episode import Metrics, Prompt
 from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, EvalRequest
 from cory.functional.statistics import mean, standard_error
 from cory.games.state import GameState
-from cory.games.transcript import Played
+from cory.games.transcript import FinishedGame
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
@@ -136,7 +136,7 @@ class GameEvaluator:
         }
 
     def _line(
-        self, request: EvalRequest, match: Match, row: int, prompt: Prompt, played: Played
+        self, request: EvalRequest, match: Match, row: int, prompt: Prompt, played: FinishedGame
     ) -> Line:
         outcome = self.reward.settled(played.outcome)
         line: Line = {
@@ -152,7 +152,7 @@ class GameEvaluator:
         if match.purpose == PROBE:  # pages show a probe as one text
             turn = {"agent": self.policy.name, "role": "both", "context": None}
             return line | {"turns": [turn | {"response": dialogue(played), "score": None}]}
-        ids = played.extra.get("ids") or [None] * len(played.said)
+        ids = played.extra.get("ids") or [None] * len(played.utterances)
         return line | {
             "opponent": match.opponent,
             "role": match.role,
@@ -170,7 +170,7 @@ class GameEvaluator:
                     "score": self.reward.worth(outcome, said.role),
                     "tokens": None if own is None else len(own),
                 }
-                for said, own in zip(played.said, ids, strict=True)
+                for said, own in zip(played.utterances, ids, strict=True)
             ],
         }
 
@@ -179,9 +179,9 @@ def no_callback(*_: Any) -> None:
     """A no-op progress callback."""
 
 
-def dialogue(played: Played) -> str:
+def dialogue(played: FinishedGame) -> str:
     """A game as text: a line for each utterance, and how it ended."""
-    lines = [f"{said.role}: {said.text}" for said in played.said]
+    lines = [f"{said.role}: {said.text}" for said in played.utterances]
     return "\n".join([*lines, f"[{played.outcome.reason}]"])
 
 

@@ -12,7 +12,7 @@ from cory.evaluation.debates import DebateMetrics, answers_by_round, gold_answer
 from cory.evaluation.diversity import DebateRecord, Diversity
 from cory.evaluation.evaluate import EvalRequest, ResponseSet
 from cory.functional.statistics import binomial_se
-from cory.functional.votes import elected
+from cory.functional.votes import elected_answer
 from cory.models.policy import Actor, Policy
 from cory.seeding import place_stream
 from cory.tasks import Task
@@ -51,7 +51,7 @@ class MaftMetrics:
                 question=responses.prompt(row).text,
                 answers=given,
                 votes=[
-                    elected(said, config.vote_ties, tie_breaker(request, row, number))
+                    elected_answer(said, config.vote_ties, tie_breaker(request, row, number))
                     for number, said in enumerate(given)
                 ],
                 responses=by_round([turn["response"] or "" for turn in turns], agents),

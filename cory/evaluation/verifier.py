@@ -14,7 +14,7 @@ from cory.functional.ranking import auc
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Policy, Reference
-from cory.rewards.verifier import readings, verdicts
+from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.partial_results import Line, PartialResults
 from cory.seeding import place_stream
 from cory.tasks import Task
@@ -106,7 +106,7 @@ class VerifierEvaluator:
             model.activate()
             for start in range(0, len(own), size):
                 pad = int(team.tokenizer.pad_token_id)
-                scores += verdicts(model, own[start : start + size], pad)
+                scores += correctness_probabilities(model, own[start : start + size], pad)
         return distributed.gathered(scores)
 
 

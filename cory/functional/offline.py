@@ -56,7 +56,7 @@ class OfflineLoss(NamedTuple):
     clipped: Tensor  # bool, True where clipping decided
 
 
-def imitation_loss(
+def kl_imitation_loss(
     logprobs: Tensor, reference: Tensor, kl_coef: float, estimator: str
 ) -> OfflineLoss:
     """-log pi(u) + beta_1 KL, the sign of the KL mended (Cheng et al., eq. 8).

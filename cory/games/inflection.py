@@ -29,7 +29,7 @@ WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 ENDING = re.compile(r"'(?:s|ll|d|re|ve|m)$")
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Lower case, without accents, with the quotation marks and dashes of a typewriter."""
     split = unicodedata.normalize("NFKD", text.translate(MARKS))
     return "".join(c for c in split if not unicodedata.combining(c)).casefold()
@@ -37,7 +37,7 @@ def plain(text: str) -> str:
 
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a text in plain form; a hyphen or an underscore separates two."""
-    return tuple(ENDING.sub("", word) for word in WORD.findall(plain(text)))
+    return tuple(ENDING.sub("", word) for word in WORD.findall(plain_text(text)))
 
 
 @cache

@@ -44,7 +44,7 @@ class Listener:
         answers: list[tuple[list[int], bool]] = []
         ruled_out: list[int] = []
         asked: list[int] = []
-        for said in position.said:
+        for said in position.utterances:
             rows, columns = self.associations.read(said.text)
             ruled_out += rows
             if said.role != self.knows:

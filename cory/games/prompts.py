@@ -6,7 +6,7 @@ import numpy as np
 
 from cory.config.checks import require
 from cory.config.game import GameTexts
-from cory.games import Game
+from cory.games import GameRules
 from cory.games.state import GameState
 
 # how often a varied context has a heading over its rules, or leaves out who is to speak
@@ -14,10 +14,10 @@ HEADING = 0.2
 NO_SPEAKER = 0.2
 
 
-class Wording:
+class GamePrompts:
     """The texts of one game. No context ends in white space."""
 
-    def __init__(self, texts: GameTexts, game: Game) -> None:
+    def __init__(self, texts: GameTexts, game: GameRules) -> None:
         self.texts = texts
         self.game = game
         for key in ("rules", "instructions", "names"):
@@ -41,7 +41,7 @@ class Wording:
         texts = self.texts
         lines = "".join(
             texts.line.format(name=texts.names[said.role], text=said.text.strip())
-            for said in position.said
+            for said in position.utterances
         )
         return texts.layout.format(
             rules=texts.rules[role].format(max_turns=position.max_turns),
@@ -56,7 +56,7 @@ class Wording:
         messages = [{"role": "system", "content": system}]
         if role == self.game.roles[0]:
             messages.append({"role": "user", "content": self.texts.opening})
-        for said in position.said:
+        for said in position.utterances:
             own = "assistant" if said.role == role else "user"
             messages.append({"role": own, "content": said.text})
         return messages
@@ -83,7 +83,7 @@ class Wording:
         instruction = self._instruction(position, role)
         history = "".join(
             f"{prefix}{own_name if said.role == role else other_name}: {said.text.strip()}"
-            for said in position.said
+            for said in position.utterances
         )
         speaker = f"{prefix}{own_name}:"
         if form == "alpaca":

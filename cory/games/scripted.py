@@ -9,7 +9,7 @@ import numpy as np
 
 from cory.config.checks import require
 from cory.config.game import ScriptedConfig
-from cory.games import Game
+from cory.games import GameRules
 from cory.games.associations import Associations
 from cory.games.listener import Heard, Listener, belief
 from cory.games.state import GameState
@@ -21,7 +21,7 @@ QUESTIONS = 5  # of the best, one is drawn
 AS_GOOD = 0.05  # ... that come as near to an even chance of a yes as the best does
 
 
-class Player(Protocol):
+class RuleBasedPlayer(Protocol):
     """Somebody who can speak next; nothing inherits from it."""
 
     def say(self, position: GameState, draw: np.random.Generator) -> str:
@@ -32,7 +32,7 @@ class Player(Protocol):
 class Script:
     """What scripted players share: their sentences, and what they know of words."""
 
-    def __init__(self, config: ScriptedConfig, associations: Associations, game: Game) -> None:
+    def __init__(self, config: ScriptedConfig, associations: Associations, game: GameRules) -> None:
         self.config = config
         self.associations = associations
         self.game = game

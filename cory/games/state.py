@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Utterance:
+class GameUtterance:
     """What one role has said at once."""
 
     role: str
@@ -19,25 +19,25 @@ class GameState:
 
     word: str  # the target word
     max_turns: int
-    said: tuple[Utterance, ...] = ()
+    utterances: tuple[GameUtterance, ...] = ()
 
     def after(self, role: str, text: str) -> GameState:
         """The position when `role` has said `text`."""
-        return GameState(self.word, self.max_turns, (*self.said, Utterance(role, text)))
+        return GameState(self.word, self.max_turns, (*self.utterances, GameUtterance(role, text)))
 
     @property
     def turn(self) -> int:
         """The turn, from 0, of whoever speaks next."""
-        return len(self.said) // 2
+        return len(self.utterances) // 2
 
     @property
     def full(self) -> bool:
         """Whether all turns have been played."""
-        return len(self.said) >= 2 * self.max_turns
+        return len(self.utterances) >= 2 * self.max_turns
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GameResult:
     """How a game ended. Nobody won and it is valid: a tie."""
 
     winners: tuple[str, ...]  # roles
@@ -45,5 +45,5 @@ class Outcome:
     valid: bool  # False: somebody broke the rules
 
 
-TIE = Outcome((), "tie", valid=True)
-BROKE_RULES = Outcome((), "broke_rules", valid=False)
+TIE = GameResult((), "tie", valid=True)
+BROKE_RULES = GameResult((), "broke_rules", valid=False)

@@ -10,40 +10,40 @@ from pathlib import Path
 from typing import Any
 
 from cory.config.checks import ConfigError, require
-from cory.games import Game, decided
-from cory.games.state import GameState, Outcome, Utterance
+from cory.games import GameRules, decided_state
+from cory.games.state import GameResult, GameState, GameUtterance
 
 # a game from elsewhere that stopped while there were turns left: it counts for nobody
-UNFINISHED = Outcome((), "unfinished", valid=False)
+UNFINISHED = GameResult((), "unfinished", valid=False)
 KEYS = ("word", "max_turns", "turns", "winners", "reason", "valid")
 
 
 @dataclass(frozen=True)
-class Played:
+class FinishedGame:
     """A finished game."""
 
     word: str
     max_turns: int
-    said: tuple[Utterance, ...]
-    outcome: Outcome
+    utterances: tuple[GameUtterance, ...]
+    outcome: GameResult
     extra: dict[str, Any] = field(default_factory=dict)  # what else its line of JSON holds
 
     @property
     def position(self) -> GameState:
         """Where the game ended."""
-        return GameState(self.word, self.max_turns, self.said)
+        return GameState(self.word, self.max_turns, self.utterances)
 
     @property
     def turns(self) -> int:
         """Turns played, the last one perhaps by one role only."""
-        return (len(self.said) + 1) // 2
+        return (len(self.utterances) + 1) // 2
 
     def to_json(self) -> str:
         """The game as a line, without the line break."""
         row = {
             "word": self.word,
             "max_turns": self.max_turns,
-            "turns": [{"role": said.role, "text": said.text} for said in self.said],
+            "turns": [{"role": said.role, "text": said.text} for said in self.utterances],
             "winners": list(self.outcome.winners),
             "reason": self.outcome.reason,
             "valid": self.outcome.valid,
@@ -51,7 +51,7 @@ class Played:
         return json.dumps({**row, **self.extra}, ensure_ascii=False)
 
     @staticmethod
-    def from_json(line: str, game: Game) -> Played:
+    def from_json(line: str, game: GameRules) -> FinishedGame:
         """The game of a line; if that does not say how it ended, it is judged, and cut there."""
         try:
             row = json.loads(line)
@@ -64,12 +64,12 @@ class Played:
         if given:
             outcome = _outcome(row, game)
         else:
-            position, found = decided(game, position)
+            position, found = decided_state(game, position)
             outcome = UNFINISHED if found is None else found
-        return Played(position.word, position.max_turns, position.said, outcome, extra)
+        return FinishedGame(position.word, position.max_turns, position.utterances, outcome, extra)
 
 
-def read_games(path: Path, game: Game, key: str) -> list[Played]:
+def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
     """The games of a file, which the setting `key` names; a bad line is refused by its number."""
     require(path.is_file(), f"{key}={path}: there is no such file")
     games = []
@@ -80,17 +80,17 @@ def read_games(path: Path, game: Game, key: str) -> list[Played]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                games.append(Played.from_json(line, game))
+                games.append(FinishedGame.from_json(line, game))
             except ConfigError as error:
                 raise ConfigError(f"{key}={path}: line {number}: {error}") from None
     require(bool(games), f"{key}={path}: there is no game in it")
     return games
 
 
-def counts(games: Iterable[Played]) -> dict[str, Any]:
+def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
     """How many games there are, how they ended, and how long they were."""
     games = list(games)
-    roles = dict.fromkeys(said.role for played in games for said in played.said)
+    roles = dict.fromkeys(said.role for played in games for said in played.utterances)
     wins = Counter(role for played in games for role in played.outcome.winners)
     reasons = Counter(played.outcome.reason for played in games)
     return {
@@ -103,7 +103,7 @@ def counts(games: Iterable[Played]) -> dict[str, Any]:
     }
 
 
-def _position(row: dict[str, Any], game: Game) -> GameState:
+def _position(row: dict[str, Any], game: GameRules) -> GameState:
     word, max_turns, turns = (row.get(key) for key in KEYS[:3])
     require(isinstance(word, str) and bool(word.strip()), "'word' must be a text")
     require(type(max_turns) is int and max_turns >= 1, "'max_turns' must be a whole number above 0")
@@ -126,7 +126,7 @@ def _position(row: dict[str, Any], game: Game) -> GameState:
     return position
 
 
-def _outcome(row: dict[str, Any], game: Game) -> Outcome:
+def _outcome(row: dict[str, Any], game: GameRules) -> GameResult:
     winners, reason, valid = (row.get(key) for key in KEYS[3:])
     require(
         isinstance(winners, list) and all(winner in game.roles for winner in winners),
@@ -136,4 +136,4 @@ def _outcome(row: dict[str, Any], game: Game) -> Outcome:
     require(isinstance(valid, bool), "'valid' must be true or false where 'winners' is given")
     assert isinstance(winners, list) and isinstance(reason, str) and isinstance(valid, bool)
     require(valid or not winners, "'winners' must be empty where 'valid' is false")
-    return Outcome(tuple(winners), reason, valid)
+    return GameResult(tuple(winners), reason, valid)

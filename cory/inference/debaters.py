@@ -20,7 +20,7 @@ from cory.config import Config, ConfigError, MaftConfig, parse_config, require
 from cory.config.checks import require_at_least, require_positive
 from cory.episode import Episode, Prompt
 from cory.functional.credit import rounds_of
-from cory.functional.votes import elected, vote_score
+from cory.functional.votes import elected_answer, vote_score
 from cory.inference.question_files import Line, Question
 from cory.models.fingerprint import weight_sums
 from cory.models.generation import draw_uniforms
@@ -206,7 +206,7 @@ class Debaters:
         def draws(turn: int) -> np.random.Generator:  # as an evaluation draws them
             return np.random.default_rng([self.config.seed, row, turn])
 
-        votes = [elected(given, ties, draws(turn)) for turn, given in enumerate(answers)]
+        votes = [elected_answer(given, ties, draws(turn)) for turn, given in enumerate(answers)]
         right = None
         if question.answer is not None:
             gold = self.form.read(question.answer)

@@ -11,7 +11,7 @@ from cory import distributed
 from cory.config import HardwareConfig, PPOConfig
 from cory.episode import Batch, Turn
 from cory.functional.logprobs import sampled_kl
-from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled
+from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
 from cory.models.engine import Engine
 from cory.models.policy import Policy
 from cory.models.team import ActorCriticModel, Team
@@ -51,7 +51,9 @@ class PPOPolicy(Policy):
         credits = [turn.credit or 0.0 for turn in turns]  # absent turns have no tokens
         if self.config.score_scaling != "none":
             self.moments.update([turn.credit or 0.0 for turn in turns if not turn.absent])
-        credits = scaled(credits, self.moments, self.config.score_scaling, self.config.score_clip)
+        credits = scaled_credits(
+            credits, self.moments, self.config.score_scaling, self.config.score_clip
+        )
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
         own = torch.arange(len(turns))[distributed.own_rows(len(turns))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 
 from cory.report.accuracies import columns_of, measured
 from cory.report.computed import COMPUTED
@@ -19,18 +20,14 @@ from cory.report.verdicts import tally
 BEGIN = "<!-- results: written by `make report` -->"
 END = "<!-- results: end -->"
 ROOT = "docs/results/"
+WIDTH = 120  # characters of a line of README.md
 
 
 def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
     """The results in README.md, with their markers."""
     scales = list(next(iter(next(iter(everything.values())).values())))
-    head = ["paper", "tables and figures", *[f"claims at {scale} scale" for scale in scales]]
-    rows = [
-        [f"[{_about(tables)['short']}]({ROOT}{paper}.md)", str(len(tables)),
-         *[_claims(tables, scale, compose) for scale in scales]]
-        for paper, tables in everything.items()
-    ]  # fmt: skip
-    blocks = [BEGIN, markdown(head, rows)]
+    summaries = [_summary(paper, tables, compose) for paper, tables in everything.items()]
+    blocks = [BEGIN, "\n".join(summaries)]
     for tables in everything.values():
         about = _about(tables)
         for scale in scales:
@@ -40,8 +37,21 @@ def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
             spread = f"{about['short']} at {own} scale, mean ± standard deviation over seeds."
             kinds = (_curves, _turns, _win_rates, _accuracies)
             for numbers in filter(None, (numbers_of(shown) for numbers_of in kinds)):
-                blocks += [f"{spread} {about['readme_note']}", numbers]
+                blocks += [_wrapped(f"{spread} {about['readme_note']}"), numbers]
     return "\n\n".join([*blocks, END])
+
+
+def _summary(paper: str, tables: Everything, compose: Compose) -> str:
+    """A list item: how many tables a paper has, and the verdicts on its claims at each scale."""
+    text = f"- [{_about(tables)['short']}]({ROOT}{paper}.md), {len(tables)} tables and figures."
+    for scale in next(iter(tables.values())):
+        text += f" {scale.capitalize()} scale: {_claims(tables, scale, compose)}."
+    return _wrapped(text, indent="  ")
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    """A paragraph in lines of at most WIDTH characters."""
+    return fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _about(tables: Everything) -> Mapping[str, str]:

@@ -64,7 +64,9 @@ def whole_model(config: VerifierRewardConfig) -> str:
 
 
 @torch.no_grad()
-def verdicts(model: ActorCriticModel, rows: Sequence[Reading], pad: int) -> list[float]:
+def correctness_probabilities(
+    model: ActorCriticModel, rows: Sequence[Reading], pad: int
+) -> list[float]:
     """Probability that each answer is right, read to its end.
 
     model: whole, in evaluation mode, with its own adapter acting
@@ -150,7 +152,7 @@ class Verifier:
                 [turn.response for _, turn in part],
                 self.room,
             )
-            scores += verdicts(self.model, rows, int(self.tokenizer.pad_token_id))
+            scores += correctness_probabilities(self.model, rows, int(self.tokenizer.pad_token_id))
         for (prompt, turn), score in zip(said, distributed.gathered(scores), strict=True):
             turn.score = score
             if prompt.answer is not None:

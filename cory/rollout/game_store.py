@@ -15,8 +15,8 @@ from typing import IO, Any
 
 from cory import distributed
 from cory.config import ConfigError
-from cory.games import Game
-from cory.games.transcript import Played, counts
+from cory.games import GameRules
+from cory.games.transcript import FinishedGame, game_statistics
 from cory.runs.run_dir import WriteError, write_whole
 
 NUMBER = "game"  # which game of the set a line is
@@ -27,17 +27,17 @@ TOKENIZER = "tokenizer"
 class GameSet:
     """The games of one set, while they are played. Every process calls each method."""
 
-    def __init__(self, path: Path, game: Game, tokenizer: str) -> None:
+    def __init__(self, path: Path, game: GameRules, tokenizer: str) -> None:
         """tokenizer: `vocabulary_digest` of the one that token ids belong to"""
         self.path = path
         self.tokenizer = tokenizer
         self.file: IO[str] | None = None
-        self.found: dict[int, Played] = {}  # games that are over, by number
+        self.found: dict[int, FinishedGame] = {}  # games that are over, by number
         if distributed.rank() == 0:
             self._open(game)
         self.found = distributed.from_first(self.found)
 
-    def _open(self, game: Game) -> None:
+    def _open(self, game: GameRules) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
@@ -49,12 +49,12 @@ class GameSet:
             raise self._unwritten(error) from error
         for number, line in enumerate(lines, 1):
             try:
-                played = Played.from_json(line, game)
+                played = FinishedGame.from_json(line, game)
                 self.found[int(played.extra[NUMBER])] = played
             except (ConfigError, KeyError) as error:
                 raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
 
-    def add(self, number: int, played: Played) -> None:
+    def add(self, number: int, played: FinishedGame) -> None:
         """Keep a game that is over; its line is on the disk itself when this returns."""
         played.extra[NUMBER] = number
         self.found[number] = played
@@ -67,13 +67,13 @@ class GameSet:
         except OSError as error:
             raise self._unwritten(error) from error
 
-    def close(self) -> list[Played]:
+    def close(self) -> list[FinishedGame]:
         """All games in the order of their numbers, once none is missing."""
         games = [self.found[number] for number in sorted(self.found)]
         if self.file is not None:
             self.file.close()
             self.file = None
-            about = {**counts(games), TOKENIZER: self.tokenizer}
+            about = {**game_statistics(games), TOKENIZER: self.tokenizer}
             try:
                 write_whole(about_of(self.path), json.dumps(about, indent=1) + "\n")
             except OSError as error:
@@ -87,19 +87,19 @@ class GameSet:
         )
 
 
-def sampled_ids(played: Played) -> list[list[int] | None] | None:
+def sampled_ids(played: FinishedGame) -> list[list[int] | None] | None:
     """Token ids of each utterance, where a model sampled them; None where none did."""
     ids = played.extra.get(IDS)
     if ids is None:
         return None
     if not (
         isinstance(ids, list)
-        and len(ids) == len(played.said)
+        and len(ids) == len(played.utterances)
         and all(one is None or all(isinstance(i, int) for i in one) for one in ids)
     ):
         raise ConfigError(
             f"a game about '{played.word}': '{IDS}' must be null or a list of whole numbers for "
-            f"each of its {len(played.said)} utterances"
+            f"each of its {len(played.utterances)} utterances"
         )
     return ids
 

@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from cory.config import SamplingConfig
-from cory.games import Game
-from cory.games.prompts import Wording
-from cory.games.scripted import Player as Script
+from cory.games import GameRules
+from cory.games.prompts import GamePrompts
+from cory.games.scripted import RuleBasedPlayer
 from cory.games.state import GameState
-from cory.games.transcript import Played
+from cory.games.transcript import FinishedGame
 from cory.models.policy import Actor
 from cory.seeding import keyed
 
@@ -46,7 +46,7 @@ class ModelPlayer:
     def __init__(
         self,
         speaker: Actor,
-        wording: Wording,
+        wording: GamePrompts,
         fits: Callable[[str], bool],
         sampling: SamplingConfig | None,
         limit: int,
@@ -74,7 +74,7 @@ class ModelPlayer:
 class ScriptedPlayer:
     """Somebody who plays by rule."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: RuleBasedPlayer) -> None:
         self.script = script
 
     def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
@@ -88,7 +88,7 @@ class ScriptedPlayer:
 
 
 def fitting(
-    wording: Wording,
+    wording: GamePrompts,
     fits: Callable[[str], bool],
     position: GameState,
     role: str,
@@ -99,8 +99,8 @@ def fitting(
     style: as for `Wording.context`
     """
     context = ""
-    for first in range(len(position.said) + 1):
-        rest = GameState(position.word, position.max_turns, position.said[first:])
+    for first in range(len(position.utterances) + 1):
+        rest = GameState(position.word, position.max_turns, position.utterances[first:])
         context = wording.context(rest, role, style)
         if fits(context):
             break
@@ -108,14 +108,14 @@ def fitting(
 
 
 def play(
-    game: Game,
+    game: GameRules,
     starts: Sequence[GameState],
     players: Mapping[str, Player],
     key: Key,
-    found: Mapping[int, Played],
-    ended: Callable[[int, Played], None],
+    found: Mapping[int, FinishedGame],
+    ended: Callable[[int, FinishedGame], None],
     before_each: Callable[[], None],
-) -> list[Played]:
+) -> list[FinishedGame]:
     """Every game to its end.
 
     players: role -> who plays it
@@ -140,10 +140,10 @@ def play(
             ids[number].append(own.ids)
             outcome = game.outcome(position)
             if outcome is not None:
-                over[number] = Played(
+                over[number] = FinishedGame(
                     position.word,
                     position.max_turns,
-                    position.said,
+                    position.utterances,
                     outcome,
                     {"ids": ids[number]} if any(ids[number]) else {},
                 )

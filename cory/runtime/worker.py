@@ -97,9 +97,9 @@ def build_parts(config: Config) -> Parts:
     require(
         algorithm.iterations == 0
         or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
-        or algorithm.prompts_per_iteration <= task.passes.rows,
+        or algorithm.prompts_per_iteration <= task.sampler.rows,
         f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
-        f"{task.passes.rows} training prompts of task={config.task.name}",
+        f"{task.sampler.rows} training prompts of task={config.task.name}",
     )
     # refused now rather than after the last iteration
     task.held_out(config.evaluation.prompts, config.evaluation.split)

@@ -41,7 +41,7 @@ class Task(Form, Protocol):
     """What an algorithm needs of a task; nothing inherits from it."""
 
     @property
-    def passes(self) -> EpochSampler:
+    def sampler(self) -> EpochSampler:
         """Over the training prompts."""
         ...
 

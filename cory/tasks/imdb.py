@@ -27,15 +27,15 @@ class ImdbTask:
         self.parts = {
             part: self._long_enough(load_reviews(config, part), part) for part in ("train", "test")
         }
-        self.passes = EpochSampler(len(self.parts["train"]), stream)
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
+        self.sampler = EpochSampler(len(self.parts["train"]), stream)
+        self.state_dict = self.sampler.state_dict
+        self.load_state_dict = self.sampler.load_state_dict
 
     def sample(self, count: int) -> list[Prompt]:
         """The next prompts: every review once per pass, passes shuffled anew."""
         prompts = []
         for _ in range(count):
-            row, text = self.parts["train"][self.passes.next()]
+            row, text = self.parts["train"][self.sampler.next()]
             prompts.append(self._prompt(f"train-{row}", text, self.stream))
         return prompts
 

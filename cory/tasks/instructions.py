@@ -19,17 +19,17 @@ class Instructions:
     """Prompts and answers of any instruction data, in random order, each once per pass."""
 
     def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
-        self.rows = load(config)
-        self.passes = EpochSampler(len(self.rows), stream)
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
+        self.rows = load_instructions(config)
+        self.sampler = EpochSampler(len(self.rows), stream)
+        self.state_dict = self.sampler.state_dict
+        self.load_state_dict = self.sampler.load_state_dict
 
     def next(self) -> tuple[str, str]:
         """The next prompt and its answer."""
-        return self.rows[self.passes.next()]
+        return self.rows[self.sampler.next()]
 
 
-def load(config: InstructionsConfig) -> list[tuple[str, str]]:
+def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     """Every (prompt, answer); rows without an answer are left out."""
     if config.source == "package":
         return [beginning(review.text) for review in package_reviews(REVIEWS)]

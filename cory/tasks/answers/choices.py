@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cory.tasks.answers.formulas import last_box, plain
+from cory.tasks.answers.formulas import last_box, plain_formula
 
 CHOICES = "ABCD"
 
@@ -22,7 +22,7 @@ ALONE = re.compile(rf"\s*([{CHOICES}])\.?\s*")
 
 def final_choice(response: str) -> str | None:
     """One of CHOICES, or None where the response names none."""
-    boxed = BOXED.fullmatch(plain(last_box(response) or ""))
+    boxed = BOXED.fullmatch(plain_formula(last_box(response) or ""))
     if found := boxed or ALONE.fullmatch(response):
         return found[1]
     named = list(NAMED.finditer(response))

@@ -39,7 +39,7 @@ def group(text: str) -> str | None:
     return None
 
 
-def plain(formula: str) -> str:
+def plain_formula(formula: str) -> str:
     """The formula without what only changes its looks; those of one plain form are equal."""
     text = WORDS.sub(r"\1", PERCENT.sub("", formula))
     text = re.sub(r"\\[dt]frac(?![a-zA-Z])", r"\\frac", LOOKS.sub("", text))

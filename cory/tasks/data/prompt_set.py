@@ -32,12 +32,12 @@ class PromptSet:
         self.tokenizer = tokenizer
         self.longest = longest
         self.parts = {"train": self._short_enough(train), "test": test}
-        self.passes = EpochSampler(len(self.parts["train"]), stream)
+        self.sampler = EpochSampler(len(self.parts["train"]), stream)
 
     def sample(self, count: int) -> list[Prompt]:
         """The next prompts: every one once per pass, passes shuffled anew."""
         train = self.parts["train"]
-        return [train[self.passes.next()] for _ in range(count)]
+        return [train[self.sampler.next()] for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all."""
@@ -82,28 +82,28 @@ class PromptSet:
         return [len(row) for row in ids]
 
 
-class Stocked:
+class PromptSetTask:
     """A task whose prompts are made beforehand: what `Task` asks for besides a form."""
 
-    stock: PromptSet
+    prompt_set: PromptSet
 
     @property
-    def passes(self) -> EpochSampler:
+    def sampler(self) -> EpochSampler:
         """Over the training prompts."""
-        return self.stock.passes
+        return self.prompt_set.sampler
 
     def sample(self, count: int) -> list[Prompt]:
         """As `PromptSet`."""
-        return self.stock.sample(count)
+        return self.prompt_set.sample(count)
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """As `PromptSet`."""
-        return self.stock.held_out(count, split)
+        return self.prompt_set.held_out(count, split)
 
     def state_dict(self) -> dict[str, Any]:
         """What is left of the present pass."""
-        return self.passes.state_dict()
+        return self.sampler.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state` was taken."""
-        self.passes.load_state_dict(state)
+        self.sampler.load_state_dict(state)

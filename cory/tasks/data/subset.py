@@ -10,7 +10,7 @@ from cory.config import PickConfig, require
 from cory.episode import Prompt
 
 
-def picked(
+def pick_subset(
     config: PickConfig, train: list[Prompt], test: list[Prompt]
 ) -> tuple[list[Prompt], list[Prompt]]:
     """The training and the test problems that `config` asks for; all, where it asks for none.

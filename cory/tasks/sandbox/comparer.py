@@ -29,7 +29,7 @@ WITHOUT = replace(
 )
 
 
-def main(seconds: int, memory: int) -> None:
+def compare_formulas(seconds: int, memory: int) -> None:
     """Answer until nothing more comes in.
 
     memory: bytes of address space
@@ -70,4 +70,4 @@ def parsed(formula: str) -> list[Any]:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    compare_formulas(*map(int, sys.argv[1:]))

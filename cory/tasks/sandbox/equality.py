@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from cory import distributed
-from cory.tasks.answers.formulas import calculable, plain
+from cory.tasks.answers.formulas import calculable, plain_formula
 
 COMPARER = Path(__file__).with_name("comparer.py")
 MEMORY = 1024  # MiB of address space; what the libraries take is a fifth of it
@@ -55,7 +55,7 @@ class Equality:
 
     def __call__(self, one: str, other: str) -> bool:
         """Whether the formulas are equal; those that take too long to compare are not."""
-        if plain(one) == plain(other):
+        if plain_formula(one) == plain_formula(other):
             return True
         if max(len(one), len(other)) > LONGEST:
             return False

@@ -31,7 +31,7 @@ HIDDEN = ("__main__", "os", "posix", "resource", "signal")
 LARGEST = 10**18  # no answer to a word problem has more digits
 
 
-def main(function: str, seconds: int, wall: int, memory: int) -> None:
+def run_guarded(function: str, seconds: int, wall: int, memory: int) -> None:
     """Never returns: whatever happens, the interpreter ends with a word.
 
     seconds: of processor time
@@ -105,4 +105,4 @@ def word_for(value: object) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    run_guarded(sys.argv[1], *map(int, sys.argv[2:]))

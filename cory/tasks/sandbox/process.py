@@ -33,14 +33,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramResult:
     """What became of a program: the number that its function returned, or the reason for none."""
 
     word: str  # value | one of guard.py's others | out_of_time | crashed
     detail: str  # value: the number, as Python writes it; else more about the reason, or nothing
 
 
-def outcomes(programs: Sequence[str], function: str, limits: Limits) -> Iterator[Outcome]:
+def program_results(
+    programs: Sequence[str], function: str, limits: Limits
+) -> Iterator[ProgramResult]:
     """What each program's function returns, in their order; as many at once as there are cores.
 
     Nothing of a program's doing raises here.
@@ -53,12 +55,14 @@ def outcomes(programs: Sequence[str], function: str, limits: Limits) -> Iterator
     with tempfile.TemporaryDirectory(prefix="cory-") as folder:
         pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
         try:
-            yield from pool.map(lambda program: run(program, function, limits, folder), programs)
+            yield from pool.map(
+                lambda program: run_program(program, function, limits, folder), programs
+            )
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def run(program: str, function: str, limits: Limits, folder: str) -> Outcome:
+def run_program(program: str, function: str, limits: Limits, folder: str) -> ProgramResult:
     """Run one program in `folder`, which should be empty."""
     wall = WALL * limits.seconds
     numbers = [str(limits.seconds), str(wall), str(limits.memory * 2**20)]
@@ -78,5 +82,5 @@ def run(program: str, function: str, limits: Limits, folder: str) -> Outcome:
         said, _ = child.communicate()
     word, _, detail = said.decode("ascii", "replace").partition(" ")
     if child.returncode == 0 and word:
-        return Outcome(word, detail)
-    return Outcome(OUT_OF_TIME if -child.returncode in TIMERS else CRASHED, "")
+        return ProgramResult(word, detail)
+    return ProgramResult(OUT_OF_TIME if -child.returncode in TIMERS else CRASHED, "")

@@ -13,16 +13,20 @@ from pathlib import Path
 from cory import distributed
 from cory.config import ConfigError, ProgramsConfig, require
 from cory.tasks.data.tables import column, hub_table, local_table
-from cory.tasks.sandbox.process import GUARD, Limits, Outcome, outcomes
+from cory.tasks.sandbox.process import GUARD, Limits, ProgramResult, program_results
 
 DECIMALS = 9  # more are noise of the computer's fractions: 0.1 + 0.2 is 0.30000000000000004
 
 
-def answered(config: ProgramsConfig, source: str, split: str) -> list[tuple[int, str, str]]:
+def answered_questions(
+    config: ProgramsConfig, source: str, split: str
+) -> list[tuple[int, str, str]]:
     """Row, question and answer, of the rows whose program returns an answer that is asked for."""
-    questions, programs = load(config, source, split)
+    questions, programs = load_programs(config, source, split)
     # one process runs them, whatever the number of processes
-    found = distributed.from_first(solve(config, programs) if distributed.rank() == 0 else [])
+    found = distributed.from_first(
+        run_programs(config, programs) if distributed.rank() == 0 else []
+    )
     if distributed.rank() == 0:
         tell(config, found)
     answers = [answer_of(outcome, config.answers) for outcome in found]
@@ -35,7 +39,7 @@ def answered(config: ProgramsConfig, source: str, split: str) -> list[tuple[int,
     return kept
 
 
-def tell(config: ProgramsConfig, found: Sequence[Outcome]) -> None:
+def tell(config: ProgramsConfig, found: Sequence[ProgramResult]) -> None:
     """How many questions are left out, and why."""
     left = Counter(
         "no integer" if outcome.word == "value" else outcome.word.replace("_", " ")
@@ -51,7 +55,7 @@ def tell(config: ProgramsConfig, found: Sequence[Outcome]) -> None:
         )
 
 
-def load(config: ProgramsConfig, source: str, split: str) -> tuple[list[str], list[str]]:
+def load_programs(config: ProgramsConfig, source: str, split: str) -> tuple[list[str], list[str]]:
     """Questions and programs."""
     names = (config.question_column, config.code_column)
     if source == "hub":
@@ -71,7 +75,7 @@ def load(config: ProgramsConfig, source: str, split: str) -> tuple[list[str], li
     return questions, programs
 
 
-def solve(config: ProgramsConfig, programs: Sequence[str]) -> list[Outcome]:
+def run_programs(config: ProgramsConfig, programs: Sequence[str]) -> list[ProgramResult]:
     """What became of each program; those that were run before are not run again.
 
     Each outcome is written as soon as it is known, so that a run that was killed goes on.
@@ -96,7 +100,7 @@ def solve(config: ProgramsConfig, programs: Sequence[str]) -> list[Outcome]:
         with cache:
             cache.write("\n")  # ends a line that a kill may have torn
             limits = Limits(config.seconds, config.memory)
-            found = outcomes(list(missing.values()), config.function, limits)
+            found = program_results(list(missing.values()), config.function, limits)
             for name, outcome in zip(missing, found, strict=True):
                 known[name] = outcome
                 cache.write(json.dumps([name, outcome.word, outcome.detail]) + "\n")
@@ -111,7 +115,7 @@ def cache_of(config: ProgramsConfig) -> Path:
     return Path(config.cache).expanduser() / name
 
 
-def read_cache(file: Path) -> dict[str, Outcome]:
+def read_cache(file: Path) -> dict[str, ProgramResult]:
     """The outcomes in a file, by the hash of their program; torn lines do not count."""
     if not file.exists():
         return {}
@@ -121,11 +125,11 @@ def read_cache(file: Path) -> dict[str, Outcome]:
             name, word, detail = json.loads(line)
         except ValueError:
             continue
-        known[name] = Outcome(word, detail)
+        known[name] = ProgramResult(word, detail)
     return known
 
 
-def answer_of(outcome: Outcome, kept: str) -> str | None:
+def answer_of(outcome: ProgramResult, kept: str) -> str | None:
     """The number as a data set would print it; None where it is none that is kept.
 
     kept: integers | numbers
