@@ -61,6 +61,6 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         learners=lambda iteration: agents,
         describe=describe,
         after_step=after_step,
-        evaluator=evaluator,
+        evaluate=evaluator,
         carried={**parts.carried, "roles": roles},
     )

@@ -23,7 +23,7 @@ from cory.episode import Context, Episode, Prompt
 from cory.evaluation.diversity import Diversity
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.evaluation.maft import MaftMetrics
-from cory.models.policy import Actor, Policy, Reference
+from cory.models.policy import Actor, Policy
 from cory.models.team import Team
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, Plain, Wording
@@ -47,7 +47,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     if config.endpoint is None:
         policies = parts.new_policies(config.names())
         actors |= policies
-        actors[BASE] = Reference(BASE, next(iter(policies.values())))
+        actors[BASE] = next(iter(policies.values())).reference(BASE)
     else:  # one model speaks for every agent, and none learns
         endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / JOURNAL)
         interact = remote = EndpointDebate(endpoint, evaluated)
@@ -93,7 +93,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         loss=response_nll,
         statistics=no_statistics,
         metric_name=lambda what, policy: f"supervised/{what}/{policy}",
-        evaluator=evaluator,
+        evaluate=evaluator,
         carried=parts.carried,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,29 +32,24 @@ from cory.trainers.supervised import CollectedExamples, Example
 SPEAK, VOTE, MIX = 1, 2, 3
 
 
+@dataclass
 class DebateCollector:
     """Lets the agents debate, and selects the responses that agree with the vote.
 
     Right answers are used for metrics only, except with select=correct.
     """
 
-    def __init__(
-        self,
-        config: MaftConfig,
-        parts: Parts,
-        interact: Interaction,
-        places: int,
-        policies: Mapping[str, Policy],
-        actors: Mapping[str, Actor],
-    ) -> None:
-        """places: turns of an episode, how often `interact` calls `speak`"""
-        self.config = config
-        self.parts = parts
-        self.interact = interact
-        self.places = places
-        self.policies = policies
-        self.actors = actors
-        self.run_dir = Path(parts.config.run_dir)
+    config: MaftConfig
+    parts: Parts
+    interact: Interaction
+    places: int  # turns of an episode: how often `interact` calls `speak`
+    policies: Mapping[str, Policy]
+    actors: Mapping[str, Actor]
+
+    @property
+    def run_dir(self) -> Path:
+        """The run's directory."""
+        return Path(self.parts.config.run_dir)
 
     def __call__(self, iteration: int) -> CollectedExamples:
         """The examples of every policy."""

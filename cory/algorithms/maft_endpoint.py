@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -47,15 +48,15 @@ class EndpointDebate:
         return self.endpoint.complete(asks, self.watch)
 
 
+@dataclass(frozen=True)
 class EndpointEvaluator:
     """An evaluation, and the requests and tokens spent so far; an `Evaluator`.
 
     Those of earlier starts of the run count, too.
     """
 
-    def __init__(self, debate: EndpointDebate, evaluator: Evaluator) -> None:
-        self.debate = debate
-        self.evaluator = evaluator
+    debate: EndpointDebate
+    evaluate: Evaluator
 
     def __call__(
         self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
@@ -66,7 +67,7 @@ class EndpointEvaluator:
             before_each(done, rows)
             self.debate.watch = lambda come, asked: before_each(done, rows)
 
-        metrics = self.evaluator(request, partial_results, watched)
+        metrics = self.evaluate(request, partial_results, watched)
         spent = self.debate.endpoint.spent()
         return metrics | {
             f"eval/endpoint_requests/{TEAM}": float(spent.requests),
@@ -74,12 +75,12 @@ class EndpointEvaluator:
         }
 
 
+@dataclass
 class EndpointActor:
     """An `Actor` of that debate. Its sampling is the endpoint's own settings'."""
 
-    def __init__(self, name: str, debate: EndpointDebate) -> None:
-        self.name = name
-        self.debate = debate
+    name: str
+    debate: EndpointDebate
 
     def turns(
         self,

@@ -11,7 +11,7 @@ from cory.episode import Context, Episode
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit
-from cory.models.policy import Actor, Policy, Reference
+from cory.models.policy import Actor, Policy
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
 from cory.rewards.guards import boxed, repeats
@@ -58,7 +58,7 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         learners=lambda iteration: learners(config, iteration),
         describe=lambda episodes, metrics: roll_out_metrics(episodes, config.agents),
         after_step=lambda iteration: None,
-        evaluator=debates.evaluator(agents, actors),
+        evaluate=debates.evaluator(agents, actors),
         carried=parts.carried,
     )
 
@@ -107,7 +107,7 @@ class TrainedDebates:
         ):
             own = [policy for policy in policies.values() if policy.team is team]
             if own:
-                found[name] = Reference(name, own[0])
+                found[name] = own[0].reference(name)
         return found
 
     def debate(self, agents: int, rounds: int) -> Debate:

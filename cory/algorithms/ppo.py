@@ -39,6 +39,6 @@ def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
         learners=lambda iteration: agents,
         describe=lambda episodes, metrics: {},
         after_step=lambda iteration: None,
-        evaluator=evaluator,
+        evaluate=evaluator,
         carried=parts.carried,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 from torch import Tensor
@@ -43,7 +43,7 @@ def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
         loss=response_nll,
         statistics=no_statistics,
         metric_name=lambda what, policy: f"supervised/{what}/{policy}",
-        evaluator=debates.evaluator(policies, actors),
+        evaluate=debates.evaluator(policies, actors),
         carried=parts.carried,
     )
 
@@ -60,16 +60,14 @@ def no_statistics(
     return {}
 
 
+@dataclass(frozen=True)
 class BestDebates:
     """Collects examples from the debates of frozen models with the highest scores."""
 
-    def __init__(
-        self, config: SFTConfig, parts: Parts, debate: Debate, actors: Mapping[str, Actor]
-    ) -> None:
-        self.config = config
-        self.parts = parts
-        self.debate = debate
-        self.actors = actors
+    config: SFTConfig
+    parts: Parts
+    debate: Debate
+    actors: Mapping[str, Actor]
 
     def __call__(self, iteration: int) -> CollectedExamples:
         """The turns of the best debates, each for the policy that speaks in its place."""

@@ -131,7 +131,7 @@ class GameTraining:
             collect=GameCollector(self, selection),
             instructions=partial(self._instructions, instructions),
             loss=loss,
-            evaluator=GameEvaluator(config, self.policy, self.task, self.reward, self.opponents),
+            evaluate=GameEvaluator(config, self.policy, self.task, self.reward, self.opponents),
             carried=carried,
         )
 

@@ -17,7 +17,7 @@ from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce
 from cory.models.generation import draw_limit
-from cory.models.policy import Policy, Reference
+from cory.models.policy import Policy
 from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task
@@ -29,7 +29,7 @@ NAME = "verifier"
 def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
     """One policy whose value head judges answers of the model it started from."""
     policies = parts.new_policies([NAME])
-    author = Reference("reference", policies[NAME])
+    author = policies[NAME].reference("reference")
     collector = AnswerCollector(config, policies[NAME], author, parts.task, parts.streams)
     return SupervisedTrainer(
         config,
@@ -41,7 +41,7 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         loss=verdict_loss,
         statistics=verdict_statistics,
         metric_name=lambda what, policy: f"verifier/{what}",
-        evaluator=VerifierEvaluator(policies[NAME], author, parts.task, config.sampling),
+        evaluate=VerifierEvaluator(policies[NAME], author, parts.task, config.sampling),
         carried=parts.carried,
     )
 
@@ -81,23 +81,15 @@ class AnswerRequest:
     right: bool
 
 
+@dataclass(frozen=True)
 class AnswerCollector:
     """Samples answers of the frozen model, labels them by the task, and balances the labels."""
 
-    def __init__(
-        self,
-        config: VerifierConfig,
-        policy: Policy,
-        author: Reference,
-        task: Task,
-        streams: Streams,
-    ) -> None:
-        """policy: the verifier's; author: the frozen model."""
-        self.config = config
-        self.policy = policy
-        self.author = author
-        self.task = task
-        self.streams = streams
+    config: VerifierConfig
+    policy: Policy  # the verifier's
+    author: Policy  # the frozen model
+    task: Task
+    streams: Streams
 
     def __call__(self, iteration: int) -> CollectedExamples:
         """Examples from the next questions."""

@@ -117,7 +117,7 @@ class TeamEvaluator:
             else:
                 before_each(done, sum(map(len, sets)))
                 answered = zip(rows, self._respond(responses, rows), strict=True)
-                lines = [as_line(request, responses, row, episode) for row, episode in answered]
+                lines = [self._line(request, responses, row, episode) for row, episode in answered]
                 partial_results.add(lines)
                 responses.lines += lines
             done += len(rows)
@@ -180,6 +180,14 @@ class TeamEvaluator:
             self.reward.score(episodes)
         return episodes
 
+    def _line(
+        self, request: EvalRequest, responses: ResponseSet, row: int, episode: Episode
+    ) -> Line:
+        """An episode as samples.jsonl keeps it."""
+        prompt, sample = episode.prompt, responses.sample(row)
+        turns = [line_turn(turn, prompt) for turn in episode.turns]
+        return as_line(request, responses.kind, responses.who, sample, prompt) | {"turns": turns}
+
 
 def repeated(line: Line, role: str) -> Turn:
     """An agent's response alone, as a turn in another role."""
@@ -188,28 +196,31 @@ def repeated(line: Line, role: str) -> Turn:
     return Turn(turn["agent"], role, 0, context, turn["response"], [], TEXT_ONLY)
 
 
-def as_line(request: EvalRequest, responses: ResponseSet, row: int, episode: Episode) -> Line:
-    """An episode as samples.jsonl keeps it."""
-    prompt = episode.prompt
+def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:
+    """A line of samples.jsonl, without what is specific to its kind of evaluation.
+
+    sample: which response to the prompt; None: the greedy one
+    """
     return {
         "iteration": request.iteration,
-        "kind": responses.kind,
-        "who": responses.who,
-        "split": request.config.split if responses.kind == MEASURED else None,
-        "sample": responses.sample(row),
+        "kind": kind,
+        "who": who,
+        "split": request.config.split if kind == MEASURED else None,
+        "sample": sample,
         "prompt_id": prompt.id,
         "prompt": prompt.text,
         "answer": prompt.answer,
-        "turns": [
-            {
-                "agent": turn.agent,
-                "role": turn.role,
-                "context": None if turn.context == prompt.text else turn.context,
-                "response": None if turn.absent else turn.response,
-                "score": turn.score,
-            }
-            for turn in episode.turns
-        ],
+    }
+
+
+def line_turn(turn: Turn, prompt: Prompt) -> dict[str, Any]:
+    """A turn in a line of samples.jsonl."""
+    return {
+        "agent": turn.agent,
+        "role": turn.role,
+        "context": None if turn.context == prompt.text else turn.context,
+        "response": None if turn.absent else turn.response,
+        "score": turn.score,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cory.config import ITSELF, OfflineConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, EvalRequest
+from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, EvalRequest, as_line
 from cory.functional.statistics import mean, standard_error
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
@@ -41,22 +41,15 @@ class Match:
         return len(self.prompts) * self.samples
 
 
+@dataclass(frozen=True)
 class GameEvaluator:
     """The policy plays every opponent, and wins are counted; an `Evaluator`."""
 
-    def __init__(
-        self,
-        config: OfflineConfig,
-        policy: Policy,
-        task: GameTask,
-        reward: GameOutcome,
-        opponents: Opponents,
-    ) -> None:
-        self.config = config
-        self.policy = policy
-        self.task = task
-        self.reward = reward
-        self.opponents = opponents
+    config: OfflineConfig
+    policy: Policy
+    task: GameTask
+    reward: GameOutcome
+    opponents: Opponents
 
     def __call__(
         self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
@@ -139,16 +132,8 @@ class GameEvaluator:
         self, request: EvalRequest, match: Match, row: int, prompt: Prompt, played: FinishedGame
     ) -> Line:
         outcome = self.reward.settled(played.outcome)
-        line: Line = {
-            "iteration": request.iteration,
-            "kind": match.purpose,
-            "who": self.policy.name,
-            "split": request.config.split if match.purpose == MEASURED else None,
-            "sample": None if match.greedy else row // len(match.prompts),
-            "prompt_id": prompt.id,
-            "prompt": prompt.text,
-            "answer": prompt.answer,
-        }
+        sample = None if match.greedy else row // len(match.prompts)
+        line = as_line(request, match.purpose, self.policy.name, sample, prompt)
         if match.purpose == PROBE:  # pages show a probe as one text
             turn = {"agent": self.policy.name, "role": "both", "context": None}
             return line | {"turns": [turn | {"response": dialogue(played), "score": None}]}

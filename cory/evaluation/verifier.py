@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import MEASURED, BeforeEach, EvalRequest
+from cory.evaluation.evaluate import MEASURED, BeforeEach, EvalRequest, as_line, line_turn
 from cory.functional.ranking import auc
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
-from cory.models.policy import Policy, Reference
+from cory.models.policy import Policy
 from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.partial_results import Line, PartialResults
 from cory.seeding import place_stream
@@ -22,15 +23,14 @@ from cory.tasks import Task
 Verdict = tuple[float, bool]  # the verifier's probability of a right answer; whether it is right
 
 
+@dataclass(frozen=True)
 class VerifierEvaluator:
     """A frozen model answers held-out questions and the verifier judges them; an `Evaluator`."""
 
-    def __init__(self, policy: Policy, author: Reference, task: Task, sampling: SamplingConfig):
-        """policy: the verifier's; author: the frozen model that answers."""
-        self.policy = policy
-        self.author = author
-        self.task = task
-        self.sampling = sampling
+    policy: Policy  # the verifier's
+    author: Policy  # the frozen model that answers
+    task: Task
+    sampling: SamplingConfig
 
     def __call__(
         self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
@@ -67,29 +67,13 @@ class VerifierEvaluator:
         spoken = self.author.turns("solo", 0, texts, limit, self.sampling, stream)
         turns = [turn for turn, _ in spoken]
         scores = self.scores([turn.context for turn in turns], [turn.response for turn in turns])
-        return [
-            {
-                "iteration": request.iteration,
-                "kind": MEASURED,
-                "who": self.policy.name,
-                "split": request.config.split,
-                "sample": row // len(prompts),
-                "prompt_id": prompt.id,
-                "prompt": prompt.text,
-                "answer": prompt.answer,
-                "turns": [
-                    {
-                        "agent": turn.agent,
-                        "role": turn.role,
-                        "context": None if turn.context == prompt.text else turn.context,
-                        "response": turn.response,
-                        "score": score,
-                        "right": self.task.is_right(turn.response, str(prompt.answer)),
-                    }
-                ],
-            }
-            for row, prompt, turn, score in zip(rows, asked, turns, scores, strict=True)
-        ]
+        lines = []
+        for row, prompt, turn, score in zip(rows, asked, turns, scores, strict=True):
+            turn.score = score
+            right = self.task.is_right(turn.response, str(prompt.answer))
+            line = as_line(request, MEASURED, self.policy.name, row // len(prompts), prompt)
+            lines.append(line | {"turns": [line_turn(turn, prompt) | {"right": right}]})
+        return lines
 
     def scores(self, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
         """The verifier's probability that each answer is right.

@@ -24,7 +24,7 @@ from cory.functional.votes import elected_answer, vote_score
 from cory.inference.question_files import Line, Question
 from cory.models.fingerprint import weight_sums
 from cory.models.generation import draw_uniforms
-from cory.models.policy import Actor, Policy, Reference
+from cory.models.policy import Actor, Policy
 from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
@@ -260,11 +260,11 @@ class Debaters:
     def _actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
         """Whoever has a seat, and who sums up."""
         if policies:
-            return {**policies, BASE: Reference(BASE, next(iter(policies.values())))}
+            return {**policies, BASE: next(iter(policies.values())).reference(BASE)}
         model = ActorCriticModel(
             BASE, self.team.pretrained, None, self.config.model.value_dropout, torch.Generator()
         )
-        base = Reference(BASE, Policy(self.team, model, None, self.config.hardware))
+        base = Policy(self.team, model, None, self.config.hardware).reference(BASE)
         return dict.fromkeys((*self.algorithm.names(), BASE), base)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
@@ -42,10 +43,17 @@ class Policy:
     ) -> None:
         """engine: None where it is never trained."""
         self.name = model.name
+        self.frozen = False  # responds with the reference instead of its own weights
         self.team = team
         self.model = model
         self._engine = engine
         self.hardware = hardware
+
+    def reference(self, name: str) -> Policy:
+        """The frozen reference of its team, which responds under this name."""
+        reference = copy.copy(self)
+        reference.name, reference.frozen = name, True
+        return reference
 
     @property
     def engine(self) -> Engine:
@@ -66,22 +74,20 @@ class Policy:
         limit: int,
         sampling: SamplingConfig | None,
         stream: torch.Generator,
-        reference: str | None = None,
     ) -> Spoken:
         """A turn per context, and its tokens' log-probabilities under the sampling distribution.
 
         contexts: None where the turn is absent
         limit: the most tokens of a response
         sampling: None decodes greedily
-        reference: respond with the frozen reference, under this name
         """
         texts = [None if context is None else self.team.render(context) for context in contexts]
-        said = self.respond(texts, limit, sampling, stream, as_reference=reference is not None)
+        said = self.respond(texts, limit, sampling, stream)
         decode = self.team.tokenizer.decode
         return [
             (
                 Turn(
-                    agent=reference or self.name,
+                    agent=self.name,
                     role=role,
                     round=round,
                     context=text or "",
@@ -100,13 +106,11 @@ class Policy:
         limit: int,
         sampling: SamplingConfig | None,
         stream: torch.Generator,
-        as_reference: bool = False,
     ) -> list[tuple[list[int], Response]]:
         """Token ids of each context, and a response of at most `limit` tokens to it.
 
         contexts: rendered; None where there is no response: random numbers are drawn all the same
         sampling: None decodes greedily
-        as_reference: respond with the frozen reference instead of the policy
         """
         tokenizer = self.team.tokenizer
         asked = [number for number, context in enumerate(contexts) if context is not None]
@@ -131,7 +135,8 @@ class Policy:
         self.model.eval()
         with self.whole():
             self.model.activate()
-            with self.team.speaking(self.model, as_reference) as lm:
+            reference = self.team.reference(self.model)
+            with reference if self.frozen else nullcontext(self.model.lm) as lm:
                 for start in range(0, len(own), self.hardware.rollout_batch_size):
                     part = own[start : start + self.hardware.rollout_batch_size]
                     responses += generate(
@@ -171,27 +176,6 @@ class Policy:
             or self.hardware.gradient_checkpointing
         )
         self.model.value_dropout.train()
-
-
-class Reference:
-    """The frozen reference of a team as an actor."""
-
-    def __init__(self, name: str, policy: Policy) -> None:
-        """policy: any one of the team."""
-        self.name = name
-        self.policy = policy
-
-    def turns(
-        self,
-        role: str,
-        round: int,
-        contexts: Sequence[Context | None],
-        limit: int,
-        sampling: SamplingConfig | None,
-        stream: torch.Generator,
-    ) -> Spoken:
-        """As `Policy.turns`."""
-        return self.policy.turns(role, round, contexts, limit, sampling, stream, self.name)
 
 
 class Actor(Protocol):

@@ -221,15 +221,6 @@ class Team:
         )
 
     @contextlib.contextmanager
-    def speaking(self, model: ActorCriticModel, as_reference: bool) -> Iterator[PreTrainedModel]:
-        """The language model that responds: that of `model`, or its reference."""
-        if as_reference:
-            with self.reference(model) as lm:
-                yield lm
-        else:
-            yield model.lm
-
-    @contextlib.contextmanager
     def reference(self, model: ActorCriticModel) -> Iterator[PreTrainedModel]:
         """The frozen reference of `model`."""
         if model.base is None:

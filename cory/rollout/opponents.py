@@ -17,7 +17,7 @@ from cory.config import (
     SamplingConfig,
 )
 from cory.endpoint.batch import Endpoint
-from cory.models.policy import Actor, Policy, Reference
+from cory.models.policy import Actor, Policy
 from cory.models.tokenization import Codec
 from cory.rollout.endpoint_player import EndpointPlayer
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
@@ -94,7 +94,7 @@ class Opponents:
         if kind == ITSELF:
             return self._model(self.policy, sampling)
         if kind == START:
-            return self._model(Reference(START, self.policy), sampling)
+            return self._model(self.policy.reference(START), sampling)
         if kind in (SCRIPTED, RANDOM):
             scripts = self.task.players()[kind]
             return Opponent({role: ScriptedPlayer(script) for role, script in scripts.items()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -60,49 +60,36 @@ class StoredGames:
 Loss = Callable[[Tensor, Tensor, Tensor], OfflineLoss]
 
 
+@dataclass
 class OfflineTrainer:
     """One epoch over a set of games, in parts; then perhaps another set, by the updated policy.
 
-    Algorithms differ in the functions they pass, not by inheritance:
-      collect(epoch, again) -> StoredGames   the set of an epoch; again: collected before a restart
-      instructions(count)                    instructions to imitate beside the games
-      loss                                   minimised, per example
-      evaluator                              evaluates the policy
-      carried                                components whose state a checkpoint keeps
-
     The reference of a set is the policy as it is before the first update on it. Its
     log-probability of every example is computed once and kept, so that no second model is held.
+
+    Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    def __init__(
-        self,
-        config: OfflineConfig,
-        plan: BatchPlan,
-        policy: Policy,
-        streams: Streams,
-        *,
-        collect: Callable[[int, bool], StoredGames],
-        instructions: Callable[[int], Sequence[OfflineExample]],
-        loss: Loss,
-        evaluator: Evaluator,
-        carried: Mapping[str, Stateful],
-    ) -> None:
-        self.config = config
-        self.plan = plan
-        self.policy = policy
-        self.agents = {policy.name: policy}
-        self.streams = streams
-        self.collect = collect
-        self.instructions = instructions
-        self.loss = loss
-        self.evaluate = evaluator
-        self.carried = carried
+    config: OfflineConfig
+    plan: BatchPlan
+    policy: Policy
+    streams: Streams
+    _: KW_ONLY
+    # epoch, whether it was collected before a restart -> its set of games
+    collect: Callable[[int, bool], StoredGames]
+    instructions: Callable[[int], Sequence[OfflineExample]]  # so many, to imitate beside the games
+    loss: Loss
+    evaluate: Evaluator
+    carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
+
+    def __post_init__(self) -> None:
+        self.agents = {self.policy.name: self.policy}
         self.updates = 0  # iterations with an update
         self.games: list[list[OfflineExample]] | None = None  # of the present set; None: not read
         self.digest = ""  # of its examples
         self.order: list[int] = []  # in which its games are learnt from
         self.references: list[list[float]] = []  # game -> reference of each example
-        self.episodes: list[Episode] = []  # of the last step
 
     def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
         """One iteration: at the beginning of an epoch collect games; learn from a part of them.

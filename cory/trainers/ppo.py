@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import repeat
 from typing import Any
 
@@ -34,53 +35,29 @@ from cory.trainers.sanity_checks import check_first_batch, check_first_update, l
 from cory.trainers.state import Stateful, load_states, states_of
 
 
+@dataclass
 class PPOTrainer:
     """On-policy clipped updates for any number of agents (Schulman et al., 2017).
 
-    Algorithms differ in the functions they pass, not by inheritance:
-      interact(prompts, speak) -> episodes     the roll-out: who speaks, seeing what
-      actors                                   may speak in it: agents, and frozen references
-      assign_credit(episodes)                  fills turn.credit
-      learners(iteration) -> names             the agents that learn in it
-      describe(episodes, metrics) -> metrics   further metrics of a roll-out
-      after_step(iteration)                    for instance, exchange roles
-      evaluator                                evaluates the agents
-      carried                                  components whose state a checkpoint keeps
+    Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    def __init__(
-        self,
-        config: PPOConfig,
-        plan: BatchPlan,
-        agents: dict[str, PPOPolicy],
-        task: Task,
-        reward: Reward,
-        streams: Streams,
-        *,
-        interact: Interaction,
-        actors: Mapping[str, Actor],
-        assign_credit: Callable[[list[Episode]], None],
-        learners: Callable[[int], Collection[str]],
-        describe: Callable[[list[Episode], Metrics], Metrics],
-        after_step: Callable[[int], None],
-        evaluator: Evaluator,
-        carried: Mapping[str, Stateful],
-    ) -> None:
-        self.config = config
-        self.plan = plan
-        self.agents = agents
-        self.task = task
-        self.reward = reward
-        self.streams = streams
-        self.interact = interact
-        self.actors = actors
-        self.assign_credit = assign_credit
-        self.learners = learners
-        self.describe = describe
-        self.after_step = after_step
-        self.evaluate = evaluator
-        self.carried: dict[str, Stateful] = {**agents, **carried}
-        self.episodes: list[Episode] = []  # of the last step
+    config: PPOConfig
+    plan: BatchPlan
+    agents: dict[str, PPOPolicy]
+    task: Task
+    reward: Reward
+    streams: Streams
+    _: KW_ONLY
+    interact: Interaction  # the roll-out: who speaks, seeing what
+    actors: Mapping[str, Actor]  # those who may speak in it: agents and frozen references
+    assign_credit: Callable[[list[Episode]], None]  # sets turn.credit
+    learners: Callable[[int], Collection[str]]  # iteration -> the agents that learn in it
+    describe: Callable[[list[Episode], Metrics], Metrics]  # further metrics of a roll-out
+    after_step: Callable[[int], None]  # takes the iteration; for instance, exchanges roles
+    evaluate: Evaluator
+    carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
     def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
         """One iteration: roll out, score, assign credit, and update every agent on its own turns.
@@ -214,8 +191,8 @@ class PPOTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
-        return states_of(self.carried)
+        return states_of({**self.agents, **self.carried})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        load_states(self.carried, state)
+        load_states({**self.agents, **self.carried}, state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import torch
@@ -81,49 +81,31 @@ class IterationState:
         return cls(examples, dict(state["metrics"]), [of_plain(own) for own in state["episodes"]])
 
 
+@dataclass
 class SupervisedTrainer:
     """Minibatch steps on examples, for one policy after another.
 
-    Algorithms differ in the functions they pass, not by inheritance:
-      collect(iteration)                 the examples of every policy
-      finetune_plan(policy, iteration)   how long and how fast a policy learns
-      loss                               minimised, per token
-      statistics                         logged beside the loss, mean over examples
-      metric_name(what, policy)          name of a training metric
-      evaluator                          evaluates the policies
-      carried                            components whose state a checkpoint keeps
+    Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    def __init__(
-        self,
-        config: SupervisedConfig,
-        plan: BatchPlan,
-        policies: Mapping[str, Policy],
-        streams: Streams,
-        *,
-        collect: Callable[[int], CollectedExamples],
-        finetune_plan: Callable[[str, int], FinetunePlan],
-        loss: Loss,
-        statistics: Statistics,
-        metric_name: Callable[[str, str], str],
-        evaluator: Evaluator,
-        carried: Mapping[str, Stateful],
-    ) -> None:
-        self.config = config
-        self.plan = plan
-        self.agents = policies
-        self.streams = streams
-        self.collect = collect
-        self.finetune_plan = finetune_plan
-        self.loss = loss
-        self.statistics = statistics
-        self.metric_name = metric_name
-        self.evaluate = evaluator
-        self.carried = carried
-        self.updates = dict.fromkeys(policies, 0)  # iterations in which a policy learnt
-        self.idle = dict.fromkeys(policies, 0)  # ... and in which it had no example
-        self.episodes: list[Episode] = []  # of the last step
-        self.unfinished: IterationState | None = None
+    config: SupervisedConfig
+    plan: BatchPlan
+    agents: Mapping[str, Policy]
+    streams: Streams
+    _: KW_ONLY
+    collect: Callable[[int], CollectedExamples]  # iteration -> the examples of every policy
+    finetune_plan: Callable[[str, int], FinetunePlan]  # of a policy, in an iteration
+    loss: Loss
+    statistics: Statistics  # logged beside the loss, mean over examples
+    metric_name: Callable[[str, str], str]  # training metric, policy -> its logged name
+    evaluate: Evaluator
+    carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
+    unfinished: IterationState | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.updates = dict.fromkeys(self.agents, 0)  # iterations in which a policy learnt
+        self.idle = dict.fromkeys(self.agents, 0)  # ... and in which it had no example
 
     def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
         """One iteration: collect examples, and update every policy on its own.
