@@ -124,19 +124,21 @@ class DebateCollector:
         metrics: Metrics = {}
         rounds = range(config.turns) if config.critic_loss == "all_turns" else [config.turns - 1]
         for agent in range(config.agents):
-            found = select(debates, labels, agent)
+            selected = select(debates, labels, agent)
             generator, critic = config.policy(0, agent), config.policy(1, agent)
 
             def example(episode: int, number: int, agent: int = agent) -> Example:
                 return example_of(episodes[episode].turns[number * config.agents + agent])
 
-            examples[generator] += [example(episode, 0) for episode in found.generation]
+            examples[generator] += [example(episode, 0) for episode in selected.generation]
             if config.turns == 1 or config.policies == "generation":
                 continue
             draws = self._draws(MIX, iteration, agent)
-            chosen = mix_critic_debates(found.corrected, found.kept, config.critic_share, draws)
+            chosen = mix_critic_debates(
+                selected.corrected, selected.kept, config.critic_share, draws
+            )
             examples[critic] += [example(episode, n) for episode in chosen for n in rounds]
-            for kind, chosen in (("corrected", found.corrected), ("kept", found.kept)):
+            for kind, chosen in (("corrected", selected.corrected), ("kept", selected.kept)):
                 name = f"supervised/{kind}/{critic}"
                 metrics[name] = metrics.get(name, 0.0) + len(chosen)
         return examples, metrics
@@ -150,7 +152,7 @@ class DebateCollector:
         """Every answer that is the label, for the agent that gave it."""
         examples: dict[str, list[Example]] = {name: [] for name in self.config.names()}
         for episode, answers, label in zip(episodes, debates, labels, strict=True):
-            given = [answer for said in answers for answer in said]
+            given = [answer for answers_of_round in answers for answer in answers_of_round]
             for turn, answer in zip(episode.turns, given, strict=True):
                 if label is not None and answer == label:
                     examples[turn.agent].append(example_of(turn))

@@ -100,15 +100,15 @@ class TrainedDebates:
 
     def actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
         """Every actor that `actor` may name."""
-        found: dict[str, Actor] = dict(policies)
+        actors: dict[str, Actor] = dict(policies)
         for name, team in (
             ("reference", self.parts.team),
             ("partner_reference", self.parts.partner),
         ):
             own = [policy for policy in policies.values() if policy.team is team]
             if own:
-                found[name] = own[0].reference(name)
-        return found
+                actors[name] = own[0].reference(name)
+        return actors
 
     def debate(self, agents: int, rounds: int) -> Debate:
         """A debate of so many agents and rounds."""

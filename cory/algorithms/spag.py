@@ -137,15 +137,15 @@ class GameTraining:
 
     def _instructions(self, source: Instructions | None, count: int) -> list[OfflineExample]:
         """The next `count` instructions that are not longer than the settings allow."""
-        found: list[OfflineExample] = []
+        examples: list[OfflineExample] = []
         if source is None:
-            return found
+            return examples
         longest, left = self.config.instructions.max_tokens, len(source.rows)
-        while len(found) < count:
+        while len(examples) < count:
             prompt, answer = source.next()
             context, response = self.codec.context_ids(prompt), self.codec.response_ids(answer)
             if len(context) + len(response) <= longest:
-                found.append(OfflineExample(context, response, INSTRUCTION, 1.0, 0.0))
+                examples.append(OfflineExample(context, response, INSTRUCTION, 1.0, 0.0))
                 left = len(source.rows)
             else:
                 left -= 1
@@ -153,7 +153,7 @@ class GameTraining:
                     left > 0,
                     f"algorithm.instructions.max_tokens={longest}: no instruction is that short",
                 )
-        return found
+        return examples
 
 
 class GameCollector:
@@ -169,21 +169,21 @@ class GameCollector:
 
         again: the set was collected before a restart
         """
-        here = self.training
-        if here.config.games == NONE:
+        training = self.training
+        if training.config.games == NONE:
             return StoredGames([], [])
-        if here.config.from_file:
+        if training.config.from_file:
             games, same_tokens = self._read()
         else:
             games = self._play(epoch, again)
-            same_tokens = here.config.games == SELF_PLAY
+            same_tokens = training.config.games == SELF_PLAY
         examples, selected = self.selection.examples(games, epoch, same_tokens)
-        metrics = set_metrics(games, here.reward) | selected
-        if here.opponents.endpoint is not None:
-            spent = here.opponents.endpoint.spent()
+        metrics = set_metrics(games, training.reward) | selected
+        if training.opponents.endpoint is not None:
+            spent = training.opponents.endpoint.spent()
             metrics["game/endpoint_requests"] = float(spent.requests)
             metrics["game/endpoint_tokens"] = float(spent.prompt_tokens + spent.completion_tokens)
-        kept = here.parts.config.samples_kept
+        kept = training.parts.config.samples_kept
         return StoredGames(examples, [self._episode(played) for played in games[:kept]], metrics)
 
     def _read(self) -> tuple[list[FinishedGame], bool]:
@@ -207,21 +207,21 @@ class GameCollector:
 
     def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
         """Play every word once, many games side by side; those on disk are not played again."""
-        here = self.training
-        path = here.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
-        games = GameSet(path, here.task.game, self.own_tokens)
-        wanted = here.config.games_per_epoch
+        training = self.training
+        path = training.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
+        games = GameSet(path, training.task.game, self.own_tokens)
+        wanted = training.config.games_per_epoch
         if again:
             require(
                 len(games.found) == wanted,
                 f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "
-                f"learn from; delete {here.run_dir} to start again",
+                f"learn from; delete {training.run_dir} to start again",
             )
             return games.close()
-        prompts = here.task.sample(wanted)
-        seed, size = here.parts.config.seed, here.config.game_batch
-        kind = ITSELF if here.config.games == SELF_PLAY else here.config.games
-        players = here.opponents.named("games", kind, here.config.sampling).players
+        prompts = training.task.sample(wanted)
+        seed, size = training.parts.config.seed, training.config.game_batch
+        kind = ITSELF if training.config.games == SELF_PLAY else training.config.games
+        players = training.opponents.named("games", kind, training.config.sampling).players
         for start in range(0, wanted, size):
             table = prompts[start : start + size]
             key = (seed, PLAY, epoch, start)
@@ -230,8 +230,8 @@ class GameCollector:
                 n - start: games.found[n] for n in games.found if n in range(start, start + size)
             }
             play(
-                here.task.game,
-                [GameState(p.text, here.task.turns_to_collect(draw)) for p in table],
+                training.task.game,
+                [GameState(p.text, training.task.turns_to_collect(draw)) for p in table],
                 players,
                 key,
                 over,
@@ -250,8 +250,8 @@ class GameCollector:
 
     def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""
-        here, ids = self.training, sampled_ids(played)
-        outcome = here.reward.settled(played.outcome)
+        training, ids = self.training, sampled_ids(played)
+        outcome = training.reward.settled(played.outcome)
         turns = [
             Turn(
                 agent=NAME,
@@ -261,24 +261,24 @@ class GameCollector:
                 response=said.text,
                 context_ids=[],
                 response_ids=(None if ids is None else ids[place]) or [],
-                score=here.reward.worth(outcome, said.role),
+                score=training.reward.worth(outcome, said.role),
             )
             for place, said in enumerate(played.utterances)
         ]
-        return Episode(here.task.prompt_of(played.word), turns)
+        return Episode(training.task.prompt_of(played.word), turns)
 
 
 def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
     """Metrics of a set of games. Shares are of all games, those with broken rules included."""
     outcomes = [reward.settled(played.outcome) for played in games]
-    said = [utterance for played in games for utterance in played.utterances]
+    utterances = [utterance for played in games for utterance in played.utterances]
     sampled = [len(own) for played in games for own in sampled_ids(played) or [] if own]
     metrics = {
         "game/games": float(len(games)),
         "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),
         "game/invalid": mean(not outcome.valid for outcome in outcomes),
         "game/turns": mean(played.turns for played in games),
-        "game/empty_share": mean(not utterance.text for utterance in said),
+        "game/empty_share": mean(not utterance.text for utterance in utterances),
     }
     for role in reward.game.roles:
         metrics[f"game/{role}_wins"] = mean(role in outcome.winners for outcome in outcomes)

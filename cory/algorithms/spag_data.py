@@ -47,19 +47,19 @@ class TrainingSelection:
         weights = dict.fromkeys(learnt, 1.0)
         if self.config.role_weights:
             weights = role_weights(learnt)
-        found: list[list[OfflineExample]] = []
+        selected: list[list[OfflineExample]] = []
         long = 0
         for number, played in enumerate(games):
             key = (self.seed, STYLE, epoch, number)
             own = list(self._game_examples(played, key, weights, same_tokens))
-            found.append([e for e in own if len(e.response_ids) <= self.longest])
-            long += len(own) - len(found[-1])
-        count = sum(map(len, found))
+            selected.append([e for e in own if len(e.response_ids) <= self.longest])
+            long += len(own) - len(selected[-1])
+        count = sum(map(len, selected))
         if self.config.average == "game" and count:
             share = game_share(count, sum(learnt.values()))
-            found = [[replace(e, weight=e.weight * share) for e in own] for own in found]
+            selected = [[replace(e, weight=e.weight * share) for e in own] for own in selected]
         metrics = {f"game/weight_{role}": weight for role, weight in weights.items()}
-        return found, metrics | {"game/learnt": float(count), "game/too_long": float(long)}
+        return selected, metrics | {"game/learnt": float(count), "game/too_long": float(long)}
 
     @property
     def longest(self) -> int:

@@ -108,32 +108,35 @@ class AnswerCollector:
                 turn.score = float(turn.right)
             return turns
 
-        found = [Answers(prompt) for prompt in self.task.sample(config.prompts_per_iteration)]
-        asked = [answers for answers in found for _ in range(config.answers_per_question)]
+        questions = [Answers(prompt) for prompt in self.task.sample(config.prompts_per_iteration)]
+        asked = [answers for answers in questions for _ in range(config.answers_per_question)]
         prompts = [answers.prompt for answers in asked]
         for answers, turn in zip(asked, ask(prompts, [p.text for p in prompts]), strict=True):
             answers.turns.append(turn)
         metrics = {
-            "verifier/right_share": sum(bool(t.right) for a in found for t in a.turns) / len(asked),
+            "verifier/right_share": sum(bool(t.right) for a in questions for t in a.turns)
+            / len(asked),
             "verifier/temperature": temperature,
         }
         if config.requests:
-            metrics |= self._fulfil(found, ask)
-        chosen = [self._chosen(answers) for answers in found]
-        metrics["verifier/questions_kept"] = sum(map(bool, chosen)) / len(found)
+            metrics |= self._fulfil(questions, ask)
+        chosen = [self._chosen(answers) for answers in questions]
+        metrics["verifier/questions_kept"] = sum(map(bool, chosen)) / len(questions)
         # an iteration may have thousands of answers; one of each question is kept for samples.jsonl
-        episodes = [Episode(answers.prompt, answers.turns[:1]) for answers in found]
+        episodes = [Episode(answers.prompt, answers.turns[:1]) for answers in questions]
         return CollectedExamples(
             {NAME: [e for examples in chosen for e in examples]}, episodes, metrics
         )
 
     def _fulfil(
-        self, found: Sequence[Answers], ask: Callable[[Sequence[Prompt], Sequence[str]], list[Turn]]
+        self,
+        questions: Sequence[Answers],
+        ask: Callable[[Sequence[Prompt], Sequence[str]], list[Turn]],
     ) -> Metrics:
         """Ask for the missing labels; an answer with another label than requested is not kept."""
         asked = kept = 0
         for requests_of in (self.wrong_requests, self.paraphrases):
-            requests = [request for answers in found for request in requests_of(answers)]
+            requests = [request for answers in questions for request in requests_of(answers)]
             if not requests:
                 continue
             turns = ask([r.answers.prompt for r in requests], [r.text for r in requests])
@@ -184,8 +187,8 @@ class AnswerCollector:
         """The examples from one question: as many right as wrong answers, or all in their order."""
         config, tokenizer = self.config, self.policy.team.tokenizer
         question = self.policy.team.render(answers.prompt.text)
-        said = [turn.response for turn in answers.turns]
-        rows = readings(tokenizer, [question] * len(said), said, None)
+        responses = [turn.response for turn in answers.turns]
+        rows = readings(tokenizer, [question] * len(responses), responses, None)
         fitting = [
             Example(context, response, float(bool(turn.right)))
             for turn, (context, response) in zip(answers.turns, rows, strict=True)

@@ -86,12 +86,12 @@ def transition_metrics(right: Sequence[Sequence[Sequence[bool]]]) -> Metrics:
 
     right: [episode][round][agent]
     """
-    found = [change for rounds in right for change in answer_changes(rounds)]
+    all_changes = [change for rounds in right for change in answer_changes(rounds)]
     metrics: Metrics = {}
-    for number in sorted({change.turn for change in found}):
-        own = transition_rates([change for change in found if change.turn == number])
+    for number in sorted({change.turn for change in all_changes}):
+        own = transition_rates([change for change in all_changes if change.turn == number])
         metrics |= {f"eval/{name}/turn_{number + 1}": value for name, value in own.items()}
-    whole = transition_rates(found)
+    whole = transition_rates(all_changes)
     return metrics | {f"eval/{name}/{TEAM}": value for name, value in whole.items()}
 
 

@@ -155,17 +155,17 @@ def token_nll(
     tokenizer, room = policy.team.tokenizer, policy.team.context_length
     own = distributed.own_rows(len(contexts))
     shown = [tokenizer(text)["input_ids"] for text in contexts[own]]
-    said = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in responses[own]]
-    said = [ids[: room - len(before)] for before, ids in zip(shown, said, strict=True)]
-    size, found = policy.hardware.rollout_batch_size, list[float | None]()
+    rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in responses[own]]
+    rows = [ids[: room - len(before)] for before, ids in zip(shown, rows, strict=True)]
+    size, nlls = policy.hardware.rollout_batch_size, list[float | None]()
     policy.model.eval()
     with policy.whole():
-        for start in range(0, len(said), size):
+        for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            tensors = pad_turns(shown[part], said[part], tokenizer.pad_token_id)
+            tensors = pad_turns(shown[part], rows[part], tokenizer.pad_token_id)
             ids, attended, mask = (tensor.to(policy.team.device) for tensor in tensors)
             # not called as a module: at its end ZeRO-3 would take a training pass to be over
             logprobs, _ = policy.model.forward(ids, attended, mask)
             for row, counted in zip(logprobs, mask, strict=True):
-                found.append(-float(row[counted].mean()) if bool(counted.any()) else None)
-    return distributed.gathered(found)
+                nlls.append(-float(row[counted].mean()) if bool(counted.any()) else None)
+    return distributed.gathered(nlls)

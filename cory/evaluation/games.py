@@ -81,7 +81,7 @@ class GameEvaluator:
         """One match per opponent and role; in probes the policy plays itself."""
         config = request.config
         prompts = self.task.held_out(config.prompts, config.split)
-        found: list[Match] = []
+        matches: list[Match] = []
 
         def add(opponent: str, kind: str, role: str | None, **changes: Any) -> None:
             match = Match(
@@ -92,9 +92,9 @@ class GameEvaluator:
                 config.samples,
                 self.config.test_greedy,
                 MEASURED,
-                len(found),
+                len(matches),
             )
-            found.append(replace(match, **changes))
+            matches.append(replace(match, **changes))
 
         for opponent, kind in self.config.played_against.items():
             for role in (None,) if kind == ITSELF else self.task.game.roles:
@@ -104,7 +104,7 @@ class GameEvaluator:
             for greedy in (False, True):
                 changes = {"prompts": probes, "samples": 1, "greedy": greedy, "purpose": PROBE}
                 add(ITSELF, ITSELF, None, **changes)
-        return found
+        return matches
 
     def _play(self, request: EvalRequest, match: Match, rows: range) -> list[Line]:
         """Some games of a match, as samples.jsonl keeps them."""
@@ -178,11 +178,11 @@ def game_metrics(
     measured = [match for match in matches if match.purpose == MEASURED]
     for opponent in dict.fromkeys(match.opponent for match in measured):
         by_role = {m.role: lines[m.number] for m in measured if m.opponent == opponent}
-        games = [line for found in by_role.values() for line in found]
+        games = [line for own in by_role.values() for line in own]
         sides = {role: by_role[role if role in by_role else None] for role in roles}
         errors = []
-        for role, found in sides.items():
-            won = win_scores(found, role)
+        for role, own in sides.items():
+            won = win_scores(own, role)
             metrics |= mean_with_error(f"win_rate_{role}", opponent, won)
             if won:
                 wins = sum(score == 1 for score in won) / len(won)

@@ -56,7 +56,7 @@ class Encoder(FrozenModel):
         # of an empty text some tokenizers give no token
         rows = [row or [int(self.tokenizer.pad_token_id)] for row in rows]
         own = rows[distributed.own_rows(len(rows))]
-        found = [torch.zeros(0, model.config.hidden_size)]
+        means = [torch.zeros(0, model.config.hidden_size)]
         for start in range(0, len(own), self.config.batch_size):
             part = own[start : start + self.config.batch_size]
             ids, mask = pad_right(part, self.tokenizer.pad_token_id)
@@ -64,8 +64,8 @@ class Encoder(FrozenModel):
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
             ).last_hidden_state.float()
             counted = mask[..., None].to(self.device)
-            found.append((torch.where(counted, states, 0.0).sum(1) / counted.sum(1)).cpu())
-        return distributed.gathered_rows(torch.cat(found))
+            means.append((torch.where(counted, states, 0.0).sum(1) / counted.sum(1)).cpu())
+        return distributed.gathered_rows(torch.cat(means))
 
 
 class Scorer(FrozenModel):
@@ -104,8 +104,8 @@ class Scorer(FrozenModel):
         model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
         pairs = list(zip(questions, responses, strict=True))
         own = [
-            compare(self._distributions(model, question, said))
-            for question, said in pairs[distributed.own_rows(len(pairs))]
+            compare(self._distributions(model, question, own_responses))
+            for question, own_responses in pairs[distributed.own_rows(len(pairs))]
         ]
         return distributed.gathered(own)
 
@@ -114,11 +114,11 @@ class Scorer(FrozenModel):
     ) -> Tensor:
         """Log-probabilities of each response's mean distribution: (N, V) float32."""
         shown, tokenizer = self._question(question), self.tokenizer
-        said = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
-        said = [ids[: self.longest - len(shown)] for ids in said]
-        found = []
-        for start in range(0, len(said), self.config.batch_size):
-            rows = said[start : start + self.config.batch_size]
+        response_ids = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
+        response_ids = [ids[: self.longest - len(shown)] for ids in response_ids]
+        distributions = []
+        for start in range(0, len(response_ids), self.config.batch_size):
+            rows = response_ids[start : start + self.config.batch_size]
             # padding stands on the right alone, where nothing that counts can see it
             ids, attended, mask = pad_turns([shown] * len(rows), rows, tokenizer.pad_token_id)
             logits = model(
@@ -128,10 +128,10 @@ class Scorer(FrozenModel):
                 logits_to_keep=mask.shape[1] + 1,
             ).logits
             # after the question, and after each token of the response
-            found += [
+            distributions += [
                 mean_distribution(row[: 1 + len(r)]) for row, r in zip(logits, rows, strict=True)
             ]
-        return torch.stack(found)
+        return torch.stack(distributions)
 
     def _question(self, question: str) -> list[int]:
         """Token ids of a question on lines of its own."""

@@ -57,13 +57,13 @@ def packaged(path: str, key: str) -> Path:
         name in PACKAGES,
         f"{key}={path}: cory knows no such package; choose one of {', '.join(sorted(PACKAGES))}",
     )
-    found = importlib.util.find_spec(name)
+    spec = importlib.util.find_spec(name)
     require(
-        found is not None and importlib.util.find_spec("gguf") is not None,
+        spec is not None and importlib.util.find_spec("gguf") is not None,
         f"{key}={path} needs two packages: {PACKAGES[name]}",
     )
-    assert found is not None
-    places = found.submodule_search_locations or []
+    assert spec is not None
+    places = spec.submodule_search_locations or []
     files = [file for place in places for file in Path(place).glob("*.gguf")]
     require(
         len(files) == 1,
@@ -209,19 +209,19 @@ def skeleton(
         if remote_code:
             return _empty(config)
         try:
-            found = AutoConfig.from_pretrained(
+            local = AutoConfig.from_pretrained(
                 resolve(path, key), local_files_only=True, **_file_of(path, key)
             )
         except OSError:
-            found = config
+            local = config
         for name, value in architecture.items():
-            stands = getattr(found, name, None)
+            actual = getattr(local, name, None)
             require(
-                stands == value,
-                f"model.architecture.{name}={value}, but config.json of {key}={path} has {stands}; "
+                actual == value,
+                f"model.architecture.{name}={value}, but config.json of {key}={path} has {actual}; "
                 f"for another model set model.architecture=null",
             )
-        config = found
+        config = local
     return _empty(config)
 
 

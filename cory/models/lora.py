@@ -145,13 +145,13 @@ def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:
     )
     known = f"this model has {', '.join(linear)}"
     if targets is None:
-        found = DEFAULT_TARGETS.get(lm.config.model_type)
-        if found is None:
+        defaults = DEFAULT_TARGETS.get(lm.config.model_type)
+        if defaults is None:
             raise ConfigError(
                 f"model.adapter.targets=null: PEFT has no choice for {lm.config.model_type}; "
                 f"{known}"
             )
-        return sorted(found)
+        return sorted(defaults)
     wrong = sorted(set(targets) - set(linear))
     require(
         not wrong,

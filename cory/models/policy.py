@@ -148,9 +148,9 @@ class Policy:
                         tokenizer.pad_token_id,
                         self.team.stops,
                     )
-        found = dict(zip(asked, distributed.gathered(responses), strict=True))
+        by_row = dict(zip(asked, distributed.gathered(responses), strict=True))
         nothing = Response([], [])
-        return [(row, found.get(number, nothing)) for number, row in enumerate(rows)]
+        return [(row, by_row.get(number, nothing)) for number, row in enumerate(rows)]
 
     def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.

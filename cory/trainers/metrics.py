@@ -45,8 +45,8 @@ def agent_metrics(
         / count,
     }
     for n in (1, 2):
-        said = (without_stop(turn, stops) for turn in turns)
-        values[f"rollout/distinct_{n}"] = distinct_share(said, n)
+        responses = (without_stop(turn, stops) for turn in turns)
+        values[f"rollout/distinct_{n}"] = distinct_share(responses, n)
     for estimator in ("k1", "k3"):
         estimate = sampled_kl(batch.logprobs, batch.ref_logprobs, estimator)
         values[f"objective/kl_{estimator}"] = estimate.sum().item() / count

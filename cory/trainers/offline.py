@@ -244,19 +244,19 @@ class OfflineTrainer:
             own = utterance_logprobs(logprobs, mask, config.log_probability)
             # where there is no reference, its own probability stands for it: nothing overflows
             reference = torch.where(in_game, column(lambda row: row.reference), own.detach())
-            found = self.loss(own, reference, column(lambda row: row.advantage))
+            terms = self.loss(own, reference, column(lambda row: row.advantage))
             nll = -utterance_logprobs(logprobs, mask, "mean")
             weight = column(lambda row: row.weight)
             # divided by the whole minibatch's examples of each kind, so that neither the size of
             # a microbatch nor the number of processes changes anything
-            game = torch.where(in_game, weight * found.per_utterance, 0.0).sum() / max(1, games)
+            game = torch.where(in_game, weight * terms.per_utterance, 0.0).sum() / max(1, games)
             instruction = torch.where(instructed, nll, 0.0).sum() / max(1, instructions)
             loss = game + config.instructions_coef * instruction
             return loss, {
                 "loss": loss.detach(),
-                "ratio": torch.where(in_game, found.ratio, 0.0).sum(),
-                "kl": torch.where(in_game, found.kl, 0.0).sum(),
-                "clipfrac": (in_game & found.clipped).float().sum(),
+                "ratio": torch.where(in_game, terms.ratio, 0.0).sum(),
+                "kl": torch.where(in_game, terms.kl, 0.0).sum(),
+                "clipfrac": (in_game & terms.clipped).float().sum(),
                 "nll_game": torch.where(in_game, nll.detach(), 0.0).sum(),
                 "nll_sft": torch.where(instructed, nll.detach(), 0.0).sum(),
             }
