@@ -16,7 +16,7 @@ from cory.algorithms.verifier import build_verifier
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy
-from cory.trainers.interruption import Pause, go_on
+from cory.runs.stop import StopPoint, never_stop
 from cory.trainers.state import Stateful
 
 
@@ -30,11 +30,10 @@ class Algorithm(Stateful, Protocol):
 
     episodes: list[Episode]  # of the last step
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
-        """Roll out and update once; `pause` is called where the iteration can be interrupted.
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
+        """Roll out and update once; `stop_point` is called where the iteration can be interrupted.
 
-        Interrupted: the run was asked to stop within the iteration, which goes on when it is
-        called again.
+        Stopped: the run was asked to stop within the iteration, which the next start goes on with.
         """
         ...
 

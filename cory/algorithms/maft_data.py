@@ -22,10 +22,10 @@ from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
 from cory.rollout.interactions import Interaction
 from cory.rollout.speak import speak_with
-from cory.runs.partial_results import PartialResults
-from cory.runs.run_dir import DEBATES, STOP
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults, resumable
+from cory.runs.run_dir import DEBATES
 from cory.seeding import keyed
-from cory.trainers.interruption import Interrupted
 from cory.trainers.supervised import CollectedExamples, Example
 
 # the first number of a random stream's key
@@ -83,33 +83,36 @@ class DebateCollector:
         sampling = self.config.sampling
         limit = sampling.max_response_tokens
         size = self.parts.config.hardware.rollout_batch_size * distributed.count()
-        spans = [
-            range(start, min(start + size, len(prompts))) for start in range(0, len(prompts), size)
-        ]
+        streams = [self._stream(iteration, place) for place in range(self.places)]
+
+        def answer(asked: Sequence[Prompt], rows: range) -> list[Line]:
+            speak = speak_with(self.actors, limit, sampling, iter(streams))
+            held = self.interact([asked[row] for row in rows], speak)
+            return [as_plain(episode) for episode in held]
+
+        def skip(asked: Sequence[Prompt], rows: range) -> None:
+            for stream in streams:
+                draw_uniforms(len(rows), limit, stream)
+
         # without a digest of the settings: the directory holds one run's debates
         partial_results = PartialResults(self.run_dir / DEBATES, "")
-        found = partial_results.open(
-            iteration, weights_fingerprint(self.policies), [len(span) for span in spans]
+        batches = resumable(
+            partial_results,
+            iteration,
+            weights_fingerprint(self.policies),
+            [prompts],
+            size,
+            answer=answer,
+            skip=skip,
+            before_each=self._stop_if_asked,
         )
-        episodes = [of_plain(line) for line in found]
-        streams = [self._stream(iteration, place) for place in range(self.places)]
-        for span in spans:
-            if span.stop <= len(found):
-                for stream in streams:
-                    draw_uniforms(len(span), limit, stream)
-                continue
-            self._stop_if_asked(len(episodes), len(prompts))
-            speak = speak_with(self.actors, limit, sampling, iter(streams))
-            held = self.interact(list(prompts[span.start : span.stop]), speak)
-            partial_results.add([as_plain(episode) for episode in held])
-            episodes += held
+        episodes = [of_plain(line) for _, lines in batches for line in lines]
         partial_results.close()
         return episodes
 
     def _stop_if_asked(self, held: int, wanted: int) -> None:
         """The debates of an iteration may take hours: they can be left after each batch."""
-        if distributed.any_of((self.run_dir / STOP).exists()):
-            raise Interrupted(f"saved with {held} of {wanted} debates of an iteration")
+        self.parts.stop.check(f"with {held} of {wanted} debates of an iteration")
 
     def _own(
         self,

@@ -13,6 +13,7 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import ActorCriticModel, Team
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
+from cory.runs.stop import StopRequest
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.state import Stateful
@@ -34,6 +35,11 @@ class Parts:
     def carried(self) -> dict[str, Stateful]:
         """The components whose state a checkpoint keeps."""
         return {"task": self.task, "streams": self.streams}
+
+    @property
+    def stop(self) -> StopRequest:
+        """Asks the run to stop while data are collected."""
+        return StopRequest(Path(self.config.run_dir))
 
     def new_ppo_policies(
         self, names: Sequence[str], team: Team | None = None

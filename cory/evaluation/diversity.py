@@ -153,19 +153,21 @@ def token_nll(
     returns: None for a response without tokens
     """
     tokenizer, room = policy.team.tokenizer, policy.team.context_length
-    own = distributed.own_rows(len(contexts))
-    shown = [tokenizer(text)["input_ids"] for text in contexts[own]]
-    rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in responses[own]]
-    rows = [ids[: room - len(before)] for before, ids in zip(shown, rows, strict=True)]
-    size, nlls = policy.hardware.rollout_batch_size, list[float | None]()
+
+    def score(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        shown = [tokenizer(context)["input_ids"] for context, _ in pairs]
+        rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for _, text in pairs]
+        rows = [ids[: room - len(before)] for before, ids in zip(shown, rows, strict=True)]
+        tensors = pad_turns(shown, rows, tokenizer.pad_token_id)
+        ids, attention_mask, mask = (tensor.to(policy.team.device) for tensor in tensors)
+        # not called as a module: at its end ZeRO-3 would take a training pass to be over
+        logprobs, _ = policy.model.forward(ids, attention_mask, mask)
+        return [
+            -float(row[counted].mean()) if bool(counted.any()) else None
+            for row, counted in zip(logprobs, mask, strict=True)
+        ]
+
     policy.model.eval()
+    pairs = list(zip(contexts, responses, strict=True))
     with policy.whole():
-        for start in range(0, len(rows), size):
-            part = slice(start, start + size)
-            tensors = pad_turns(shown[part], rows[part], tokenizer.pad_token_id)
-            ids, attended, mask = (tensor.to(policy.team.device) for tensor in tensors)
-            # not called as a module: at its end ZeRO-3 would take a training pass to be over
-            logprobs, _ = policy.model.forward(ids, attended, mask)
-            for row, counted in zip(logprobs, mask, strict=True):
-                nlls.append(-float(row[counted].mean()) if bool(counted.any()) else None)
-    return distributed.gathered(nlls)
+        return distributed.map_rows(pairs, policy.hardware.rollout_batch_size, score)

@@ -18,7 +18,8 @@ from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.interactions import PIONEER, Interaction, single_turn
 from cory.rollout.speak import speak_with
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults, resumable
 from cory.seeding import place_stream
 from cory.tasks import Task
 
@@ -100,27 +101,26 @@ class TeamEvaluator:
         # as much at once as the processes together take, so that memory does not grow with the rows
         rows_each = self.rows or next(iter(self.agents.values())).hardware.rollout_batch_size
         size = rows_each * distributed.count()
-        spans = [
-            (responses, range(start, min(start + size, len(responses))))
-            for responses in sets
-            for start in range(0, len(responses), size)
-        ]
-        weights = weights_fingerprint(self.agents)
-        found = partial_results.open(request.iteration, weights, [len(rows) for _, rows in spans])
-        done = 0
-        for responses, rows in spans:
-            if done < len(found):
-                responses.lines += found[done : done + len(rows)]
-                if responses.samples is not None:
-                    for stream in responses.streams:  # later rows get the numbers they would have
-                        draw_uniforms(len(rows), self.sampling.max_response_tokens, stream)
-            else:
-                before_each(done, sum(map(len, sets)))
-                answered = zip(rows, self._respond(responses, rows), strict=True)
-                lines = [self._line(request, responses, row, episode) for row, episode in answered]
-                partial_results.add(lines)
-                responses.lines += lines
-            done += len(rows)
+
+        def answer(responses: ResponseSet, rows: range) -> list[Line]:
+            answered = zip(rows, self._respond(responses, rows), strict=True)
+            return [self._line(request, responses, row, episode) for row, episode in answered]
+
+        def skip(responses: ResponseSet, rows: range) -> None:
+            for stream in responses.streams if responses.samples is not None else ():
+                draw_uniforms(len(rows), self.sampling.max_response_tokens, stream)
+
+        for responses, lines in resumable(
+            partial_results,
+            request.iteration,
+            weights_fingerprint(self.agents),
+            sets,
+            size,
+            answer=answer,
+            skip=skip,
+            before_each=before_each,
+        ):
+            responses.lines += lines
         metrics: Metrics = {}
         for responses in sets:
             if responses.kind == MEASURED:

@@ -16,7 +16,8 @@ from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Policy
 from cory.rewards.verifier import correctness_probabilities, readings
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults, resumable
 from cory.seeding import place_stream
 from cory.tasks import Task
 
@@ -40,21 +41,18 @@ class VerifierEvaluator:
         prompts = self.task.held_out(config.prompts, config.split)
         count = len(prompts) * config.samples
         size = self.policy.hardware.rollout_batch_size * distributed.count()
-        spans = [range(start, min(start + size, count)) for start in range(0, count, size)]
-        stream = place_stream(request.seed, 0)
-        weights = weights_fingerprint({self.policy.name: self.policy})
-        found = partial_results.open(request.iteration, weights, [len(rows) for rows in spans])
-        lines: list[Line] = []
-        for rows in spans:
-            if len(lines) < len(found):
-                lines += found[len(lines) : len(lines) + len(rows)]
-                # later rows get the numbers they would have
-                draw_uniforms(len(rows), self.sampling.max_response_tokens, stream)
-                continue
-            before_each(len(lines), count)
-            fresh = self._lines(request, prompts, rows, stream)
-            partial_results.add(fresh)
-            lines += fresh
+        stream, limit = place_stream(request.seed, 0), self.sampling.max_response_tokens
+        batches = resumable(
+            partial_results,
+            request.iteration,
+            weights_fingerprint({self.policy.name: self.policy}),
+            [range(count)],
+            size,
+            answer=lambda _, rows: self._lines(request, prompts, rows, stream),
+            skip=lambda _, rows: draw_uniforms(len(rows), limit, stream),
+            before_each=before_each,
+        )
+        lines = [line for _, batch in batches for line in batch]
         return verdict_metrics(by_question(lines, len(prompts)))
 
     def _lines(
@@ -82,16 +80,14 @@ class VerifierEvaluator:
         """
         team, model = self.policy.team, self.policy.model
         rows = readings(team.tokenizer, questions, answers, team.context_length)
-        own = rows[distributed.own_rows(len(rows))]
         size = self.policy.hardware.rollout_batch_size
-        scores: list[float] = []
+        pad = int(team.tokenizer.pad_token_id)
         model.eval()
         with self.policy.engine.whole():
             model.activate()
-            for start in range(0, len(own), size):
-                pad = int(team.tokenizer.pad_token_id)
-                scores += correctness_probabilities(model, own[start : start + size], pad)
-        return distributed.gathered(scores)
+            return distributed.map_rows(
+                rows, size, lambda batch: correctness_probabilities(model, batch, pad)
+            )
 
 
 def by_question(lines: Sequence[Line], questions: int) -> list[list[Verdict]]:

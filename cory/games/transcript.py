@@ -38,8 +38,8 @@ class FinishedGame:
         """Turns played, the last one perhaps by one role only."""
         return (len(self.utterances) + 1) // 2
 
-    def to_json(self) -> str:
-        """The game as a line, without the line break."""
+    def as_line(self) -> dict[str, Any]:
+        """The game as a line of JSON holds it."""
         row = {
             "word": self.word,
             "max_turns": self.max_turns,
@@ -48,7 +48,7 @@ class FinishedGame:
             "reason": self.outcome.reason,
             "valid": self.outcome.valid,
         }
-        return json.dumps({**row, **self.extra}, ensure_ascii=False)
+        return {**row, **self.extra}
 
     @staticmethod
     def from_json(line: str, game: GameRules) -> FinishedGame:

@@ -21,13 +21,14 @@ from cory.config.checks import require_at_least, require_positive
 from cory.episode import Episode, Prompt
 from cory.functional.credit import rounds_of
 from cory.functional.votes import elected_answer, vote_score
-from cory.inference.question_files import Line, Question
+from cory.inference.question_files import Question
 from cory.models.fingerprint import weight_sums
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
 from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
+from cory.runs.jsonl import Line
 from cory.runs.run_dir import SETTINGS
 from cory.seeding import place_stream
 from cory.tasks import FORMS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -37,18 +38,14 @@ class Sentiment:
         """
         said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
         texts = [prompt.text + turn.response for prompt, turn in said]
-        own = texts[distributed.own_rows(len(texts))]
-        scores: list[float] = []
-        for start in range(0, len(own), self.config.batch_size):
-            scores += self._scores(own[start : start + self.config.batch_size])
-        scores = distributed.gathered(scores)
+        scores = distributed.map_rows(texts, self.config.batch_size, self._scores)
         for (_, turn), score in zip(said, scores, strict=True):
             turn.score = score
 
     @torch.no_grad()
-    def _scores(self, texts: list[str]) -> list[float]:
+    def _scores(self, texts: Sequence[str]) -> list[float]:
         longest = self.model.config.max_position_embeddings
-        rows = self.tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+        rows = self.tokenizer(list(texts), truncation=True, max_length=longest)["input_ids"]
         ids, mask = pad_right(rows, self.tokenizer.pad_token_id)
         logits = self.model(
             input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)

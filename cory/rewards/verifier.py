@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from cory import distributed
 from cory.config import ConfigError, VerifierRewardConfig, require
-from cory.episode import Episode
+from cory.episode import Episode, Prompt, Turn
 from cory.functional.masking import pad_turns
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.team import DTYPES, ActorCriticModel, rendered, response_states
@@ -142,18 +142,17 @@ class Verifier:
         Where the answer is known, `turn.right` says whether the task finds the response right.
         """
         said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        own = said[distributed.own_rows(len(said))]
-        scores: list[float] = []
-        for start in range(0, len(own), self.config.batch_size):
-            part = own[start : start + self.config.batch_size]
-            rows = readings(
-                self.tokenizer,
-                [self._shown(prompt.text) for prompt, _ in part],
-                [turn.response for _, turn in part],
-                self.room,
-            )
-            scores += correctness_probabilities(self.model, rows, int(self.tokenizer.pad_token_id))
-        for (prompt, turn), score in zip(said, distributed.gathered(scores), strict=True):
+        scores = distributed.map_rows(said, self.config.batch_size, self._scores)
+        for (prompt, turn), score in zip(said, scores, strict=True):
             turn.score = score
             if prompt.answer is not None:
                 turn.right = self.task.is_right(turn.response, prompt.answer)
+
+    def _scores(self, said: Sequence[tuple[Prompt, Turn]]) -> list[float]:
+        rows = readings(
+            self.tokenizer,
+            [self._shown(prompt.text) for prompt, _ in said],
+            [turn.response for _, turn in said],
+            self.room,
+        )
+        return correctness_probabilities(self.model, rows, int(self.tokenizer.pad_token_id))

@@ -18,10 +18,10 @@ from cory.evaluation.evaluate import Evaluator
 from cory.functional.offline import OfflineLoss, utterance_logprobs
 from cory.functional.schedule import share_of_peak
 from cory.models.policy import Policy
+from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite
-from cory.trainers.interruption import Pause, go_on
 from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
 from cory.trainers.sanity_checks import (
     TOLERANCE,
@@ -91,7 +91,7 @@ class OfflineTrainer:
         self.order: list[int] = []  # in which its games are learnt from
         self.references: list[list[float]] = []  # game -> reference of each example
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: at the beginning of an epoch collect games; learn from a part of them.
 
         Once the games are collected, it cannot be interrupted.
@@ -149,17 +149,19 @@ class OfflineTrainer:
 
     def _logprobs(self, examples: Sequence[OfflineExample]) -> list[float]:
         """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
-        policy, found = self.policy, []
-        own = examples[distributed.own_rows(len(examples))]
-        size = policy.hardware.rollout_batch_size
+        policy = self.policy
+
+        def score(batch: Sequence[OfflineExample]) -> list[float]:
+            ids, attention_mask, mask = policy.tensors(batch)
+            # not called as a module: at its end ZeRO-3 would take a training pass to be over
+            logprobs, _ = policy.model.forward(ids, attention_mask, mask)
+            each: list[float]
+            each = utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
+            return each
+
         policy.model.eval()
         with policy.whole(), torch.no_grad():
-            for start in range(0, len(own), size):
-                ids, attention_mask, mask = policy.tensors(own[start : start + size])
-                # not called as a module: at its end ZeRO-3 would take a training pass to be over
-                logprobs, _ = policy.model.forward(ids, attention_mask, mask)
-                found += utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
-        return distributed.gathered(found)
+            return distributed.map_rows(examples, policy.hardware.rollout_batch_size, score)
 
     def _check(self, examples: Sequence[OfflineExample]) -> None:
         """FirstUpdateError unless the ratio is 1 before the first update on a set.

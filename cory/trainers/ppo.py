@@ -24,11 +24,11 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.interactions import Interaction
 from cory.rollout.speak import speak_with
+from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged, require_finite
-from cory.trainers.interruption import Pause, go_on
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.minibatch import optimiser_step, sum_steps
 from cory.trainers.sanity_checks import check_first_batch, check_first_update, local_fingerprints
@@ -59,7 +59,7 @@ class PPOTrainer:
     carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: roll out, score, assign credit, and update every agent on its own turns.
 
         It cannot be interrupted.

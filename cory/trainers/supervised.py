@@ -13,10 +13,10 @@ from cory.config import BatchPlan, SupervisedConfig
 from cory.episode import Episode, Metrics, as_plain, of_plain
 from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy
+from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite
-from cory.trainers.interruption import Pause, go_on
 from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
 from cory.trainers.sanity_checks import check_first_update, local_fingerprints
 from cory.trainers.state import Stateful, load_states, states_of
@@ -107,7 +107,7 @@ class SupervisedTrainer:
         self.updates = dict.fromkeys(self.agents, 0)  # iterations in which a policy learnt
         self.idle = dict.fromkeys(self.agents, 0)  # ... and in which it had no example
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: collect examples, and update every policy on its own.
 
         It can be interrupted between two policies: the remaining examples are part of the state.
@@ -127,7 +127,7 @@ class SupervisedTrainer:
             clock.lap("update_s")
             require_finite(iteration, state.metrics)
             if state.examples:
-                pause()
+                stop_point()
         self.episodes = state.episodes
         self.unfinished = None
         return state.metrics | clock.metrics()

@@ -13,7 +13,8 @@ from cory.config import Config
 from cory.evaluation.evaluate import EvalRequest
 from cory.evaluation.games import Match, game_metrics, win_scores
 from cory.functional.statistics import standard_error
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults
 from cory.trainers.offline import OfflineTrainer
 from tests.support.playing import SPAG, build_games, game_config
 
