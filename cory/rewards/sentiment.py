@@ -1,4 +1,4 @@
-"""The score of a classifier on the prompt together with the response."""
+"""The score of a sequence classifier on the prompt with the response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cory.models.loading import load_classifier, load_tokenizer
 
 
 class Sentiment:
-    """How much a sequence classifier finds each completed text to be of one class."""
+    """The probability or logit of one class for each completed text."""
 
     def __init__(self, config: SentimentConfig, task: Any, device: torch.device) -> None:
         self.config = config
@@ -31,15 +31,15 @@ class Sentiment:
         self.column = labels[config.label]
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fill `turn.score`; the turns of all agents go through the classifier together.
+        """Fills `turn.score` of every turn that is not absent.
 
-        The text judged is query + response, also for an observer (Ma et al., Alg. 1, line 13,
+        The classified text is query + response, also for an observer (Ma et al., Alg. 1, line 13,
         with r(s_0, a_2) for the printed r(s_0, a_1)).
         """
-        said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        texts = [prompt.text + turn.response for prompt, turn in said]
+        turns = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+        texts = [prompt.text + turn.response for prompt, turn in turns]
         scores = distributed.map_rows(texts, self.config.batch_size, self._scores)
-        for (_, turn), score in zip(said, scores, strict=True):
+        for (_, turn), score in zip(turns, scores, strict=True):
             turn.score = score
 
     @torch.no_grad()
@@ -51,5 +51,5 @@ class Sentiment:
             input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
         ).logits.float()
         output = logits.softmax(-1) if self.config.output == "probability" else logits
-        numbers: list[float] = output[:, self.column].tolist()
-        return numbers
+        scores: list[float] = output[:, self.column].tolist()
+        return scores
