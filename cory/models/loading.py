@@ -234,22 +234,26 @@ def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
     """A language model without weights; None where its config.json is not on this machine."""
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         return None
-    try:
-        config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
-    except OSError:
-        return None
-    return _empty(config)
+    config = _local_config(path, key)
+    return None if config is None else _empty(config)
 
 
 def classifier_elements(path: str, key: str) -> int | None:
     """Number of weights of a sequence classifier; None without its config.json on this machine."""
-    try:
-        config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
-    except OSError:
+    config = _local_config(path, key)
+    if config is None:
         return None
     with torch.device("meta"):
         model = AutoModelForSequenceClassification.from_config(config)
     return int(sum(p.numel() for p in model.parameters()))
+
+
+def _local_config(path: str, key: str) -> Any:
+    """A model's config.json; None where it is not on this machine."""
+    try:
+        return AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+    except OSError:
+        return None
 
 
 def _described(architecture: dict[str, Any]) -> Any:
