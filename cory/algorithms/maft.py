@@ -138,7 +138,7 @@ class Seats:
 
         return Debate(
             agents=agents,
-            turns=turns,
+            rounds=turns,
             speaker=config.policy,
             wording=wording,
             fits=lambda agent, context: self._fits(context),

@@ -131,7 +131,7 @@ class Seats:
 
         return Debate(
             agents=agents,
-            turns=turns,
+            rounds=turns,
             speaker=self.speaker,
             wording=wording,
             fits=fits,
