@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from cory.evaluation.maft import binomial_se
+from cory.functional.statistics import binomial_se
 from cory.runs.jsonl import Line
 
 WIDTH = 100  # characters of a line

@@ -18,7 +18,7 @@ from cory.config import (
 )
 from cory.endpoint.batch import Ask, Endpoint
 from cory.games.prompts import GamePrompts
-from cory.models.policy import Actor, Policy, Reference
+from cory.models.policy import Actor, Policy
 from cory.models.tokenization import Codec
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
 from cory.tasks.game import GameTask
@@ -74,7 +74,7 @@ class Opponents:
         config: OfflineConfig,
         task: GameTask,
         codec: Codec,
-        voice: Policy,
+        policy: Policy,
         others: Mapping[str, Policy],
         run_dir: Path,
     ) -> None:
@@ -82,7 +82,7 @@ class Opponents:
         self.config = config
         self.task = task
         self.codec = codec
-        self.voice = voice
+        self.policy = policy
         self.others = others
         self.run_dir = run_dir
         self.endpoint: Endpoint | None = None
@@ -94,9 +94,9 @@ class Opponents:
         sampling: of models; None plays greedily
         """
         if kind == ITSELF:
-            return self._model(self.voice, sampling)
+            return self._model(self.policy, sampling)
         if kind == START:
-            return self._model(Reference(START, self.voice), sampling)
+            return self._model(self.policy.reference(START), sampling)
         if kind in (SCRIPTED, RANDOM):
             scripts = self.task.players()[kind]
             return Opponent({role: ScriptedPlayer(script) for role, script in scripts.items()})

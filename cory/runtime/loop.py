@@ -13,7 +13,7 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import Config
 from cory.episode import Metrics
-from cory.evaluation.evaluate import Request
+from cory.evaluation.evaluate import EvalRequest
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
@@ -146,7 +146,7 @@ def evaluated(
     where: the evaluation, in the message of Stopped
     """
     final = iteration + 1 >= config.algorithm.iterations
-    request = Request(config.evaluation, config.seed, iteration, final)
+    request = EvalRequest(config.evaluation, config.seed, iteration, final)
     with tqdm(
         file=sys.stdout,
         desc=f"evaluation of {config.experiment} seed {config.seed}",

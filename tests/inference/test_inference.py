@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, ConfigError
 from cory.episode import Metrics
-from cory.evaluation.evaluate import Request
+from cory.evaluation.evaluate import EvalRequest
 from cory.inference.debaters import DebateOptions, Debaters, settings_of
 from cory.inference.question_files import DebateFile, Question, read_questions
 from cory.inference.transcript import accuracy_lines, readable
@@ -36,14 +36,14 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[list[str]], Metrics]:
     trainer = ALGORITHMS["maft"](config.algorithm, parts)
     stream = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        for voice in trainer.agents.values():
-            for name, weight in voice.model.trainable().items():
+        for policy in trainer.agents.values():
+            for name, weight in policy.model.trainable().items():
                 if not name.startswith("value_head."):
                     weight += 0.1 * torch.randn(weight.shape, generator=stream)
     export_agents(trainer.agents, parts, run_dir)
     OmegaConf.save(OmegaConf.create(asdict(config)), run_dir / "config.yaml")
     pieces = PartialResults(run_dir / "evaluation", "settings")
-    request = Request(config.evaluation, config.seed, 0, True)
+    request = EvalRequest(config.evaluation, config.seed, 0, True)
     found = trainer.evaluate(request, pieces, lambda *_: None)
     said = [[turn["response"] for turn in line["turns"]] for line in pieces.lines]
     pieces.clear()
