@@ -26,7 +26,7 @@ from cory.evaluation.maft import MaftMetrics
 from cory.models.policy import Actor, Policy
 from cory.models.team import Team
 from cory.rollout.debate import Debate
-from cory.rollout.debate_prompts import Chat, Plain, Wording
+from cory.rollout.debate_prompts import Chat, DebateWording, Plain
 from cory.rollout.interactions import Interaction, Speak
 from cory.rollout.maft_prompts import Identified, SumUp, Told
 from cory.rollout.opponents import JOURNAL
@@ -138,9 +138,9 @@ class MaftDebates:
         """A debate of so many agents and rounds."""
         config = self.config
         chats = self.team.config.chat or config.endpoint is not None
-        plain: Wording = Chat(Told(config.prompts)) if chats else Plain(self.task)
+        plain: DebateWording = Chat(Told(config.prompts)) if chats else Plain(self.task)
 
-        def wording(agent: int) -> Wording:
+        def wording(agent: int) -> DebateWording:
             if not config.identities:
                 return plain
             return Identified(plain, config.prompts, agent + 1, critics=lambda number: number > 0)

@@ -16,7 +16,7 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
 from cory.rewards.guards import boxed, repeats
 from cory.rollout.debate import Debate
-from cory.rollout.debate_prompts import Chat, Graded, Plain, Wording
+from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
 from cory.trainers.ppo import PPOTrainer
 
 
@@ -122,7 +122,7 @@ class TrainedDebates:
         chat = Chat(Graded(config.prompts, config.verifier_feedback))
         plain = Plain(parts.task)
 
-        def wording(agent: int) -> Wording:
+        def wording(agent: int) -> DebateWording:
             return chat if self.team_of(agent).config.chat else plain
 
         return Debate(

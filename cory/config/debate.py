@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cory.config.algorithm import AlgorithmFacts
 from cory.config.checks import require, require_at_least, require_choice, require_fields
 
 SHARINGS = ("shared", "per_agent", "per_turn", "per_turn_agent")
@@ -43,8 +44,10 @@ class DebatePrompts:
 
 
 @dataclass
-class DebateConfig:
+class DebateConfig(AlgorithmFacts):
     """Settings of debates, beside those of how debaters learn."""
+
+    holds_debates = True
 
     agents: int  # A, debaters
     turns: int  # T
@@ -105,3 +108,6 @@ class DebateConfig:
             for turn in self.trained:
                 found.setdefault(self.policy(turn - 1, agent), agent)
         return found
+
+    def policy_count(self) -> int:
+        return len(self.policies())

@@ -52,6 +52,8 @@ class MaftPrompts:
 class MaftConfig(SupervisedConfig):
     """Settings of `algorithm=maft`; `learning_rate` and `epochs` are those of generation agents."""
 
+    holds_debates = True
+
     agents: int  # N
     turns: int  # M: the first is a generation agent's, later ones are a critic agent's
     policies: str  # specialised: N of each kind | generation: they speak in all turns | single: one
@@ -133,3 +135,9 @@ class MaftConfig(SupervisedConfig):
     def is_critic(self, policy: str) -> bool:
         """Whether a policy is a critic agent."""
         return policy.startswith("critic")
+
+    def policy_count(self) -> int:
+        return len(self.names())
+
+    def speaks_remotely(self) -> bool:
+        return self.endpoint is not None

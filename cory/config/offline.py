@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cory.config.algorithm import SamplingConfig
+from cory.config.algorithm import AlgorithmFacts, SamplingConfig
 from cory.config.checks import (
     require,
     require_at_least,
@@ -48,8 +48,10 @@ class InstructionsConfig:
 
 
 @dataclass
-class OfflineConfig:
+class OfflineConfig(AlgorithmFacts):
     """Settings of whatever learns from a stored set of games."""
+
+    repeats_prompts = True  # several games may be about the same word
 
     name: str
     iterations: int  # updates on a part of the games each; 0: only evaluate
@@ -179,8 +181,10 @@ class OfflineConfig:
         return self.minibatch_size
 
     def rows_sampled(self) -> int:
-        """Utterances that are made at once."""
         return self.game_batch
+
+    def opponent_models(self) -> int:
+        return len(self.runs_played_against)
 
 
 @dataclass

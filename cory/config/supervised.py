@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cory.config.algorithm import SamplingConfig
+from cory.config.algorithm import AlgorithmFacts, SamplingConfig
 from cory.config.checks import require, require_at_least, require_fields, require_positive
 from cory.config.debate import DebateConfig
 
 
 @dataclass
-class SupervisedConfig:
+class SupervisedConfig(AlgorithmFacts):
     """Settings of whatever learns from examples that are collected anew in each iteration."""
 
     name: str
@@ -37,7 +37,6 @@ class SupervisedConfig:
         return self.minibatch_size
 
     def rows_sampled(self) -> int:
-        """Responses that one pass over the iteration's prompts asks for."""
         return self.prompts_per_iteration
 
 

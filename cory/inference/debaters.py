@@ -35,7 +35,7 @@ from cory.tasks import FORMS
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DebateOptions:
     """What is to be otherwise than in the run's evaluation; None: as there."""
 
     agents: int | None
@@ -60,8 +60,8 @@ class Wanted:
         )
 
 
-def settings_of(run_dir: Path, wanted: Wanted, device: str) -> Config:
-    """The settings of a run, or of its agents as they were after an iteration, as they are wanted.
+def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
+    """The settings of a run, or of its agents as they were after an iteration, as they are options.
 
     device: cpu, cuda or cuda:<n>
     """
@@ -87,27 +87,27 @@ def settings_of(run_dir: Path, wanted: Wanted, device: str) -> Config:
     if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
         model = replace(model, precision="fp32", compute_precision="fp32")
     own = algorithm.sampling
-    limit = wanted.max_tokens or own.max_response_tokens
+    limit = options.max_tokens or own.max_response_tokens
     sampling = replace(
         own,
-        temperature=wanted.temperature or own.temperature,
-        top_p=wanted.top_p or own.top_p,
+        temperature=options.temperature or own.temperature,
+        top_p=options.top_p or own.top_p,
         min_response_tokens=limit,
         max_response_tokens=limit,
     )
     algorithm = replace(
         algorithm,
-        evaluation_agents=wanted.agents or algorithm.evaluation_agents,
-        evaluation_turns=wanted.turns or algorithm.evaluation_turns,
+        evaluation_agents=options.agents or algorithm.evaluation_agents,
+        evaluation_turns=options.turns or algorithm.evaluation_turns,
         sampling=sampling,
     )
-    batch = wanted.batch_size or config.hardware.rollout_batch_size
+    batch = options.batch_size or config.hardware.rollout_batch_size
     return replace(
         config,
         model=model,
         algorithm=algorithm,
         hardware=replace(config.hardware, rollout_batch_size=batch),
-        seed=config.seed if wanted.seed is None else wanted.seed,
+        seed=config.seed if options.seed is None else options.seed,
     )
 
 

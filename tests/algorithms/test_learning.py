@@ -19,6 +19,8 @@ from tests.support.building import LetterShare, build
 from tests.support.composing import parsed
 from tests.support.playing import build_games
 
+pytestmark = pytest.mark.slow
+
 ITERATIONS = 25
 OWN = {"maporl": ["algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"]}
 MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 characters

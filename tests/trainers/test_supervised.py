@@ -176,6 +176,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow
 def test_a_layout_gives_the_numbers_of_one_process(
     tmp_path: Path, tiny_math_settings: list[str]
 ) -> None:
