@@ -26,6 +26,13 @@ from cory.config.maft import (
 )
 from cory.config.maporl import GuardConfig, MaporlConfig
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
+from cory.config.names import (
+    NamedExperiment,
+    experiment_names,
+    named_experiments,
+    named_options,
+    small_file,
+)
 from cory.config.offline import (
     ENDPOINT,
     ITSELF,
@@ -112,6 +119,7 @@ __all__ = [
     "MathConfig",
     "MmluConfig",
     "ModelConfig",
+    "NamedExperiment",
     "OfflineConfig",
     "PPOConfig",
     "PickConfig",
@@ -131,9 +139,13 @@ __all__ = [
     "WandbConfig",
     "batch_plan",
     "exact_div",
+    "experiment_names",
     "load_suite",
+    "named_experiments",
+    "named_options",
     "nearest",
     "parse_config",
     "plan_of",
     "require",
+    "small_file",
 ]
