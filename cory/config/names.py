@@ -56,8 +56,9 @@ def _read(conf: Path, changed: int) -> Mapping[str, NamedExperiment]:
             )
             where = f"conf/{NAMES}: {name}"
             require(name not in found, f"{where} is there twice")
-            file = conf / "experiment" / f"{name}.yaml"
-            require(not file.exists(), f"{where} is also a file of conf/experiment")
+            for folder in ("experiment", "small/experiment"):
+                file = conf / folder / f"{name}.yaml"
+                require(not file.exists(), f"{where} is also a file of conf/{folder}")
             found[name] = NamedExperiment(tuple(words.split()), tuple(small.split()))
     for name, one in found.items():
         base = [word for word in one.words if word.startswith("experiment=")]

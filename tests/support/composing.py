@@ -14,7 +14,7 @@ from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig
 
-from cory.config import Config, parse_config
+from cory.config import Config, experiment_names, parse_config
 from cory.train import compose
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -53,6 +53,9 @@ def parsed(*overrides: str) -> Config:
 
 
 def options(group: str) -> list[str]:
+    """The options of a group; of `experiment` also those of conf/names.yaml."""
+    if group == "experiment":
+        return experiment_names(CONF)
     folder = CONF / group
     names = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
     return sorted(name.as_posix() for name in names)
