@@ -151,6 +151,11 @@ def test_templates_take_every_combination(tmp_path: Path) -> None:
     assert named_experiments(tmp_path / "none") == {} == named_options(tmp_path / "none")
 
 
+def test_a_run_starts_from_another_of_the_same_scale_and_seed() -> None:
+    small = parsed("experiment=maporl/gsm8k_from_anli", "scale=small", "seed=2")
+    assert small.init_from == "outputs/runs/small/paper/maporl/anli_maporl/seed2"
+
+
 def test_a_sweep_lists_a_product() -> None:
     assert listed("a{1,2}", "b_{x,y}{,_z}") == "a1,a2,b_x,b_x_z,b_y,b_y_z"
     assert len(jobs("maft/tab1")) == (3 + 2 * 3 * 4 + 3 * 3) * 3
