@@ -33,7 +33,7 @@ from cory.runs.run_dir import (
     is_complete,
     lock,
     named_by_time,
-    unfinished,
+    unfinished_run,
     write_settings,
 )
 from cory.runtime.hydra_options import know_names
@@ -60,7 +60,7 @@ def _job(cfg: DictConfig) -> None:
         if config.preflight_only:
             from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
 
-            preflight.show(config)
+            preflight.print_estimate(config)
             return
         run_dir = choose_run_dir(config, cfg)
         # Before anything is looked at or written. Several nodes all come here: there the worker
@@ -106,7 +106,7 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
             f"the default is named by the time, which differs between nodes",
         )
         return run_dir
-    before = unfinished(run_dir, cfg) if run_dir == hydras else None
+    before = unfinished_run(run_dir, cfg) if run_dir == hydras else None
     if before is None:
         return run_dir
     cfg.run_dir = str(before)

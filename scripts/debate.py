@@ -26,9 +26,9 @@ from tqdm import tqdm
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
 from cory.config import ConfigError, require
-from cory.inference.debaters import Debaters, Wanted, settings_of
+from cory.inference.debaters import DebateOptions, Debaters, settings_of
 from cory.inference.question_files import DebateFile, Question, read_questions
-from cory.inference.transcript import accuracies, readable
+from cory.inference.transcript import accuracy_lines, readable
 from cory.runs.run_dir import WriteError
 
 
@@ -67,7 +67,7 @@ def debaters_of(args: argparse.Namespace) -> Debaters:
         (args.questions is None) == (args.out is None),
         "--questions and --out go together: the debates about a file are kept in a file",
     )
-    wanted = Wanted(
+    options = DebateOptions(
         args.agents,
         args.turns,
         args.seed,
@@ -76,7 +76,7 @@ def debaters_of(args: argparse.Namespace) -> Debaters:
         args.max_tokens,
         args.batch_size,
     )
-    config = settings_of(args.run, wanted, args.device)
+    config = settings_of(args.run, options, args.device)
     return Debaters(args.run, config, args.device, args.base)
 
 
@@ -91,7 +91,7 @@ def about_file(debaters: Debaters, questions: list[Question], out: Path) -> None
             file.add(debaters.debate(questions[start : start + size]))
             bar.update(len(file.lines) - bar.n)
     file.close()
-    print("\n".join([*accuracies(file.lines), str(out)]))
+    print("\n".join([*accuracy_lines(file.lines), str(out)]))
 
 
 def about_one(debaters: Debaters, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
 from cory.config.checks import ConfigError, exact_div, require
-from cory.config.debate import DebateConfig, DebatePrompts
+from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
     GEOMETRIC_MEAN,
     BenchmarkConfig,
@@ -24,7 +24,6 @@ from cory.config.maft import (
     MaftConfig,
     MaftPrompts,
 )
-from cory.config.maporl import GuardConfig, MaporlConfig
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import (
     NamedExperiment,

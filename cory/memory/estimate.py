@@ -33,7 +33,7 @@ LIVE_ELEMENTS = 1_000_000_000  # of weights, put together at once while training
 
 
 @dataclass(frozen=True)
-class Row:
+class Usage:
     """Something that takes memory."""
 
     what: str
@@ -79,87 +79,87 @@ class Engines:
         return self.on_gpu and self.hardware.offload_optimizer
 
 
-def held_rows(engines: Engines) -> list[Row]:
+def held_rows(engines: Engines) -> list[Usage]:
     """What every agent's engine holds all the time."""
     agents, each, hardware = engines.agents, engines.each, engines.hardware
     share, owned, away = engines.share, engines.owned, engines.away
     found = []
     if hardware.zero_stage < 3:
-        found.append(Row("weights that train", agents * each * engines.whole, ALWAYS))
+        found.append(Usage("weights that train", agents * each * engines.whole, ALWAYS))
     else:
         apart = engines.on_gpu and hardware.offload_parameters
-        found.append(Row("weights that train, a share", agents * each * share, ALWAYS, apart))
+        found.append(Usage("weights that train, a share", agents * each * share, ALWAYS, apart))
         if hardware.world > 1:
             small = sum(t for t in engines.tensors if t < hardware.keep_whole_below)
-            found.append(Row("weights too small to split", agents * each * small, ALWAYS))
-        found.append(Row("gradients, a share", agents * each * share, ALWAYS, away))
+            found.append(Usage("weights too small to split", agents * each * small, ALWAYS))
+        found.append(Usage("gradients, a share", agents * each * share, ALWAYS, away))
     if engines.master:
-        found.append(Row("float32 copy of the weights", agents * 4 * owned, ALWAYS, away))
-    found.append(Row("Adam's two moments", agents * 8 * owned, ALWAYS, away))
+        found.append(Usage("float32 copy of the weights", agents * 4 * owned, ALWAYS, away))
+    found.append(Usage("Adam's two moments", agents * 8 * owned, ALWAYS, away))
     if away:
-        found.append(Row("float32 gradients", agents * 4 * share, ALWAYS, True))
+        found.append(Usage("float32 gradients", agents * 4 * share, ALWAYS, True))
     return found
 
 
-def whole_gradient_rows(engines: Engines) -> list[Row]:
+def whole_gradient_rows(engines: Engines) -> list[Usage]:
     """Stages 0 and 1: what the agent that updates makes of gradients in its passes."""
     each, whole, share = engines.each, engines.whole, engines.share
-    found = [Row("gradients", each * whole, BACKWARD)]
+    found = [Usage("gradients", each * whole, BACKWARD)]
     if engines.accumulation > 1:
-        found.append(Row("gradients of earlier microbatches", each * whole, FORWARD))
+        found.append(Usage("gradients of earlier microbatches", each * whole, FORWARD))
     if engines.hardware.zero_stage == 0:
         exchanged = each * min(whole, ALLREDUCE_ELEMENTS)
-        return [*found, Row("copy of the gradients to exchange", exchanged, BACKWARD)]
+        return [*found, Usage("copy of the gradients to exchange", exchanged, BACKWARD)]
     if engines.on_gpu:
         buffer = REDUCE_ELEMENTS + share
     else:  # gradients move into the buffer, so their memory is free again
         buffer = max(0, min(REDUCE_ELEMENTS, whole) + share - whole)
-    return [*found, Row("buffer and share of gradients", each * buffer, BACKWARD)]
+    return [*found, Usage("buffer and share of gradients", each * buffer, BACKWARD)]
 
 
-def split_gradient_rows(engines: Engines) -> list[Row]:
+def split_gradient_rows(engines: Engines) -> list[Usage]:
     """Stage 2: what the agent that updates makes of gradients in its passes."""
     each, share = engines.each, engines.share
     several = engines.accumulation > 1
     buffer = REDUCE_ELEMENTS if engines.on_gpu else min(REDUCE_ELEMENTS, engines.whole)
     earlier = each * share if several else 0
     return [
-        Row("gradients of earlier microbatches, a share", earlier, FORWARD),
-        Row("gradients, a share", (2 if several else 1) * each * share, BACKWARD),
-        Row("buffer of gradients", each * buffer, BACKWARD),
+        Usage("gradients of earlier microbatches, a share", earlier, FORWARD),
+        Usage("gradients, a share", (2 if several else 1) * each * share, BACKWARD),
+        Usage("buffer of gradients", each * buffer, BACKWARD),
     ]
 
 
-def gathering_rows(engines: Engines) -> list[Row]:
+def gathering_rows(engines: Engines) -> list[Usage]:
     """Stage 3: the buffer that gradients leave in, and weights that are put together for a pass."""
     each, elements = engines.each, engines.whole + engines.frozen
     # taken whole when an engine is made; of main memory only what is used counts
     buffer = REDUCE_ELEMENTS if engines.on_gpu else min(REDUCE_ELEMENTS, engines.whole)
-    found = [Row("buffer of gradients", engines.agents * each * buffer, ALWAYS)]
+    found = [Usage("buffer of gradients", engines.agents * each * buffer, ALWAYS)]
     if engines.hardware.world > 1:
         # besides what is in use, a buffer that layers are cut from and the next one on its way
         training = min(elements, LIVE_ELEMENTS) + min(elements, 2 * PREFETCH_ELEMENTS)
         sizes = {SAMPLING: elements, SCORING: elements, FORWARD: training, BACKWARD: training}
-        found += [Row("weights put together", each * size, when) for when, size in sizes.items()]
+        found += [Usage("weights put together", each * size, when) for when, size in sizes.items()]
     return found
 
 
-def step_rows(engines: Engines) -> list[Row]:
+def step_rows(engines: Engines) -> list[Usage]:
     """Gradients in float32, and AdamW's own intermediate results."""
     stage, owned, away = engines.hardware.zero_stage, engines.owned, engines.away
     found = []
     if stage == 0:
-        found.append(Row("gradients", engines.each * engines.whole, STEP))
+        found.append(Usage("gradients", engines.each * engines.whole, STEP))
     if engines.master and not away:
-        found.append(Row("gradients in float32", 4 * owned, STEP))
+        found.append(Usage("gradients in float32", 4 * owned, STEP))
     if engines.on_gpu and not away:  # the square roots of all moments at once
         between = 4 * owned
     else:  # two at a time, tensor by tensor; splitting stages make one tensor of all
         between = 8 * (max(engines.tensors) if stage == 0 else engines.share)
-    return [*found, Row("AdamW's intermediate results", between, STEP, away)]
+    return [*found, Usage("AdamW's intermediate results", between, STEP, away)]
 
 
-def engine_rows(engines: Engines) -> list[Row]:
+def engine_rows(engines: Engines) -> list[Usage]:
     """What all engines hold, and what one of them makes while its agent updates."""
     passes = (whole_gradient_rows, whole_gradient_rows, split_gradient_rows, gathering_rows)
     in_passes = passes[engines.hardware.zero_stage]
@@ -168,7 +168,7 @@ def engine_rows(engines: Engines) -> list[Row]:
 
 def pass_rows(
     shape: Shape, model: ModelConfig, hardware: HardwareConfig, work: Work, targets: list[str]
-) -> list[Row]:
+) -> list[Usage]:
     """What passes through the models: caches, activations, logits."""
     each = BYTES[model.precision]
     half = model.precision != "fp32"
@@ -191,26 +191,26 @@ def pass_rows(
     if hardware.gradient_checkpointing:  # what goes into every layer, and one layer made again
         kept = shape.layers * shape.width + kept // shape.layers
     found = [
-        Row("KV cache", cache, SAMPLING),
-        Row("logits of one token per row", drawing, SAMPLING),
-        Row("activations of one layer", each * scored * layer, SCORING),
-        Row("slabs of logits, policy and reference", slabs, SCORING),
-        Row("activations", each * tokens * kept, FORWARD),
-        Row("slab of logits", passes, FORWARD),
+        Usage("KV cache", cache, SAMPLING),
+        Usage("logits of one token per row", drawing, SAMPLING),
+        Usage("activations of one layer", each * scored * layer, SCORING),
+        Usage("slabs of logits, policy and reference", slabs, SCORING),
+        Usage("activations", each * tokens * kept, FORWARD),
+        Usage("slab of logits", passes, FORWARD),
     ]
     if model.quantisation != "none":
         widest = max(wide * out for _, wide, out in shape.linear)
         unpacked = BYTES[model.compute_precision] * widest
         found += [
-            Row("one layer unpacked from 4 bits", unpacked, when)
+            Usage("one layer unpacked from 4 bits", unpacked, when)
             for when in (SAMPLING, SCORING, FORWARD, BACKWARD)
         ]
     return found
 
 
-def estimate(
+def estimate_rows(
     config: Config, model: ModelConfig, agents: int, shape: Shape, targets: list[str]
-) -> list[Row]:
+) -> list[Usage]:
     """Everything that a process of this run will hold for one model.
 
     agents: policies that start from it
@@ -226,7 +226,7 @@ def estimate(
     file = 0 if same or hardware.device == "cuda" else shape.stored * shape.parameters
     if model.sharing == "copies":
         tensors, frozen = [*shape.tensors, *head], 0
-        found = [Row("reference", base, ALWAYS), Row("reference", base, LOADING)]
+        found = [Usage("reference", base, ALWAYS), Usage("reference", base, LOADING)]
     else:
         tensors = [*adapter_tensors(shape, targets, model.adapter.rank), *head]
         frozen = shape.parameters
@@ -235,10 +235,10 @@ def estimate(
         apart = hardware.device == "cuda" and hardware.offload_parameters
         name = "base of all agents" if bases == 1 else "bases"
         found = [
-            Row(f"{name}, frozen", share, ALWAYS, apart),
-            Row(name, bases * base, LOADING),
-            Row("its share, before the whole is let go", share if split else 0, LOADING),
-            Row("the checkpoint's file", file, LOADING),
+            Usage(f"{name}, frozen", share, ALWAYS, apart),
+            Usage(name, bases * base, LOADING),
+            Usage("its share, before the whole is let go", share if split else 0, LOADING),
+            Usage("the checkpoint's file", file, LOADING),
         ]
     engines = Engines(
         tensors=tensors,
@@ -253,19 +253,19 @@ def estimate(
         # each gets its engine, which may split it, before the next is made
         before = total(engine_rows(replace(engines, agents=agents - 1)), ALWAYS)
         copies = before + engines.each * engines.whole
-        found.append(Row("copies so far, or the checkpoint's file", max(copies, file), LOADING))
+        found.append(Usage("copies so far, or the checkpoint's file", max(copies, file), LOADING))
     found += engine_rows(engines)
     found += pass_rows(shape, model, hardware, work, targets)
     return [row for row in found if row.bytes > 0]
 
 
-def total(rows: list[Row], when: str, offloaded: bool = False) -> int:
+def total(rows: list[Usage], when: str, offloaded: bool = False) -> int:
     """Bytes held in a phase, on the device or beside it."""
     phases = {when} if when == LOADING else {when, ALWAYS}
     return sum(r.bytes for r in rows if r.when in phases and r.offloaded == offloaded)
 
 
-def peak(rows: list[Row], offloaded: bool = False) -> tuple[str, int]:
+def peak(rows: list[Usage], offloaded: bool = False) -> tuple[str, int]:
     """The phase that holds most, and how many bytes."""
     sizes = {when: total(rows, when, offloaded) for when in PHASES}
     when = max(sizes, key=lambda phase: sizes[phase])

@@ -15,13 +15,20 @@ from cory.config import (
     ConfigError,
     HardwareConfig,
     ModelConfig,
-    OfflineConfig,
     VerifierRewardConfig,
     require,
 )
 from cory.memory.architecture import base_bytes, shape_of
-from cory.memory.estimate import ALWAYS, LOADING, PHASES, SAMPLING, Row, estimate, peak, total
-from cory.memory.workload import agents_of
+from cory.memory.estimate import (
+    ALWAYS,
+    LOADING,
+    PHASES,
+    SAMPLING,
+    Usage,
+    estimate_rows,
+    peak,
+    total,
+)
 from cory.models.loading import classifier_elements, local_skeleton, skeleton
 from cory.rewards.verifier import whole_model
 
@@ -48,9 +55,9 @@ def device_memory(hardware: HardwareConfig) -> int | None:
     return int(torch.cuda.get_device_properties(0).total_memory)
 
 
-def rows_of(config: Config) -> tuple[list[Row], list[str]]:
+def rows_of(config: Config) -> tuple[list[Usage], list[str]]:
     """The rows of a run, and notes on what they leave out."""
-    partner, agents = config.partner, agents_of(config)
+    partner, agents = config.partner, config.algorithm.policy_count()
     theirs = 0 if partner is None else agents // 2
     rows = rows_of_model(config, config.model, "model", agents - theirs)
     if partner is not None:
@@ -65,23 +72,20 @@ def rows_of(config: Config) -> tuple[list[Row], list[str]]:
     if judge is None:
         notes.append(f"not counted: reward.path={config.reward.path} is not on this machine")
     elif judge:
-        rows.append(Row("reward model", judge, ALWAYS))
+        rows.append(Usage("reward model", judge, ALWAYS))
     return rows, notes
 
 
-def opponent_rows(config: Config) -> list[Row]:
+def opponent_rows(config: Config) -> list[Usage]:
     """Agents of other runs that are played against: in main memory, one at a time on the device."""
-    algorithm, model = config.algorithm, config.model
-    if not isinstance(algorithm, OfflineConfig) or model.sharing != "copies":
-        return []
-    count = len(algorithm.runs_played_against)
-    if count == 0:
+    model, count = config.model, config.algorithm.opponent_models()
+    if count == 0 or model.sharing != "copies":  # an adapter is hardly anything
         return []
     lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
     each = base_bytes(shape_of(lm), model)
     apart = config.hardware.device == "cuda"
-    rows = [Row(f"opponents, {count} of them", count * each, ALWAYS, apart)]
-    return [*rows, Row("the opponent that plays", each, SAMPLING)] if apart else rows
+    rows = [Usage(f"opponents, {count} of them", count * each, ALWAYS, apart)]
+    return [*rows, Usage("the opponent that plays", each, SAMPLING)] if apart else rows
 
 
 def judge_bytes(reward: Any) -> int | None:
@@ -95,7 +99,7 @@ def judge_bytes(reward: Any) -> int | None:
     return None if elements is None else 4 * elements
 
 
-def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> list[Row]:
+def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> list[Usage]:
     """What one model and the policies that start from it take.
 
     key: the group of settings that chose it
@@ -108,10 +112,10 @@ def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> 
         from cory.models.lora import adapted_layers  # noqa: PLC0415  five seconds, and copies need none
 
         targets = adapted_layers(lm, model.adapter.targets)
-    return estimate(config, model, agents, shape_of(lm), targets)
+    return estimate_rows(config, model, agents, shape_of(lm), targets)
 
 
-def side_by_side(one: list[Row], other: list[Row]) -> list[Row]:
+def side_by_side(one: list[Usage], other: list[Usage]) -> list[Usage]:
     """The rows of two models: both are held, and one of them works at a time."""
     rows = [row for row in (*one, *other) if row.when in (ALWAYS, LOADING)]
     for phase in PHASES:
@@ -121,9 +125,10 @@ def side_by_side(one: list[Row], other: list[Row]) -> list[Row]:
     return rows
 
 
-def table(config: Config, rows: list[Row], notes: list[str]) -> str:
+def estimate_table(config: Config, rows: list[Usage], notes: list[str]) -> str:
     """The rows as text, with their sums and what the device has."""
-    model, hardware, agents = config.model, config.hardware, agents_of(config)
+    model, hardware = config.model, config.hardware
+    agents = config.algorithm.policy_count()
     packed = "" if model.quantisation == "none" else f", base in {model.quantisation}"
     lines = [
         f"memory of one process, GiB: model={model.name} ({model.precision}{packed}), "
@@ -156,12 +161,12 @@ def table(config: Config, rows: list[Row], notes: list[str]) -> str:
     return "\n".join([text.rstrip() for text in lines] + [f"  {note}" for note in notes])
 
 
-def show(config: Config) -> None:
+def print_estimate(config: Config) -> None:
     """Print the table, and whether the run fits."""
     rows, notes = rows_of(config)
-    print(table(config, rows, notes))
+    print(estimate_table(config, rows, notes))
     try:
-        warning = verdict(config, rows)
+        warning = memory_warning(config, rows)
     except ConfigError as error:
         warning = f"this run will be refused: {error}"
     if warning is not None:
@@ -171,11 +176,11 @@ def show(config: Config) -> None:
 def check(config: Config, speak: bool) -> None:
     """Refuse a run that cannot fit, warn of one that hardly will; `speak`: print what is found."""
     rows, notes = rows_of(config)
-    warning = verdict(config, rows)
+    warning = memory_warning(config, rows)
     if not speak:
         return
     if warning is not None:
-        print(f"{table(config, rows, notes)}\n{warning}", flush=True)
+        print(f"{estimate_table(config, rows, notes)}\n{warning}", flush=True)
         return
     when, most = peak(rows)
     room = device_memory(config.hardware)
@@ -183,7 +188,7 @@ def check(config: Config, speak: bool) -> None:
     print(f"memory: about {most / GIB:.2f}{of} GiB per process (most in phase: {when})", flush=True)
 
 
-def verdict(config: Config, rows: list[Row]) -> str | None:
+def memory_warning(config: Config, rows: list[Usage]) -> str | None:
     """A warning where the estimate nears what there is; ConfigError where the run cannot start."""
     warning = None
     share = main_memory() // config.hardware.processes

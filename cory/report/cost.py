@@ -25,7 +25,7 @@ from cory.config import (
     PPOConfig,
     parse_config,
 )
-from cory.memory.workload import agents_of, longest_context
+from cory.memory.workload import longest_context
 from cory.models.loading import skeleton
 from cory.report.archive import Archived
 from cory.report.gather import FIDELITY, load
@@ -162,7 +162,7 @@ class Spoken:
 def spoken(config: Config) -> Spoken:
     """How often agents speak: alone, in their roles, or as debaters over turns."""
     algorithm, evaluation = config.algorithm, config.evaluation
-    policies = agents_of(config)
+    policies = algorithm.policy_count()
     sampled, learned, team = policies, policies, policies
     if isinstance(algorithm, MaporlConfig):
         sampled, learned = (algorithm.agents * n for n in (algorithm.turns, len(algorithm.trained)))

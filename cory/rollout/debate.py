@@ -9,7 +9,7 @@ from typing import Protocol
 from cory.episode import Context, Episode, Prompt, Turn
 from cory.functional.credit import rounds_of
 from cory.functional.votes import agreement
-from cory.rollout.debate_prompts import Rounds, Wording
+from cory.rollout.debate_prompts import DebateWording, Rounds
 from cory.rollout.interactions import Speak
 
 DEBATER = "debater_"  # begins the role of whoever speaks
@@ -41,7 +41,7 @@ class Debate:
     agents: int
     turns: int
     speaker: Callable[[int, int], str]  # turn, agent -> who speaks
-    wording: Callable[[int], Wording]  # of an agent
+    wording: Callable[[int], DebateWording]  # of an agent
     fits: Callable[[int, Context], bool]  # agent, context -> whether its model can still answer
     read: Callable[[str], Hashable | None]  # the answer that a response gives
     consensus: float | None  # share of equal answers that ends a debate

@@ -12,7 +12,7 @@ from cory.tasks import Form
 Rounds = Sequence[Sequence[Turn]]  # [turn][agent]
 
 
-class Wording(Protocol):
+class DebateWording(Protocol):
     """How an agent's view of a debate becomes what its model is shown."""
 
     def contexts(
@@ -37,12 +37,12 @@ class Plain:
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
-        """As `Wording`: others' answers are left out from the last one on, then one's own.
+        """As `DebateWording`; others' answers are left out, last first, then one's own.
 
         A summary stands where the answer of one other agent would.
         """
         if rounds:
-            said = [turn.response for turn in others(rounds[-1], agent)]
+            said = [turn.response for turn in turns_of_others(rounds[-1], agent)]
             latest = [rounds[-1][agent].response, *(said if summary is None else [summary])]
             for count in range(len(latest), 0, -1):
                 yield self.task.observer_context(prompt.text, latest[:count])
@@ -77,7 +77,7 @@ class Chat:
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
-        """As `Wording`: the oldest exchanges are left out, then others' answers from the last on.
+        """As `DebateWording`; the oldest exchanges are left out, then others' answers, last first.
 
         The opening message, with the question, always stays; a summary is one with its exchange.
         """
@@ -126,7 +126,7 @@ class Graded:
                 response=turn.response.strip(),
                 feedback=self._graded(self.prompts.feedback, turn, number) if self.feedback else "",
             )
-            for number, turn in enumerate(others(turns, agent)[:quoted], 1)
+            for number, turn in enumerate(turns_of_others(turns, agent)[:quoted], 1)
         ]
         form = self.prompts.follow_up if blocks else self.prompts.follow_up_alone
         return form.format(
@@ -141,6 +141,6 @@ class Graded:
         )
 
 
-def others(turns: Sequence[Turn], agent: int) -> list[Turn]:
+def turns_of_others(turns: Sequence[Turn], agent: int) -> list[Turn]:
     """What all but one agent said."""
     return [turn for number, turn in enumerate(turns) if number != agent]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cory.config import MaftPrompts
 from cory.episode import Context, Prompt, Turn
-from cory.rollout.debate_prompts import Rounds, Wording, others
+from cory.rollout.debate_prompts import DebateWording, Rounds, turns_of_others
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Told:
         prompts, query = self.prompts, prompt.text
         if summary is not None:
             return prompts.follow_up_summary.format(summary=summary, query=query)
-        said = quotes(prompts, others(turns, agent)[:quoted])
+        said = quotes(prompts, turns_of_others(turns, agent)[:quoted])
         if not said:
             return prompts.follow_up_alone.format(query=query)
         return prompts.follow_up.format(others=said, query=query)
@@ -43,7 +43,7 @@ class SumUp:
 
     def contexts(self, prompt: Prompt, rounds: Rounds, agent: int) -> Iterator[Context]:
         """As `Summariser`: answers are left out from the last one on."""
-        said = others(rounds[-1], agent)
+        said = turns_of_others(rounds[-1], agent)
         for count in range(len(said), 0, -1):
             yield self.prompts.summarise.format(
                 others=quotes(self.prompts, said[:count]), query=prompt.text
@@ -52,9 +52,9 @@ class SumUp:
 
 @dataclass(frozen=True)
 class Identified:
-    """Every message to an agent begins with a name of its own (App. J); a `Wording`."""
+    """Every message to an agent begins with a name of its own (App. J); a `DebateWording`."""
 
-    wording: Wording
+    wording: DebateWording
     prompts: MaftPrompts
     number: int  # of the agent, from 1
     critics: Callable[[int], bool]  # turn, from 0 -> whether a critic agent speaks in it
@@ -62,7 +62,7 @@ class Identified:
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
-        """As `Wording`."""
+        """As `DebateWording`."""
         for context in self.wording.contexts(prompt, rounds, agent, summary):
             if isinstance(context, str):
                 yield self._name(len(rounds)) + context

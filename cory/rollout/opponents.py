@@ -16,10 +16,10 @@ from cory.config import (
     OfflineConfig,
     SamplingConfig,
 )
-from cory.endpoint.batch import Endpoint
-from cory.models.policy import Actor, Policy, Reference
+from cory.endpoint.batch import Ask, Endpoint
+from cory.games.prompts import GamePrompts
+from cory.models.policy import Actor, Policy
 from cory.models.tokenization import Codec
-from cory.rollout.endpoint_player import EndpointPlayer
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
 from cory.tasks.game import GameTask
 
@@ -47,21 +47,23 @@ class Opponent:
             model.to("cpu")
 
 
-class RemotePlayer:
-    """A chat model behind an endpoint."""
+class EndpointPlayer:
+    """A chat model behind an endpoint; every process calls it."""
 
-    def __init__(self, endpoint: Endpoint, task: GameTask) -> None:
-        self.player = EndpointPlayer(endpoint, task.wording)
+    def __init__(self, endpoint: Endpoint, prompts: GamePrompts) -> None:
+        self.endpoint = endpoint
+        self.prompts = prompts
 
     def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
-        """As `Player`. The same key and position are asked only once, whatever happens."""
+        """As `GamePlayer`; a run pays only once for the same key and position."""
         name = "-".join(map(str, key))
-        going = [(n, position) for n, position in enumerate(positions) if position is not None]
-        texts = self.player.say_all(
-            [position for _, position in going], role, [f"{name}/{n}" for n, _ in going]
-        )
-        said = {n: Said(text.strip()) for (n, _), text in zip(going, texts, strict=True)}
-        return [said.get(n, Said("")) for n in range(len(positions))]
+        asks = [
+            Ask(f"{name}/{number}", self.prompts.messages(position, role))
+            for number, position in enumerate(positions)
+            if position is not None
+        ]
+        replies = iter(self.endpoint.complete(asks))
+        return [Said("" if p is None else next(replies).text.strip()) for p in positions]
 
 
 class Opponents:
@@ -72,7 +74,7 @@ class Opponents:
         config: OfflineConfig,
         task: GameTask,
         codec: Codec,
-        voice: Policy,
+        policy: Policy,
         others: Mapping[str, Policy],
         run_dir: Path,
     ) -> None:
@@ -80,7 +82,7 @@ class Opponents:
         self.config = config
         self.task = task
         self.codec = codec
-        self.voice = voice
+        self.policy = policy
         self.others = others
         self.run_dir = run_dir
         self.endpoint: Endpoint | None = None
@@ -92,14 +94,14 @@ class Opponents:
         sampling: of models; None plays greedily
         """
         if kind == ITSELF:
-            return self._model(self.voice, sampling)
+            return self._model(self.policy, sampling)
         if kind == START:
-            return self._model(Reference(START, self.voice), sampling)
+            return self._model(self.policy.reference(START), sampling)
         if kind in (SCRIPTED, RANDOM):
             scripts = self.task.players()[kind]
             return Opponent({role: ScriptedPlayer(script) for role, script in scripts.items()})
         if kind == ENDPOINT:
-            player = RemotePlayer(self._endpoint(), self.task)
+            player = EndpointPlayer(self._endpoint(), self.task.wording)
             return Opponent(dict.fromkeys(self.task.game.roles, player))
         other = self.others[name]
         on_loan = other if other.model.base is None else None  # an adapter lies on our own base

@@ -125,7 +125,7 @@ class Checkpoints:
             "iterations": done,
             "settings": self.digest,
             "layout": self.layout,
-            "files": {str(path.relative_to(part)): fingerprint(path) for path in files},
+            "files": {str(path.relative_to(part)): size_and_hash(path) for path in files},
         }
         (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         sync(part / MANIFEST)
@@ -149,14 +149,14 @@ def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
                 return f"lacks {name}", {}
             if path.stat().st_size != size:
                 return f"is torn: {name} has {path.stat().st_size} of {size} bytes", {}
-            if fingerprint(path)[1] != sha256:
+            if size_and_hash(path)[1] != sha256:
                 return f"is damaged: {name} is not what was written", {}
     except (OSError, ValueError, KeyError, TypeError):
         return f"is torn: its {MANIFEST} cannot be read", {}
     return None, manifest
 
 
-def fingerprint(path: Path) -> list[Any]:
+def size_and_hash(path: Path) -> list[Any]:
     """Size in bytes and SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:

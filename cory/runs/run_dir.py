@@ -157,7 +157,7 @@ def named_by_time(run_dir: Path) -> bool:
     return any(TIME.match(part) for part in run_dir.parts[-2:])
 
 
-def unfinished(run_dir: Path, cfg: DictConfig) -> Path | None:
+def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
     """The newest of the runs beside `run_dir` that has these settings and that nobody finished.
 
     None where `run_dir` was chosen by name.

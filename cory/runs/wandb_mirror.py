@@ -103,7 +103,7 @@ def start(config: Config, run_dir: Path, commit: str | None) -> Any:
     server = wandb.setup(settings=wandb.Settings(silent=True)).settings.base_url
     why = ""
     try:
-        if not answers(server, min(PROBE_S, settings.init_timeout)):
+        if not is_reachable(server, min(PROBE_S, settings.init_timeout)):
             why = f"{server} does not answer"
         elif not wandb.login(prompt=False, verify=False):  # on a terminal, init would ask
             why = "there is no API key; `wandb login` stores one"
@@ -127,7 +127,7 @@ def run_id(run_dir: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def answers(url: str, seconds: float) -> bool:
+def is_reachable(url: str, seconds: float) -> bool:
     """Whether the server at `url` takes a connection in time; true where a proxy has to say."""
     parts = urlsplit(url)
     host = parts.hostname or ""

@@ -13,7 +13,7 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import Config
 from cory.episode import Metrics
-from cory.evaluation.evaluate import Request
+from cory.evaluation.evaluate import EvalRequest
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
@@ -40,7 +40,7 @@ def run(
     comes after it, and goes on when the run was killed in the middle, with nothing trained again.
     """
     iterations = config.algorithm.iterations
-    measure = partial(measured, algorithm, config, record, pieces, stop)
+    measure = partial(evaluated, algorithm, config, record, pieces, stop)
     start, metrics = resume(algorithm, record, checkpoints)
     if iterations == 0:
         record.log(0, measure(0, "the evaluation"))
@@ -64,7 +64,7 @@ def run(
                     record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
             leaving = not last and stop.asked_anywhere()
             if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
-                save(iteration + 1, metrics, algorithm, record, checkpoints)
+                save_checkpoint(iteration + 1, metrics, algorithm, record, checkpoints)
                 saved = True
             if to_measure:
                 where = f"the evaluation after iteration {iteration + 1} of {iterations}"
@@ -72,7 +72,7 @@ def run(
                     metrics |= measure(iteration, where)
                 except Stopped:
                     if not saved:
-                        save(iteration + 1, metrics, algorithm, record, checkpoints)
+                        save_checkpoint(iteration + 1, metrics, algorithm, record, checkpoints)
                     raise
             if not last and due(iteration, config.export_every):
                 export(iteration + 1)
@@ -116,7 +116,7 @@ class SavingPoint:
     ) -> None:
         self.iteration = iteration
         self.config = config
-        self.save = partial(save, iteration, {}, algorithm, record, checkpoints)
+        self.save = partial(save_checkpoint, iteration, {}, algorithm, record, checkpoints)
         self.stop = stop
         self.saved = time.monotonic()
 
@@ -132,7 +132,7 @@ class SavingPoint:
             raise Stopped(f"saved within {where}")
 
 
-def measured(
+def evaluated(
     algorithm: Algorithm,
     config: Config,
     record: Record,
@@ -146,7 +146,7 @@ def measured(
     where: in the run, for the message
     """
     final = iteration + 1 >= config.algorithm.iterations
-    request = Request(config.evaluation, config.seed, iteration, final)
+    request = EvalRequest(config.evaluation, config.seed, iteration, final)
     with tqdm(
         file=sys.stdout,
         desc=f"evaluation of {config.experiment} seed {config.seed}",
@@ -172,7 +172,7 @@ def put_away(record: Record, pieces: PartialResults) -> None:
     pieces.clear()
 
 
-def save(
+def save_checkpoint(
     done: int, metrics: Metrics, algorithm: Algorithm, record: Record, checkpoints: Checkpoints
 ) -> None:
     """A checkpoint after `done` iterations, the last of which is not logged yet."""

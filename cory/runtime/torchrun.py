@@ -60,7 +60,7 @@ class Node:
             )
             code = 0
         except ChildFailedError as error:
-            code = verdict(error.failures)
+            code = exit_code(error.failures)
         except RendezvousError as error:
             print(
                 f"error: hardware.rendezvous={self.hardware.rendezvous}: the "
@@ -115,7 +115,7 @@ class Node:
             (self.run_dir / FAILED_NODE).write_text(socket.gethostname(), encoding="utf-8")
 
 
-def verdict(failures: dict[int, ProcessFailure]) -> int:
+def exit_code(failures: dict[int, ProcessFailure]) -> int:
     """The exit code for workers that did not all finish; says how one died that could not."""
     codes = {rank: failure.exitcode for rank, failure in failures.items()}
     for rank, code in codes.items():
@@ -131,7 +131,7 @@ def verdict(failures: dict[int, ProcessFailure]) -> int:
     return REFUSED
 
 
-def main() -> None:
+def run_node() -> None:
     """`python -m cory.runtime.torchrun <run_dir>`; launch.py starts it."""
     logging.disable(logging.CRITICAL)  # the agent's; a worker that fails speaks for itself
     for number in (signal.SIGTERM, signal.SIGINT):  # see signals_to_handle
@@ -146,4 +146,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_node()

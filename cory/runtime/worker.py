@@ -25,8 +25,6 @@ from cory.config import (
     Config,
     ConfigError,
     HardwareConfig,
-    MaftConfig,
-    OfflineConfig,
     parse_config,
     plan_of,
     require,
@@ -82,9 +80,9 @@ def build_parts(config: Config) -> Parts:
     partner = None if config.partner is None else Team(config.partner, device)
     algorithm = config.algorithm
     longest = config.task.max_prompt_tokens + algorithm.sampling.max_response_tokens
-    remote = isinstance(algorithm, MaftConfig) and algorithm.endpoint is not None
     for one in (team, partner):
-        if one is not None and not remote:  # else it only counts the tokens of prompts
+        # where another model speaks, this one only counts the tokens of prompts
+        if one is not None and not algorithm.speaks_remotely():
             own = one.tokens("") if one.config.chat else 0  # of the chat template
             require(
                 longest + own <= one.context_length,
@@ -97,7 +95,7 @@ def build_parts(config: Config) -> Parts:
     reward = REWARDS[config.reward.name](config.reward, task, device)
     require(
         algorithm.iterations == 0
-        or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
+        or algorithm.repeats_prompts
         or algorithm.prompts_per_iteration <= task.sampler.rows,
         f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
         f"{task.sampler.rows} training prompts of task={config.task.name}",
@@ -188,7 +186,7 @@ def export_iteration(agents: Mapping[str, Policy], parts: Parts, run_dir: Path, 
     export_agents(agents, parts, place)
 
 
-def main() -> None:
+def run_worker() -> None:
     """`python -m cory.runtime.worker <run_dir>`; train.py starts it."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -224,4 +222,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_worker()
