@@ -18,7 +18,7 @@ import transformers
 from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError
 
-from cory import loop, preflight, processes, summary
+from cory import loop, preflight, processes
 from cory.algorithms import ALGORITHMS
 from cory.algorithms.parts import Parts
 from cory.checkpoint import Checkpoints
@@ -37,6 +37,7 @@ from cory.export import export, model_card, publish
 from cory.origin import git, memory_used
 from cory.pieces import Pieces
 from cory.record import NoRecord, Recorder
+from cory.report import run_summary
 from cory.rewards import REWARDS
 from cory.run_dir import AGENTS, EVALUATION, ITERATIONS, SETTINGS, WriteError, lock, settings_digest
 from cory.streams import Streams
@@ -139,7 +140,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     finally:
         record.close()
     if processes.rank() == 0:
-        summary.show(run_dir)
+        run_summary.show(run_dir)
     stop_process_group()
 
 

@@ -13,9 +13,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from cory.report import archive
 from cory.report.cost import cost
 from cory.report.paper import PRESET, WITHOUT_RUNS, load_table
+from cory.report.records import archive
 from cory.train import CONF, compose
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,10 +18,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cory.report.gather import Gathered
-from cory.report.overview import Everything, Shown
-from cory.report.paper import WITHOUT_RUNS
-from cory.report.write import (
+from cory.report.pages.overview import Everything, Shown
+from cory.report.pages.write import (
     Places,
     checked,
     gather_tables,
@@ -30,6 +28,8 @@ from cory.report.write import (
     write_page,
     write_readme,
 )
+from cory.report.paper import WITHOUT_RUNS
+from cory.report.records.gather import Gathered
 from cory.train import CONF, compose
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cory.report.runs import Collected
-from cory.report.write import Places, checked, gather_tables, write_page
+from cory.report.pages.write import Places, checked, gather_tables, write_page
+from cory.report.records.collect import Collected
 from tests.composing import CONF, compose_config
 from tests.made_up_runs import WriteRun, lines_of
 

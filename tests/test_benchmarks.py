@@ -24,8 +24,8 @@ from cory.benchmark_record import geometric_mean, read
 from cory.benchmarks import Request, chosen, run
 from cory.config import ConfigError, SuiteConfig, load_suite
 from cory.pretrained import ASSETS
-from cory.report.archive import read as read_archive
-from cory.report.write import checked, gather_tables
+from cory.report.pages.write import checked, gather_tables
+from cory.report.records.archive import read as read_archive
 from tests.close import assert_close
 from tests.composing import CONF
 from tests.made_up_runs import WriteRun, lines_of

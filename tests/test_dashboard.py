@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.plots.curves import PANELS
+from cory.report.figures.curves import PANELS
 from scripts.dashboard import PAGE, Metric, build, main, panels_of, read_metrics, sections
 from tests.test_metrics_doc import documented
 from tests.wandb_server import WandbServer

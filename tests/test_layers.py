@@ -38,7 +38,7 @@ LAYERS = [  # low to high
     ["record", "mirror", "checkpoint", "loop", "preflight"],
     ["harness", "benchmark_record", "benchmarks"],
     ["question_files", "debate_text", "inference"],
-    ["plots", "report", "summary"],
+    ["report"],
     ["worker", "launch", "elastic"],
     ["train"],
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from cory.algorithms import ALGORITHMS
 from cory.config import Config
 from cory.episode import Episode
-from cory.report.benchmarks import COLUMNS, COT, FAMILY
+from cory.report.records.benchmarks import COLUMNS, COT, FAMILY
 from cory.worker import build_parts
 from tests.agents import MAFT, build_agents
 from tests.building import LetterShare, build, measure

@@ -10,9 +10,8 @@ lets models differ because their questions are finitely many, and prints no numb
 first skill in a topic is its share of right answers to `questions` questions, each answered right
 with probability 1/3, divided by the sum like all later ones.
 
-It has no runs. A page is written from two functions: `trajectories` below gives the curves, and
-`cory.plots.skills.skills_figure` draws them; `specialities` says how often models of one team end
-up in different topics, which the paper's argument does not make certain.
+Nothing is run for it: a page shows `trajectories` below, and `specialities` says how often models
+of one team end up in different topics, which the paper's argument does not make certain.
 """
 
 from __future__ import annotations

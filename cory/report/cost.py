@@ -27,10 +27,10 @@ from cory.config import (
 )
 from cory.origin import device_name
 from cory.pretrained import skeleton
-from cory.report.archive import Archived
-from cory.report.gather import FIDELITY, load
+from cory.report.pages.presets import Compose
 from cory.report.paper import Table
-from cory.report.presets import Compose
+from cory.report.records.archive import Archived
+from cory.report.records.gather import FIDELITY, load
 from cory.run_dir import RECORD
 from cory.workload import agents_of, longest_context
 

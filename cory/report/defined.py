@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cory.report import archive
-from cory.report.claims import RELATIONS, metrics, operands, require_measure
-from cory.report.computed import COMPUTED
+from cory.report.claims.judge import RELATIONS, metrics, operands, require_measure
 from cory.report.paper import Table
+from cory.report.records import archive
+from cory.report.tables.computed import COMPUTED
 
 OPPONENTS = ("itself", "start", "scripted", "random", "endpoint", "im", r"spag_\d+")
 ROLES = ("attacker", "defender", "guesser", "oracle")

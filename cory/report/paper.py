@@ -9,9 +9,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from cory.report.claims import experiments
-from cory.report.computed import COMPUTED
-from cory.report.templates import expand, fill
+from cory.report.claims.judge import experiments
+from cory.report.claims.templates import expand, fill
+from cory.report.tables.computed import COMPUTED
 
 PAPER_SCALE = "paper"
 PRESET = "preset"  # a table of settings: nothing to run

@@ -1,0 +1,202 @@
+"""The page of one table or figure, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cory.report.pages.changes import changes
+from cory.report.pages.presets import Compared, Compose, compare
+from cory.report.pages.verdicts import LEFT_OUT, NOT_JUDGED, Verdict, verdicts
+from cory.report.paper import PAPER_SCALE, PRESET, Table
+from cory.report.records.archive import Archived
+from cory.report.records.collect import Collected
+from cory.report.records.gather import short
+from cory.report.tables.markdown import NONE, markdown
+from cory.report.tables.results import results
+
+
+def page(table: Table, found: Collected, image: str | None, compose: Compose) -> str:
+    """Everything that docs/results/ says about one table or figure at one scale.
+
+    image: file name of the figure; None when there is none
+    """
+    if table.kind == PRESET:
+        return _preset(table, compose)
+    small = "" if table.scale == PAPER_SCALE else f" ({table.scale} scale, not the paper's setting)"
+    blocks = [
+        f"# {table.entry['title']}{small}",
+        _written(table),
+        *_remarks(table),
+        header(table, found.runs),
+        *([f"![{table.entry['title']}]({image})"] if image else []),
+        "## Results",
+        *results(table, found),
+        *omitted(table),
+        *left_out(found),
+        *claims_section(table, verdicts(table, found)),
+        *changes(table, found, compose),
+        *runs_section(found.runs),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _written(table: Table) -> str:
+    """Where the figure comes from, and where the page does."""
+    about = table.about
+    where = (
+        f"{about['title']}, {about['where']}." if table.in_paper else
+        f"Not in the paper ({about['title']}): a question of this project."
+    )  # fmt: skip
+    return (
+        f"{where}  \nWritten by `make report` from the records in "
+        f"[records/{table.scale}](records/{table.scale}); not edited by hand."
+    )
+
+
+def _remarks(table: Table) -> list[str]:
+    """What the file of the paper says about this table beside rows and claims."""
+    return [str(table.entry["note"])] if "note" in table.entry else []
+
+
+def header(table: Table, runs: Sequence[Archived]) -> str:
+    """Scale, fidelity, device, commit, time and duration of the runs that count."""
+    records = [run.record for run in runs]
+    days = sorted({record["began"][:10] for record in records})
+    walls = [record["wall_s"] / 60 for record in records]
+    wall = "no runs"
+    if walls:
+        span = f"{min(walls):.1f} to {max(walls):.1f} min"
+        wall = f"{sum(walls):.0f} min: {len(walls)} runs of {span}"
+    cells = [
+        table.scale,
+        ", ".join(sorted({run.fidelity for run in runs})) or NONE,
+        ", ".join(sorted({record["device"] for record in records})) or NONE,
+        ", ".join(sorted({short(record["commit"]) for record in records})) or NONE,
+        " to ".join(dict.fromkeys([days[0], days[-1]])) if days else NONE,
+        wall,
+    ]
+    return markdown(["scale", "fidelity", "device", "commit", "when", "wall time"], [cells])
+
+
+def omitted(table: Table) -> list[str]:
+    """The rows that this scale leaves out, in a line: whole panels, else columns or methods."""
+    if not table.partial:
+        return []
+    shown, parts = table.rows, []
+    for panel in dict.fromkeys(row.get("panel", "") for row in table.all_rows):
+        every = [row for row in table.all_rows if row.get("panel", "") == panel]
+        here = [row for row in shown if row.get("panel", "") == panel]
+        columns = {row["column"] for row in here if "column" in row}
+        absent = [table.columns[c] for c in table.columns if here and columns and c not in columns]
+        labels = dict.fromkeys(row["label"] for row in every)
+        absent += [name for name in labels if here and name not in {row["label"] for row in here}]
+        if len(here) < len(every):
+            parts.append(": ".join(filter(None, [panel, ", ".join(absent)])))
+    reason = table.about.get("left_out", "")
+    return [f"Left out at this scale: {'; '.join(parts)}. {reason}".strip()] if parts else []
+
+
+def left_out(found: Collected) -> list[str]:
+    """What stands under the results: runs that do not count, and doubts about those that do."""
+    blocks = []
+    if found.refused:
+        listed = [f"- `{refused.name}`: {refused.why}" for refused in found.refused]
+        blocks.append("Not counted:\n\n" + "\n".join(listed))
+    if found.notes:
+        blocks.append("Counted, although:\n\n" + "\n".join(f"- {note}" for note in found.notes))
+    return blocks
+
+
+def claims_section(table: Table, judged: Sequence[Verdict]) -> list[str]:
+    """Every claim with its numbers."""
+    if not judged:
+        return ["## Claims", "The paper says nothing about it that runs could contradict."]
+    rows = [
+        [
+            statement(table, one),
+            str(one.claim["section"]),
+            one.per_seed,
+            one.mean,
+            one.text,
+        ]
+        for one in judged
+        if one.kind != LEFT_OUT
+    ]
+    said = "the paper says" if table.in_paper else "asked"
+    blank = any(one.kind == NOT_JUDGED and not one.beforehand for one in judged)
+    unjudged = (
+        " It is not judged where a run has no value of what the claim compares: no such case "
+        "occurred."
+    )
+    return [
+        "## Claims" if table.in_paper else "## Questions",
+        "A claim holds when it holds for the mean over seeds and for every seed; it is not run "
+        "while a run on either side is missing or refused. Margins and factors are ours wherever "
+        f"the paper gives none.{unjudged if blank else ''}",
+        markdown([said, "section", "per seed", "mean ± std", "here"], rows),
+        *not_asked(judged),
+    ]
+
+
+def not_asked(judged: Sequence[Verdict]) -> list[str]:
+    """How many claims are about rows that this scale leaves out."""
+    number = sum(one.kind == LEFT_OUT for one in judged)
+    words = "statement is" if number == 1 else "statements are"
+    return [f"{number} more {words} about rows that are left out here."] if number else []
+
+
+def statement(table: Table, one: Verdict) -> str:
+    """The claim with its note; whose it is where that is not the page's subject."""
+    note = f" ({one.claim['note']})" if "note" in one.claim else ""
+    ours = "Our question, not the paper's: " if one.question and table.in_paper else ""
+    return f"{ours}{one.claim['text']}{note}"
+
+
+def runs_section(runs: Sequence[Archived]) -> list[str]:
+    """What every run cost."""
+    if not runs:
+        return []
+    rows = [
+        [
+            f"`{run.name}`",
+            run.fidelity,
+            short(run.record["commit"]),
+            run.record["device"],
+            run.record["began"],
+            str(run.record["iterations"]),
+            f"{run.record['wall_s'] / 60:.1f}",
+        ]
+        for run in runs
+    ]
+    head = ["run", "fidelity", "commit", "device", "began", "iterations", "minutes"]
+    return ["## Runs", markdown(head, rows)]
+
+
+def _preset(table: Table, compose: Compose) -> str:
+    """A printed table of settings beside conf/."""
+    compared = compare(table.entry, compose)
+    settings: dict[str, list[Compared]] = {}
+    for one in compared:
+        settings.setdefault(one.setting, []).append(one)
+    rows = []
+    for setting, columns in settings.items():
+        keys = "<br>".join(f"`{key}`" for key in columns[0].keys) or NONE
+        values = [
+            f"{one.printed}; {', '.join(dict.fromkeys(f'{v}' for v in one.ours)) or NONE}"
+            for one in columns
+        ]
+        same = [one.same for one in columns]
+        word = "no counterpart" if None in same else "yes" if all(same) else "**no**"
+        rows.append([setting, keys, *values, word, columns[0].note])
+    judged = [one.same for one in compared if one.same is not None]
+    labels = [f"{row['label']} (`{row['experiment']}`)" for row in table.rows]
+    blocks = [
+        f"# {table.entry['title']}",
+        f"{table.about['title']}, {table.about['where']}.  \nWritten by `make report` from "
+        "conf/paper/ and the composed settings of the experiments; not edited by hand.",
+        *_remarks(table),
+        f"{sum(judged)} of {len(judged)} printed values are those of conf/. In each column: the "
+        "printed value; the value in conf/.",
+        markdown(["hyper-parameter", "key", *labels, "same", "note"], rows),
+    ]
+    return "\n\n".join(blocks) + "\n"

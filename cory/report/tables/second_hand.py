@@ -1,0 +1,94 @@
+"""Numbers that are known only from third-party notes about a paper, kept apart from printed ones.
+
+conf/paper/<paper>.yaml: a row's `second_hand: {turn_1: 0.677, change_1: 0.095}`, or of benchmarks
+`{geometric_mean: 0.4917}`; of the whole table, `largest: [{panel: ..., bbh: 0.3494}]`. They stand
+beside runs at the paper's scale, under a heading of their own; no claim may be judged by them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cory.report.paper import PAPER_SCALE, Table
+from cory.report.records.benchmarks import COLUMNS
+from cory.report.tables.markdown import NONE, markdown
+
+HEAD = "second-hand, unverified"
+MEANING = (
+    "Second-hand: numbers that this project knows only from notes that others wrote about the "
+    "paper; it has not seen them in the paper. They are targets to verify: nothing is judged by "
+    "them, and agreeing with them reproduces nothing."
+)
+
+
+def known(table: Table) -> bool:
+    """Whether any row has such a number."""
+    return any("second_hand" in row for row in table.rows)
+
+
+def columns(table: Table) -> list[str]:
+    """The heading, where such numbers are shown."""
+    return [HEAD] if table.scale == PAPER_SCALE and known(table) else []
+
+
+def cells(table: Table, row: dict[str, Any]) -> list[str]:
+    """One row's numbers under that heading."""
+    return [said(row) for _ in columns(table)]
+
+
+def meaning(table: Table) -> list[str]:
+    """What the heading means, where it is shown."""
+    return [MEANING] if columns(table) or largest(table) else []
+
+
+def said(row: dict[str, Any]) -> str:
+    """A row's numbers: accuracies after turns, changes of a rate against others, benchmarks."""
+    parts = []
+    for key, value in row.get("second_hand", {}).items():
+        if key in COLUMNS:
+            parts.append(f"{COLUMNS[key]}: {100 * float(value):.2f} %")
+            continue
+        match = re.fullmatch(r"(turn|change)_(\d+)", key)
+        if match is None:
+            raise ValueError(
+                f"second_hand of {row['experiment']}: {key} is neither turn_<t> nor change_<n>, "
+                "and no benchmark"
+            )
+        number = f"{100 * float(value):.1f} %" if match[1] == "turn" else (
+            f"{100 * float(value):+.1f} points"
+        )  # fmt: skip
+        name = f"turn {match[2]}" if match[1] == "turn" else f"Δ{match[2]}"
+        parts.append(f"{name}: {number}")
+    return ", ".join(parts) or NONE
+
+
+def block(table: Table) -> list[str]:
+    """All of a table's second-hand numbers, for a place where no runs are shown."""
+    rows = [[row_name(row), said(row)] for row in table.rows if "second_hand" in row]
+    of_rows = [markdown(["method", HEAD], rows) for _ in columns(table)]
+    return [*meaning(table), *of_rows, *largest(table)]
+
+
+def largest(table: Table) -> list[str]:
+    """Second-hand: the largest value on each benchmark, where it is known but not of which row."""
+    known_ones = table.entry.get("largest", [])
+    if not known_ones or table.scale != PAPER_SCALE:
+        return []
+    names = [name for name in COLUMNS if any(name in one for one in known_ones)]
+    rows = [
+        [
+            str(one["panel"]),
+            *[f"{100 * one[name]:.2f} %" if name in one else NONE for name in names],
+        ]
+        for one in known_ones
+    ]
+    return [
+        f"Largest value on each benchmark of any of the paper's own models ({HEAD}):",
+        markdown(["base model", *[COLUMNS[name] for name in names]], rows),
+    ]
+
+
+def row_name(row: dict[str, Any]) -> str:
+    """The label of a row, behind the panel that it stands in."""
+    return f"{row['panel']}, {row['label']}" if "panel" in row else str(row["label"])
