@@ -10,7 +10,8 @@ from typing import Any
 
 from cory.debate import DEBATER
 from cory.record import TRAINING
-from cory.report.figures.curves import agents_of, draw_curves
+from cory.report.figures.curves import draw_curves
+from cory.report.tables.numbers import agents_of
 from cory.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
 
 ROWS = {

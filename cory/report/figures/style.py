@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,11 +19,38 @@ DASHES = ("solid", "dashed", "dotted")
 Dash = str | tuple[float, tuple[float, ...]]
 
 
-def panels(count: int, width: float = 4.0, height: float = 4.2) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side."""
+class Panel(Protocol):
+    """What one pair of axes shows: lines, bars, or a heat map."""
+
+    def draw(self, axes: Axes) -> None:
+        """Draw it."""
+
+
+def figure_of(
+    panels: Sequence[Panel],
+    width: float = 4.0,
+    height: float = 4.2,
+    letters: bool = False,
+    legend: bool = True,
+    projection: str | None = None,
+) -> Figure:
+    """A figure with panels side by side and one legend for all of them.
+
+    width, height: of one panel, in inches
+    letters: panels are called (a), (b), ... below their x axes
+    """
     # a Figure of its own: pyplot and the backend that the user chose stay as they are
-    figure = Figure(figsize=(width * count, height), layout=ConstrainedLayoutEngine(wspace=0.04))
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+    layout = ConstrainedLayoutEngine(wspace=0.04)
+    figure = Figure(figsize=(width * len(panels), height), layout=layout)
+    kind = {"projection": projection}
+    axes_list = figure.subplots(1, len(panels), squeeze=False, subplot_kw=kind)[0]
+    for letter, axes, panel in zip("abcdef", axes_list, panels, strict=False):
+        panel.draw(axes)
+        if letters:
+            axes.set_xlabel(f"{axes.get_xlabel()}\n({letter})")
+    if legend:
+        add_legend(figure, axes_list)
+    return figure
 
 
 def finish(axes: Axes) -> None:
@@ -32,10 +59,10 @@ def finish(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def legend(figure: Figure, *of: Axes) -> None:
-    """One legend for all panels, below them; a label that stands in several of them once."""
+def add_legend(figure: Figure, panels: Iterable[Axes]) -> None:
+    """One legend below all panels; a label that stands in several of them once."""
     named: dict[str, Any] = {}
-    for axes in of:
+    for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
     longest = max(map(len, named), default=0)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from cory.report.pages.computed_pages import PAGES
-from cory.report.pages.game_page import game_claims
-from cory.report.pages.page import header, left_out, not_asked, omitted, statement
+from cory.report.kinds import COMPUTED, KINDS, PRESET
+from cory.report.pages.page import (
+    claims_table,
+    header,
+    left_out,
+    not_asked,
+    omitted,
+    remarks,
+)
 from cory.report.pages.presets import Compose, compare
 from cory.report.pages.verdicts import FAILS, LEFT_OUT, Verdict, tally, verdicts
-from cory.report.paper import (
-    ACCURACY,
-    EXAMPLES,
-    ITERATIONS,
-    PAPER_SCALE,
-    PRESET,
-    WITHOUT_RUNS,
-    Table,
-)
+from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.collect import Collected, lacking
-from cory.report.tables import accuracies, iterations, second_hand
-from cory.report.tables.computed import COMPUTED
 from cory.report.tables.markdown import NONE, markdown
-from cory.report.tables.results import results
 
 BY_HAND = "Written by `make report` from the records of the runs; not edited by hand."
 
@@ -51,84 +47,90 @@ class Shown:
         """Its page, from docs/results/."""
         return f"{self.table.paper}/{self.table.page}.md"
 
+    def picture(self, name: str) -> list[str]:
+        """Its figure, called by a name."""
+        return [f"![{name}]({self.table.paper}/{self.image})"] if self.image else []
+
 
 # table -> scale -> what there is
 Everything = Mapping[str, Mapping[str, Shown]]
 
 
-def report(everything: Everything, compose: Compose) -> str:
+def first_of(scales: Mapping[str, Shown]) -> Shown:
+    """A table at its first scale, for what is the same at every scale."""
+    return next(iter(scales.values()))
+
+
+def about(tables: Everything) -> Mapping[str, Any]:
+    """The head of a paper's file."""
+    return first_of(next(iter(tables.values()))).table.about
+
+
+def scales_of(everything: Mapping[str, Everything]) -> list[str]:
+    """The scales that tables are shown at."""
+    return list(next(iter(next(iter(everything.values())).values())))
+
+
+def report(tables: Everything, compose: Compose) -> str:
     """docs/results/<paper>.md: every table and figure with numbers, claims, and what it cost."""
-    about = next(iter(next(iter(everything.values())).values())).table.about
     blocks = [
-        f"# {about['title']}",
-        f"{about['where']}. {BY_HAND} [All figures at a glance](index.md).",
+        f"# {about(tables)['title']}",
+        f"{about(tables)['where']}. {BY_HAND} [All figures at a glance](index.md).",
         "Small-scale results come from tiny models and stand-in data on two CPU cores: they say "
         "whether the effect that a claim is about is visible there, not whether the paper's "
         "numbers are right. A claim holds when it holds for the mean over seeds and for every "
         "seed.",
     ]
-    for scales in everything.values():
-        one = next(iter(scales.values()))
+    for scales in tables.values():
+        one = first_of(scales)
         blocks.append(f"## {one.table.entry['title']}")
         if one.table.kind == PRESET:
-            blocks += [_preset_line(one, compose)]
+            blocks.append(f"{_settings(one, compose)}: [setting by setting]({one.page}).")
             continue
-        if "note" in one.table.entry:
-            blocks.append(str(one.table.entry["note"]))
+        blocks += remarks(one.table)
         if one.table.kind in COMPUTED:
             blocks += _computed(one)
             continue
         for scale, shown in scales.items():
             own = scale == PAPER_SCALE
             blocks.append(f"### {'At the paper’s scale' if own else f'At {scale} scale'}")
-            blocks += _shown(shown) if shown.ran else [_nothing(shown), *_known(shown.table)]
+            known = KINDS[one.table.kind].printed
+            blocks += _shown(shown) if shown.ran else [_nothing(shown), *known(shown.table)]
     return "\n\n".join(blocks) + "\n"
-
-
-def _known(table: Table) -> list[str]:
-    """What is known of the paper's numbers, where there are none of ours to stand beside."""
-    if table.kind == ACCURACY:
-        return accuracies.printed_block(table)
-    if table.kind == ITERATIONS:
-        return iterations.printed_block(table)
-    return second_hand.block(table)
 
 
 def index(everything: Mapping[str, Everything], compose: Compose) -> str:
     """docs/results/index.md: every figure, a screen each."""
     blocks = ["# Results", BY_HAND, *at_a_glance(everything)]
+    head = [f"claims at {scale} scale" for scale in scales_of(everything)]
     for paper, tables in everything.items():
         rows = [_index_row(scales, compose) for scales in tables.values()]
-        scales = list(next(iter(tables.values())))
-        title = next(iter(next(iter(tables.values())).values())).table.about["title"]
         blocks += [
-            f"## [{title}]({paper}.md)",
-            markdown(["table or figure", *[f"claims at {scale} scale" for scale in scales]], rows),
+            f"## [{about(tables)['title']}]({paper}.md)",
+            markdown(["table or figure", *head], rows),
         ]
-        for each in tables.values():
-            one = next(iter(each.values()))
+        for scales in tables.values():
+            one = first_of(scales)
             if one.table.kind == PRESET:
                 continue
             blocks.append(f"### {one.table.entry['title']}")
             if one.table.kind in COMPUTED:
                 blocks += _glance("computed", one)
                 continue
-            for scale, shown in each.items():
-                blocks += _glance(f"{scale} scale", shown)
+            for scale, shown in scales.items():
+                blocks += _glance(f"{scale} scale", shown) if shown.ran else [_nothing(shown)]
     return "\n\n".join(blocks) + "\n"
 
 
 def at_a_glance(everything: Mapping[str, Everything]) -> list[str]:
     """Per paper: how many tables and figures can be run, and have been, at each scale."""
-    scales = list(next(iter(next(iter(everything.values())).values())))
+    scales = scales_of(everything)
     rows = []
     for paper, tables in everything.items():
-        first = [next(iter(each.values())) for each in tables.values()]
-        computed = sum(one.table.kind in WITHOUT_RUNS for one in first)
-        ran = [_how_many_ran([each[scale] for each in tables.values()]) for scale in scales]
-        name = f"[{first[0].table.about['short']}]({paper}.md)"
-        counts = [len(first), computed, len(first) - computed, *ran]
-        rows.append([name, *map(str, counts)])
+        with_sweep = sum(first_of(each).table.has_runs for each in tables.values())
+        ran = [_how_many_ran(each[scale] for each in tables.values()) for scale in scales]
+        counts = [len(tables), len(tables) - with_sweep, with_sweep, *ran]
+        rows.append([f"[{about(tables)['short']}]({paper}.md)", *map(str, counts)])
     head = ["paper", "tables and figures", "need no runs", "have a sweep"]
     return [
         markdown([*head, *[f"run at {scale} scale" for scale in scales]], rows),
@@ -136,7 +138,7 @@ def at_a_glance(everything: Mapping[str, Everything]) -> list[str]:
     ]
 
 
-def _how_many_ran(tables: Sequence[Shown]) -> str:
+def _how_many_ran(tables: Iterable[Shown]) -> str:
     """`3`, or `3 (and 2 in part)` where some runs of others count."""
     begun = [one for one in tables if one.found.runs]
     whole = sum(
@@ -148,22 +150,16 @@ def _how_many_ran(tables: Sequence[Shown]) -> str:
 
 def _shown(shown: Shown) -> list[str]:
     """Figure, numbers, claims, cost."""
-    table, found = shown.table, shown.found
-    rows = [
-        [statement(table, one), str(one.claim["section"]), one.mean, one.text]
-        for one in shown.judged
-        if one.kind != LEFT_OUT
-    ]
-    said = "the paper says" if table.in_paper else "asked"
-    numbers = [] if table.kind in EXAMPLES else results(table, found)
-    pictures = [f"![{table.entry['title']}]({table.paper}/{shown.image})"] if shown.image else []
+    table, found, kind = shown.table, shown.found, KINDS[shown.table.kind]
+    numbers = [] if kind.long else kind.results(table, found)
+    asked = any(one.kind != LEFT_OUT for one in shown.judged)
     return [
-        *pictures,
+        *shown.picture(table.entry["title"]),
         header(table, found.runs),
         *[block.replace("### ", "#### ") for block in numbers],
         *omitted(table),
         *left_out(found),
-        *([markdown([said, "section", "mean ± std", "here"], rows)] if rows else []),
+        *([claims_table(table, shown.judged)] if asked else []),
         *not_asked(shown.judged),
         f"[Per seed, settings and every run's cost]({shown.page})",
     ]
@@ -171,26 +167,22 @@ def _shown(shown: Shown) -> list[str]:
 
 def _computed(shown: Shown) -> list[str]:
     """Figure, numbers and claims of a table for which nothing is run."""
+    kind = COMPUTED[shown.table.kind]
     return [
-        f"![{shown.table.entry['title']}]({shown.table.paper}/{shown.image})",
-        *PAGES[shown.table.kind].results(shown.table),
-        game_claims(shown.table, shown.judged),
-        f"[{PAGES[shown.table.kind].more}]({shown.page})",
+        *shown.picture(shown.table.entry["title"]),
+        *kind.results(shown.table),
+        claims_table(shown.table, shown.judged),
+        f"[{kind.more}]({shown.page})",
     ]
 
 
 def _glance(how: str, shown: Shown) -> list[str]:
     """One screen: the image and what became of the claims."""
-    if not shown.ran and shown.table.kind not in WITHOUT_RUNS:
-        return [_nothing(shown)]
     judged = shown.judged
-    asked = [one for one in judged if one.kind != LEFT_OUT]
-    lines = [f"- {_mark(one)}: {one.claim['text']}" for one in asked]
-    name = shown.table.entry["title"]
-    pictures = [f"![{name}, {how}]({shown.table.paper}/{shown.image})"] if shown.image else []
+    lines = [f"- {_mark(one)}: {one.claim['text']}" for one in judged if one.kind != LEFT_OUT]
     return [
         f"**{how}** ([details]({shown.page})): {tally(judged)}",
-        *pictures,
+        *shown.picture(f"{shown.table.entry['title']}, {how}"),
         *(["\n".join(lines)] if lines else []),
     ]
 
@@ -210,29 +202,24 @@ def _nothing(shown: Shown) -> str:
 
 def _index_row(scales: Mapping[str, Shown], compose: Compose) -> list[str]:
     """Title, and per scale the tally with a link."""
-    one = next(iter(scales.values()))
-    title = str(one.table.entry["title"])
-    if one.table.kind in WITHOUT_RUNS:
-        preset = one.table.kind == PRESET
-        counts = _settings(one, compose) if preset else tally(one.judged)
-        return [title, f"[{counts}]({one.page})", *[NONE] * (len(scales) - 1)]
+    one = first_of(scales)
     cells = [
         f"[{tally(shown.judged)}]({shown.page})" if shown.ran else "not run"
         for shown in scales.values()
     ]
-    return [title, *cells]
+    if not one.table.has_runs:
+        counts = _settings(one, compose) if one.table.kind == PRESET else tally(one.judged)
+        cells = [f"[{counts}]({one.page})", *[NONE] * (len(scales) - 1)]
+    return [str(one.table.entry["title"]), *cells]
 
 
-def preset_counts(one: Shown, compose: Compose) -> tuple[int, int]:
-    """How many values of a printed table are those of conf/, and of how many."""
-    same = [c.same for c in compare(one.table.entry, compose) if c.same is not None]
+def preset_counts(tables: Sequence[Shown], compose: Compose) -> tuple[int, int]:
+    """How many values of printed tables are those of conf/, and of how many."""
+    compared = [c.same for one in tables for c in compare(one.table.entry, compose)]
+    same = [one for one in compared if one is not None]
     return sum(same), len(same)
 
 
 def _settings(one: Shown, compose: Compose) -> str:
-    same, of = preset_counts(one, compose)
+    same, of = preset_counts([one], compose)
     return f"{same} of {of} settings as printed"
-
-
-def _preset_line(one: Shown, compose: Compose) -> str:
-    return f"{_settings(one, compose)}: [setting by setting]({one.page})."

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
+from cory.report.kinds import COMPUTED, KINDS, PRESET
 from cory.report.pages.changes import changes
-from cory.report.pages.presets import Compared, Compose, compare
+from cory.report.pages.presets import Compose, compare
 from cory.report.pages.verdicts import LEFT_OUT, NOT_JUDGED, Verdict, verdicts
-from cory.report.paper import PAPER_SCALE, PRESET, Table
+from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import Collected
 from cory.report.records.gather import short
 from cory.report.tables.markdown import NONE, markdown
-from cory.report.tables.results import results
 
 
 def page(table: Table, found: Collected, image: str | None, compose: Compose) -> str:
@@ -20,40 +21,53 @@ def page(table: Table, found: Collected, image: str | None, compose: Compose) ->
 
     image: file name of the figure; None when there is none
     """
+    picture = [f"![{table.entry['title']}]({image})"] if image else []
+    judged = verdicts(table, found)
     if table.kind == PRESET:
-        return _preset(table, compose)
-    small = "" if table.scale == PAPER_SCALE else f" ({table.scale} scale, not the paper's setting)"
-    blocks = [
+        source = " from conf/paper/ and the composed settings of the experiments"
+        blocks = _preset(table, compose)
+    elif table.kind in COMPUTED:
+        source, kind = ": computed from conf/paper/, nothing is run", COMPUTED[table.kind]
+        blocks = [
+            *picture,
+            "## Results",
+            *kind.results(table),
+            *kind.sections(table),
+            "## Claims",
+            kind.about_claims,
+            claims_table(table, judged),
+        ]
+    else:
+        source = f" from the records in [records/{table.scale}](records/{table.scale})"
+        blocks = [
+            header(table, found.runs),
+            *picture,
+            "## Results",
+            *KINDS[table.kind].results(table, found),
+            *omitted(table),
+            *left_out(found),
+            *_claims(table, judged),
+            *changes(table, found, compose),
+            *_runs(found.runs),
+        ]
+    return "\n\n".join([*_head(table, source), *blocks]) + "\n"
+
+
+def _head(table: Table, source: str) -> list[str]:
+    """Title, where figure and page come from, and the entry's note."""
+    own = table.scale == PAPER_SCALE or not table.has_runs
+    small = "" if own else f" ({table.scale} scale, not the paper's setting)"
+    where = f"{table.about['title']}, {table.about['where']}."
+    if not table.in_paper:
+        where = f"Not in the paper ({table.about['title']}): a question of this project."
+    return [
         f"# {table.entry['title']}{small}",
-        _written(table),
-        *_remarks(table),
-        header(table, found.runs),
-        *([f"![{table.entry['title']}]({image})"] if image else []),
-        "## Results",
-        *results(table, found),
-        *omitted(table),
-        *left_out(found),
-        *claims_section(table, verdicts(table, found)),
-        *changes(table, found, compose),
-        *runs_section(found.runs),
+        f"{where}  \nWritten by `make report`{source}; not edited by hand.",
+        *remarks(table),
     ]
-    return "\n\n".join(blocks) + "\n"
 
 
-def _written(table: Table) -> str:
-    """Where the figure comes from, and where the page does."""
-    about = table.about
-    where = (
-        f"{about['title']}, {about['where']}." if table.in_paper else
-        f"Not in the paper ({about['title']}): a question of this project."
-    )  # fmt: skip
-    return (
-        f"{where}  \nWritten by `make report` from the records in "
-        f"[records/{table.scale}](records/{table.scale}); not edited by hand."
-    )
-
-
-def _remarks(table: Table) -> list[str]:
+def remarks(table: Table) -> list[str]:
     """What the file of the paper says about this table beside rows and claims."""
     return [str(table.entry["note"])] if "note" in table.entry else []
 
@@ -67,15 +81,15 @@ def header(table: Table, runs: Sequence[Archived]) -> str:
     if walls:
         span = f"{min(walls):.1f} to {max(walls):.1f} min"
         wall = f"{sum(walls):.0f} min: {len(walls)} runs of {span}"
-    cells = [
-        table.scale,
-        ", ".join(sorted({run.fidelity for run in runs})) or NONE,
-        ", ".join(sorted({record["device"] for record in records})) or NONE,
-        ", ".join(sorted({short(record["commit"]) for record in records})) or NONE,
-        " to ".join(dict.fromkeys([days[0], days[-1]])) if days else NONE,
-        wall,
-    ]
-    return markdown(["scale", "fidelity", "device", "commit", "when", "wall time"], [cells])
+    cells = {
+        "scale": table.scale,
+        "fidelity": ", ".join(sorted({run.fidelity for run in runs})),
+        "device": ", ".join(sorted({record["device"] for record in records})),
+        "commit": ", ".join(sorted({short(record["commit"]) for record in records})),
+        "when": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
+        "wall time": wall,
+    }
+    return markdown(list(cells), [[cell or NONE for cell in cells.values()]])
 
 
 def omitted(table: Table) -> list[str]:
@@ -98,31 +112,16 @@ def omitted(table: Table) -> list[str]:
 
 def left_out(found: Collected) -> list[str]:
     """What stands under the results: runs that do not count, and doubts about those that do."""
-    blocks = []
-    if found.refused:
-        listed = [f"- `{refused.name}`: {refused.why}" for refused in found.refused]
-        blocks.append("Not counted:\n\n" + "\n".join(listed))
-    if found.notes:
-        blocks.append("Counted, although:\n\n" + "\n".join(f"- {note}" for note in found.notes))
-    return blocks
+    refused = [f"- `{one.name}`: {one.why}" for one in found.refused]
+    notes = [f"- {note}" for note in found.notes]
+    named = {"Not counted:": refused, "Counted, although:": notes}
+    return ["\n".join([f"{head}\n", *listed]) for head, listed in named.items() if listed]
 
 
-def claims_section(table: Table, judged: Sequence[Verdict]) -> list[str]:
+def _claims(table: Table, judged: Sequence[Verdict]) -> list[str]:
     """Every claim with its numbers."""
     if not judged:
         return ["## Claims", "The paper says nothing about it that runs could contradict."]
-    rows = [
-        [
-            statement(table, one),
-            str(one.claim["section"]),
-            one.per_seed,
-            one.mean,
-            one.text,
-        ]
-        for one in judged
-        if one.kind != LEFT_OUT
-    ]
-    said = "the paper says" if table.in_paper else "asked"
     blank = any(one.kind == NOT_JUDGED and not one.beforehand for one in judged)
     unjudged = (
         " It is not judged where a run has no value of what the claim compares: no such case "
@@ -133,9 +132,22 @@ def claims_section(table: Table, judged: Sequence[Verdict]) -> list[str]:
         "A claim holds when it holds for the mean over seeds and for every seed; it is not run "
         "while a run on either side is missing or refused. Margins and factors are ours wherever "
         f"the paper gives none.{unjudged if blank else ''}",
-        markdown([said, "section", "per seed", "mean ± std", "here"], rows),
+        claims_table(table, judged, per_seed=True),
         *not_asked(judged),
     ]
+
+
+def claims_table(table: Table, judged: Sequence[Verdict], per_seed: bool = False) -> str:
+    """Every claim that is asked at this scale, with its numbers."""
+    rows = [
+        [statement(table, one), str(one.claim["section"]), *([one.per_seed] if per_seed else []),
+         one.mean, one.text]
+        for one in judged
+        if one.kind != LEFT_OUT
+    ]  # fmt: skip
+    said = "the paper says" if table.in_paper else "asked"
+    numbers = "numbers" if table.kind in COMPUTED else "mean ± std"
+    return markdown([said, "section", *["per seed"] * per_seed, numbers, "here"], rows)
 
 
 def not_asked(judged: Sequence[Verdict]) -> list[str]:
@@ -152,10 +164,8 @@ def statement(table: Table, one: Verdict) -> str:
     return f"{ours}{one.claim['text']}{note}"
 
 
-def runs_section(runs: Sequence[Archived]) -> list[str]:
+def _runs(runs: Sequence[Archived]) -> list[str]:
     """What every run cost."""
-    if not runs:
-        return []
     rows = [
         [
             f"`{run.name}`",
@@ -169,17 +179,14 @@ def runs_section(runs: Sequence[Archived]) -> list[str]:
         for run in runs
     ]
     head = ["run", "fidelity", "commit", "device", "began", "iterations", "minutes"]
-    return ["## Runs", markdown(head, rows)]
+    return ["## Runs", markdown(head, rows)] if runs else []
 
 
-def _preset(table: Table, compose: Compose) -> str:
+def _preset(table: Table, compose: Compose) -> list[str]:
     """A printed table of settings beside conf/."""
-    compared = compare(table.entry, compose)
-    settings: dict[str, list[Compared]] = {}
-    for one in compared:
-        settings.setdefault(one.setting, []).append(one)
-    rows = []
-    for setting, columns in settings.items():
+    compared, rows = compare(table.entry, compose), []
+    for setting, group in groupby(compared, lambda one: one.setting):
+        columns = list(group)
         keys = "<br>".join(f"`{key}`" for key in columns[0].keys) or NONE
         values = [
             f"{one.printed}; {', '.join(dict.fromkeys(f'{v}' for v in one.ours)) or NONE}"
@@ -190,13 +197,8 @@ def _preset(table: Table, compose: Compose) -> str:
         rows.append([setting, keys, *values, word, columns[0].note])
     judged = [one.same for one in compared if one.same is not None]
     labels = [f"{row['label']} (`{row['experiment']}`)" for row in table.rows]
-    blocks = [
-        f"# {table.entry['title']}",
-        f"{table.about['title']}, {table.about['where']}.  \nWritten by `make report` from "
-        "conf/paper/ and the composed settings of the experiments; not edited by hand.",
-        *_remarks(table),
+    return [
         f"{sum(judged)} of {len(judged)} printed values are those of conf/. In each column: the "
         "printed value; the value in conf/.",
         markdown(["hyper-parameter", "key", *labels, "same", "note"], rows),
     ]
-    return "\n\n".join(blocks) + "\n"

@@ -2,150 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
-from cory.report.pages.overview import Everything, Shown, preset_counts
+from cory.report.kinds import COMPUTED, PRESET
+from cory.report.pages.overview import Everything, Shown, about, preset_counts, scales_of
 from cory.report.pages.presets import Compose
 from cory.report.pages.verdicts import tally
-from cory.report.paper import ACCURACY, PAPER_SCALE, PRESET
-from cory.report.tables.accuracies import columns_of, measured
-from cory.report.tables.computed import COMPUTED
-from cory.report.tables.debates import turns_in
-from cory.report.tables.markdown import NONE, markdown, percent, plus_minus
-from cory.report.tables.matches import ITSELF, rates
-from cory.report.tables.numbers import at_end, labelled, last, names_of, runs_of
-from cory.report.tables.results import COLUMNS
+from cory.report.paper import PAPER_SCALE
+from cory.report.tables.accuracies import measured, tasks_of
+from cory.report.tables.debates import votes
+from cory.report.tables.games import ITSELF, rates
+from cory.report.tables.markdown import NONE, markdown
+from cory.report.tables.numbers import Row, runs_of
+from cory.report.tables.table import (
+    Axis,
+    Column,
+    Line,
+    lines,
+    names_of,
+    number,
+    once,
+    over_agents,
+    render,
+    trained,
+)
+from cory.report.tables.training import HELD_OUT, SCORES
 
 BEGIN = "<!-- results: written by `make report` -->"
 END = "<!-- results: end -->"
 ROOT = "docs/results/"
+SEEDS = Column("seeds", text=lambda line: str(len(line.runs)))
 
 
 def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
     """The results in README.md, with their markers."""
-    scales = list(next(iter(next(iter(everything.values())).values())))
+    scales = scales_of(everything)
     head = ["paper", "tables and figures", *[f"claims at {scale} scale" for scale in scales]]
     rows = [
-        [f"[{_about(tables)['short']}]({ROOT}{paper}.md)", str(len(tables)),
+        [f"[{about(tables)['short']}]({ROOT}{paper}.md)", str(len(tables)),
          *[_claims(tables, scale, compose) for scale in scales]]
         for paper, tables in everything.items()
     ]  # fmt: skip
     blocks = [BEGIN, markdown(head, rows)]
     for tables in everything.values():
-        about = _about(tables)
+        paper = about(tables)
         for scale in scales:
             shown = [each[scale] for each in tables.values()]
             shown = [one for one in shown if one.table.entry.get("in_readme", False)]
             own = "the paper's" if scale == PAPER_SCALE else scale
-            spread = f"{about['short']} at {own} scale, mean ± standard deviation over seeds."
-            kinds = (_curves, _turns, _win_rates, _accuracies)
-            for numbers in filter(None, (numbers_of(shown) for numbers_of in kinds)):
-                blocks += [f"{spread} {about['readme_note']}", numbers]
+            spread = f"{paper['short']} at {own} scale, mean ± standard deviation over seeds."
+            for numbers in (_curves, _turns, _win_rates, _accuracies):
+                if text := numbers(shown):
+                    blocks += [f"{spread} {paper['readme_note']}", text]
     return "\n\n".join([*blocks, END])
-
-
-def _about(tables: Everything) -> Mapping[str, str]:
-    """The head of a paper's file."""
-    return next(iter(next(iter(tables.values())).values())).table.about
 
 
 def _claims(tables: Everything, scale: str, compose: Compose) -> str:
     """What became of all claims at a scale; what needs no runs counts at the paper's."""
     shown = [each[scale] for each in tables.values()]
-    computed = [one for one in shown if one.table.kind in COMPUTED]
-    presets = [one for one in shown if one.table.kind == PRESET]
-    runs = [one for one in shown if one not in computed and one not in presets]
+    runs = [one for one in shown if one.table.has_runs]
     ran = any(one.ran for one in runs)
     parts = [tally([judged for one in runs for judged in one.judged]) if ran else "not run"]
     if scale == PAPER_SCALE:
+        computed = [one for one in shown if one.table.kind in COMPUTED]
         parts += [f"{COMPUTED[one.table.kind].spoken}: {tally(one.judged)}" for one in computed]
-        counts = [preset_counts(one, compose) for one in presets]
-        if counts:
-            same, of = map(sum, zip(*counts, strict=True))
-            parts.append(f"{same} of {of} settings as printed")
+        presets = [one for one in shown if one.table.kind == PRESET]
+        same, of = preset_counts(presets, compose)
+        parts += [f"{same} of {of} settings as printed"] if presets else []
     return "; ".join(parts)
 
 
-def _name(experiment: str) -> str:
-    return f"`{experiment.partition('/')[2]}`"
+def _each_once(shown: Sequence[Shown], axis: Axis = once) -> list[Line]:
+    """The lines of all tables that have runs, an experiment's agents once, by its name."""
+    found: dict[Hashable, Line] = {}
+    for one in shown:
+        for line in lines(one.table.rows, one.found, axis):
+            if line.runs:
+                name = f"`{line.row['experiment'].partition('/')[2]}`"
+                agent = line.words.get("agent")
+                if agent and line.names != [line.row["label"]]:
+                    name += f" LLM{int(agent[6:]) + 1}"
+                own = Line([name], line.row, line.runs, line.words)
+                found.setdefault((line.row["experiment"], agent), own)
+    return list(found.values())
 
 
 def _curves(shown: Sequence[Shown]) -> str:
-    """End values of every training run, each once."""
-    rows: dict[tuple[str, str | None], list[str]] = {}
-    for one in shown:
-        if one.table.kind != "curves":
-            continue
-        for row, label, agent in labelled(one.table, one.found):
-            runs = runs_of(one.found, row)
-            if agent is not None:
-                window = one.table.window
-                numbers = [plus_minus(at_end(runs, f"{key}/{agent}", window)) for key in COLUMNS]
-                held_out = plus_minus(last(runs, f"eval/score/{agent}"))
-                name = _name(row["experiment"])
-                number = f" LLM{int(agent[6:]) + 1}" if label != row["label"] else ""
-                rows.setdefault((name, agent), [name + number, *numbers, held_out, str(len(runs))])
-    head = ["run", *COLUMNS.values(), "held-out task reward", "seeds"]
-    return markdown(head, list(rows.values())) if rows else ""
+    """End values of every training run."""
+    pages = [one for one in shown if one.table.kind == "curves"]
+    body = [line for line in _each_once(pages, over_agents) if line.words["agent"]]
+    if not body:
+        return ""
+    return render(["run"], body, [*trained(SCORES, pages[0].table), HELD_OUT, SEEDS])
 
 
 def _turns(shown: Sequence[Shown]) -> str:
-    """Votes of every debate, each once."""
-    debates = [one for one in shown if one.table.kind == "turns"]
-    steps = turns_in([run for one in debates for run in one.found.runs], "eval/vote")
-    rows: dict[str, list[str]] = {}
-    for one in debates:
-        for row in one.table.rows:
-            runs = runs_of(one.found, row)
-            if runs:
-                votes = [percent(last(runs, f"eval/vote/turn_{turn}")) for turn in steps]
-                name = _name(row["experiment"])
-                rows.setdefault(name, [name, *votes, str(len(runs))])
-    head = ["run", *[f"vote, turn {turn}" for turn in steps], "seeds"]
-    return markdown(head, list(rows.values())) if rows else ""
+    """Votes of every debate."""
+    body = _each_once([one for one in shown if one.table.kind == "turns"])
+    runs = [run for line in body for run in line.runs]
+    return render(["run"], body, [*votes(runs), SEEDS]) if body else ""
 
 
 def _win_rates(shown: Sequence[Shown]) -> str:
-    """Win rates of every player, each once."""
+    """Win rates of every player."""
     pages = [one for one in shown if "win_rates" in one.table.entry.get("shows", [])]
-    rows: dict[str, list[str]] = {}
-    for one in pages:
-        for row in one.table.rows:
-            runs = runs_of(one.found, row)
-            if runs:
-                length = plus_minus(last(runs, f"eval/game_turns/{ITSELF}"))
-                numbers = [*rates(runs, one.table.words["opponent"]), length, str(len(runs))]
-                rows.setdefault(row["experiment"], [_name(row["experiment"]), *numbers])
-    if not rows:
+    body = _each_once(pages)
+    if not body:
         return ""
-    player = pages[0].table.words["player"]
-    own = "turns of a game against itself"
-    head = ["run", f"win rate against {player}", "as attacker", "as defender", own, "seeds"]
-    return markdown(head, list(rows.values()))
+    words = pages[0].table.words
+    heads = (f"win rate against {words['player']}", "as attacker", "as defender")
+    length = number("turns of a game against itself", f"eval/game_turns/{ITSELF}")
+    return render(["run"], body, [*rates(words["opponent"], heads), length, SEEDS])
 
 
 def _accuracies(shown: Sequence[Shown]) -> str:
-    """Accuracies of every method that was run, each once."""
-    tables = [one for one in shown if one.table.kind == ACCURACY]
-    every = [row for one in tables for row in one.table.rows]
-    names = {column: name for one in tables for column, name in one.table.columns.items()}
-    ran: dict[str, None] = {}  # columns
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    known: set[tuple[str, str]] = set()  # the same number may stand under two labels
+    """Accuracies of every method that was run; the same number may stand under two labels."""
+    tables = [one for one in shown if one.table.kind == "accuracy"]
+    names = {task: name for one in tables for task, name in one.table.columns.items()}
+    known: dict[Hashable, tuple[Shown, Row]] = {}
     for one in tables:
         for row in one.table.rows:
-            if "experiment" not in row or not runs_of(one.found, row):
-                continue
-            source = row["experiment"], row["metric"]
-            if source not in known:
-                known.add(source)
-                ran[row["column"]] = None
-                line = rows.setdefault(tuple(names_of(row)), {})
-                line[row["column"]] = measured(one.found, row)
-    columns = [column for column in columns_of(every) if column in ran]
-    if not columns:
-        return ""
-    return markdown(
-        ["model", "method", *[names[column] for column in columns]],
-        [[*name, *[line.get(column, NONE) for column in columns]] for name, line in rows.items()],
-    )
+            if runs_of(one.found, row):
+                known.setdefault((row["experiment"], row["metric"]), (one, row))
+    cells: dict[tuple[str, ...], dict[str, str]] = {}
+    for one, row in known.values():
+        cells.setdefault(tuple(names_of(row)), {})[row["column"]] = measured(one.found, row)
+    ran = {row["column"] for _, row in known.values()}
+    tasks = [t for t in tasks_of([row for one in tables for row in one.table.rows]) if t in ran]
+    rows = [[*own, *[line.get(task, NONE) for task in tasks]] for own, line in cells.items()]
+    return markdown(["model", "method", *[names[task] for task in tasks]], rows) if tasks else ""

@@ -17,11 +17,10 @@ from cory.report.claims.judge import (
     judge,
     metrics,
 )
+from cory.report.kinds import COMPUTED
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.benchmarks import FAMILY
 from cory.report.records.collect import Collected
-from cory.report.tables.computed import COMPUTED
-from cory.report.tables.game import SEED
 from cory.report.tables.markdown import NONE
 
 FAILS, NOT_RUN, NOT_JUDGED = "does not hold", "not run", "not judged"
@@ -51,9 +50,9 @@ class Verdict:
 def verdicts(table: Table, found: Collected) -> list[Verdict]:
     """Every claim of a table, judged on the runs that count."""
     judged_on = found.records, table.seeds, table.window
-    if table.kind in COMPUTED:
-        records = COMPUTED[table.kind].records(table.entry[table.kind])
-        judged_on = records, [SEED], 1
+    if table.kind in COMPUTED:  # its numbers depend on no seed
+        records = COMPUTED[table.kind].records(table.rules)
+        judged_on = {name: {0: lines} for name, lines in records.items()}, [0], 1
     return [_verdict(table, judged_on, claim) for claim in table.claims if _asked(table, claim)]
 
 

@@ -6,25 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cory.report.defined import check_claims, defined_metrics
-from cory.report.figures.draw import draw
+from cory.report.checks import check_claims, defined_metrics, load_table
 from cory.report.figures.style import save
-from cory.report.pages.computed_pages import PAGES
+from cory.report.kinds import COMPUTED, draw
 from cory.report.pages.overview import Everything, Shown, index, report
 from cory.report.pages.page import page
 from cory.report.pages.presets import Compose
 from cory.report.pages.readme import BEGIN, END, readme_block
-from cory.report.paper import (
-    PAPER_SCALE,
-    WITHOUT_RUNS,
-    Table,
-    load_paper,
-    load_table,
-)
+from cory.report.paper import PAPER_SCALE, Table, load_paper
 from cory.report.records import archive
 from cory.report.records.collect import Collected, collect
 from cory.report.records.gather import Gathered, gather
-from cory.report.tables.computed import COMPUTED
 
 
 @dataclass(frozen=True)
@@ -45,9 +37,7 @@ def gather_tables(
 ) -> Gathered:
     """Bring the archive up to date with outputs/ for the experiments of tables of one scale."""
     first = tables[0]
-    experiments = list(
-        dict.fromkeys(e for table in tables if table.kind not in WITHOUT_RUNS for e in table.to_run)
-    )
+    experiments = list(dict.fromkeys(e for table in tables if table.has_runs for e in table.to_run))
     seeds = sorted({seed for table in tables for seed in table.seeds})
     folder = places.records(first.paper, first.scale)
     return gather(experiments, seeds, first.scale, outputs, folder, allow_dirty)
@@ -68,18 +58,24 @@ def checked(places: Places, paper: str, name: str, scale: str) -> Table:
 
 
 def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, Path | None]:
-    """Its page and figure; None, and no files, where nothing was run."""
+    """Its page and figure; None, and no files, where nothing was run.
+
+    What needs no runs has one page for all scales, written at the paper's.
+    """
     path = places.docs / table.paper / f"{table.page}.md"
     image = path.with_suffix(".png")
-    if table.kind in WITHOUT_RUNS:
-        return _write_without_runs(table, path, image, compose)
-    folder = places.records(table.paper, table.scale)
-    found = collect(table, archive.read(folder), archive.read_refused(folder))
-    figure = draw(table, found)
+    found, figure = Collected({}), None
+    if table.has_runs:
+        folder = places.records(table.paper, table.scale)
+        found = collect(table, archive.read(folder), archive.read_refused(folder))
+    if table.has_runs or table.kind in COMPUTED:
+        figure = draw(table, found)
     shown = Shown(table, found, image.name if figure is not None else None)
+    if not table.has_runs and table.scale != PAPER_SCALE:
+        return shown, None
     if figure is None:
         image.unlink(missing_ok=True)  # of a time when there were runs
-    if not shown.ran:
+    if table.has_runs and not shown.ran:
         path.unlink(missing_ok=True)
         return shown, None
     archive.write(path, page(table, found, shown.image, compose))
@@ -88,32 +84,15 @@ def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, P
     return shown, path
 
 
-def _write_without_runs(
-    table: Table, path: Path, image: Path, compose: Compose
-) -> tuple[Shown, Path | None]:
-    """The same for a table that is computed: one page for all scales."""
-    drawn = table.kind in COMPUTED
-    shown = Shown(table, Collected({}), image.name if drawn else None)
-    if table.scale != PAPER_SCALE:
-        return shown, None
-    if drawn:
-        archive.write(path, PAGES[table.kind].page(table, shown.judged, image.name))
-        save(PAGES[table.kind].draw(table), image)
-    else:
-        archive.write(path, page(table, shown.found, None, compose))
-    return shown, path
-
-
 def write_overviews(
     everything: dict[str, Everything], places: Places, compose: Compose
 ) -> list[Path]:
     """docs/results/<paper>.md of every paper, and docs/results/index.md."""
-    paths = []
-    for paper, tables in everything.items():
-        paths.append(places.docs / f"{paper}.md")
-        archive.write(paths[-1], report(tables, compose))
-    paths.append(places.docs / "index.md")
-    archive.write(paths[-1], index(everything, compose))
+    texts = {paper: report(tables, compose) for paper, tables in everything.items()}
+    texts["index"] = index(everything, compose)
+    paths = [places.docs / f"{name}.md" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        archive.write(path, text)
     return paths
 
 

@@ -1,4 +1,4 @@
-"""Layout of tables of accuracies: methods by tasks, ours beside what the paper prints.
+"""Results of tables of accuracies: methods by tasks, ours beside what the paper prints.
 
 conf/paper/: an entry of kind `accuracy` has `columns`, what stands for {t} in the experiments of
 its rows -> the task's name, and `problems`, how many an accuracy is taken over. A row's `printed`
@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from cory.report.paper import ACCURACY, PAPER_SCALE, Table
+from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.collect import Collected
-from cory.report.tables.markdown import NONE, markdown, percent
-from cory.report.tables.numbers import head_of, last, names_of, runs_of, seeds_text
+from cory.report.tables.markdown import NONE, percent
+from cory.report.tables.numbers import Row, last, runs_of
+from cory.report.tables.table import Column, Line, head_of, names_of, render, seeds_text
 
 WRONG, IMPOSSIBLE = "†", "‡"
 UNSUPPORTED = "not supported"
@@ -27,68 +28,66 @@ MEANINGS = {
     "accuracy has over as many problems",
     IMPOSSIBLE: "no share of as many problems is this accuracy",
 }
-Row = dict[str, Any]
 
 
 def accuracies(table: Table, found: Collected) -> list[str]:
     """What every method reaches on every task."""
     beside = table.scale == PAPER_SCALE and any(row.get("printed") for row in table.rows)
-    columns = columns_of(table.rows)
-    rows = []
-    for own in grouped(table.rows):
-        cells = []
-        for column in columns:
-            row = own.get(column)
-            cells.append(NONE if row is None else measured(found, row))
-            cells += [printed(table, row) for _ in range(beside)]
-        rows.append([*names_of(next(iter(own.values()))), *cells, _seeds(table, found, own)])
-    head = [
-        part
-        for column in columns
-        for part in [table.columns[column], *[f"{table.columns[column]}, printed"] * beside]
-    ]
+    columns = []
+    for task in tasks_of(table.rows):
+        columns.append(Column(table.columns[task], text=partial(_measured_in, found, task)))
+        columns += [_printed_in(table, task, ", printed")] if beside else []
+    columns.append(Column("seeds", text=partial(_seeds, table, found)))
     return [
         "Accuracy on held-out problems, mean ± sample standard deviation over seeds; in brackets "
         "the mean over seeds of its binomial standard error (SE), in points, which is what the "
         "paper's ± means.",
-        markdown([*head_of(table), *head, "seeds"], rows),
+        render(head_of(table), methods(table.rows), columns),
         *(meanings(table) if beside else []),
     ]
 
 
-def printed_block(table: Table) -> list[str]:
+def printed_accuracies(table: Table) -> list[str]:
     """All that the paper prints, for a place where no runs are shown."""
-    if table.kind != ACCURACY or table.scale != PAPER_SCALE:
+    if table.scale != PAPER_SCALE:
         return []
-    columns = columns_of(table.rows)
-    rows = []
-    for own in grouped(table.rows):
-        if any(row.get("printed") for row in own.values()):
-            first = next(iter(own.values()))
-            here = said_unsupported(first) if "unsupported" in first else "not run"
-            cells = [printed(table, own.get(column)) for column in columns]
-            rows.append([*names_of(first), *cells, here])
-    if not rows:
+    body = [line for line in methods(table.rows) if any(r["printed"] for r in line.words.values())]
+    if not body:
         return []
-    head = [*head_of(table), *[table.columns[column] for column in columns], "here"]
+
+    def here(line: Line) -> str:
+        return said_unsupported(line.row) if "unsupported" in line.row else "not run"
+
+    columns = [_printed_in(table, task) for task in tasks_of(table.rows)]
     return [
         "Printed, accuracy in per cent ± standard error:",
-        markdown(head, rows),
+        render(head_of(table), body, [*columns, Column("here", text=here)]),
         *meanings(table),
     ]
 
 
-def grouped(rows: Sequence[Row]) -> list[dict[str, Row]]:
-    """The cells of each line of the table, by column."""
-    lines: dict[tuple[Any, Any], dict[str, Row]] = {}
+def methods(rows: Sequence[Row]) -> list[Line]:
+    """A line for each method of each model; its words: task -> the row of that cell."""
+    own: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in rows:
-        lines.setdefault((row.get("panel"), row["label"]), {})[row["column"]] = row
-    return list(lines.values())
+        own.setdefault(tuple(names_of(row)), {})[row["column"]] = row
+    return [Line([*names], next(iter(cells.values())), [], cells) for names, cells in own.items()]
 
 
-def columns_of(rows: Sequence[Row]) -> list[str]:
-    """The columns that the rows have, in their order."""
+def tasks_of(rows: Sequence[Row]) -> list[str]:
+    """The tasks that the rows have, in their order."""
     return list(dict.fromkeys(row["column"] for row in rows))
+
+
+def _measured_in(found: Collected, task: str, line: Line) -> str:
+    return measured(found, line.words[task]) if task in line.words else NONE
+
+
+def _printed_in(table: Table, task: str, suffix: str = "") -> Column:
+    def text(line: Line) -> str:
+        return printed(table, line.words.get(task, {}))
+
+    return Column(f"{table.columns[task]}{suffix}", text=text)
 
 
 def measured(found: Collected, row: Row) -> str:
@@ -96,15 +95,10 @@ def measured(found: Collected, row: Row) -> str:
     if "unsupported" in row:
         return said_unsupported(row)
     runs = runs_of(found, row)
-    errors = last(runs, error_of(row["metric"]))
+    base, _, who = row["metric"].rpartition("/")
+    errors = last(runs, f"{base}_se/{who}")
     bracket = f" (SE {100 * np.mean(errors):.1f})" if errors else ""
     return f"{percent(last(runs, row['metric']))}{bracket}"
-
-
-def error_of(metric: str) -> str:
-    """The metric of its standard error: eval/vote/turn_2 -> eval/vote_se/turn_2."""
-    base, _, who = metric.rpartition("/")
-    return f"{base}_se/{who}"
 
 
 def said_unsupported(row: Row) -> str:
@@ -112,20 +106,16 @@ def said_unsupported(row: Row) -> str:
     return f"{UNSUPPORTED}: {row['unsupported']}"
 
 
-def printed(table: Table, row: Row | None) -> str:
+def printed(table: Table, row: Row) -> str:
     """The paper's number for one cell, with its doubts."""
-    if row is None or not row.get("printed"):
+    if not row.get("printed"):
         return NONE
     accuracy, error, *marks = row["printed"]
-    problems = problems_of(table, row)
+    # over how many problems the paper's accuracy is taken
+    problems = int(row.get("problems", {}).get(row["column"], table.entry["problems"]))
     signs = f" ({WRONG} {binomial_error(accuracy, problems):.2f})" if marks == ["wrong"] else ""
     signs += "" if possible(accuracy, problems) else f" {IMPOSSIBLE}"
     return f"{accuracy:.2f} ± {error:.2f}{signs}"
-
-
-def problems_of(table: Table, row: Row) -> int:
-    """How many problems the paper's accuracy is taken over."""
-    return int(row.get("problems", {}).get(row["column"], table.entry["problems"]))
 
 
 def binomial_error(accuracy: float, problems: int) -> float:
@@ -147,11 +137,11 @@ def meanings(table: Table) -> list[str]:
     return [" ".join(meant)] if meant else []
 
 
-def _seeds(table: Table, found: Collected, own: dict[str, Row]) -> str:
+def _seeds(table: Table, found: Collected, line: Line) -> str:
     """How many seeds count, for the whole line where it is the same everywhere."""
     texts = {
-        table.columns[column]: seeds_text(table, found, row["experiment"])
-        for column, row in own.items()
+        table.columns[task]: seeds_text(table, found, row["experiment"])
+        for task, row in line.words.items()
         if "experiment" in row
     }
     if len(set(texts.values())) <= 1:

@@ -17,42 +17,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from cory.functional.collaboration_game import (
     EQUILIBRIA,
-    EVEN,
     MOST,
     Game,
     collaboration,
     constant,
+    disagreements,
     exactly,
     joint,
-    observation_1,
-    observation_2,
     response,
     uniform,
 )
-from cory.report.claims.judge import Lines, Records
+from cory.report.claims.judge import Lines
+from cory.report.paper import Table
+from cory.report.tables.markdown import markdown
 
-KIND = "game"
-JOINT = "joint"
 # of a turn; mean of the turns up to it; points or games where something is not as said
 METRICS = ("collaboration", "collaboration_so_far", "disagreements")
 KEYS = {"r_syn", "r_ind", "r_col", "tau", "equilibrium", "fixed", "thresholds", "steps"}
 DISTRIBUTIONS = {"uniform": uniform, "exactly": exactly}
-COLD = 1e-3  # temperature that stands for the limit 0
-SEED = 0  # of numbers that depend on none
+COUNTED = {
+    "observation_1": "Observation 1, best response",
+    "observation_2": "Observation 2, equilibrium with most collaboration",
+    "observation_2_even": "Observation 2, equilibrium that is the better answer to a coin",
+}
 
 
 @dataclass(frozen=True)
 class Played:
     """One game of an entry, played by everyone."""
 
-    game: Game
+    turns: int
     threshold: str  # its distribution in words
     together: list[float]  # probability of collaborating per turn
     fixed: dict[float, list[float]]  # the opponent's probability -> the same for who is trained
@@ -65,8 +66,7 @@ class Played:
     @property
     def higher(self) -> bool:
         """Whether they do on average over the turns."""
-        mean = float(np.mean(self.together))
-        return all(mean > float(np.mean(alone)) for alone in self.fixed.values())
+        return all(np.mean(self.together) > np.mean(alone) for alone in self.fixed.values())
 
 
 def played(rules: Mapping[str, Any]) -> list[Played]:
@@ -80,15 +80,20 @@ def played(rules: Mapping[str, Any]) -> list[Played]:
         raise ValueError(f"game.equilibrium={rules['equilibrium']} must be one of {words}")
     found = []
     for turns, threshold in rules["thresholds"].items():
-        chances, words = _distribution(turns, threshold)
+        if len(threshold) != 1 or not set(threshold) <= set(DISTRIBUTIONS):
+            words = ", ".join(DISTRIBUTIONS)
+            raise ValueError(f"game.thresholds.{turns}={dict(threshold)} must have one of {words}")
+        ((kind, number),) = threshold.items()
+        words = f"1 to {number}, each as likely" if kind == "uniform" else f"{number}, known"
+        chances = DISTRIBUTIONS[kind](number)
         game = Game(turns, chances, rules["r_syn"], rules["r_ind"], rules["r_col"])
         both = joint(game, rules["tau"], rules["equilibrium"])
-        fixed = {}
-        for pi in rules["fixed"]:
-            opponent = constant(game, pi)
-            own = response(game, opponent, rules["tau"])
-            fixed[pi] = collaboration(game, own, opponent)
-        found.append(Played(game, words, collaboration(game, both, both), fixed))
+        opponents = {pi: constant(game, pi) for pi in rules["fixed"]}
+        fixed = {
+            pi: collaboration(game, response(game, opponent, rules["tau"]), opponent)
+            for pi, opponent in opponents.items()
+        }
+        found.append(Played(turns, words, collaboration(game, both, both), fixed))
     return found
 
 
@@ -101,108 +106,18 @@ def others(rules: Mapping[str, Any]) -> Iterator[tuple[str, Played]]:
             yield other["name"], one
 
 
-def names(rules: Mapping[str, Any]) -> set[str]:
-    """What a claim may call `experiment`."""
-    return set(records(rules))
-
-
-def records(rules: Mapping[str, Any]) -> Records:
-    """Every curve and count, as claims read runs: one line per turn."""
+def records(rules: Mapping[str, Any]) -> dict[str, Lines]:
+    """Every curve and count, as claims read a run: one line per turn."""
     found: dict[str, Lines] = {}
     for one in played(rules):
-        turns = one.game.turns
-        found[f"turns{turns}/{JOINT}"] = _lines(one.together)
+        found[f"turns{one.turns}/joint"] = _lines(one.together)
         for pi, curve in one.fixed.items():
-            found[f"turns{turns}/pi{pi:g}"] = _lines(curve)
-    for name, (different, _) in observations(rules).items():
+            found[f"turns{one.turns}/pi{pi:g}"] = _lines(curve)
+    for name, (different, _) in disagreements(rules["r_syn"], rules["steps"]).items():
         found[name] = [{"disagreements": float(different)}]
     against = sum(not one.first_turn_higher for _, one in others(rules))
     found["others"] = [{"disagreements": float(against)}]
-    return {name: {SEED: lines} for name, lines in found.items()}
-
-
-def observations(rules: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """Observation -> points where backward induction differs from the printed condition, of all.
-
-    Two turns, threshold 1, R_syn as given; rewards from -R_syn to R_syn and pi from 0 to 1 in
-    equal steps. With steps that are a power of 2 also the points on the border are exact.
-    """
-    steps, top = rules["steps"], rules["r_syn"]
-    levels = [top * step / steps for step in range(-steps, steps)]
-    games = [
-        Game(2, exactly(1), top, ind, col) for ind, col in product(levels, levels) if col < ind
-    ]
-    first = [
-        (response(game, constant(game, pi), 0).before[0][0] == 1) == observation_1(game, pi)
-        for game, pi in product(games, [step / steps for step in range(steps + 1)])
-    ]
-    found = {"observation_1": (first.count(False), len(first))}
-    for name, equilibrium in (("observation_2", MOST), ("observation_2_even", EVEN)):
-        second = [
-            (joint(game, COLD * top, equilibrium).before[0][0] > 0.5) == observation_2(game)
-            for game in games
-        ]
-        found[name] = (second.count(False), len(second))
     return found
-
-
-def label(pi: float | None) -> str:
-    """A way of training, as figure and tables call it."""
-    return "trained together" if pi is None else f"opponent fixed at {pi:g}"
-
-
-def rules_table(rules: Mapping[str, Any]) -> list[list[str]]:
-    """The parameters: name, value, and whether the paper prints it."""
-    thresholds = "; ".join(f"T = {one.game.turns}: {one.threshold}" for one in played(rules))
-    printed, ours = "printed", "ours"
-    return [
-        ["turns T", ", ".join(map(str, rules["thresholds"])), printed],
-        ["R_syn, for collaborating once C is reached", f"{rules['r_syn']:g}", printed],
-        ["R_ind, for acting independently", f"{rules['r_ind']:g}", ours],
-        ["R_col, for collaborating before", f"{rules['r_col']:g}", ours],
-        ["threshold C: turns in which both collaborated", thresholds, ours],
-        ["fixed opponents, pi", ", ".join(f"{pi:g}" for pi in rules["fixed"]), printed],
-        ["temperature tau, trained together", f"{rules['tau']:g}", printed],
-        ["temperature tau, against a fixed opponent", f"{rules['tau']:g}", ours],
-        ["of several equilibria: the one with", _kind(rules["equilibrium"]), ours],
-    ]
-
-
-def curves_table(found: Sequence[Played]) -> list[list[str]]:
-    """Turns, way of training, and the probabilities at the first, middle and last turn."""
-    return [
-        [str(one.game.turns), label(pi), *_numbers(curve)]
-        for one in found
-        for pi, curve in [(None, one.together), *one.fixed.items()]
-    ]
-
-
-def others_table(rules: Mapping[str, Any]) -> list[list[str]]:
-    """Name, turns, first turns and means of the other games, and whether the order is the same."""
-    return [
-        [
-            name,
-            str(one.game.turns),
-            *(
-                f"{curve[0]:.3f}; {np.mean(curve):.3f}"
-                for curve in (one.together, *one.fixed.values())
-            ),
-            "yes" if one.first_turn_higher else "**no**",
-            "yes" if one.higher else "**no**",
-        ]
-        for name, one in others(rules)
-    ]
-
-
-def _numbers(curve: Sequence[float]) -> list[str]:
-    """First, middle and last turn, and the mean."""
-    middle = curve[(len(curve) - 1) // 2]
-    return [f"{p:.3f}" for p in (curve[0], middle, curve[-1], float(np.mean(curve)))]
-
-
-def _kind(equilibrium: str) -> str:
-    most = "most collaboration"
-    return most if equilibrium == MOST else "the better answer to a coin"
 
 
 def _lines(curve: Sequence[float]) -> Lines:
@@ -213,11 +128,73 @@ def _lines(curve: Sequence[float]) -> Lines:
     ]
 
 
-def _distribution(turns: int, threshold: Mapping[str, int]) -> tuple[tuple[float, ...], str]:
-    """Its probabilities and its words."""
-    if len(threshold) != 1 or not set(threshold) <= set(DISTRIBUTIONS):
-        words = ", ".join(DISTRIBUTIONS)
-        raise ValueError(f"game.thresholds.{turns}={dict(threshold)} must have one of {words}")
-    ((kind, number),) = threshold.items()
-    words = f"1 to {number}, each as likely" if kind == "uniform" else f"{number}, known"
-    return DISTRIBUTIONS[kind](number), words
+def label(pi: float | None) -> str:
+    """A way of training, as figure and tables call it."""
+    return "trained together" if pi is None else f"opponent fixed at {pi:g}"
+
+
+def results(table: Table) -> list[str]:
+    """The numbers behind the figure."""
+    head = ["T", "trained", "first turn", "middle turn", "last turn", "mean"]
+    rows = []
+    for one in played(table.rules):
+        for pi, curve in [(None, one.together), *one.fixed.items()]:
+            numbers = curve[0], curve[(len(curve) - 1) // 2], curve[-1], np.mean(curve)
+            rows.append([str(one.turns), label(pi), *(f"{p:.3f}" for p in numbers)])
+    return [
+        "Probability of collaborating when agents play as they were trained: with each other, or "
+        "against the fixed opponent.",
+        markdown(head, rows),
+    ]
+
+
+def sections(table: Table) -> list[str]:
+    """The rules, other games, and the two observations."""
+    rules = table.rules
+    first = [f"pi = {pi:g}" for pi in rules["fixed"]]
+    head = ["changed", "T", "together", *first, "higher at turn 1", "higher on average"]
+    counted = disagreements(rules["r_syn"], rules["steps"])
+    return [
+        "## The game",
+        markdown(["", "value", "in the paper"], _parameters(rules)),
+        "## Other games",
+        "How far the order of the curves reaches is our question: the same game with one thing "
+        "changed. In each column: the first turn; the mean over the turns. Higher: trained "
+        "together above every fixed opponent.",
+        markdown(head, [_compared(name, one) for name, one in others(rules)]),
+        "## The two observations",
+        f"T = 2, C = 1; R_ind and R_col in steps of R_syn / {rules['steps']} from -R_syn, pi in "
+        f"steps of 1 / {rules['steps']}. A point agrees when backward induction collaborates at "
+        "turn 1 where the printed condition says so, and only there.",
+        markdown(
+            ["", "points", "that do not agree"],
+            [[COUNTED[name], str(of), str(wrong)] for name, (wrong, of) in counted.items()],
+        ),
+    ]
+
+
+def _parameters(rules: Mapping[str, Any]) -> list[list[str]]:
+    """Name, value, and whether the paper prints it."""
+    thresholds = "; ".join(f"T = {one.turns}: {one.threshold}" for one in played(rules))
+    most = rules["equilibrium"] == MOST
+    printed, ours = "printed", "ours"
+    return [
+        ["turns T", ", ".join(map(str, rules["thresholds"])), printed],
+        ["R_syn, for collaborating once C is reached", f"{rules['r_syn']:g}", printed],
+        ["R_ind, for acting independently", f"{rules['r_ind']:g}", ours],
+        ["R_col, for collaborating before", f"{rules['r_col']:g}", ours],
+        ["threshold C: turns in which both collaborated", thresholds, ours],
+        ["fixed opponents, pi", ", ".join(f"{pi:g}" for pi in rules["fixed"]), printed],
+        ["temperature tau, trained together", f"{rules['tau']:g}", printed],
+        ["temperature tau, against a fixed opponent", f"{rules['tau']:g}", ours],
+        ["of several equilibria: the one with",
+         "most collaboration" if most else "the better answer to a coin", ours],
+    ]  # fmt: skip
+
+
+def _compared(name: str, one: Played) -> list[str]:
+    """First turns and means of another game, and whether the order is the same."""
+    curves = (one.together, *one.fixed.values())
+    numbers = [f"{curve[0]:.3f}; {np.mean(curve):.3f}" for curve in curves]
+    answers = ["yes" if same else "**no**" for same in (one.first_turn_higher, one.higher)]
+    return [name, str(one.turns), *numbers, *answers]

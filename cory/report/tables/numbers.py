@@ -1,67 +1,112 @@
-"""Numbers of the runs behind a row: the values of its seeds, and how many seeds count."""
+"""Numbers of the runs behind a row: the values of its seeds, and who or what has them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cory.report.claims.judge import measure
-from cory.report.figures.curves import agent_label, agents_of
-from cory.report.paper import Table
+from cory.report.claims.judge import Absent, measure
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected, lacking
+from cory.report.records.collect import Collected
+
+Row = dict[str, Any]  # of conf/paper/
+# of a seed: the value, and both ends of its 95 % interval (the value itself where none is known)
+Estimate = tuple[float, float, float]
+# an agent is named by its number, the turn that it plays in a debate, or both
+AGENT = r"(?:objective|eval)/score/(agent_\d+(?:_turn_\d+)?|turn_\d+)"
+INTERVAL = 1.96  # standard errors to either side
 
 
-def runs_of(found: Collected, row: dict[str, Any]) -> list[Archived]:
-    """The runs of a row, by seed."""
-    seeds = found.counted[row["experiment"]]
+def runs_of(found: Collected, row: Row) -> list[Archived]:
+    """The runs of a row, by seed; none of a row without an experiment."""
+    seeds = found.counted.get(row.get("experiment", ""), {})
     return [seeds[seed] for seed in sorted(seeds)]
 
 
-def agents_in(runs: Sequence[Archived]) -> list[str]:
-    """The agents of a row's runs."""
-    return agents_of([line for run in runs for line in run.lines])
+def lines_of(runs: Iterable[Archived]) -> list[dict[str, Any]]:
+    """The metrics of all runs, line after line."""
+    return [line for run in runs for line in run.lines]
 
 
-def at_end(runs: Sequence[Archived], metric: str, window: int) -> list[float]:
-    """The mean over the last window of each run that trained and has the metric."""
+def named(lines: Iterable[Mapping[str, Any]], pattern: str) -> list[str]:
+    """What the group of `pattern` is in the metrics' names, in the order of its numbers."""
+    names = {name for line in lines for name in line}
+    parts = {match[1] for name in names if (match := re.fullmatch(pattern, name))}
+    return sorted(parts, key=lambda part: ([int(n) for n in re.findall(r"\d+", part)], part))
+
+
+def agents_of(lines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The agents that metrics name, in their order: agent_0, turn_2, agent_0_turn_2."""
+    return named(lines, AGENT)
+
+
+def turns_in(runs: Iterable[Archived], metric: str) -> list[int]:
+    """The turns that runs have a metric of."""
+    return [int(turn) for turn in named(lines_of(runs), rf"{metric}/turn_(\d+)")]
+
+
+def agent_label(method: str, agent: str, agents: Sequence[str]) -> str:
+    """The method, with a name for one of several agents: LLM1, LLM2, ..., or the turn it plays."""
+    if len(agents) == 1:
+        return method
+    number, turn = re.findall(r"agent_(\d+)", agent), re.findall(r"turn_(\d+)", agent)
+    names = [f"LLM{int(digits) + 1}" for digits in number] + [f"turn {digits}" for digits in turn]
+    return " ".join([method, *names])
+
+
+def at_end(runs: Sequence[Archived], metric: str, window: int, at: str = "final") -> list[float]:
+    """A measure over the last window of each run that trained and has the metric."""
     having = [run for run in runs if any(metric in line for line in run.lines)]
-    return [measure(run.lines, metric, "final", window) for run in having]
+    return [measure(run.lines, metric, at, window) for run in having]
 
 
-def last(runs: Sequence[Archived], metric: str) -> list[float]:
-    """The last value of each run that has the metric."""
-    values = [[line[metric] for line in run.lines if metric in line] for run in runs]
+def last(runs: Sequence[Archived], *metrics: str) -> list[float]:
+    """The last value of each run, of whichever of these metrics it has."""
+    values = [
+        [line[metric] for line in run.lines if metric in line] for run in runs for metric in metrics
+    ]
     return [float(own[-1]) for own in values if own]
 
 
-def estimates(runs: Sequence[Archived], metric: str, who: str) -> list[tuple[float, float, float]]:
-    """Per seed: the last value, and both ends of its interval."""
+def estimates(runs: Sequence[Archived], metric: str, who: str) -> list[Estimate]:
+    """Per seed: the last value of metric/who with its logged interval."""
     columns = [last(runs, f"{metric}{part}/{who}") for part in ("", "_low", "_high")]
     return list(zip(*columns, strict=True))
 
 
-def seeds_text(table: Table, found: Collected, experiment: str) -> str:
-    """How many seeds count, and which do not."""
-    gaps = lacking(table, found, experiment)
-    return "; ".join(filter(None, [str(len(found.counted[experiment])), gaps]))
+def intervals(runs: Sequence[Archived], metric: str, who: str) -> list[Estimate]:
+    """Per seed: the last value of metric/who with the interval of its standard error."""
+    errors = "_stderr" if metric.startswith("benchmark/") else "_se"
+    found = []
+    for run in runs:
+        width = INTERVAL * (last([run], f"{metric}{errors}/{who}") or [0.0])[0]
+        found += [(v, v - width, v + width) for v in last([run], f"{metric}/{who}")]
+    return found
 
 
-def labelled(table: Table, found: Collected) -> Iterator[tuple[dict[str, Any], str, str | None]]:
-    """Row, label and agent, for every agent of every row; agent None where nothing was run."""
-    for row in table.rows:
-        agents = agents_in(runs_of(found, row))
-        if not agents:
-            yield row, row["label"], None
-        for agent in agents:
-            yield row, agent_label(row["label"], agent, agents), agent
+def at_iterations(runs: Sequence[Archived], metric: str) -> dict[int, list[Estimate]]:
+    """Iterations done (0: not fine-tuned) -> the evaluations of all seeds after them."""
+    base, _, who = metric.rpartition("/")
+    found: dict[int, list[Estimate]] = {}
+    for run in runs:
+        for line in run.lines:
+            if metric in line:
+                value = float(line[metric])
+                low, high = (
+                    float(line.get(f"{base}_{end}/{who}", value)) for end in ("low", "high")
+                )
+                done = int(line["iteration"]) + 1 if run.record["iterations"] else 0
+                found.setdefault(done, []).append((value, low, high))
+    return dict(sorted(found.items()))
 
 
-def head_of(table: Table) -> list[str]:
-    """The headings of a row's names."""
-    return [str(table.entry["panels"]), "method"] if "panels" in table.entry else ["method"]
-
-
-def names_of(row: dict[str, Any]) -> list[str]:
-    """Its panel, where the table has panels, and its label."""
-    return [row["panel"], row["label"]] if "panel" in row else [row["label"]]
+def correlations(runs: Sequence[Archived], row: Row) -> list[float]:
+    """Per seed: of a row's two metrics over iterations; none of a seed where one does not vary."""
+    found = []
+    for run in runs:
+        try:
+            found.append(measure(run.lines, row["metric"], "correlation", 1, row["across"]))
+        except Absent:
+            continue
+    return found

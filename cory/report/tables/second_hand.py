@@ -8,11 +8,12 @@ beside runs at the paper's scale, under a heading of their own; no claim may be 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.benchmarks import COLUMNS
 from cory.report.tables.markdown import NONE, markdown
+from cory.report.tables.numbers import Row
+from cory.report.tables.table import Column
 
 HEAD = "second-hand, unverified"
 MEANING = (
@@ -22,66 +23,53 @@ MEANING = (
 )
 
 
-def known(table: Table) -> bool:
-    """Whether any row has such a number."""
-    return any("second_hand" in row for row in table.rows)
-
-
-def columns(table: Table) -> list[str]:
-    """The heading, where such numbers are shown."""
-    return [HEAD] if table.scale == PAPER_SCALE and known(table) else []
-
-
-def cells(table: Table, row: dict[str, Any]) -> list[str]:
-    """One row's numbers under that heading."""
-    return [said(row) for _ in columns(table)]
+def second_hand(table: Table) -> list[Column]:
+    """The column, where such numbers are shown."""
+    known = any("second_hand" in row for row in table.rows)
+    shown = table.scale == PAPER_SCALE and known
+    return [Column(HEAD, text=lambda line: said(line.row))] if shown else []
 
 
 def meaning(table: Table) -> list[str]:
     """What the heading means, where it is shown."""
-    return [MEANING] if columns(table) or largest(table) else []
+    return [MEANING] if second_hand(table) or largest(table) else []
 
 
-def said(row: dict[str, Any]) -> str:
+def said(row: Row) -> str:
     """A row's numbers: accuracies after turns, changes of a rate against others, benchmarks."""
     parts = []
     for key, value in row.get("second_hand", {}).items():
+        match = re.fullmatch(r"(turn|change)_(\d+)", key)
         if key in COLUMNS:
             parts.append(f"{COLUMNS[key]}: {100 * float(value):.2f} %")
-            continue
-        match = re.fullmatch(r"(turn|change)_(\d+)", key)
-        if match is None:
+        elif match is None:
             raise ValueError(
                 f"second_hand of {row['experiment']}: {key} is neither turn_<t> nor change_<n>, "
                 "and no benchmark"
             )
-        number = f"{100 * float(value):.1f} %" if match[1] == "turn" else (
-            f"{100 * float(value):+.1f} points"
-        )  # fmt: skip
-        name = f"turn {match[2]}" if match[1] == "turn" else f"Δ{match[2]}"
-        parts.append(f"{name}: {number}")
+        elif match[1] == "turn":
+            parts.append(f"turn {match[2]}: {100 * float(value):.1f} %")
+        else:
+            parts.append(f"Δ{match[2]}: {100 * float(value):+.1f} points")
     return ", ".join(parts) or NONE
 
 
 def block(table: Table) -> list[str]:
     """All of a table's second-hand numbers, for a place where no runs are shown."""
     rows = [[row_name(row), said(row)] for row in table.rows if "second_hand" in row]
-    of_rows = [markdown(["method", HEAD], rows) for _ in columns(table)]
+    of_rows = [markdown(["method", HEAD], rows)] if second_hand(table) else []
     return [*meaning(table), *of_rows, *largest(table)]
 
 
 def largest(table: Table) -> list[str]:
     """Second-hand: the largest value on each benchmark, where it is known but not of which row."""
-    known_ones = table.entry.get("largest", [])
-    if not known_ones or table.scale != PAPER_SCALE:
+    known = table.entry.get("largest", [])
+    if not known or table.scale != PAPER_SCALE:
         return []
-    names = [name for name in COLUMNS if any(name in one for one in known_ones)]
+    names = [name for name in COLUMNS if any(name in one for one in known)]
     rows = [
-        [
-            str(one["panel"]),
-            *[f"{100 * one[name]:.2f} %" if name in one else NONE for name in names],
-        ]
-        for one in known_ones
+        [one["panel"], *[f"{100 * one[name]:.2f} %" if name in one else NONE for name in names]]
+        for one in known
     ]
     return [
         f"Largest value on each benchmark of any of the paper's own models ({HEAD}):",
@@ -89,6 +77,6 @@ def largest(table: Table) -> list[str]:
     ]
 
 
-def row_name(row: dict[str, Any]) -> str:
+def row_name(row: Row) -> str:
     """The label of a row, behind the panel that it stands in."""
     return f"{row['panel']}, {row['label']}" if "panel" in row else str(row["label"])
