@@ -10,8 +10,8 @@ import pytest
 from omegaconf import DictConfig
 
 from cory.origin import device_name
+from cory.report.checks import load_table
 from cory.report.cost import cost, estimated, operations_of, operations_of_games
-from cory.report.paper import load_table
 from cory.report.records import archive, gather
 from cory.workload import longest_context
 from tests.composing import CONF, compose_config, parsed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cory.report.figures.debates import alone as alone_figure
-from cory.report.figures.draw import draw
+from cory.report.kinds import draw
 from cory.report.pages.overview import Shown, report
 from cory.report.pages.write import checked, write_page
 from cory.report.records import archive

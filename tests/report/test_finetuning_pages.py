@@ -10,9 +10,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from cory.report.claims.judge import Absent, measure
-from cory.report.figures.draw import draw
-from cory.report.pages.computed_pages import PAGES
+from cory.report.kinds import draw
 from cory.report.pages.overview import Shown, index, report
+from cory.report.pages.page import page
 from cory.report.pages.readme import readme_block
 from cory.report.pages.write import Places, checked, gather_tables, write_page
 from cory.report.paper import Table
@@ -246,22 +246,23 @@ RULES = {"models": 2, "topics": 3, "questions": 100, "iterations": 40, "seed": 1
 
 
 def test_the_skill_model_is_computed() -> None:
-    found = {name: seeds[0][-1] for name, seeds in skills.records(RULES).items()}
-    assert found.keys() == skills.names(RULES)
+    found = {name: lines[-1] for name, lines in skills.records(RULES).items()}
+    assert found.keys() == {"largest_skill", "falls", "equation_3", "teams"}
     assert found["falls"]["disagreements"] == found["equation_3"]["disagreements"] == 0
     assert found["largest_skill"]["least_largest"] > 0.99
     teams = found["teams"]
     assert teams["all_different"] + teams["all_the_same"] == pytest.approx(1)  # of two models
     with pytest.raises(ValueError, match="skills: needs iterations, models"):
-        skills.names({})
+        skills.records({})
 
 
 def test_the_page_of_the_skill_model(tmp_path: Path) -> None:
     table = checked(maft_places(tmp_path), "maft", "appG", "small")
-    shown = Shown(table, collect(table, [], []), "appG.png")
-    text = PAGES["skills"].page(table, shown.judged, "appG.png")
+    found = collect(table, [], [])
+    text = page(table, found, "appG.png", composed)
     assert row(text, "Eq. 3")[-1] == "holds" and row(text, "... which ensures")[-1] == (
         "does not hold"
     )
     assert row(text, "model 1")[2] in "ABC"
-    assert len(PAGES["skills"].draw(table).axes) == 3
+    figure = draw(table, found)
+    assert figure is not None and len(figure.axes) == 3

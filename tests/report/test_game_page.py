@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from cory.report.defined import check_claims
-from cory.report.figures.collaboration import collaboration_figure
+from cory.functional.collaboration_game import disagreements
+from cory.report.checks import check_claims, load_table
+from cory.report.figures.toys import collaboration_figure
 from cory.report.pages.overview import Shown, index, report
 from cory.report.pages.readme import readme_block
 from cory.report.pages.verdicts import tally, verdicts
 from cory.report.pages.write import checked, write_page
-from cory.report.paper import Table, load_table
+from cory.report.paper import Table
 from cory.report.records.collect import Collected
-from cory.report.tables.game import METRICS, observations, played, records
+from cory.report.tables.game import METRICS, played, records
 from tests.composing import CONF
 from tests.reporting import composed, places_in, row, run_script
 
@@ -129,11 +130,11 @@ def test_curves_are_read_like_runs() -> None:
     assert {name for name in found if name.startswith("turns10/")} == {
         "turns10/joint", "turns10/pi0.5", "turns10/pi0.6", "turns10/pi0.7",
     }  # fmt: skip
-    lines = found["turns20/pi0.6"][0]
+    lines = found["turns20/pi0.6"]
     assert len(lines) == 20 and set(lines[0]) == set(METRICS) - {"disagreements"}
     mean = sum(line["collaboration"] for line in lines) / 20
     assert lines[-1]["collaboration_so_far"] == pytest.approx(mean)
-    assert observations(rules())["observation_2_even"] == (16, 120)
+    assert disagreements(1, rules()["steps"])["observation_2_even"] == (16, 120)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_what_is_no_such_game_is_refused_by_name(
     changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about = with_game(**changes).about
-    monkeypatch.setattr("cory.report.paper.load_paper", lambda conf, paper: about)
+    monkeypatch.setattr("cory.report.checks.load_paper", lambda conf, paper: about)
     with pytest.raises(ValueError, match=message) as error:
         load_table(CONF, "maporl", "toy_fig5", "paper")
     assert str(error.value).startswith("maporl toy_fig5: ") and "\n" not in str(error.value)

@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.report.figures.factor import factor_figure
-from cory.report.figures.matrix import draw_matrix
-from cory.report.figures.radar import radar_figure
-from cory.report.figures.stages import draw_stages
-from cory.report.figures.style import panels
+from cory.report.figures.games import factor_figure, matrix, stages
+from cory.report.figures.radar import Circle
+from cory.report.figures.style import figure_of
 from cory.report.pages.readme import readme_block
 from cory.report.pages.write import checked, gather_tables, write_page
 from cory.report.records import archive
 from cory.report.records.collect import collect
-from cory.report.tables import matches
-from cory.report.tables.matches import cells_of
-from cory.report.tables.reasoning import value_of
+from cory.report.tables import probes
+from cory.report.tables.games import cells_of, value_of
 from tests.made_up_debates import one_table, page_of
 from tests.made_up_games import BY_SCALE, METRICS, played, scored
 from tests.made_up_runs import WriteRun, run_writer
@@ -103,7 +100,7 @@ def test_lengths_and_dialogues(
     assert row(cat, "IM")[1].endswith("\\[guessed]")
     assert row(cat, "IM")[2] == row(dog, "IM")[1] == "not asked"
     assert row(cat, "SPAG-1")[1] == "not run"
-    monkeypatch.setattr(matches, "LONGEST", 12)
+    monkeypatch.setattr(probes, "LONGEST_GAME", 12)
     assert "attacker: it [...] |" in page_of(places, tmp_path / "outputs")
     figure = one_table(tmp_path / "other", entry(shows=["lengths"]), METRICS)
     page_of(figure, tmp_path / "outputs")
@@ -254,24 +251,23 @@ def test_an_opponent_that_nobody_defines_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_figures_draw_what_they_are_given() -> None:
-    figure, (stages, heat) = panels(2)
-    lines = {"mean": {"IM": [(0.4, 0.3, 0.5)], "SPAG-1": [(0.5, 0, 1), (0.7, 0, 1)]}}
-    draw_stages(stages, lines, ["IM", "SPAG-1", "SPAG-2"], "win rate", even=0.5)
-    line, _, (bars,) = stages.containers[0]
+    lines = {"mean": [[(0.4, 0.3, 0.5)], [(0.5, 0, 1), (0.7, 0, 1)], []]}
+    rates = stages(lines, ["IM", "SPAG-1", "SPAG-2"], "win rate", even=0.5)
+    figure = figure_of([rates, matrix({("a", "b"): [0.4, 0.6]}, ["a", "b"])])
+    drawn, heat, _ = figure.axes  # and the heat map's scale
+    line, _, (bars,) = drawn.containers[0]
     np.testing.assert_allclose(line.get_ydata().astype(float), [0.4, 0.6])
     spread = [segment[:, 1] for segment in bars.get_segments()]
     np.testing.assert_allclose(spread, [[0.3, 0.5], [0.6 - 0.1 * 2**0.5, 0.6 + 0.1 * 2**0.5]])
-    draw_matrix(heat, {("a", "b"): [0.4, 0.6]}, ["a", "b"], "attacker", "defender", "rate")
     assert [text.get_text() for text in heat.texts] == ["50.0\n± 14.1"]
     assert len(heat.patches) == 3 and heat.get_xlabel() == "defender"
-    assert len(figure.axes) == 3  # with the heat map's scale
 
     curve = {1000.0: [(0.5, 0.4, 0.6)], 5000.0: [(0.6, 0.5, 0.7)]}
     (axes,) = factor_figure({"GM": curve}, "games", "score", log=True).axes
     assert axes.get_xscale() == "log"
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1K", "5K"]
     scores = {"base": {"BBH": 0.3, "PIQA": 0.8}, "IM": {"BBH": 0.6, "PIQA": 0.4}}
-    (polar,) = radar_figure({"M": scores}).axes
+    (polar,) = figure_of([Circle("M", scores)], projection="polar").axes
     np.testing.assert_allclose(polar.lines[0].get_ydata(), [0.5, 1, 0.5])
     assert polar.get_xticklabels()[0].get_text() == "BBH\n60.0"
 

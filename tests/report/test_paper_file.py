@@ -9,10 +9,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from cory.report.checks import load_table
 from cory.report.claims.judge import operands
 from cory.report.pages.changes import chosen, scale_files, scale_reasons
 from cory.report.pages.write import Places, checked
-from cory.report.paper import Table, load_table
+from cory.report.paper import Table
 from cory.report.tables import second_hand
 from tests.composing import CONF, parsed
 from tests.made_up_runs import WriteRun

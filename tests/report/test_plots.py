@@ -13,18 +13,12 @@ import matplotlib
 import pytest
 from matplotlib.colors import to_hex
 
-from cory.report.figures.curves import (
-    agent_label,
-    agents_of,
-    curves_figure,
-    draw_curves,
-    mean_curve,
-)
-from cory.report.figures.grid import grid_figure
-from cory.report.figures.pareto import Point, frontier, pareto_figure
-from cory.report.figures.pass_at_k import pass_at_k_figure
-from cory.report.figures.style import save
-from cory.report.figures.turns import turns_figure
+from cory.report.figures.curves import curves_figure, draw_curves, mean_curve
+from cory.report.figures.debates import over_steps
+from cory.report.figures.style import figure_of, save
+from cory.report.figures.training import Point, grid_panel, pareto_figure, pass_panel
+from cory.report.tables.numbers import agent_label, agents_of
+from cory.report.tables.training import frontier
 from cory.run_dir import read_lines
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -183,7 +177,7 @@ def test_agents_of_debates_are_named_by_turns() -> None:
 
 def test_ten_debates_can_be_told_apart() -> None:
     votes = {turn: [(0.5, 0.4, 0.6)] for turn in (1, 2, 3)}
-    (axes,) = turns_figure({"": {str(number): votes for number in range(10)}}).axes
+    (axes,) = over_steps({"": {str(number): votes for number in range(10)}}, "x", "y", True).axes
     styles = {(x.get_color(), x.get_linestyle(), x.get_fillstyle()) for x in axes.get_lines()}
     assert len(styles) == 10
     assert {round(float(y), 3) for _, y in axes.collections[0].get_paths()[0].vertices} == {
@@ -195,7 +189,9 @@ def test_ten_debates_can_be_told_apart() -> None:
 def test_a_legend_with_long_labels_has_fewer_columns() -> None:
     votes = {1: [(0.5, 0.4, 0.6)]}
     for label, columns in {"short": 4, "a label of some forty letters " * 2: 1}.items():
-        figure = turns_figure({"": {f"{label} {number}": votes for number in range(4)}})
+        figure = over_steps(
+            {"": {f"{label} {number}": votes for number in range(4)}}, "x", "y", True
+        )
         assert figure.legends[0]._ncols == columns
 
 
@@ -228,7 +224,7 @@ def test_pareto_points_in_one_place_share_a_label() -> None:
 def test_pass_at_k_has_a_band_of_seeds_or_of_its_interval() -> None:
     seeds = {k: [(0.1 * k, 0.0, 1.0), (0.3 * k, 0.0, 1.0)] for k in (1, 2)}
     single = {1: [(0.5, 0.4, 0.6)], 2: [(0.5, 0.4, 0.6)]}
-    (axes,) = pass_at_k_figure({"pass@k": {"CORY": seeds, "PPO": single}}).axes
+    (axes,) = figure_of([pass_panel({"CORY": seeds, "PPO": single}, "pass@k")]).axes
     cory, ppo = axes.get_lines()
     assert list(cory.get_ydata()) == pytest.approx([0.2, 0.4])
     assert list(ppo.get_ydata()) == [0.5, 0.5]
@@ -241,9 +237,8 @@ def test_pass_at_k_has_a_band_of_seeds_or_of_its_interval() -> None:
 
 
 def test_a_grid_says_what_was_not_run() -> None:
-    figure = grid_figure(
-        ["1e-5"], ["0.1", "0.2", "0.3"], {"KL": {("1e-5", "0.1"): 2, ("1e-5", "0.3"): math.nan}}
-    )
+    means = {("1e-5", "0.1"): 2.0, ("1e-5", "0.3"): math.nan}
+    figure = figure_of([grid_panel(["1e-5"], ["0.1", "0.2", "0.3"], means, "KL")])
     assert [text.get_text() for text in figure.axes[0].texts] == ["2.00", "not run", "diverged"]
 
 
