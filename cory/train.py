@@ -21,8 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import Config, ConfigError, nearest, parse_config, require
-from cory.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
-from cory.run_dir import (
+from cory.runs.run_dir import (
     METRICS,
     is_complete,
     lock,
@@ -30,6 +29,7 @@ from cory.run_dir import (
     unfinished,
     write_settings,
 )
+from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
 
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
@@ -48,7 +48,7 @@ def _job(cfg: DictConfig) -> None:
             raise JobFailed
         config = parse_config(cfg)
         if config.preflight_only:
-            from cory import preflight  # noqa: PLC0415  torch and transformers take seconds
+            from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
 
             preflight.show(config)
             return

@@ -19,10 +19,10 @@ from hydra import compose, initialize_config_dir
 
 from cory.algorithms import ALGORITHMS
 from cory.config import parse_config
-from cory.engine import start_process_group, stop_process_group
-from cory.origin import device_name
+from cory.models.engine import start_process_group, stop_process_group
+from cory.runs.provenance import device_name
+from cory.runtime.worker import build_parts
 from cory.train import CONF
-from cory.worker import build_parts
 
 SETTING = [
     "algorithm=ppo",

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from cory.benchmark_record import Entry
-from cory.benchmarks import Request, chosen, run
+from cory.benchmarks.measure import BenchmarkRequest, chosen_benchmarks, measure_benchmarks
+from cory.benchmarks.store import Entry
 from cory.config import ConfigError, SuiteConfig, load_suite, require
 from cory.train import CONF
 
@@ -55,7 +55,7 @@ def suite_of(name: str) -> SuiteConfig:
     )
 
 
-def request_of(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> Request:
+def request_of(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> BenchmarkRequest:
     """What is asked for one of the runs."""
     require(args.limit is None or args.limit > 0, f"--limit={args.limit} must be above 0")
     batch = args.batch_size
@@ -63,12 +63,12 @@ def request_of(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> R
         batch == "auto" or (batch.isdecimal() and int(batch) > 0),
         f"--batch-size={batch} must be auto or a number above 0",
     )
-    return Request(
+    return BenchmarkRequest(
         run_dir=run_dir,
         agent=args.agent,
         base=args.base,
         suite=suite,
-        names=chosen(suite, args.tasks, args.cot),
+        names=chosen_benchmarks(suite, args.tasks, args.cot),
         include=args.include,
         limit=args.limit,
         batch_size=batch if batch == "auto" else int(batch),
@@ -94,7 +94,7 @@ def main() -> None:
         if args.device == "cpu":
             print(f"note: on the CPU weights are in {suite.cpu_dtype}", file=sys.stderr)
         for request in requests:
-            found = run(request)
+            found = measure_benchmarks(request)
             print(f"{request.run_dir} {request.who}")
             print("\n".join(line(name, entry) for name, entry in found.items()), flush=True)
     except ConfigError as error:

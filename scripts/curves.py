@@ -17,7 +17,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from cory.report.figures.curves import draw_curves
-from cory.run_dir import METRICS, RECORD, SETTINGS
+from cory.runs.run_dir import METRICS, RECORD, SETTINGS
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -26,10 +26,10 @@ from tqdm import tqdm
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
 from cory.config import ConfigError, require
-from cory.debate_text import accuracies, readable
-from cory.inference import Debaters, Wanted, settings_of
-from cory.question_files import DebateFile, Question, read_questions
-from cory.run_dir import WriteError
+from cory.inference.debaters import Debaters, Wanted, settings_of
+from cory.inference.question_files import DebateFile, Question, read_questions
+from cory.inference.transcript import accuracies, readable
+from cory.runs.run_dir import WriteError
 
 
 def asked() -> argparse.Namespace:

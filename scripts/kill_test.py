@@ -198,7 +198,7 @@ def strike(
     if process.poll() is not None or not everybody:
         return None
     victim = chance.choice(["all", "command", "worker"])
-    workers = [pid for pid in everybody if "cory.worker" in command_of(pid)]
+    workers = [pid for pid in everybody if "cory.runtime.worker" in command_of(pid)]
     if victim == "worker" and workers:
         targets = [chance.choice(workers)]
     elif victim == "command":

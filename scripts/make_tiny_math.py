@@ -22,9 +22,9 @@ from make_tiny_models import CONTEXT, END, fit, save
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from cory.functional.answers import is_right
 from cory.functional.masking import pad_left, pad_right
-from cory.tasks.problems import Problem, draw, draw_distinct
+from cory.tasks.answers.answers import is_right
+from cory.tasks.problems import Problem, draw_distinct, draw_problem
 
 BATCH = 64
 REFERENCES = (0, 0, 0, 1, 1, 2, 3)  # answers of others shown before one's own, drawn evenly
@@ -77,7 +77,7 @@ def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
     )
     bpe.decoder = decoders.ByteLevel()
     stream = np.random.default_rng(1)
-    problems = [draw(stream, recipe.kinds, "lm") for _ in range(20_000)]
+    problems = [draw_problem(stream, recipe.kinds, "lm") for _ in range(20_000)]
     bpe.train_from_iterator(
         [f"Question: {p.question} Reference: {p.solution} Answer: {p.solution}" for p in problems],
         trainers.BpeTrainer(
@@ -102,7 +102,7 @@ def spoilt(solution: str, stream: np.random.Generator) -> str:
 
 def document(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, str]:
     """What the model is shown, and what it has to say."""
-    problem = draw(stream, kinds, "lm")
+    problem = draw_problem(stream, kinds, "lm")
     shown = f"Question: {problem.question}"
     for _ in range(int(stream.choice(REFERENCES))):
         right = stream.random() < RIGHT

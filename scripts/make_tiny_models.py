@@ -31,7 +31,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from cory.tasks.reviews import package_reviews, package_sentences
+from cory.tasks.data.reviews import package_reviews, package_sentences
 
 ASSETS = Path(__file__).resolve().parent.parent / "cory" / "assets"
 VOCABULARY = 4096

@@ -27,12 +27,12 @@ import transformers
 from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
-from cory import preflight
 from cory.config import parse_config
-from cory.footprint import peak
-from cory.pretrained import ASSETS
-from cory.run_dir import RECORD, SETTINGS
-from cory.tasks.reviews import package_reviews
+from cory.memory import preflight
+from cory.memory.estimate import peak
+from cory.models.loading import ASSETS
+from cory.runs.run_dir import RECORD, SETTINGS
+from cory.tasks.data.reviews import package_reviews
 
 LAYERS = {"copies": 14, "adapters": 28, "adapter_copies": 28}  # 102 M and 202 M parameters
 WIDTH, LONGEST = 768, 128

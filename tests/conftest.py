@@ -25,10 +25,10 @@ from transformers import (
 )
 
 from cory.config import Config
-from cory.engine import start_process_group
-from tests.agents import MAFT
-from tests.building import asked, small_config
-from tests.made_up_runs import WriteRun, run_writer
+from cory.models.engine import start_process_group
+from tests.support.agents import MAFT
+from tests.support.building import asked, small_config
+from tests.support.made_up_runs import WriteRun, run_writer
 
 END = "<|endoftext|>"
 LONGEST = 64  # tokens

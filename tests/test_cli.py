@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.commands import ROOT, Command, last_wins, short_settings, until
-from tests.wandb_files import offline_runs
-from tests.warm import WarmCommand
+from tests.support.commands import ROOT, Command, last_wins, short_settings, until
+from tests.support.wandb_files import offline_runs
+from tests.support.warm import WarmCommand
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
 

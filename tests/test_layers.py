@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,57 +12,43 @@ import pytest
 import cory
 
 ROOT = Path(cory.__file__).resolve().parent
-LAYERS = [  # low to high
-    [
-        "config",
-        "episode",
-        "processes",
-        "streams",
-        "functional",
-        "games",
-        "origin",
-        "run_dir",
-        "pieces",
-        "watch",
-    ],
-    ["pretrained", "tasks", "shape", "remote", "journal", "endpoint", "endpoint_player"],
-    ["team", "adapters", "engine", "generation", "workload", "footprint", "readers"],
-    [
-        *("voice", "codec", "agent", "export", "rewards", "interactions", "play", "game_sets"),
-        *("debate", "debate_wording", "summaries"),
-    ],
-    [
-        *("evaluation", "verification", "debate_metrics", "diversity", "opponents", "game_exam"),
-        *("endpoint_debate", "specialisation"),
-    ],
+LAYERS = [  # low to high; packages of one layer may import each other, but not in a circle
+    ["config", "episode", "seeding", "distributed"],
+    ["functional", "games"],
+    ["models", "tasks"],
+    ["runs"],
+    ["endpoint", "rewards", "benchmarks"],
+    ["rollout", "memory"],
+    ["evaluation"],
     ["trainers"],
     ["algorithms"],
-    ["record", "mirror", "checkpoint", "loop", "preflight"],
-    ["harness", "benchmark_record", "benchmarks"],
-    ["question_files", "debate_text", "inference"],
+    ["inference"],
     ["report"],
-    ["worker", "launch", "elastic"],
+    ["runtime"],
     ["train"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-ONLY_IN = {  # outside library -> the modules that may import it
-    "deepspeed": {"engine"},
-    "transformers": {
-        "pretrained",
-        "team",
-        "adapters",
-        "generation",
-        "export",
-        "worker",
-        "shape",
-    },
+AT_THE_TOP = {"train", "episode", "seeding", "distributed"}  # modules in no package
+TOO_WIDE = {"config"}  # still to be divided
+MOST_MODULES = 17  # in a package, without its __init__ and sub-packages
+ONLY_IN = {  # outside library -> the packages that may import it
+    "deepspeed": {"models"},
+    "transformers": {"memory", "models", "runs", "runtime"},
     "hydra": {"train"},
-    "wandb": {"mirror"},
-    "openai": {"remote"},
-    "lm_eval": {"harness"},
-    "peft": {"adapters"},
+    "wandb": {"runs"},
+    "openai": {"endpoint"},
+    "lm_eval": {"benchmarks"},
+    "peft": {"models"},
     "math_verify": {"tasks"},
     "bitsandbytes": set(),  # transformers imports it, where a model is loaded in 4 bits
+}
+ONE_MODULE = {  # outside library -> the one module of its package that may import it
+    "deepspeed": "models/engine",
+    "wandb": "runs/wandb_mirror",
+    "openai": "endpoint/client",
+    "lm_eval": "benchmarks/harness",
+    "peft": "models/lora",
+    "math_verify": "tasks/sandbox/comparer",
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
@@ -103,7 +91,12 @@ def test_every_library_is_imported_where_it_may_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "place"), [("wandb", "mirror"), ("openai", "remote"), ("lm_eval", "harness")]
+    ("library", "place"),
+    [
+        ("wandb", "runs/wandb_mirror"),
+        ("openai", "endpoint/client"),
+        ("lm_eval", "benchmarks/harness"),
+    ],
 )
 def test_what_few_runs_need_is_imported_only_when_used(library: str, place: str) -> None:
     tree = ast.parse((ROOT / f"{place}.py").read_text(encoding="utf-8"))
@@ -113,3 +106,42 @@ def test_what_few_runs_need_is_imported_only_when_used(library: str, place: str)
         return sum(name.split(".")[0] == library for name in imports(part))
 
     assert sum(map(times, functions)) == times(tree) > 0
+
+
+def test_no_two_packages_import_each_other() -> None:
+    imported: dict[str, set[str]] = {}
+    for path in FILES:
+        names = (name.split(".") for name in imports(ast.parse(path.read_text(encoding="utf-8"))))
+        others = {name[1] for name in names if name[0] == "cory"}
+        imported.setdefault(module(path), set()).update(others - {module(path)})
+    order = list(TopologicalSorter(imported).static_order())  # CycleError names a circle
+    assert set(order) >= LEVEL.keys()
+
+
+def test_a_library_of_one_module_is_imported_there_alone() -> None:
+    for library, place in ONE_MODULE.items():
+        found = {
+            path.relative_to(ROOT).with_suffix("").as_posix()
+            for path in FILES
+            if any(
+                name.split(".")[0] == library
+                for name in imports(ast.parse(path.read_text(encoding="utf-8")))
+            )
+        }
+        assert found == {place}, library
+
+
+def test_packages_are_small_and_few_modules_are_loose() -> None:
+    assert {path.stem for path in ROOT.glob("*.py")} - {"__init__"} == AT_THE_TOP
+    for folder in {path.parent for path in FILES} - {ROOT}:
+        modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(modules) <= MOST_MODULES or folder.name in TOO_WIDE, folder
+
+
+def test_the_wheel_has_every_package() -> None:
+    settings = (ROOT.parent / "pyproject.toml").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^packages = \[(.*?)\]", settings, re.MULTILINE | re.DOTALL)
+    packages = {
+        ".".join(path.parent.relative_to(ROOT.parent).parts) for path in ROOT.rglob("__init__.py")
+    }
+    assert {*re.findall('"(.+?)"', listed)} == {*packages, "cory.conf"}

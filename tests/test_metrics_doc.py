@@ -5,17 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from cory.algorithms import ALGORITHMS
 from cory.config import Config
 from cory.episode import Episode
 from cory.report.records.benchmarks import COLUMNS, COT, FAMILY
-from cory.worker import build_parts
-from tests.agents import MAFT, build_agents
-from tests.building import LetterShare, build, measure
-from tests.composing import parsed
-from tests.supervising import SFT, VERIFIER, build_sft, build_verifier
+from cory.runtime.worker import build_parts
+from tests.support.agents import MAFT, build_agents
+from tests.support.building import LetterShare, build, measure
+from tests.support.composing import parsed
+from tests.support.supervising import SFT, VERIFIER, build_sft, build_verifier
 
 
 class Alternating:
@@ -30,6 +31,7 @@ class Alternating:
 ROOT = Path(__file__).resolve().parent.parent
 FAMILIES = ("objective", "rollout", "ppo", "role", "transfer", "debate", "verifier", "supervised")
 FAMILIES += ("game", "offline", "eval", "time")
+PACKAGES = ("trainers", "algorithms", "evaluation")  # whose modules name metrics
 # the last part of a name, when it says whom the number is about
 WHOM = re.compile(
     r"/(agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within"
@@ -53,14 +55,9 @@ def documented() -> list[str]:
 
 
 def literals() -> set[str]:
-    """Every string of trainers and evaluation that names a metric, `{}` for what is filled in."""
+    """Every string of PACKAGES that names a metric, `{}` for what is filled in."""
     found = set()
-    own = ("evaluation", "debate_metrics", "verification")
-    own += ("algorithms/maporl", "algorithms/verifier", "algorithms/sft")
-    own += ("game_exam", "algorithms/spag", "algorithms/lessons")
-    own += ("diversity", "specialisation", "endpoint_debate", "algorithms/debate_data")
-    files = [ROOT / "cory" / f"{name}.py" for name in own]
-    for path in (*(ROOT / "cory" / "trainers").glob("*.py"), *files):
+    for path in chain.from_iterable((ROOT / "cory" / room).glob("*.py") for room in PACKAGES):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         formatted = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
         inside = {id(part) for parts in formatted for part in parts}
@@ -148,7 +145,8 @@ def test_the_page_names_what_only_some_settings_log() -> None:
 
 def test_every_line_says_where_the_number_is_computed() -> None:
     text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    places = re.findall(r"`((?:functional/|trainers/|algorithms/)?\w+\.py)(?:: ([\w.]+))?`", text)
+    rows = "\n".join(re.findall(r"^\| `.+", text, flags=re.MULTILINE))
+    places = re.findall(r"`((?:\w+/)+\w+\.py)(?:: ([\w.]+))?`", rows)
     assert len(places) >= len(documented())
     for file, name in places:
         source = (ROOT / "cory" / file).read_text(encoding="utf-8")

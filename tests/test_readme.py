@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Command
-from tests.warm import WarmCommand
+from tests.support.commands import Command
+from tests.support.warm import WarmCommand
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

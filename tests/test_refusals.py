@@ -13,7 +13,7 @@ from hydra.core.singleton import Singleton
 
 from cory import train
 from cory.config import ConfigError
-from cory.run_dir import (
+from cory.runs.run_dir import (
     CHECKPOINTS,
     METRICS,
     OVERRIDES,
@@ -22,7 +22,7 @@ from cory.run_dir import (
     is_complete,
     write_settings,
 )
-from tests.composing import compose_config
+from tests.support.composing import compose_config
 
 Typed = Callable[..., tuple[int, str, str]]
 MISSPELT = "algorithm.clip_rang is not a setting; did you mean clip_range?\n"

@@ -14,17 +14,17 @@ from cory.algorithms.sft import build_sft
 from cory.algorithms.spag import build_imitation, build_spag
 from cory.algorithms.verifier import build_verifier
 from cory.episode import Episode, Metrics
-from cory.evaluation import BeforeEach, Request
-from cory.pieces import Pieces
+from cory.evaluation.evaluate import BeforeEach, Request
+from cory.models.policy import Policy
+from cory.runs.partial_results import PartialResults
 from cory.trainers.interruption import Pause, go_on
-from cory.voice import Voice
 
 
 class Algorithm(Protocol):
     """What the loop needs; nothing inherits from it."""
 
     @property
-    def agents(self) -> Mapping[str, Voice]:
+    def agents(self) -> Mapping[str, Policy]:
         """The policies that learn, by name."""
         ...
 
@@ -37,7 +37,9 @@ class Algorithm(Protocol):
         """
         ...
 
-    def evaluate(self, request: Request, pieces: Pieces, before_each: BeforeEach) -> Metrics:
+    def evaluate(
+        self, request: Request, pieces: PartialResults, before_each: BeforeEach
+    ) -> Metrics:
         """Measure the agents on held-out prompts; their responses are left in `pieces`."""
         ...
 

@@ -7,16 +7,16 @@ from functools import partial
 from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics
-from cory.evaluation import TeamExam, metrics_of
+from cory.evaluation.evaluate import TeamEvaluator, metrics_of
 from cory.functional.credit import own_score, shared_sum
-from cory.interactions import Roles, pioneer_observer
+from cory.rollout.interactions import Roles, pioneer_observer
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer
 
 
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
     """A pioneer and its observers, copies of one model, paid the sum of all their scores."""
-    agents = parts.new_agents(numbered(config.agents))
+    agents = parts.new_ppo_policies(numbered(config.agents))
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:
@@ -51,6 +51,6 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         learners=lambda iteration: agents,
         describe=describe,
         after_step=after_step,
-        exam=TeamExam(interact, agents, len(agents), metrics_of),
+        exam=TeamEvaluator(interact, agents, len(agents), metrics_of),
         carried={"roles": roles},
     )

@@ -14,26 +14,26 @@ from pathlib import Path
 
 from torch import Tensor
 
-from cory.algorithms.debate_data import DebateCollector
+from cory.algorithms.maft_data import DebateCollector
+from cory.algorithms.maft_endpoint import EndpointDebate, EndpointSpeaker
 from cory.algorithms.parts import Parts
 from cory.algorithms.sft import imitation_loss, no_statistics
 from cory.config import CORRECT, MaftConfig
-from cory.debate import Debate
-from cory.debate_wording import Chat, Plain, Wording
-from cory.diversity import Diversity
-from cory.endpoint import Endpoint
-from cory.endpoint_debate import EndpointDebate, EndpointSpeaker
+from cory.endpoint.batch import Endpoint
 from cory.episode import Context, Episode, Prompt
-from cory.evaluation import Bench, TeamExam, evaluate
-from cory.interactions import Interaction, Speak
-from cory.opponents import JOURNAL
-from cory.specialisation import AgentsMeasure
-from cory.summaries import Identified, SumUp, Told
+from cory.evaluation.diversity import Diversity
+from cory.evaluation.evaluate import EvalContext, TeamEvaluator, evaluate
+from cory.evaluation.maft import AgentsMeasure
+from cory.models.policy import Actor, Policy, Reference
+from cory.models.team import Team
+from cory.rollout.debate import Debate
+from cory.rollout.debate_prompts import Chat, Plain, Wording
+from cory.rollout.interactions import Interaction, Speak
+from cory.rollout.maft_prompts import Identified, SumUp, Told
+from cory.rollout.opponents import JOURNAL
 from cory.tasks import Form, Task
-from cory.tasks.picked import refuse_shared
-from cory.team import Team
-from cory.trainers.supervised import Course, SupervisedTrainer
-from cory.voice import Reference, Speaker, Voice
+from cory.tasks.data.subset import refuse_shared
+from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
 
 BASE = "base"  # the model as it came
 
@@ -42,12 +42,12 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     """Agents that learn from their debates, and debate again."""
     seats = Seats(config, parts.task, parts.team)
     examined = seats.debate(config.evaluation_agents, config.evaluation_turns)
-    voices: dict[str, Voice] = {}
-    speakers: dict[str, Speaker] = {}
+    voices: dict[str, Policy] = {}
+    speakers: dict[str, Actor] = {}
     interact: Interaction = examined
     measured = evaluate
     if config.endpoint is None:
-        voices = parts.new_voices(config.names())
+        voices = parts.new_policies(config.names())
         speakers |= voices
         speakers[BASE] = Reference(BASE, next(iter(voices.values())))
     else:  # one model in every seat, and none that learns
@@ -70,9 +70,9 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     questions = [prompt.text for prompt in asked]
     diversity = Diversity(config.diversity, parts.team.device, questions)
     measure = AgentsMeasure(config, voices, speakers[BASE], diversity)
-    exam = TeamExam(interact, speakers, examined.places, measure, alone=False)
+    exam = TeamEvaluator(interact, speakers, examined.places, measure, alone=False)
     rows = parts.config.hardware.rollout_batch_size
-    bench = Bench(voices, parts.task, parts.reward, exam, config.sampling, rows)
+    bench = EvalContext(voices, parts.task, parts.reward, exam, config.sampling, rows)
     starts = {name: start_of(voice) for name, voice in voices.items() if config.start == "base"}
     return SupervisedTrainer(
         config,
@@ -91,7 +91,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
 
 def course(
     config: MaftConfig, policy: str, iteration: int, start: Mapping[str, Tensor] | None
-) -> Course:
+) -> FinetunePlan:
     """How a policy is fine-tuned in an iteration: each time as a training of its own.
 
     start: weights to begin from; None: those it debated with
@@ -101,10 +101,10 @@ def course(
     if iteration > 0 and config.later_learning_rate is not None:
         rate = config.later_learning_rate
     epochs = config.critic_epochs if critic else config.epochs
-    return Course(epochs, rate, fresh=True, start=start)
+    return FinetunePlan(epochs, rate, fresh=True, start=start)
 
 
-def start_of(voice: Voice) -> dict[str, Tensor]:
+def start_of(voice: Policy) -> dict[str, Tensor]:
     """What a policy trains, as it is before anything is learnt: whole, in main memory.
 
     A full copy starts as the frozen model, which is there anyway.

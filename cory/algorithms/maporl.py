@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from cory.agent import Agent
 from cory.algorithms.parts import Parts
 from cory.config import MaporlConfig, SFTConfig
-from cory.debate import Debate
-from cory.debate_metrics import DebateMeasure, roll_out_metrics
-from cory.debate_wording import Chat, Graded, Plain, Wording
 from cory.episode import Context, Episode
-from cory.evaluation import TeamExam
+from cory.evaluation.debates import DebateMeasure, roll_out_metrics
+from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit
-from cory.functional.guards import boxed, repeats
-from cory.team import Team
+from cory.models.policy import Actor, Policy, Reference
+from cory.models.ppo_policy import PPOPolicy
+from cory.models.team import Team
+from cory.rewards.guards import boxed, repeats
+from cory.rollout.debate import Debate
+from cory.rollout.debate_prompts import Chat, Graded, Plain, Wording
 from cory.trainers.ppo import PPOTrainer
-from cory.voice import Reference, Speaker, Voice
 
 
 def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
     """Debaters that are paid for their own answers and for what becomes of the others'."""
     seats = Seats(config, parts)
-    agents: dict[str, Agent] = {}
+    agents: dict[str, PPOPolicy] = {}
     for team, names in seats.names_by_team():
-        agents |= parts.new_agents(names, team)
+        agents |= parts.new_ppo_policies(names, team)
     speakers = seats.speakers(agents)
     debate = seats.debate(config.agents, config.turns)
     credit = DebateCredit(
@@ -102,9 +102,9 @@ class Seats:
         """The frozen start of an agent's model."""
         return "reference" if self.team_of(agent) is self.parts.team else "partner_reference"
 
-    def speakers(self, voices: Mapping[str, Voice]) -> dict[str, Speaker]:
+    def speakers(self, voices: Mapping[str, Policy]) -> dict[str, Actor]:
         """Everybody whom `speaker` may name."""
-        found: dict[str, Speaker] = dict(voices)
+        found: dict[str, Actor] = dict(voices)
         for name, team in (
             ("reference", self.parts.team),
             ("partner_reference", self.parts.partner),
@@ -140,10 +140,10 @@ class Seats:
             judge=parts.reward.score if config.verifier_feedback else None,
         )
 
-    def exam(self, speakers: Mapping[str, Speaker]) -> TeamExam:
+    def exam(self, speakers: Mapping[str, Actor]) -> TeamEvaluator:
         """Debates of as many agents and turns as are evaluated."""
         agents, turns = self.config.evaluation_agents, self.config.evaluation_turns
-        return TeamExam(
+        return TeamEvaluator(
             self.debate(agents, turns),
             speakers,
             agents * turns,

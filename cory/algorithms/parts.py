@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cory.agent import Agent
 from cory.config import BatchPlan, Config
-from cory.engine import Engine
-from cory.export import agent_folders, load_agent, start_from
+from cory.models.engine import Engine
+from cory.models.policy import Policy
+from cory.models.ppo_policy import PPOPolicy
+from cory.models.team import ActorCriticModel, Team
 from cory.rewards import Reward
-from cory.streams import Streams
+from cory.runs.export import agent_folders, load_agent, start_from
+from cory.seeding import Streams
 from cory.tasks import Task
-from cory.team import PolicyModel, Team
-from cory.voice import Voice
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Parts:
     reward: Reward
     streams: Streams
 
-    def new_agents(self, names: Sequence[str], team: Team | None = None) -> dict[str, Agent]:
+    def new_ppo_policies(
+        self, names: Sequence[str], team: Team | None = None
+    ) -> dict[str, PPOPolicy]:
         """Policies that learn by PPO, starting from the pretrained model or `init_from`.
 
         team: whose models they are; None: the first one's
@@ -37,7 +39,7 @@ class Parts:
         team = team or self.team
         config = self.config
         return {
-            model.name: Agent(
+            model.name: PPOPolicy(
                 team,
                 model,
                 engine,
@@ -48,24 +50,26 @@ class Parts:
             for model, engine in self._trainable(names, team)
         }
 
-    def new_voices(self, names: Sequence[str], team: Team | None = None) -> dict[str, Voice]:
+    def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
         """Policies that learn otherwise, from the same start.
 
-        team: as for `new_agents`
+        team: as for `new_ppo_policies`
         """
         team, hardware = team or self.team, self.config.hardware
         return {
-            model.name: Voice(team, model, engine, hardware)
+            model.name: Policy(team, model, engine, hardware)
             for model, engine in self._trainable(names, team)
         }
 
-    def new_players(self, name: str, others: Mapping[str, Path]) -> tuple[Voice, dict[str, Voice]]:
+    def new_players(
+        self, name: str, others: Mapping[str, Path]
+    ) -> tuple[Policy, dict[str, Policy]]:
         """A policy that learns, and the agents of other runs, which never do.
 
         others: name -> directory of a finished run with one agent
         """
         team, hardware = self.team, self.config.hardware
-        models: list[PolicyModel] = []
+        models: list[ActorCriticModel] = []
         # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
         for model in team.new_models([name, *others], self.streams.init):
             if models:
@@ -75,23 +79,27 @@ class Parts:
                     model.requires_grad_(False).to("cpu")  # on the device only while it plays
             models.append(model)
         learners = self._started(models[:1], [name], team)
-        (learner,) = (Voice(team, *pair, hardware) for pair in self._learning(learners, team))
+        (learner,) = (Policy(team, *pair, hardware) for pair in self._learning(learners, team))
         # an adapter lies on the base that the learner's engine keeps
         still = {
-            model.name: Voice(team, model, None if model.base is None else learner.engine, hardware)
+            model.name: Policy(
+                team, model, None if model.base is None else learner.engine, hardware
+            )
             for model in models[1:]
         }
         return learner, still
 
-    def _trainable(self, names: Sequence[str], team: Team) -> Iterator[tuple[PolicyModel, Engine]]:
+    def _trainable(
+        self, names: Sequence[str], team: Team
+    ) -> Iterator[tuple[ActorCriticModel, Engine]]:
         models = self._started(team.new_models(list(names), self.streams.init), names, team)
         # of copies one is whole at a time; under ZeRO-3 the first engine of those that share a base
         # splits it with all of its adapters
         return self._learning(list(models) if team.config.sharing == "adapters" else models, team)
 
     def _started(
-        self, models: Iterable[PolicyModel], names: Sequence[str], team: Team
-    ) -> Iterator[PolicyModel]:
+        self, models: Iterable[ActorCriticModel], names: Sequence[str], team: Team
+    ) -> Iterator[ActorCriticModel]:
         """Models as this run starts with them: as they come, or with the weights of `init_from`."""
         run_dir = self.config.init_from
         group = "model" if team is self.team else "partner"
@@ -106,8 +114,8 @@ class Parts:
             yield model
 
     def _learning(
-        self, models: Iterable[PolicyModel], team: Team
-    ) -> Iterator[tuple[PolicyModel, Engine]]:
+        self, models: Iterable[ActorCriticModel], team: Team
+    ) -> Iterator[tuple[ActorCriticModel, Engine]]:
         config = self.config
         shared: list[Engine] = []
         for model in models:

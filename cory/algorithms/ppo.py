@@ -6,15 +6,15 @@ from functools import partial
 
 from cory.algorithms.parts import Parts, numbered
 from cory.config import PPOConfig
-from cory.evaluation import TeamExam, metrics_of
+from cory.evaluation.evaluate import TeamEvaluator, metrics_of
 from cory.functional.credit import own_score
-from cory.interactions import single_turn
+from cory.rollout.interactions import single_turn
 from cory.trainers.ppo import PPOTrainer
 
 
 def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
     """One agent that answers the query and is paid its own score."""
-    agents = parts.new_agents(numbered(1))
+    agents = parts.new_ppo_policies(numbered(1))
     interact = partial(single_turn, agent=next(iter(agents)))
     return PPOTrainer(
         config,
@@ -29,6 +29,6 @@ def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
         learners=lambda iteration: agents,
         describe=lambda episodes, metrics: {},
         after_step=lambda iteration: None,
-        exam=TeamExam(interact, agents, 1, metrics_of),
+        exam=TeamEvaluator(interact, agents, 1, metrics_of),
         carried={},
     )

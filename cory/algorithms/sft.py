@@ -12,27 +12,27 @@ from torch import Tensor
 from cory.algorithms.maporl import Seats
 from cory.algorithms.parts import Parts
 from cory.config import SFTConfig
-from cory.debate import Debate
-from cory.debate_metrics import roll_out_metrics
 from cory.episode import Context, Episode, Turn
-from cory.evaluation import Bench, evaluate
+from cory.evaluation.debates import roll_out_metrics
+from cory.evaluation.evaluate import EvalContext, evaluate
 from cory.functional.losses import weighted_nll
-from cory.trainers.supervised import Collected, Course, Example, SupervisedTrainer
-from cory.voice import Speaker, Voice
+from cory.models.policy import Actor, Policy
+from cory.rollout.debate import Debate
+from cory.trainers.supervised import Collected, Example, FinetunePlan, SupervisedTrainer
 
 
 def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
     """Policies that learn to say what the frozen start said in its best debates."""
     seats = Seats(config, parts)
-    voices: dict[str, Voice] = {}
+    voices: dict[str, Policy] = {}
     for team, names in seats.names_by_team():
-        voices |= parts.new_voices(names, team)
+        voices |= parts.new_policies(names, team)
     speakers = seats.speakers(voices)
     # while collecting, nobody speaks who learns
     debate = replace(
         seats.debate(config.agents, config.turns), speaker=lambda turn, agent: seats.frozen(agent)
     )
-    bench = Bench(voices, parts.task, parts.reward, seats.exam(speakers), config.sampling)
+    bench = EvalContext(voices, parts.task, parts.reward, seats.exam(speakers), config.sampling)
     return SupervisedTrainer(
         config,
         parts.plan,
@@ -40,7 +40,7 @@ def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
         parts.task,
         parts.streams,
         collect=DebateCollector(config, parts, debate, speakers),
-        course=lambda policy, iteration: Course(config.epochs, config.learning_rate),
+        course=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
         loss=imitation_loss,
         statistics=no_statistics,
         named=lambda what, policy: f"supervised/{what}/{policy}",
@@ -64,7 +64,7 @@ class DebateCollector:
     """Lets the frozen models debate, and keeps the debates with the highest scores."""
 
     def __init__(
-        self, config: SFTConfig, parts: Parts, debate: Debate, speakers: Mapping[str, Speaker]
+        self, config: SFTConfig, parts: Parts, debate: Debate, speakers: Mapping[str, Actor]
     ) -> None:
         self.config = config
         self.parts = parts

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from cory import processes
-from cory.algorithms.lessons import Lessons
+from cory import distributed
 from cory.algorithms.parts import Parts
-from cory.codec import Codec
+from cory.algorithms.spag_data import TrainingSelection
 from cory.config import (
     ITSELF,
     NONE,
@@ -28,16 +27,17 @@ from cory.config import (
     require,
 )
 from cory.episode import Episode, Metrics, Turn
+from cory.evaluation.games import GameEvaluator, mean
 from cory.functional.credit import outcome_decay
-from cory.functional.offline import OfflineLoss, imitation_loss, self_play_loss
-from cory.game_exam import GameExam, mean
-from cory.game_sets import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
-from cory.games.position import Position
-from cory.games.record import Played, read_games
-from cory.opponents import Opponents
-from cory.play import play
+from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
+from cory.games.state import GameState
+from cory.games.transcript import FinishedGame, read_games
+from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
-from cory.run_dir import STOP
+from cory.rollout.game_store import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
+from cory.rollout.opponents import Opponents
+from cory.rollout.self_play import play
+from cory.runs.run_dir import STOP
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
 from cory.trainers.interruption import Interrupted
@@ -51,7 +51,7 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
     """A policy that learns to say what winners said."""
 
     def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
-        return imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
+        return kl_imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
 
     whole = config.average == "game"
     return Arrangement(config, parts).trainer(
@@ -106,9 +106,9 @@ class Arrangement:
         turn_weight: Callable[[int], float],
         threshold: float,
     ) -> OfflineTrainer:
-        """All parts put together; `Lessons` says what the last three mean."""
+        """All parts put together; `TrainingSelection` says what the last three mean."""
         config, parts = self.config, self.parts
-        lessons = Lessons(
+        lessons = TrainingSelection(
             config,
             self.task,
             self.reward,
@@ -130,7 +130,7 @@ class Arrangement:
             collect=Collector(self, lessons),
             instructions=partial(self._instructions, carried.get("instructions")),
             loss=loss,
-            measure=GameExam(config, self.voice, self.task, self.reward, self.opponents),
+            measure=GameEvaluator(config, self.voice, self.task, self.reward, self.opponents),
             carried=carried,
         )
 
@@ -158,7 +158,7 @@ class Arrangement:
 class Collector:
     """Where games come from: they are played, or read from a file."""
 
-    def __init__(self, arrangement: Arrangement, lessons: Lessons) -> None:
+    def __init__(self, arrangement: Arrangement, lessons: TrainingSelection) -> None:
         self.arrangement = arrangement
         self.lessons = lessons
         self.own_tokens = vocabulary_digest(arrangement.parts.team.tokenizer)
@@ -185,7 +185,7 @@ class Collector:
         kept = here.parts.config.samples_kept
         return Stored(utterances, [self._episode(played) for played in games[:kept]], metrics)
 
-    def _read(self) -> tuple[list[Played], bool]:
+    def _read(self) -> tuple[list[FinishedGame], bool]:
         """A file's first games about training words; whether their token ids are this model's."""
         config, path = self.arrangement.config, Path(self.arrangement.config.games).expanduser()
         every = read_games(path, self.arrangement.task.game, "algorithm.games")
@@ -203,7 +203,7 @@ class Collector:
         )
         return games[:wanted], tokenizer_of(path) == self.own_tokens
 
-    def _play(self, epoch: int, again: bool) -> list[Played]:
+    def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
         """Every word once, many games side by side; those on disk are not played again."""
         here = self.arrangement
         path = here.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
@@ -229,7 +229,7 @@ class Collector:
             }
             play(
                 here.task.game,
-                [Position(p.text, here.task.turns_to_collect(draw)) for p in table],
+                [GameState(p.text, here.task.turns_to_collect(draw)) for p in table],
                 players,
                 key,
                 over,
@@ -238,15 +238,15 @@ class Collector:
             )
         return games.close()
 
-    def _ended(self, games: GameSet, first: int, number: int, played: Played) -> None:
+    def _ended(self, games: GameSet, first: int, number: int, played: FinishedGame) -> None:
         games.add(first + number, played)
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
         """A collection may take hours: it can be left between any two utterances."""
-        if processes.any_of((self.arrangement.run_dir / STOP).exists()):
+        if distributed.any_of((self.arrangement.run_dir / STOP).exists()):
             raise Interrupted(f"saved with {len(games.found)} of {wanted} games of a set")
 
-    def _episode(self, played: Played) -> Episode:
+    def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""
         here, ids = self.arrangement, sampled_ids(played)
         outcome = here.reward.settled(played.outcome)
@@ -261,15 +261,15 @@ class Collector:
                 response_ids=(None if ids is None else ids[place]) or [],
                 score=here.reward.worth(outcome, said.role),
             )
-            for place, said in enumerate(played.said)
+            for place, said in enumerate(played.utterances)
         ]
         return Episode(here.task.prompt_of(played.word), turns)
 
 
-def set_metrics(games: Sequence[Played], reward: GameOutcome) -> Metrics:
+def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
     """How a set of games went. Shares are of all games, and broken rules are ended games, too."""
     outcomes = [reward.settled(played.outcome) for played in games]
-    said = [utterance for played in games for utterance in played.said]
+    said = [utterance for played in games for utterance in played.utterances]
     sampled = [len(own) for played in games for own in sampled_ids(played) or [] if own]
     metrics = {
         "game/games": float(len(games)),

@@ -14,20 +14,20 @@ from torch import Tensor
 from cory.algorithms.parts import Parts
 from cory.config import VerifierConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce
+from cory.models.policy import Policy, Reference
 from cory.rewards.verifier import readings
-from cory.streams import Streams
+from cory.seeding import Streams
 from cory.tasks import Task
-from cory.trainers.supervised import Collected, Course, Example, SupervisedTrainer
-from cory.verification import VerifierExam
-from cory.voice import Reference, Voice
+from cory.trainers.supervised import Collected, Example, FinetunePlan, SupervisedTrainer
 
 NAME = "verifier"
 
 
 def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
     """One policy whose value head judges answers of the model that it started from."""
-    voices = parts.new_voices([NAME])
+    voices = parts.new_policies([NAME])
     author = Reference("reference", voices[NAME])
     collector = AnswerCollector(config, voices[NAME], author, parts.task, parts.streams)
     return SupervisedTrainer(
@@ -37,11 +37,11 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         parts.task,
         parts.streams,
         collect=collector,
-        course=lambda policy, iteration: Course(config.epochs, config.learning_rate),
+        course=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
         loss=judgement_loss,
         statistics=judgement_statistics,
         named=lambda what, policy: f"verifier/{what}",
-        measure=VerifierExam(voices[NAME], author, parts.task, config.sampling),
+        measure=VerifierEvaluator(voices[NAME], author, parts.task, config.sampling),
     )
 
 
@@ -84,7 +84,7 @@ class AnswerCollector:
     """Asks the frozen model, labels what it says by the task, and balances it."""
 
     def __init__(
-        self, config: VerifierConfig, voice: Voice, author: Reference, task: Task, streams: Streams
+        self, config: VerifierConfig, voice: Policy, author: Reference, task: Task, streams: Streams
     ) -> None:
         """voice: the verifier's; author: who answers."""
         self.config = config

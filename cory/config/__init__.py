@@ -1,12 +1,17 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
-from cory.config.benchmarks import GEOMETRIC_MEAN, BenchmarkConfig, SuiteConfig, load_suite
 from cory.config.checks import ConfigError, exact_div, require
 from cory.config.debate import DebateConfig, DebatePrompts
-from cory.config.diversity import DiversityConfig
-from cory.config.endpoint import EndpointConfig
-from cory.config.evaluation import EvaluationConfig
+from cory.config.evaluation import (
+    GEOMETRIC_MEAN,
+    BenchmarkConfig,
+    DiversityConfig,
+    EvaluationConfig,
+    SuiteConfig,
+    load_suite,
+)
+from cory.config.experiment import Config, WandbConfig
 from cory.config.game import GameConfig, GameStyles, GameTexts, ScriptedConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan
 from cory.config.maft import (
@@ -20,7 +25,7 @@ from cory.config.maft import (
     MaftPrompts,
 )
 from cory.config.maporl import GuardConfig, MaporlConfig
-from cory.config.model import AdapterConfig, ModelConfig
+from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.offline import (
     ENDPOINT,
     ITSELF,
@@ -35,20 +40,18 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
+from cory.config.parse import (
+    ALGORITHM_CONFIGS,
+    REWARD_CONFIGS,
+    TASK_CONFIGS,
+    nearest,
+    parse_config,
+)
 from cory.config.reward import (
     ExactMatchConfig,
     GameOutcomeConfig,
     SentimentConfig,
     VerifierRewardConfig,
-)
-from cory.config.run import (
-    ALGORITHM_CONFIGS,
-    REWARD_CONFIGS,
-    TASK_CONFIGS,
-    Config,
-    WandbConfig,
-    nearest,
-    parse_config,
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (

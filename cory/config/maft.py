@@ -11,8 +11,8 @@ from cory.config.checks import (
     require_fields,
     require_positive,
 )
-from cory.config.diversity import DiversityConfig
-from cory.config.endpoint import EndpointConfig
+from cory.config.evaluation import DiversityConfig
+from cory.config.model import EndpointConfig
 from cory.config.supervised import SupervisedConfig
 
 SPECIALISED, GENERATION_ONLY, SINGLE = "specialised", "generation", "single"

@@ -1,9 +1,11 @@
-"""Settings of `model=`."""
+"""Language models: those that are loaded (`model=`), and one behind an endpoint (`endpoint=`)."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from cory.config.checks import require, require_at_least, require_choice, require_positive
 
@@ -69,3 +71,78 @@ class ModelConfig:
             f"model.quantisation={self.quantisation} cannot pack model.path={self.path}: its GGUF "
             f"file is unpacked while loading; set model.quantisation=none",
         )
+
+
+@dataclass
+class EndpointConfig:
+    """Which model is asked where, how it samples, how fast and for how much it may be asked."""
+
+    base_url: str  # without /chat/completions
+    model: str  # its name there
+    key_variable: str | None  # NAME of the environment variable with the key; None: no key is sent
+    temperature: float | None  # None: not sent, the server decides
+    top_p: float | None  # None: not sent, the server decides
+    max_tokens: int  # of one reply
+    limit_name: str  # max_tokens | max_completion_tokens: what the server calls this limit
+    parallel: int  # requests under way at once
+    requests_per_minute: float | None  # tries count; None: no limit
+    retries: int  # further tries of a request that failed for a passing reason
+    timeout: float  # seconds without a sign of life after which a try has failed
+    input_price: float | None  # of a million prompt tokens; None: unknown
+    output_price: float | None  # of a million reply tokens; None: unknown
+    max_cost: float | None  # all that a journal may cost, as prices count; None: no limit
+
+    def __post_init__(self) -> None:
+        key = "algorithm.endpoint"
+        # no value is named in this refusal: who mistakes the setting has put the key there
+        require(
+            self.key_variable is None or bool(re.fullmatch("[A-Z_][A-Z0-9_]*", self.key_variable)),
+            f"{key}.key_variable must name an environment variable, in capitals, that holds the "
+            f"key; the key itself never stands in settings",
+        )
+        self._check_url(f"{key}.base_url")
+        require(bool(self.model.strip()), f"{key}.model must name a model, got '{self.model}'")
+        require_choice(
+            f"{key}.limit_name", self.limit_name, ("max_tokens", "max_completion_tokens")
+        )
+        for name, least in (("max_tokens", 1), ("parallel", 1), ("retries", 0)):
+            require_at_least(f"{key}.{name}", getattr(self, name), least)
+        require_positive(f"{key}.timeout", self.timeout)
+        for name in ("temperature", "input_price", "output_price"):
+            if getattr(self, name) is not None:
+                require_at_least(f"{key}.{name}", getattr(self, name), 0)
+        for name in ("requests_per_minute", "max_cost"):
+            if getattr(self, name) is not None:
+                require_positive(f"{key}.{name}", getattr(self, name))
+        require(
+            self.top_p is None or 0 < self.top_p <= 1,
+            f"{key}.top_p must lie in (0, 1], got {self.top_p}",
+        )
+        require(
+            self.max_cost is None or None not in (self.input_price, self.output_price),
+            f"{key}.max_cost={self.max_cost} needs {key}.input_price and {key}.output_price",
+        )
+
+    def _check_url(self, key: str) -> None:
+        try:
+            parts = urlsplit(self.base_url)
+            whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            bare = not parts.query and not parts.fragment and parts.username is None
+        except ValueError:  # a port that is none
+            whole = bare = False
+        # not named either: a password may stand in it
+        require(
+            whole and bare,
+            f"{key} must be http:// or https:// with a host and a path, as "
+            f"https://api.openai.com/v1, without user, password and query",
+        )
+        require(
+            not parts.path.rstrip("/").endswith("/chat/completions"),
+            f"{key} must end before /chat/completions, got {self.base_url}",
+        )
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """What so many tokens cost; None where prices are unknown."""
+        if self.input_price is None or self.output_price is None:
+            return None
+        return (prompt_tokens * self.input_price + completion_tokens * self.output_price) / 1e6

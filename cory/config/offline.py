@@ -12,7 +12,7 @@ from cory.config.checks import (
     require_fields,
     require_positive,
 )
-from cory.config.endpoint import EndpointConfig
+from cory.config.model import EndpointConfig
 
 SELF_PLAY, SCRIPTED, RANDOM, ENDPOINT, NONE = "self_play", "scripted", "random", "endpoint", "none"
 ITSELF, START = "itself", "start"

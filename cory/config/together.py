@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cory.config.checks import require
 from cory.config.debate import DebateConfig
+from cory.config.experiment import Config
 from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
 from cory.config.maporl import MaporlConfig
 from cory.config.offline import OfflineConfig
 from cory.config.supervised import SupervisedConfig, VerifierConfig
-
-if TYPE_CHECKING:
-    from cory.config.run import Config
 
 TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli", "math", "mmlu"})
 

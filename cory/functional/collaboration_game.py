@@ -71,7 +71,7 @@ class Game:
 
 
 @dataclass(frozen=True)
-class Policy:
+class Strategy:
     """How likely an agent is to collaborate, for every state of the game."""
 
     before: tuple[tuple[float, ...], ...]  # [turn][joint collaborations so far], without synergy
@@ -92,15 +92,15 @@ def uniform(most: int) -> tuple[float, ...]:
     return (1 / most,) * most
 
 
-def constant(game: Game, pi: float) -> Policy:
+def constant(game: Game, pi: float) -> Strategy:
     """An agent that collaborates with probability `pi`, whatever happens."""
     if not 0 <= pi <= 1:
         raise ValueError(f"pi={pi} must lie between 0 and 1")
     states = len(game.threshold)
-    return Policy(((pi,) * states,) * game.turns, (pi,) * game.turns)
+    return Strategy(((pi,) * states,) * game.turns, (pi,) * game.turns)
 
 
-def response(game: Game, opponent: Policy, tau: float) -> Policy:
+def response(game: Game, opponent: Strategy, tau: float) -> Strategy:
     """What is best against an opponent, by backward induction.
 
     tau: weight of the entropy; 0 is the best response itself, which collaborates in a tie
@@ -110,7 +110,7 @@ def response(game: Game, opponent: Policy, tau: float) -> Policy:
     return _induce(game, tau, lambda turn, done, loss, gain: opponent.before[turn][done])
 
 
-def joint(game: Game, tau: float, equilibrium: str = MOST) -> Policy:
+def joint(game: Game, tau: float, equilibrium: str = MOST) -> Strategy:
     """The policy of both agents in a symmetric entropy-regularised Nash equilibrium.
 
     By backward induction: in each state both answer each other's policy of this turn, given what
@@ -134,7 +134,7 @@ def joint(game: Game, tau: float, equilibrium: str = MOST) -> Policy:
     return _induce(game, tau, stage)
 
 
-def collaboration(game: Game, policy: Policy, opponent: Policy) -> list[float]:
+def collaboration(game: Game, policy: Strategy, opponent: Strategy) -> list[float]:
     """Probability that an agent collaborates at each turn when the two play each other."""
     waiting = [1.0] + [0.0] * (len(game.threshold) - 1)  # by joint collaborations so far
     synergy = 0.0
@@ -192,7 +192,7 @@ def disagreements(r_syn: float, steps: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _induce(game: Game, tau: float, other: Other) -> Policy:
+def _induce(game: Game, tau: float, other: Other) -> Strategy:
     """What is best against the other agent, from the last turn to the first."""
     loss = game.r_ind - game.r_col
     before: list[tuple[float, ...]] = []
@@ -211,7 +211,7 @@ def _induce(game: Game, tau: float, other: Other) -> Policy:
         values = [*now, 0.0]
         value_after += _worth(game.r_syn, game.r_ind, tau)
     after = _choice(game.r_syn - game.r_ind, tau)
-    return Policy(tuple(reversed(before)), (after,) * game.turns)
+    return Strategy(tuple(reversed(before)), (after,) * game.turns)
 
 
 def _choice(advantage: float, tau: float) -> float:

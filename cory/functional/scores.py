@@ -38,7 +38,7 @@ class RunningMoments:
         return math.sqrt(self.variance * self.count / (self.count - 1))
 
 
-def scaled(
+def scaled_credits(
     numbers: Sequence[float], moments: RunningMoments, scaling: str, clip: float | None
 ) -> list[float]:
     """Credits as PPO sees them: scaled by what was seen so far, then clipped (detail 5).

@@ -40,7 +40,7 @@ def select(debates: Sequence[Answers], labels: Sequence[Hashable | None], agent:
     return found
 
 
-def mixed(
+def mix_critic_debates(
     corrected: Sequence[int], kept: Sequence[int], share: float, stream: np.random.Generator
 ) -> list[int]:
     """D^C = w D^C- + (1 - w) D^C+ (eq. 1): as many of both as there are in these proportions.

@@ -32,7 +32,7 @@ def others_majority(right: Sequence[bool], agent: int) -> bool | None:
     return 2 * sum(others) > len(others)
 
 
-def changes(right: Rightness) -> Iterator[Change]:
+def answer_changes(right: Rightness) -> Iterator[Change]:
     """Every agent at every turn but the first."""
     for turn in range(1, len(right)):
         for agent in range(len(right[turn])):
@@ -46,7 +46,7 @@ def changes(right: Rightness) -> Iterator[Change]:
             )
 
 
-def rates(found: Sequence[Change]) -> dict[str, float]:
+def transition_rates(found: Sequence[Change]) -> dict[str, float]:
     """Shares of what changed into what; those without any case are left out.
 
     flow_rw and so on: of all answers, those right (r) before and wrong (w) after; they add up to 1

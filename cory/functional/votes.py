@@ -24,7 +24,7 @@ def winners(answers: Sequence[Hashable | None]) -> list[Hashable | None]:
     return [answer for answer in tied if answer is not None] or [None]
 
 
-def elected(
+def elected_answer(
     answers: Sequence[Hashable | None], ties: str, stream: np.random.Generator
 ) -> Hashable | None:
     """The one answer that a vote comes to; None where no answer could be read.
@@ -56,7 +56,7 @@ def vote_score(
         if ties == "random":
             raise ValueError("ties=random needs a stream")
         stream = np.random.default_rng(0)  # plays no part
-    return float(elected(answers, ties, stream) == right)
+    return float(elected_answer(answers, ties, stream) == right)
 
 
 def agreement(answers: Sequence[Hashable | None]) -> float:

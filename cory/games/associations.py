@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cory.games.forms import inflected, plain, tokens
+from cory.games.inflection import inflected, plain_text, tokens
 
 SENTENCE_END = re.compile(r"[.!?]+\s")
 LETTERS = re.compile(r"[a-z]+")
@@ -33,7 +33,7 @@ class Associations:
 
     def read(self, text: str) -> tuple[list[int], list[int]]:
         """Rows of the words and columns of the hints that a text has, each once."""
-        said = dict.fromkeys(LETTERS.findall(_join(plain(text), self.joined)))
+        said = dict.fromkeys(LETTERS.findall(_join(plain_text(text), self.joined)))
         rows = dict.fromkeys(self.rows[token] for token in said if token in self.rows)
         return list(rows), [self.columns[token] for token in said if token in self.columns]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Protocol
 
-from cory.games.forms import inflected, plain, plural, tokens
+from cory.games.inflection import inflected, plain_text, plural, tokens
 
 
 class Judge(Protocol):
@@ -35,7 +35,7 @@ class WordsJudge:
         return any(_contains(said, form) for form in inflected(word))
 
     def guess(self, text: str, word: str) -> bool | None:
-        found = DECLARED.search(plain(text))
+        found = DECLARED.search(plain_text(text))
         if found is None:
             return None
         guessed = FILLER.sub("", found["guess"])

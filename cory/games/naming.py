@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cory.games.judges import Judge
-from cory.games.position import BROKE_RULES, TIE, Outcome, Position
+from cory.games.state import BROKE_RULES, TIE, GameResult, GameState
 
-NAMED = Outcome(("guesser", "oracle"), "guessed", valid=True)
+NAMED = GameResult(("guesser", "oracle"), "guessed", valid=True)
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Naming:
     roles: tuple[str, str] = ("guesser", "oracle")
     knows: str = "oracle"
 
-    def outcome(self, position: Position) -> Outcome | None:
+    def outcome(self, position: GameState) -> GameResult | None:
         """The oracle must not say the word before the guesser has."""
-        last = position.said[-1]
+        last = position.utterances[-1]
         if self.judge.mentions(last.text, position.word):
             return BROKE_RULES if last.role == self.knows else NAMED
         return TIE if position.full else None
 
-    def legal(self, position: Position, text: str) -> bool:
+    def legal(self, position: GameState, text: str) -> bool:
         """The oracle may not say the word."""
-        oracles = self.roles[len(position.said) % 2] == self.knows
+        oracles = self.roles[len(position.utterances) % 2] == self.knows
         return not oracles or not self.judge.mentions(text, position.word)

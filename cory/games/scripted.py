@@ -9,10 +9,10 @@ import numpy as np
 
 from cory.config.checks import require
 from cory.config.game import ScriptedConfig
-from cory.games import Game
+from cory.games import GameRules
 from cory.games.associations import Associations
-from cory.games.belief import Heard, Listener, belief
-from cory.games.position import Position
+from cory.games.listener import Heard, Listener, belief
+from cory.games.state import GameState
 
 Draw = np.random.Generator
 
@@ -21,10 +21,10 @@ QUESTIONS = 5  # of the best, one is drawn
 AS_GOOD = 0.05  # ... that come as near to an even chance of a yes as the best does
 
 
-class Player(Protocol):
+class RuleBasedPlayer(Protocol):
     """Somebody who can speak next; nothing inherits from it."""
 
-    def say(self, position: Position, draw: np.random.Generator) -> str:
+    def say(self, position: GameState, draw: np.random.Generator) -> str:
         """What it says."""
         ...
 
@@ -32,7 +32,7 @@ class Player(Protocol):
 class Script:
     """What scripted players share: their sentences, and what they know of words."""
 
-    def __init__(self, config: ScriptedConfig, associations: Associations, game: Game) -> None:
+    def __init__(self, config: ScriptedConfig, associations: Associations, game: GameRules) -> None:
         self.config = config
         self.associations = associations
         self.game = game
@@ -49,7 +49,7 @@ class Script:
         require(word in words, f"word '{word}': scripted players know only the task's own words")
         return words.index(word)
 
-    def usable(self, position: Position, heard: Heard) -> list[int]:
+    def usable(self, position: GameState, heard: Heard) -> list[int]:
         """New hints for the word, best first: those that go with it; any, once these run out."""
         row = self.row(position.word)
         order = np.argsort(-self.associations.lift[row], kind="stable")
@@ -61,14 +61,14 @@ class Script:
                 return found
         return []
 
-    def _may_name(self, position: Position, column: int) -> bool:
+    def _may_name(self, position: GameState, column: int) -> bool:
         """Whether the hint is no form of the word; asked again and again, so it is kept."""
         key = (position.word, column)
         if key not in self._legal:
             self._legal[key] = self.game.legal(position, self.associations.hints[column])
         return self._legal[key]
 
-    def hint(self, position: Position, columns: Sequence[int], yes: bool, draw: Draw) -> str:
+    def hint(self, position: GameState, columns: Sequence[int], yes: bool, draw: Draw) -> str:
         """A sentence with these hints, or the hints alone where every sentence has the word."""
         hints = self.config.separator.join(self.associations.hints[column] for column in columns)
         answer = self.config.answers[yes]
@@ -94,7 +94,7 @@ class Hinter:
     def __init__(self, script: Script) -> None:
         self.script = script
 
-    def say(self, position: Position, draw: Draw) -> str:
+    def say(self, position: GameState, draw: Draw) -> str:
         """The next hints, and whether the last question was about words that go with the word."""
         script, config = self.script, self.script.config
         heard = script.listener.hear(position)
@@ -124,7 +124,7 @@ class RandomHinter:
     def __init__(self, script: Script) -> None:
         self.script = script
 
-    def say(self, position: Position, draw: Draw) -> str:
+    def say(self, position: GameState, draw: Draw) -> str:
         """The next hints."""
         script = self.script
         usable = script.usable(position, script.listener.hear(position))
@@ -139,7 +139,7 @@ class Guesser:
     def __init__(self, script: Script) -> None:
         self.script = script
 
-    def say(self, position: Position, draw: Draw) -> str:
+    def say(self, position: GameState, draw: Draw) -> str:
         """A guess, or a question."""
         script, config = self.script, self.script.config
         heard = script.listener.hear(position)
@@ -181,7 +181,7 @@ class RandomGuesser:
     def __init__(self, script: Script) -> None:
         self.script = script
 
-    def say(self, position: Position, draw: Draw) -> str:
+    def say(self, position: GameState, draw: Draw) -> str:
         """A question, or at last a guess."""
         script = self.script
         words = script.associations.words

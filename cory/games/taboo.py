@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cory.games.judges import Judge
-from cory.games.position import BROKE_RULES, TIE, Outcome, Position
+from cory.games.state import BROKE_RULES, TIE, GameResult, GameState
 
-GUESSED = Outcome(("defender",), "guessed", valid=True)
-WRONG_GUESS = Outcome(("attacker",), "wrong_guess", valid=True)
-UTTERED = Outcome(("attacker",), "uttered", valid=True)
+GUESSED = GameResult(("defender",), "guessed", valid=True)
+WRONG_GUESS = GameResult(("attacker",), "wrong_guess", valid=True)
+UTTERED = GameResult(("attacker",), "uttered", valid=True)
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Taboo:
     roles: tuple[str, str] = ("attacker", "defender")
     knows: str = "attacker"
 
-    def outcome(self, position: Position) -> Outcome | None:
+    def outcome(self, position: GameState) -> GameResult | None:
         """A guess ends the game; only what is no guess can be a slip, since a guess has the word.
 
         A game whose attacker breaks the rules counts for nobody: the paper leaves such games out.
         """
-        last = position.said[-1]
+        last = position.utterances[-1]
         if last.role == self.knows:
             if self._gives_away(position.word, last.text):
                 return BROKE_RULES
@@ -37,12 +37,12 @@ class Taboo:
                 return UTTERED
         return TIE if position.full else None
 
-    def legal(self, position: Position, text: str) -> bool:
+    def legal(self, position: GameState, text: str) -> bool:
         """The attacker may neither say the word nor make a guess; the defender says what it will.
 
         What the defender says may lose the game, but breaks no rule.
         """
-        attackers = self.roles[len(position.said) % 2] == self.knows
+        attackers = self.roles[len(position.utterances) % 2] == self.knows
         return not attackers or not self._gives_away(position.word, text)
 
     def _gives_away(self, word: str, text: str) -> bool:

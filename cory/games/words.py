@@ -15,7 +15,7 @@ from lemminflect import getAllLemmas
 
 from cory.config.checks import ConfigError, require
 from cory.games.associations import sentences
-from cory.games.forms import inflected, tokens
+from cory.games.inflection import inflected, tokens
 
 # test words are every fifth of the commonest words: as common as the training words around them
 EVERY = 5

@@ -25,14 +25,14 @@ from cory.config import (
     PPOConfig,
     parse_config,
 )
-from cory.origin import device_name
-from cory.pretrained import skeleton
+from cory.memory.workload import agents_of, longest_context
+from cory.models.loading import skeleton
 from cory.report.pages.presets import Compose
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
 from cory.report.records.gather import FIDELITY, load
-from cory.run_dir import RECORD
-from cory.workload import agents_of, longest_context
+from cory.runs.provenance import device_name
+from cory.runs.run_dir import RECORD
 
 # Floating-point operations per second that one process is taken to sustain, where no record says
 # better: an order of magnitude. Small models on two cores reached about 60e9 (docs/log.md); with

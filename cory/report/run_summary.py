@@ -8,11 +8,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from cory.debate import DEBATER
-from cory.record import TRAINING
 from cory.report.figures.curves import draw_curves
 from cory.report.tables.numbers import agents_of
-from cory.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
+from cory.rollout.debate import DEBATER
+from cory.runs.recorder import TRAINING
+from cory.runs.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
 
 ROWS = {
     "task reward": "objective/score",

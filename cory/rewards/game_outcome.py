@@ -6,8 +6,8 @@ import torch
 
 from cory.config import GameOutcomeConfig
 from cory.episode import Episode
-from cory.games import Game, decided
-from cory.games.position import BROKE_RULES, Outcome, Position
+from cory.games import GameRules, decided_state
+from cory.games.state import BROKE_RULES, GameResult, GameState
 from cory.tasks.game import GameTask
 
 
@@ -16,28 +16,28 @@ class GameOutcome:
 
     def __init__(self, config: GameOutcomeConfig, task: GameTask, device: torch.device) -> None:
         self.config = config
-        self.game: Game = task.game
+        self.game: GameRules = task.game
         self.max_turns = task.max_turns
 
     def score(self, episodes: list[Episode]) -> None:
         """Every utterance gets what the whole game was worth to its role."""
         for episode in episodes:
-            position = Position(episode.prompt.text, self.max_turns)
+            position = GameState(episode.prompt.text, self.max_turns)
             for turn in episode.turns:
                 position = position.after(turn.role, turn.response)
-            _, outcome = decided(self.game, position)
+            _, outcome = decided_state(self.game, position)
             for turn in episode.turns:
                 turn.score = 0.0 if outcome is None else self.worth(outcome, turn.role)
 
-    def settled(self, outcome: Outcome) -> Outcome:
+    def settled(self, outcome: GameResult) -> GameResult:
         """The outcome by `reward.broken_rules`: who breaks them loses, or nothing counts."""
         if outcome.reason != BROKE_RULES.reason or self.config.broken_rules == "ignored":
             return outcome
         others = tuple(role for role in self.game.roles if role != self.game.knows)
         # only who knows the word can break the rules: by saying it
-        return Outcome(others, outcome.reason, valid=True)
+        return GameResult(others, outcome.reason, valid=True)
 
-    def worth(self, outcome: Outcome, role: str) -> float:
+    def worth(self, outcome: GameResult, role: str) -> float:
         """R of a role: 1, -1, or 0 where nobody wins."""
         outcome = self.settled(outcome)
         if not outcome.winners:

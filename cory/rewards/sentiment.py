@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from cory import processes
+from cory import distributed
 from cory.config import SentimentConfig, require
 from cory.episode import Episode
 from cory.functional.masking import pad_right
-from cory.pretrained import load_classifier, load_tokenizer
+from cory.models.loading import load_classifier, load_tokenizer
 
 
 class Sentiment:
@@ -37,11 +37,11 @@ class Sentiment:
         """
         said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
         texts = [prompt.text + turn.response for prompt, turn in said]
-        own = texts[processes.own_rows(len(texts))]
+        own = texts[distributed.own_rows(len(texts))]
         scores: list[float] = []
         for start in range(0, len(own), self.config.batch_size):
             scores += self._scores(own[start : start + self.config.batch_size])
-        scores = processes.gathered(scores)
+        scores = distributed.gathered(scores)
         for (_, turn), score in zip(said, scores, strict=True):
             turn.score = score
 

@@ -11,14 +11,14 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from cory import processes
+from cory import distributed
 from cory.config import ConfigError, VerifierRewardConfig, require
 from cory.episode import Episode
-from cory.export import VALUE_HEAD
 from cory.functional.masking import pad_turns
-from cory.pretrained import load_language_model, load_tokenizer, nf4
+from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.models.team import DTYPES, ActorCriticModel, rendered, response_states
+from cory.runs.export import VALUE_HEAD
 from cory.tasks import Task
-from cory.team import DTYPES, PolicyModel, rendered, response_states
 
 ADAPTER = "adapter_config.json"
 Reading = tuple[list[int], list[int]]  # what is only read, and what a verdict follows on
@@ -64,7 +64,9 @@ def whole_model(config: VerifierRewardConfig) -> str:
 
 
 @torch.no_grad()
-def verdicts(model: PolicyModel, rows: Sequence[Reading], pad: int) -> list[float]:
+def correctness_probabilities(
+    model: ActorCriticModel, rows: Sequence[Reading], pad: int
+) -> list[float]:
     """Probability that each answer is right, read to its end.
 
     model: whole, in evaluation mode, with its own adapter acting
@@ -112,7 +114,7 @@ class Verifier:
         self.model.to(device, DTYPES[config.precision]).eval().requires_grad_(False)
         self.room = int(self.model.lm.config.max_position_embeddings)
 
-    def _model(self, device: torch.device) -> PolicyModel:
+    def _model(self, device: torch.device) -> ActorCriticModel:
         """The language model, with its adapter where it is one."""
         config, key = self.config, f"reward.path={self.config.path}"
         dtype, quantisation = DTYPES[config.precision], None
@@ -125,11 +127,11 @@ class Verifier:
             quantisation = nf4(config.double_quantisation, DTYPES[config.compute_precision], dtype)
         lm = load_language_model(*self.source, False, dtype, quantisation, device)
         if self.adapter:
-            from cory.adapters import load_adapter  # noqa: PLC0415  five seconds, and copies need none
+            from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 
             load_adapter(lm, self.folder)
         # its own head is drawn at random and then replaced
-        return PolicyModel("verifier", lm, None, 0.0, torch.Generator())
+        return ActorCriticModel("verifier", lm, None, 0.0, torch.Generator())
 
     def _shown(self, query: str) -> str:
         return rendered(self.tokenizer, query) if self.config.chat else query
@@ -140,7 +142,7 @@ class Verifier:
         Where the answer is known, `turn.right` says whether the task finds the response right.
         """
         said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        own = said[processes.own_rows(len(said))]
+        own = said[distributed.own_rows(len(said))]
         scores: list[float] = []
         for start in range(0, len(own), self.config.batch_size):
             part = own[start : start + self.config.batch_size]
@@ -150,8 +152,8 @@ class Verifier:
                 [turn.response for _, turn in part],
                 self.room,
             )
-            scores += verdicts(self.model, rows, int(self.tokenizer.pad_token_id))
-        for (prompt, turn), score in zip(said, processes.gathered(scores), strict=True):
+            scores += correctness_probabilities(self.model, rows, int(self.tokenizer.pad_token_id))
+        for (prompt, turn), score in zip(said, distributed.gathered(scores), strict=True):
             turn.score = score
             if prompt.answer is not None:
                 turn.right = self.task.is_right(turn.response, prompt.answer)

@@ -9,11 +9,11 @@ import numpy as np
 
 from cory.episode import Prompt
 from cory.tasks.anli import AnliForm, AnliTask
+from cory.tasks.data.epochs import EpochSampler
 from cory.tasks.game import GameTask
 from cory.tasks.imdb import ImdbTask
 from cory.tasks.mathematics import MathForm, MathTask
 from cory.tasks.mmlu import MmluForm, MmluTask
-from cory.tasks.passes import Passes
 from cory.tasks.questions import QuestionsForm, QuestionsTask
 
 
@@ -41,7 +41,7 @@ class Task(Form, Protocol):
     """What an algorithm needs of a task; nothing inherits from it."""
 
     @property
-    def passes(self) -> Passes:
+    def sampler(self) -> EpochSampler:
         """Over the training prompts."""
         ...
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from cory.config import AnliConfig, ConfigError, require
 from cory.episode import Prompt
-from cory.functional.labels import LABELS, final_label
-from cory.tasks.picked import picked
-from cory.tasks.stock import Stock, Stocked
-from cory.tasks.tables import column, hub_table, local_table
+from cory.tasks.answers.labels import LABELS, final_label
+from cory.tasks.data.prompt_set import PromptSet, PromptSetTask
+from cory.tasks.data.subset import pick_subset
+from cory.tasks.data.tables import column, hub_table, local_table
 
 # as the hub's data set numbers them, or by name
 LABEL_OF: dict[object, str] = {**dict(enumerate(LABELS)), **{label: label for label in LABELS}}
@@ -51,13 +51,13 @@ class AnliForm:
         )
 
 
-class AnliTask(AnliForm, Stocked):
+class AnliTask(AnliForm, PromptSetTask):
     """Pairs of the data set."""
 
     def __init__(self, config: AnliConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         super().__init__(config)
-        train, test = picked(config, self._prompts("train"), self._prompts("test"))
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        train, test = pick_subset(config, self._prompts("train"), self._prompts("test"))
+        self.prompt_set = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

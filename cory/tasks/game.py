@@ -14,10 +14,17 @@ from cory.config import ConfigError, GameConfig, require
 from cory.episode import Prompt
 from cory.games import GAMES
 from cory.games.associations import associate
-from cory.games.forms import tokens
-from cory.games.position import Position
-from cory.games.scripted import Guesser, Hinter, Player, RandomGuesser, RandomHinter, Script
-from cory.games.wording import Wording
+from cory.games.inflection import tokens
+from cory.games.prompts import GamePrompts
+from cory.games.scripted import (
+    Guesser,
+    Hinter,
+    RandomGuesser,
+    RandomHinter,
+    RuleBasedPlayer,
+    Script,
+)
+from cory.games.state import GameState
 from cory.games.words import (
     common_words,
     evenly,
@@ -26,8 +33,8 @@ from cory.games.words import (
     read_words,
     without_forms_of,
 )
-from cory.tasks.passes import Passes
-from cory.tasks.reviews import package_reviews
+from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.reviews import package_reviews
 
 # the reviews that words are counted in; no prompt of another task comes from them
 REVIEWS = "lm"
@@ -39,17 +46,17 @@ class GameTask:
     def __init__(self, config: GameConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         self.config = config
         self.game = GAMES[config.game](config.judge)
-        self.wording = Wording(config.texts, self.game)
+        self.wording = GamePrompts(config.texts, self.game)
         self.max_turns = config.max_turns
         self.train_words, self.test_words = words_of(config)
         self._check_length(tokenizer)
-        self.passes = Passes(len(self.train_words), stream)
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
+        self.sampler = EpochSampler(len(self.train_words), stream)
+        self.state_dict = self.sampler.state_dict
+        self.load_state_dict = self.sampler.load_state_dict
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training words: every one once per pass, passes shuffled anew."""
-        return [self.prompt_of(self.train_words[self.passes.next()]) for _ in range(count)]
+        return [self.prompt_of(self.train_words[self.sampler.next()]) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` words of a split, or all."""
@@ -70,7 +77,7 @@ class GameTask:
         drawn = self.config.collected_turns
         return self.max_turns if drawn is None else int(draw.integers(drawn[0], drawn[1] + 1))
 
-    def players(self) -> Mapping[str, Mapping[str, Player]]:
+    def players(self) -> Mapping[str, Mapping[str, RuleBasedPlayer]]:
         """Players that follow a script, by kind and role."""
         knows = self.game.knows
         other = next(role for role in self.game.roles if role != knows)
@@ -103,7 +110,7 @@ class GameTask:
         """Refuses rules that leave no room for a game."""
         longest = max((*self.train_words, *self.test_words), key=len)
         for role in self.game.roles:
-            context = self.wording.context(Position(longest, self.max_turns), role, None)
+            context = self.wording.context(GameState(longest, self.max_turns), role, None)
             tokens = len(tokenizer(context, add_special_tokens=False)["input_ids"])
             require(
                 tokens <= self.config.max_prompt_tokens,

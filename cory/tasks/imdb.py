@@ -9,9 +9,9 @@ import numpy as np
 
 from cory.config import ImdbConfig, require
 from cory.episode import Prompt
-from cory.tasks.passes import Passes
-from cory.tasks.reviews import clean, package_reviews
-from cory.tasks.tables import column, hub_table, local_table
+from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.reviews import clean, package_reviews
+from cory.tasks.data.tables import column, hub_table, local_table
 
 # no run's seed reaches the evaluation prompts: all runs are measured on the same ones
 HELD_OUT_SEED = 20_241_001
@@ -27,15 +27,15 @@ class ImdbTask:
         self.parts = {
             part: self._long_enough(load_reviews(config, part), part) for part in ("train", "test")
         }
-        self.passes = Passes(len(self.parts["train"]), stream)
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
+        self.sampler = EpochSampler(len(self.parts["train"]), stream)
+        self.state_dict = self.sampler.state_dict
+        self.load_state_dict = self.sampler.load_state_dict
 
     def sample(self, count: int) -> list[Prompt]:
         """The next prompts: every review once per pass, passes shuffled anew."""
         prompts = []
         for _ in range(count):
-            row, text = self.parts["train"][self.passes.next()]
+            row, text = self.parts["train"][self.sampler.next()]
             prompts.append(self._prompt(f"train-{row}", text, self.stream))
         return prompts
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from cory.config import InstructionsConfig, require
-from cory.tasks.passes import Passes
-from cory.tasks.reviews import package_reviews
-from cory.tasks.tables import column, hub_table, local_table
+from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.reviews import package_reviews
+from cory.tasks.data.tables import column, hub_table, local_table
 
 REVIEWS = "lm"  # the part that stands in for instructions offline
 SHOWN = 12  # words of a review that ask for the rest of it
@@ -19,17 +19,17 @@ class Instructions:
     """Prompts and answers of any instruction data, in random order, each once per pass."""
 
     def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
-        self.rows = load(config)
-        self.passes = Passes(len(self.rows), stream)
-        self.state_dict = self.passes.state_dict
-        self.load_state_dict = self.passes.load_state_dict
+        self.rows = load_instructions(config)
+        self.sampler = EpochSampler(len(self.rows), stream)
+        self.state_dict = self.sampler.state_dict
+        self.load_state_dict = self.sampler.load_state_dict
 
     def next(self) -> tuple[str, str]:
         """The next prompt and its answer."""
-        return self.rows[self.passes.next()]
+        return self.rows[self.sampler.next()]
 
 
-def load(config: InstructionsConfig) -> list[tuple[str, str]]:
+def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     """Every (prompt, answer); rows without an answer are left out."""
     if config.source == "package":
         return [beginning(review.text) for review in package_reviews(REVIEWS)]

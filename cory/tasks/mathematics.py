@@ -10,11 +10,11 @@ import numpy as np
 
 from cory.config import ConfigError, MathConfig, require
 from cory.episode import Prompt
-from cory.functional.formulas import last_box, plain
-from cory.tasks.equality import Answer, equality
-from cory.tasks.picked import picked, refuse_shared
-from cory.tasks.stock import Stock, Stocked
-from cory.tasks.tables import column, hub_table, local_table
+from cory.tasks.answers.formulas import last_box, plain_formula
+from cory.tasks.data.prompt_set import PromptSet, PromptSetTask
+from cory.tasks.data.subset import pick_subset, refuse_shared
+from cory.tasks.data.tables import column, hub_table, local_table
+from cory.tasks.sandbox.equality import Answer, equality
 
 SUBJECTS = (
     *("algebra", "counting_and_probability", "geometry", "intermediate_algebra"),
@@ -41,7 +41,7 @@ class MathForm:
     def read(self, response: str) -> Answer | None:
         """What the response's last box holds; dots alone are what the prompt shows."""
         inside = last_box(response)
-        return Answer(inside, self.equality) if inside and plain(inside) else None
+        return Answer(inside, self.equality) if inside and plain_formula(inside) else None
 
     def is_right(self, response: str, answer: str) -> bool:
         """Whether that equals the answer, which is a box, too."""
@@ -49,14 +49,14 @@ class MathForm:
         return given is not None and given == self.read(answer)
 
 
-class MathTask(MathForm, Stocked):
+class MathTask(MathForm, PromptSetTask):
     """Problems of the data set."""
 
     def __init__(self, config: MathConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         super().__init__(config)
-        train, test = picked(config, self._prompts("train"), self._prompts("test"))
+        train, test = pick_subset(config, self._prompts("train"), self._prompts("test"))
         refuse_shared(train, test)
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.prompt_set = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

@@ -9,10 +9,10 @@ import numpy as np
 
 from cory.config import ConfigError, MmluConfig, require
 from cory.episode import Prompt
-from cory.functional.choices import CHOICES, final_choice
-from cory.tasks.picked import picked, refuse_shared
-from cory.tasks.stock import Stock, Stocked
-from cory.tasks.tables import column, hub_table, local_table
+from cory.tasks.answers.choices import CHOICES, final_choice
+from cory.tasks.data.prompt_set import PromptSet, PromptSetTask
+from cory.tasks.data.subset import pick_subset, refuse_shared
+from cory.tasks.data.tables import column, hub_table, local_table
 
 # as the hub's data set numbers them, or by name
 CHOICE_OF: dict[object, str] = {
@@ -58,14 +58,14 @@ class MmluForm:
         )
 
 
-class MmluTask(MmluForm, Stocked):
+class MmluTask(MmluForm, PromptSetTask):
     """Questions of the data set."""
 
     def __init__(self, config: MmluConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         super().__init__(config)
-        train, test = picked(config, self._prompts("train"), self._prompts("test"))
+        train, test = pick_subset(config, self._prompts("train"), self._prompts("test"))
         refuse_shared(train, test)
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        self.prompt_set = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config

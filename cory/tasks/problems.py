@@ -165,7 +165,7 @@ KINDS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
 }
 
 
-def draw(stream: np.random.Generator, kinds: Sequence[str], part: str) -> Problem:
+def draw_problem(stream: np.random.Generator, kinds: Sequence[str], part: str) -> Problem:
     """One problem of a part, of a kind drawn evenly from `kinds`.
 
     Raises KeyError for a kind or part that is not in KINDS or PARTS.
@@ -185,7 +185,7 @@ def draw_distinct(
     found: dict[str, Problem] = {}
     repeated = 0
     while len(found) < count:
-        problem = draw(stream, kinds, part)
+        problem = draw_problem(stream, kinds, part)
         repeated = repeated + 1 if problem.question in found else 0
         # were one of n questions missing, so many draws miss it once in 5e8 times
         if repeated > 20 * (len(found) + 1):

@@ -10,12 +10,12 @@ import numpy as np
 
 from cory.config import ConfigError, QuestionsConfig, require
 from cory.episode import Prompt
-from cory.functional.answers import final_number, is_number, is_right
-from cory.tasks.picked import picked
+from cory.tasks.answers.answers import final_number, is_number, is_right
+from cory.tasks.data.prompt_set import PromptSet, PromptSetTask
+from cory.tasks.data.subset import pick_subset
+from cory.tasks.data.tables import column, hub_table, local_table, rows_of_split
 from cory.tasks.problems import KINDS, draw_distinct
-from cory.tasks.programs import answered
-from cory.tasks.stock import Stock, Stocked
-from cory.tasks.tables import column, hub_table, local_table, rows_of_split
+from cory.tasks.sandbox.programs import answered_questions
 
 MARK = "####"  # stands before the answer, after the worked solution
 # no run's seed reaches the generated questions: all runs learn from, and are measured on, the same
@@ -56,22 +56,22 @@ class QuestionsForm:
         )
 
 
-class QuestionsTask(QuestionsForm, Stocked):
+class QuestionsTask(QuestionsForm, PromptSetTask):
     """Questions asked so, of a data set or made up."""
 
     def __init__(
         self, config: QuestionsConfig, tokenizer: Any, stream: np.random.Generator
     ) -> None:
         super().__init__(config)
-        train, test = picked(config, self._prompts("train"), self._prompts("test"))
-        self.stock = Stock(train, test, tokenizer, config.max_prompt_tokens, stream)
+        train, test = pick_subset(config, self._prompts("train"), self._prompts("test"))
+        self.prompt_set = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
         if self.config.source == "generated":
             return self._generated(part)
         config = self.config
         if config.programs is not None and part == "train":
-            rows = answered(config.programs, config.source, config.train_split)
+            rows = answered_questions(config.programs, config.source, config.train_split)
             return [self._prompt(f"train-{row}", *pair) for row, *pair in rows]
         assert config.path is not None  # QuestionsConfig
         split = config.train_split if part == "train" else config.test_split

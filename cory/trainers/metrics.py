@@ -7,17 +7,17 @@ from collections.abc import Set as AbstractSet
 import torch
 from torch import Tensor
 
-from cory.agent import Agent
 from cory.episode import Batch, Episode, Metrics, Turn
 from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import masked_mean
 from cory.functional.ngrams import copied_share, distinct_share
+from cory.models.ppo_policy import PPOPolicy
 
 COPIED = 4  # tokens in a row that count as repeated
 
 
 def agent_metrics(
-    agent: Agent, turns: list[Turn], batch: Batch, sampler_logprobs: list[float]
+    agent: PPOPolicy, turns: list[Turn], batch: Batch, sampler_logprobs: list[float]
 ) -> Metrics:
     """Scores, KL, entropy and lengths of one agent's turns.
 

@@ -11,26 +11,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cory import processes
+from cory import distributed
 from cory.config import BatchPlan, ConfigError, OfflineConfig
 from cory.episode import Episode, Metrics
-from cory.evaluation import BeforeEach, Request
+from cory.evaluation.evaluate import BeforeEach, Request
 from cory.functional.offline import OfflineLoss, utterance_logprobs
 from cory.functional.schedule import share_of_peak
-from cory.pieces import Pieces
-from cory.streams import Streams
+from cory.models.policy import Policy
+from cory.runs.partial_results import PartialResults
+from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.first_update import (
+from cory.trainers.interruption import Pause, go_on
+from cory.trainers.minibatch import minibatches, one_step, tensors_of
+from cory.trainers.sanity_checks import (
     TOLERANCE,
     FirstUpdateError,
     check_first_update,
     weights,
 )
-from cory.trainers.interruption import Pause, go_on
-from cory.trainers.rows import minibatches, one_step, tensors_of
-from cory.voice import Voice
 
 INSTRUCTION = "instruction"  # where an utterance comes from that nobody said in a game
 CHECKED = 16  # utterances on which training and reference passes are compared
@@ -78,14 +78,14 @@ class OfflineTrainer:
         self,
         config: OfflineConfig,
         plan: BatchPlan,
-        voice: Voice,
+        voice: Policy,
         task: Task,
         streams: Streams,
         *,
         collect: Callable[[int, bool], Stored],
         instructions: Callable[[int], Sequence[Utterance]],
         loss: Loss,
-        measure: Callable[[Request, Pieces, BeforeEach], Metrics],
+        measure: Callable[[Request, PartialResults, BeforeEach], Metrics],
         carried: Mapping[str, Any],
     ) -> None:
         """carried: what else must survive a restart, by name: with state_dict, load_state_dict"""
@@ -174,7 +174,7 @@ class OfflineTrainer:
     def _logprobs(self, utterances: Sequence[Utterance]) -> list[float]:
         """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
         voice, found = self.voice, []
-        own = utterances[processes.own_rows(len(utterances))]
+        own = utterances[distributed.own_rows(len(utterances))]
         size = voice.hardware.rollout_batch_size
         voice.model.eval()
         with voice.whole(), torch.no_grad():
@@ -183,7 +183,7 @@ class OfflineTrainer:
                 # not called as a module: at its end ZeRO-3 would take a training pass to be over
                 logprobs, _ = voice.model.forward(ids, attended, mask)
                 found += utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
-        return processes.gathered(found)
+        return distributed.gathered(found)
 
     def _check(self, utterances: Sequence[Utterance]) -> None:
         """The ratio is 1 and the KL 0 before the first update on a set, as training passes see it.

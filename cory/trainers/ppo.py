@@ -10,26 +10,26 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from cory import processes
-from cory.agent import Agent
+from cory import distributed
 from cory.config import BatchPlan, PPOConfig
 from cory.episode import Batch, Context, Episode, Metrics, Turn, turns_of
-from cory.evaluation import BeforeEach, Bench, Request, TeamExam, evaluate
+from cory.evaluation.evaluate import BeforeEach, EvalContext, Request, TeamEvaluator, evaluate
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.logprobs import MAX_LOG_RATIO
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
 from cory.functional.masking import whiten
-from cory.interactions import Interaction
-from cory.pieces import Pieces
+from cory.models.policy import Actor
+from cory.models.ppo_policy import PPOPolicy
 from cory.rewards import Reward
-from cory.streams import Streams
+from cory.rollout.interactions import Interaction
+from cory.runs.partial_results import PartialResults
+from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.first_update import check_first_batch, check_first_update, weights
 from cory.trainers.interruption import Pause, go_on
 from cory.trainers.metrics import agent_metrics, value_metrics
-from cory.voice import Speaker
+from cory.trainers.sanity_checks import check_first_batch, check_first_update, weights
 
 
 class Stateful(Protocol):
@@ -62,18 +62,18 @@ class PPOTrainer:
         self,
         config: PPOConfig,
         plan: BatchPlan,
-        agents: dict[str, Agent],
+        agents: dict[str, PPOPolicy],
         task: Task,
         reward: Reward,
         streams: Streams,
         *,
         interact: Interaction,
-        speakers: Mapping[str, Speaker],
+        speakers: Mapping[str, Actor],
         assign_credit: Callable[[list[Episode]], None],
         learners: Callable[[int], Collection[str]],
         describe: Callable[[list[Episode], Metrics], Metrics],
         after_step: Callable[[int], None],
-        exam: TeamExam,
+        exam: TeamEvaluator,
         carried: Mapping[str, Stateful],
     ) -> None:
         self.config = config
@@ -171,7 +171,9 @@ class PPOTrainer:
                 return f"{metric} is {metrics[metric]:.4g}, past algorithm.stop.{key}={bound}"
         return None
 
-    def update(self, agent: Agent, batch: Batch, advantages: Tensor, returns: Tensor) -> Metrics:
+    def update(
+        self, agent: PPOPolicy, batch: Batch, advantages: Tensor, returns: Tensor
+    ) -> Metrics:
         """Passes of clipped minibatch steps over one agent's turns; mean statistics of them all."""
         agent.start_update()
         totals: dict[str, float] = {}
@@ -191,7 +193,7 @@ class PPOTrainer:
             yield from order.chunk(self.plan.minibatches)
 
     def _minibatch(
-        self, agent: Agent, batch: Batch, advantages: Tensor, returns: Tensor, chosen: Tensor
+        self, agent: PPOPolicy, batch: Batch, advantages: Tensor, returns: Tensor, chosen: Tensor
     ) -> dict[str, float]:
         """One optimiser step on the turns at `chosen`; its statistics, per token."""
         config = self.config
@@ -200,7 +202,7 @@ class PPOTrainer:
         tokens = batch.response_mask[chosen].sum().clamp(min=1)
         sums: dict[str, Tensor] = {}
         norm = None
-        for index in torch.split(chosen[processes.own_rows(len(chosen))], self.plan.microbatch):
+        for index in torch.split(chosen[distributed.own_rows(len(chosen))], self.plan.microbatch):
             rows = batch.rows(index)
             mask = rows.response_mask
             logprobs, values = agent.engine(rows.input_ids, rows.attention_mask, mask)
@@ -216,7 +218,7 @@ class PPOTrainer:
             passed_over = torch.zeros_like(tokens, dtype=torch.bool)
             if config.max_mean_ratio is not None:
                 # as the released code: the gradient of a minibatch that went astray is zeroed
-                passed_over = processes.summed(ratio.clone()) > config.max_mean_ratio
+                passed_over = distributed.summed(ratio.clone()) > config.max_mean_ratio
                 loss = loss * (~passed_over)
             agent.engine.backward(loss)
             norm = agent.engine.step()
@@ -226,20 +228,22 @@ class PPOTrainer:
                 "policy/approxkl": policy.deviation.sum() / tokens,
                 "policy/clipfrac": policy.clipped.sum() / tokens,
                 "policy/ratio": ratio,
-                "policy/passed_over": passed_over.float() / processes.count(),
+                "policy/passed_over": passed_over.float() / distributed.count(),
                 "value/clipfrac": value.clipped.sum() / tokens,
             }
             sums |= {key: sums.get(key, torch.zeros(())) + number for key, number in part.items()}
         assert norm is not None, "the last microbatch steps the optimiser"
-        totals = processes.summed(torch.stack(list(sums.values()))).tolist()
+        totals = distributed.summed(torch.stack(list(sums.values()))).tolist()
         return dict(zip(sums, totals, strict=True)) | {
             "gradient_norm": norm,
             "skipped_steps": float(agent.engine.skipped),
         }
 
-    def evaluate(self, request: Request, pieces: Pieces, before_each: BeforeEach) -> Metrics:
+    def evaluate(
+        self, request: Request, pieces: PartialResults, before_each: BeforeEach
+    ) -> Metrics:
         """Measure the agents, in the roles that they have now, on held-out prompts."""
-        bench = Bench(self.agents, self.task, self.reward, self.exam, self.config.sampling)
+        bench = EvalContext(self.agents, self.task, self.reward, self.exam, self.config.sampling)
         return evaluate(bench, request, pieces, before_each)
 
     def state_dict(self) -> dict[str, Any]:

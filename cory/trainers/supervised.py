@@ -12,16 +12,16 @@ from torch import Tensor
 
 from cory.config import BatchPlan, SupervisedConfig
 from cory.episode import Episode, Metrics, as_plain, of_plain
-from cory.evaluation import BeforeEach, Request
-from cory.pieces import Pieces
-from cory.streams import Streams
+from cory.evaluation.evaluate import BeforeEach, Request
+from cory.models.policy import Policy
+from cory.runs.partial_results import PartialResults
+from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.first_update import check_first_update, weights
 from cory.trainers.interruption import Pause, go_on
-from cory.trainers.rows import minibatches, one_step
-from cory.voice import Voice
+from cory.trainers.minibatch import minibatches, one_step
+from cory.trainers.sanity_checks import check_first_update, weights
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Collected:
 
 
 @dataclass(frozen=True)
-class Course:
+class FinetunePlan:
     """How a policy learns in one iteration."""
 
     epochs: int
@@ -58,7 +58,7 @@ Statistics = Callable[[Tensor, Tensor, Tensor, Tensor], Mapping[str, Tensor]]  #
 
 
 @dataclass
-class Begun:
+class IterationState:
     """An iteration between its parts."""
 
     examples: dict[str, list[Example]]  # of the policies that have not learnt yet
@@ -75,7 +75,7 @@ class Begun:
         return {"examples": examples, "metrics": dict(self.metrics), "episodes": episodes}
 
     @classmethod
-    def of(cls, state: dict[str, Any]) -> Begun:
+    def of(cls, state: dict[str, Any]) -> IterationState:
         """What `state_dict` gave."""
         examples = {
             name: [Example(*fields) for fields in own] for name, own in state["examples"].items()
@@ -99,16 +99,16 @@ class SupervisedTrainer:
         self,
         config: SupervisedConfig,
         plan: BatchPlan,
-        voices: Mapping[str, Voice],
+        voices: Mapping[str, Policy],
         task: Task,
         streams: Streams,
         *,
         collect: Callable[[int], Collected],
-        course: Callable[[str, int], Course],
+        course: Callable[[str, int], FinetunePlan],
         loss: Loss,
         statistics: Statistics,
         named: Callable[[str, str], str],
-        measure: Callable[[Request, Pieces, BeforeEach], Metrics],
+        measure: Callable[[Request, PartialResults, BeforeEach], Metrics],
     ) -> None:
         self.config = config
         self.plan = plan
@@ -124,7 +124,7 @@ class SupervisedTrainer:
         self.updates = dict.fromkeys(voices, 0)  # iterations in which a policy learnt
         self.idle = dict.fromkeys(voices, 0)  # ... and in which it had no example
         self.episodes: list[Episode] = []  # of the last step
-        self.begun: Begun | None = None  # an iteration that is not over
+        self.begun: IterationState | None = None  # an iteration that is not over
 
     def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
         """One iteration: collect examples, and update every policy on its own.
@@ -150,13 +150,13 @@ class SupervisedTrainer:
         self.begun = None
         return begun.metrics | clock.metrics()
 
-    def _begin(self, iteration: int) -> Begun:
+    def _begin(self, iteration: int) -> IterationState:
         """Collect what every policy is to learn."""
         collected = self.collect(iteration)
         examples = {name: list(collected.examples[name]) for name in self.agents}
-        return Begun(examples, dict(collected.metrics), collected.episodes)
+        return IterationState(examples, dict(collected.metrics), collected.episodes)
 
-    def _learn(self, voice: Voice, examples: Sequence[Example], iteration: int) -> Metrics:
+    def _learn(self, voice: Policy, examples: Sequence[Example], iteration: int) -> Metrics:
         """Update one policy, where there is anything to learn."""
         metrics: Metrics = {}
         if examples:
@@ -178,7 +178,7 @@ class SupervisedTrainer:
         metrics[self.named("idle", voice.name)] = float(self.idle[voice.name])
         return metrics
 
-    def update(self, voice: Voice, examples: Sequence[Example], epochs: int) -> Metrics:
+    def update(self, voice: Policy, examples: Sequence[Example], epochs: int) -> Metrics:
         """Passes over one policy's examples; mean statistics of them all."""
         voice.start_update()
         sums: dict[str, float] = {}
@@ -196,7 +196,7 @@ class SupervisedTrainer:
             self.named(key, voice.name): value / over.get(key, count) for key, value in sums.items()
         }
 
-    def _minibatch(self, voice: Voice, rows: Sequence[Example | None]) -> dict[str, float]:
+    def _minibatch(self, voice: Policy, rows: Sequence[Example | None]) -> dict[str, float]:
         """One optimiser step; sums over the minibatch, and what they are to be divided by."""
         present = [row for row in rows if row is not None]
         # divided by the whole minibatch's tokens, so that neither the size of a microbatch nor the
@@ -243,4 +243,4 @@ class SupervisedTrainer:
         self.updates = dict(state["updates"])
         self.idle = dict(state["idle"])
         begun = state["begun"]
-        self.begun = None if begun is None else Begun.of(begun)
+        self.begun = None if begun is None else IterationState.of(begun)

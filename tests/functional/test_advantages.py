@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from cory.functional.advantages import gae, kl_penalised_rewards, last_token
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 NAN = float("nan")
 # cut by the length limit; ended early with EOS; one token; no token at all

@@ -13,7 +13,7 @@ from cory.functional.collaboration_game import (
     EVEN,
     MOST,
     Game,
-    Policy,
+    Strategy,
     collaboration,
     constant,
     exactly,
@@ -99,7 +99,7 @@ def test_a_threshold_of_two_by_hand() -> None:
     # C is 1 or 2; one joint turn brings the synergy in half of the cases, the second for sure
     game = Game(3, uniform(2), 1, 0.5, 0.25)
     assert [game.chance(done) for done in (0, 1)] == [0.5, 1.0]
-    always = Policy(((1.0, 1.0),) * 3, (1.0,) * 3)
+    always = Strategy(((1.0, 1.0),) * 3, (1.0,) * 3)
     never_after = replace(always, after=(0.0,) * 3)
     assert collaboration(game, always, always) == [1, 1, 1]
     assert collaboration(game, never_after, never_after) == [1, 0.5, 0]

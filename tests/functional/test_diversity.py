@@ -18,7 +18,7 @@ from cory.functional.diversity import (
     kl_diversity,
     mean_distribution,
 )
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 P, Q = [0.5, 0.5, 0.0], [0.25, 0.5, 0.25]
 P_TO_Q = 0.5 * math.log(2)  # .5 log(.5 / .25), 0, nothing of what P rules out

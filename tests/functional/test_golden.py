@@ -15,7 +15,7 @@ from cory.functional.logprobs import entropy_of, full_kl, logprobs_of, sampled_k
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
 from cory.functional.masking import masked_mean, masked_var, whiten
 from cory.functional.scores import RunningMoments, adapted_kl_coef
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 GOLDEN: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("golden.json").read_text(encoding="utf-8")

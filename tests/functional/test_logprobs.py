@@ -16,7 +16,7 @@ from cory.functional.logprobs import (
     token_statistics,
     training_logprobs,
 )
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 # Probabilities 1/8, 2/8, 5/8 and 1/2, 1/4, 1/4; a constant added to all logits is of no account.
 LOGITS = torch.tensor([[1.0, 2.0, 5.0]]).log() + 3

@@ -15,7 +15,7 @@ from cory.functional.losses import (
     weighted_nll,
 )
 from cory.functional.masking import masked_mean
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor, float], Loss]
 BOTH = pytest.mark.parametrize("loss_of", [clipped_policy_loss, clipped_value_loss])

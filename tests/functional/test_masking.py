@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cory.functional.masking import masked_mean, masked_var, pad_left, pad_right, whiten
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 NAN = float("nan")
 X = torch.tensor([[1.0, 2.0, NAN], [4.0, NAN, NAN], [NAN, NAN, NAN]])

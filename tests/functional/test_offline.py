@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cory.functional.offline import (
-    imitation_loss,
+    kl_imitation_loss,
     offline_kl,
     self_play_loss,
     utterance_logprobs,
@@ -64,13 +64,13 @@ def test_weighted_kl_is_unbiased_for_the_policy() -> None:
 
 
 def test_imitation_pays_for_likelihood_and_charges_for_kl() -> None:
-    found = imitation_loss(OWN, SNAPSHOT, 0.1, "k1")
+    found = kl_imitation_loss(OWN, SNAPSHOT, 0.1, "k1")
     assert found.per_utterance.tolist() == pytest.approx([1.5 + 0.05, 0.5 - 0.025])
     assert found.ratio.tolist() == pytest.approx(RATIO)
     assert not found.clipped.any()
     # further from the reference than before: the loss grows with the coefficient
-    steep = imitation_loss(OWN, SNAPSHOT, 1.0, "k3").per_utterance
-    assert (steep > imitation_loss(OWN, SNAPSHOT, 0.1, "k3").per_utterance).all()
+    steep = kl_imitation_loss(OWN, SNAPSHOT, 1.0, "k3").per_utterance
+    assert (steep > kl_imitation_loss(OWN, SNAPSHOT, 0.1, "k3").per_utterance).all()
 
 
 def test_self_play_by_hand() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from cory.functional.credit import outcome_decay
-from cory.functional.game_weights import game_share, role_weights
+from cory.functional.offline import game_share, role_weights
 
 # gamma = 0.8, by turns of the winner
 EXACT = {

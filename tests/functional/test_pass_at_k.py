@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cory.functional.pass_at_k import Z, any_of_first, interval, pass_at_k, wilson
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 
 @pytest.mark.parametrize(

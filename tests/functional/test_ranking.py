@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cory.functional.ranking import auc
-from tests.close import assert_close
+from tests.support.close import assert_close
 
 
 def by_pairs(right: list[float], wrong: list[float]) -> float:

@@ -5,8 +5,8 @@ import statistics
 
 import pytest
 
-from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled
-from tests.close import assert_close
+from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
+from tests.support.close import assert_close
 
 # mean 2, population variance 8 / 3, unbiased deviation 2
 SEEN = [0.0, 2.0, 4.0]
@@ -47,19 +47,19 @@ def test_batches_merge_into_the_whole() -> None:
     ],
 )
 def test_scaling(scaling: str, clip: float | None, expected: list[float]) -> None:
-    assert_close(scaled([6.0, 2.0, -4.0], moments_of(SEEN), scaling, clip), expected)
+    assert_close(scaled_credits([6.0, 2.0, -4.0], moments_of(SEEN), scaling, clip), expected)
 
 
 def test_scaling_leaves_numbers_and_moments_alone() -> None:
     numbers, moments = [6.0, 2.0], moments_of(SEEN)
-    scaled(numbers, moments, "normalise", 0.1)
+    scaled_credits(numbers, moments, "normalise", 0.1)
     assert numbers == [6.0, 2.0]
     assert moments == moments_of(SEEN)
 
 
 def test_unknown_scaling() -> None:
     with pytest.raises(ValueError, match="normalize"):
-        scaled([1.0], moments_of(SEEN), "normalize", None)
+        scaled_credits([1.0], moments_of(SEEN), "normalize", None)
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_equal_numbers_that_round_differently_count_as_a_deviation_of_one() -> N
     moments = RunningMoments()
     moments.update([0.1] * 3)
     moments.update([0.1] * 5)
-    assert_close(scaled([0.1], moments, "scale", None), [0.1])
+    assert_close(scaled_credits([0.1], moments, "scale", None), [0.1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cory.functional.selection import mixed, select
+from cory.functional.selection import mix_critic_debates, select
 
 # six problems of two agents and two turns: [problem][turn][agent]
 DEBATES = [
@@ -47,13 +47,14 @@ def test_with_three_turns_the_first_and_the_last_count() -> None:
 )
 def test_proportions(corrected: int, kept: int, share: float, counts: tuple[int, int]) -> None:
     fixed, same = list(range(corrected)), list(range(100, 100 + kept))
-    found = mixed(fixed, same, share, np.random.default_rng(0))
+    found = mix_critic_debates(fixed, same, share, np.random.default_rng(0))
     assert (sum(n < 100 for n in found), sum(n >= 100 for n in found)) == counts
     assert len(set(found)) == len(found) and set(found) <= {*fixed, *same}
 
 
 def test_what_there_is_too_much_of_is_drawn() -> None:
     drawn = {
-        tuple(mixed([1], range(100, 120), 0.5, np.random.default_rng(seed))) for seed in range(20)
+        tuple(mix_critic_debates([1], range(100, 120), 0.5, np.random.default_rng(seed)))
+        for seed in range(20)
     }
     assert len(drawn) > 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from cory.report.figures.draw.toys import skills_figure
 
 from cory.functional.skills import (
     ratio,
@@ -14,7 +15,6 @@ from cory.functional.skills import (
     trajectory,
     update,
 )
-from cory.report.figures.toys import skills_figure
 
 QUESTIONS, ITERATIONS = 500, 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.transitions import Change, changes, others_majority, rates
+from cory.functional.transitions import Change, answer_changes, others_majority, transition_rates
 
 R, W = True, False
 
@@ -25,19 +25,19 @@ def test_the_majority_of_the_others(right: list[bool], agent: int, majority: boo
 
 
 def test_every_agent_at_every_turn_but_the_first() -> None:
-    assert list(changes([[R, W], [W, W], [W, R]])) == [
+    assert list(answer_changes([[R, W], [W, W], [W, R]])) == [
         Change(1, R, W, W, W),
         Change(1, W, W, R, W),
         Change(2, W, W, W, R),
         Change(2, W, R, W, W),
     ]
-    assert list(changes([[R, W]])) == []
+    assert list(answer_changes([[R, W]])) == []
 
 
 def test_rates_of_one_episode_of_three_agents() -> None:
-    found = list(changes([[R, W, W], [R, R, W]]))
+    found = list(answer_changes([[R, W, W], [R, R, W]]))
     # the second agent turned right beside a split majority: no rate of Table 1 counts it
-    assert rates(found) == {
+    assert transition_rates(found) == {
         "flow_rr": pytest.approx(1 / 3),
         "flow_rw": 0.0,
         "flow_wr": pytest.approx(1 / 3),
@@ -51,7 +51,7 @@ def test_rates_of_one_episode_of_three_agents() -> None:
 
 def test_rates_are_shares_of_their_own_cases() -> None:
     two = [[[W, R], [R, R]], [[W, R], [W, R]], [[R, R], [R, W]], [[W, W], [R, W]]]
-    shares = rates([change for episode in two for change in changes(episode)])
+    shares = transition_rates([change for episode in two for change in answer_changes(episode)])
     # wrong beside a right other: the first agents of the first two episodes
     assert shares["revision_wr_r"] == pytest.approx(0.5)
     # wrong beside a wrong other: both agents of the last
@@ -72,4 +72,4 @@ def test_rates_are_shares_of_their_own_cases() -> None:
 
 
 def test_nothing_to_count() -> None:
-    assert rates([]) == {}
+    assert transition_rates([]) == {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.made_up_runs import WriteRun, run_writer
+from tests.support.made_up_runs import WriteRun, run_writer
 
 
 @pytest.fixture

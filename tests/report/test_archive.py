@@ -10,8 +10,8 @@ import pytest
 
 from cory.report.pages.write import checked, gather_tables
 from cory.report.records import archive, gather
-from tests.made_up_runs import WriteRun, lines_of
-from tests.reporting import made, places_in, write_all
+from tests.support.made_up_runs import WriteRun, lines_of
+from tests.support.reporting import made, places_in, write_all
 
 
 def test_an_archived_run_is_what_was_run(write_run: WriteRun, tmp_path: Path) -> None:

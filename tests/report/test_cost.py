@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import DictConfig
 
-from cory.origin import device_name
+from cory.memory.workload import longest_context
 from cory.report.checks import load_table
 from cory.report.cost import cost, estimated, operations_of, operations_of_games
 from cory.report.records import archive, gather
-from cory.workload import longest_context
-from tests.composing import CONF, compose_config, parsed
-from tests.made_up_runs import lines_of, run_writer
+from cory.runs.provenance import device_name
+from tests.support.composing import CONF, compose_config, parsed
+from tests.support.made_up_runs import lines_of, run_writer
 
 TABLE = load_table(CONF, "cory", "fig3", "small")
 DEBATE = ("experiment=maporl/gsm8k_maporl_exact", "scale=small")

@@ -14,9 +14,9 @@ from cory.report.pages.write import checked, write_page
 from cory.report.records import archive
 from cory.report.records.collect import collect
 from cory.report.tables import second_hand
-from tests.made_up_debates import debate, one_table, page_of, three_seeds, verified
-from tests.made_up_runs import WriteRun, run_writer
-from tests.reporting import composed, row
+from tests.support.made_up_debates import debate, one_table, page_of, three_seeds, verified
+from tests.support.made_up_runs import WriteRun, run_writer
+from tests.support.reporting import composed, row
 
 ONE, OTHER, THIRD = "cory/gsm8k_ppo", "cory/gsm8k_cory", "cory/gsm8k_ppo_double"
 

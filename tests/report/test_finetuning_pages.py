@@ -19,10 +19,10 @@ from cory.report.paper import Table
 from cory.report.records import archive
 from cory.report.records.collect import collect
 from cory.report.tables import accuracies, skills
-from tests.made_up_debates import one_table, page_of
-from tests.made_up_runs import WriteRun, run_writer
-from tests.made_up_teams import METRICS, evaluated, fine_tuned, maft_places, untrained
-from tests.reporting import CONF, composed, row
+from tests.support.made_up_debates import one_table, page_of
+from tests.support.made_up_runs import WriteRun, run_writer
+from tests.support.made_up_teams import METRICS, evaluated, fine_tuned, maft_places, untrained
+from tests.support.reporting import CONF, composed, row
 
 TABLES = OmegaConf.to_container(OmegaConf.load(CONF / "paper/maft.yaml"))["tables"]  # type: ignore
 ACCURACIES = [name for name, entry in TABLES.items() if entry["kind"] == "accuracy"]

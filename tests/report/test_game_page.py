@@ -20,8 +20,8 @@ from cory.report.pages.write import checked, write_page
 from cory.report.paper import Table
 from cory.report.records.collect import Collected
 from cory.report.tables.game import METRICS, played, records
-from tests.composing import CONF
-from tests.reporting import composed, places_in, row, run_script
+from tests.support.composing import CONF
+from tests.support.reporting import composed, places_in, row, run_script
 
 
 @cache

@@ -17,10 +17,10 @@ from cory.report.records import archive
 from cory.report.records.collect import collect
 from cory.report.tables import probes
 from cory.report.tables.games import cells_of, value_of
-from tests.made_up_debates import one_table, page_of
-from tests.made_up_games import BY_SCALE, METRICS, played, scored
-from tests.made_up_runs import WriteRun, run_writer
-from tests.reporting import composed, row
+from tests.support.made_up_debates import one_table, page_of
+from tests.support.made_up_games import BY_SCALE, METRICS, played, scored
+from tests.support.made_up_runs import WriteRun, run_writer
+from tests.support.reporting import composed, row
 
 IM, FIRST, SECOND = "cory/gsm8k_ppo", "cory/gsm8k_ppo_eta1e-3", "cory/gsm8k_ppo_eta1e-4"
 STAGES: list[dict[str, Any]] = [

@@ -10,9 +10,9 @@ import pytest
 from cory.report.pages.overview import Shown, index, report
 from cory.report.pages.readme import readme_block
 from cory.report.pages.write import checked, gather_tables, with_block, write_page
-from tests.made_up_debates import one_table, page_of, three_seeds
-from tests.made_up_runs import WriteRun
-from tests.reporting import ROOT, composed, places_in, row, run_script, write_all
+from tests.support.made_up_debates import one_table, page_of, three_seeds
+from tests.support.made_up_runs import WriteRun
+from tests.support.reporting import ROOT, composed, places_in, row, run_script, write_all
 
 
 def shown_at_both_scales(tmp_path: Path, names: tuple[str, ...]) -> dict[str, dict[str, Shown]]:
@@ -44,11 +44,12 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     assert "- **does not hold**: PPO with GPT-2 XL reaches its highest" in glance
     block = readme_block({"cory": everything}, composed)
     assert row(block, "`imdb_cory` LLM2")[-1] == "3"
-    assert row(block, "[CORY](docs/results/cory.md)")[1:] == [
-        "3",
-        "not run; 42 of 42 settings as printed",
-        "11 hold, 1 does not hold, 9 not run",
-    ]
+    assert (
+        "- [CORY](docs/results/cory.md), 3 tables and figures. "
+        "Paper scale: not run; 42 of 42 settings as printed. "
+        "Small scale: 11 hold, 1 does not hold, 9 not run."
+    ) in " ".join(block.split())
+    assert max(map(len, block.splitlines())) <= 120
 
 
 def test_readme_shows_votes_of_debates(write_run: WriteRun, tmp_path: Path) -> None:
@@ -61,8 +62,8 @@ def test_readme_shows_votes_of_debates(write_run: WriteRun, tmp_path: Path) -> N
     curves = shown_at_both_scales(tmp_path / "cory", ("fig3",))
     both = {"cory": {"fig3": {"small": curves["fig3"]["small"]}}, "p": {"t": {"small": shown}}}
     block = readme_block(both, composed)
-    assert row(block, "[P](docs/results/p.md)")[1:] == ["1", "-"]
-    assert row(block, "[CORY](docs/results/cory.md)")[1:] == ["1", "not run"]
+    assert "- [P](docs/results/p.md), 1 tables and figures. Small scale: -." in block
+    assert "- [CORY](docs/results/cory.md), 1 tables and figures. Small scale: not run." in block
     assert row(block, "`gsm8k_ppo`")[2] == "39.9 ± 0.7 %" and "P at small scale, mean" in block
 
 

@@ -15,9 +15,9 @@ from cory.report.pages.changes import chosen, scale_files, scale_reasons
 from cory.report.pages.write import Places, checked
 from cory.report.paper import Table
 from cory.report.tables import second_hand
-from tests.composing import CONF, parsed
-from tests.made_up_runs import WriteRun
-from tests.reporting import ROOT, composed, places_in, run_script, write_all
+from tests.support.composing import CONF, parsed
+from tests.support.made_up_runs import WriteRun
+from tests.support.reporting import ROOT, composed, places_in, run_script, write_all
 
 NAMED = {
     "cory": "fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 grid_ppo tab1 tab2 tab3 tab4 tab5 "

@@ -19,7 +19,7 @@ from cory.report.figures.style import figure_of, save
 from cory.report.figures.training import Point, grid_panel, pareto_figure, pass_panel
 from cory.report.tables.numbers import agent_label, agents_of
 from cory.report.tables.training import frontier
-from cory.run_dir import read_lines
+from cory.runs.run_dir import read_lines
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from cory.report.checks import load_table
 from cory.report.pages.presets import compare, differing
-from tests.composing import CONF, compose_config
+from tests.support.composing import CONF, compose_config
 
 
 def composed(experiment: str, scale: str) -> DictConfig:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import cory.evaluation
+import cory.evaluation.evaluate
 from cory.report.pages.write import checked, gather_tables, write_page
 from cory.report.records import gather
-from tests.made_up_runs import OTHER, WriteRun, lines_of, passing, run_writer
-from tests.reporting import ROOT, composed, made, places_in, row, write_all
+from tests.support.made_up_runs import OTHER, WriteRun, lines_of, passing, run_writer
+from tests.support.reporting import ROOT, composed, made, places_in, row, write_all
 
 
 def test_a_whole_sweep(write_run: WriteRun, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_commits_that_agree_in_what_trains_are_alike(tmp_path: Path) -> None:
     assert gather.training_code("0" * 40) is None
     listed = git("ls-tree", "-r", "--name-only", head, "--", *gather.TRAINS).splitlines()
     counted = [name for name in listed if not gather.ELSE.match(name)]
-    assert "cory/agent.py" in counted and "conf/train.yaml" in counted
+    assert "cory/models/ppo_policy.py" in counted and "conf/train.yaml" in counted
     assert not [name for name in counted if name.startswith(("conf/paper/", "docs/"))]
 
 
@@ -222,4 +222,4 @@ def test_responses_stand_side_by_side(write_run: WriteRun, tmp_path: Path) -> No
     assert row(first, "CORY (tiny) LLM2")[1:] == [r"agent\_1: fine", r"agent\_1: fine"]
     assert row(first, "PPO (tiny)")[1:] == ["not run", "not run"]
     assert row(first, "paper: PPO")[1].startswith("a chain of words of praise")
-    assert gather.PROBE == cory.evaluation.PROBE
+    assert gather.PROBE == cory.evaluation.evaluate.PROBE

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from cory.report.figures.lines import Curve, Lines, marked
 from cory.report.figures.style import figure_of, require_styles, save
 from cory.report.tables.numbers import agent_label, agents_of
-from cory.run_dir import METRICS, read_lines
+from cory.runs.run_dir import METRICS, read_lines
 
 PANELS = {
     "objective/score": "task reward (score)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from textwrap import fill
 
 from cory.report.kinds import COMPUTED, PRESET
 from cory.report.pages.overview import Everything, Shown, about, preset_counts, scales_of
@@ -31,19 +32,15 @@ from cory.report.tables.training import HELD_OUT, SCORES
 BEGIN = "<!-- results: written by `make report` -->"
 END = "<!-- results: end -->"
 ROOT = "docs/results/"
+WIDTH = 120  # characters of a line of README.md
 SEEDS = Column("seeds", text=lambda line: str(len(line.runs)))
 
 
 def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
     """The results in README.md, with their markers."""
     scales = scales_of(everything)
-    head = ["paper", "tables and figures", *[f"claims at {scale} scale" for scale in scales]]
-    rows = [
-        [f"[{about(tables)['short']}]({ROOT}{paper}.md)", str(len(tables)),
-         *[_claims(tables, scale, compose) for scale in scales]]
-        for paper, tables in everything.items()
-    ]  # fmt: skip
-    blocks = [BEGIN, markdown(head, rows)]
+    summaries = [_summary(paper, tables, compose) for paper, tables in everything.items()]
+    blocks = [BEGIN, "\n".join(summaries)]
     for tables in everything.values():
         paper = about(tables)
         for scale in scales:
@@ -53,8 +50,21 @@ def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
             spread = f"{paper['short']} at {own} scale, mean ± standard deviation over seeds."
             for numbers in (_curves, _turns, _win_rates, _accuracies):
                 if text := numbers(shown):
-                    blocks += [f"{spread} {paper['readme_note']}", text]
+                    blocks += [_wrapped(f"{spread} {paper['readme_note']}"), text]
     return "\n\n".join([*blocks, END])
+
+
+def _summary(paper: str, tables: Everything, compose: Compose) -> str:
+    """A list item: how many tables a paper has, and the verdicts on its claims at each scale."""
+    text = f"- [{about(tables)['short']}]({ROOT}{paper}.md), {len(tables)} tables and figures."
+    for scale in next(iter(tables.values())):
+        text += f" {scale.capitalize()} scale: {_claims(tables, scale, compose)}."
+    return _wrapped(text, indent="  ")
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    """A paragraph in lines of at most WIDTH characters."""
+    return fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _claims(tables: Everything, scale: str, compose: Compose) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from cory.origin import git
 from cory.report.paper import PAPER_SCALE
 from cory.report.records import archive
 from cory.report.records.archive import Archived, Probe, Refused
@@ -24,10 +23,12 @@ from cory.report.records.benchmarks import (
     without,
     without_benchmarks,
 )
-from cory.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, SETTINGS, in_use, read_lines
+from cory.runs.provenance import git
+from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, SETTINGS, in_use, read_lines
 
 FIDELITY = "paper"  # the one that pages are about
-PROBE = "probe"  # as cory/evaluation.py marks lines of samples.jsonl; importing it takes seconds
+# as cory/evaluation/evaluate.py marks lines of samples.jsonl; importing it takes seconds
+PROBE = "probe"
 # what a run behind a table may have been started with; anything else makes it another experiment
 ALLOWED = ("experiment", "sweep", "seed", "scale", "hardware", "wandb", "checkpoint_every")
 # what trains: at commits that agree in it, runs are alike

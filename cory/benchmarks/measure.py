@@ -1,0 +1,243 @@
+"""Reasoning benchmarks on the agents of finished runs: measured once, and kept with the run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from cory.benchmarks.harness import (
+    Benchmark,
+    BenchmarkScore,
+    benchmark_runner,
+    harness_version,
+    load_benchmark,
+)
+from cory.benchmarks.store import (
+    ALIKE,
+    LIMITED,
+    WHOLE,
+    Entry,
+    add_geometric_mean,
+    keep_score,
+    read_scores,
+    record_scores,
+)
+from cory.config import GEOMETRIC_MEAN, SuiteConfig, require
+from cory.models.loading import ASSETS, load_language_model, load_tokenizer, nf4
+from cory.runs.provenance import WHAT_RUNS, device_name, git
+from cory.runs.run_dir import AGENTS, RECORD, SETTINGS, lock
+
+BASE = "base"  # under which the untrained model's numbers stand, beside the agents'
+ADAPTER = "adapter_config.json"  # as PEFT calls it
+
+
+@dataclass(frozen=True)
+class BenchmarkRequest:
+    """What is asked for one run."""
+
+    run_dir: Path
+    agent: str
+    base: bool  # the model that the agent was trained from, in its place
+    suite: SuiteConfig
+    names: list[str]  # of the suite's benchmarks
+    include: Path | None
+    limit: int | None
+    batch_size: int | str
+    device: str
+    again: bool
+
+    @property
+    def who(self) -> str:
+        """Whose numbers they are, in the record."""
+        return BASE if self.base else self.agent
+
+    @property
+    def section(self) -> str:
+        """Which part of benchmarks.json they stand in."""
+        return WHOLE if self.limit is None else LIMITED
+
+
+def chosen_benchmarks(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
+    """The benchmarks that were asked for; all that are asked plainly, or all with `cot`."""
+    if tasks is None:
+        return suite.names(cot)
+    names = [name.strip() for name in tasks.split(",")]
+    for name in names:
+        require(
+            name in suite.benchmarks,
+            f"--tasks: {name} is no benchmark of suite {suite.name}; choose from "
+            f"{', '.join(suite.benchmarks)}",
+        )
+    return names
+
+
+def measure_benchmarks(request: BenchmarkRequest) -> dict[str, Entry]:
+    """Measure what is missing; all of the agent's numbers, by benchmark."""
+    version = harness_version()
+    require(
+        torch.cuda.is_available() or not request.device.startswith("cuda"),
+        f"--device={request.device}: this machine has no CUDA device",
+    )
+    settings = _finished(request.run_dir)
+    source = _source(request, settings)
+    run_dir, suite = request.run_dir, request.suite
+    with closing(lock(run_dir)):
+        there = read_scores(run_dir).get(request.section, {}).get(request.who, {})
+        how = _how(request, version, source)
+        benchmarks = [
+            load_benchmark(name, suite.benchmarks[name], request.include)
+            for name in _wanted(request, there, how)
+        ]
+        if benchmarks:
+            model, tokenizer = _load(source, how["dtype"], request.device)
+            measure = benchmark_runner(model, tokenizer, suite, request.batch_size, request.limit)
+            for benchmark in benchmarks:
+                began = time.time()
+                entry = _entry(benchmark, measure(benchmark), how, began)
+                keep_score(run_dir, request.section, request.who, benchmark.name, entry)
+        # also when nothing was missing: the last command may have been killed here
+        add_geometric_mean(run_dir, request.section, request.who, suite.name, suite.geometric_mean)
+        if request.section == WHOLE:
+            record_scores(run_dir)
+        return read_scores(run_dir)[request.section][request.who]
+
+
+def _finished(run_dir: Path) -> DictConfig:
+    """The settings of a run that is finished, or a refusal."""
+    require((run_dir / SETTINGS).is_file(), f"{run_dir}: there is no run")
+    require(
+        (run_dir / RECORD).is_file(),
+        f"{run_dir}: the run is not finished: it has no {RECORD}",
+    )
+    settings = OmegaConf.load(run_dir / SETTINGS)
+    assert isinstance(settings, DictConfig)
+    return settings
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model's weights lie."""
+
+    model: str  # folder or name of the whole model, or of an adapter's base: the tokenizer, too
+    adapter: Path | None
+    packing: DictConfig | None  # settings of the model that say how its base is packed in 4 bits
+
+    @property
+    def quantisation(self) -> str:
+        return "none" if self.packing is None else str(self.packing.quantisation)
+
+
+def _source(request: BenchmarkRequest, settings: DictConfig) -> Source:
+    """Whether an agent is a whole model or an adapter, and of what; a refusal where it is none."""
+    agents = request.run_dir / AGENTS
+    folder = agents / request.agent
+    known = sorted(path.name for path in agents.iterdir()) if agents.is_dir() else []
+    require(
+        folder.is_dir(),
+        f"--agent={request.agent}: {request.run_dir} has no such agent; it has "
+        f"{', '.join(known) or 'none'}",
+    )
+    model = settings.model
+    adapted = (folder / ADAPTER).is_file()
+    if not (adapted or request.base):
+        return Source(str(folder), None, None)
+    if adapted:
+        base = _base_of(folder, model.path)
+    else:
+        require(
+            settings.get("partner") is None,
+            f"--base: {request.run_dir} started from two models; measure each in a run of its own",
+        )
+        base = model.path
+    packing = model if adapted and model.quantisation != "none" else None
+    return Source(base, None if request.base else folder, packing)
+
+
+def _base_of(folder: Path, path: str) -> str:
+    """The model that an adapter belongs to.
+
+    path: what the run's settings say. A model that comes with cory was noted by the folder that it
+    lay in then, which may be another one now.
+    """
+    adapter = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+    named = str(adapter["base_model_name_or_path"])
+    shipped = path.startswith("asset:") and Path(named).name == path.removeprefix("asset:")
+    return path if shipped and (ASSETS / Path(named).name).is_dir() else named
+
+
+def _load(source: Source, dtype: str, device: str) -> tuple[Any, Any]:
+    """The model, on its device, and its tokenizer."""
+    place = torch.device(device)
+    kind: torch.dtype = getattr(torch, dtype)
+    quantisation = None
+    if source.packing is not None:
+        quantisation = nf4(source.packing.double_quantisation, kind, kind)
+    model = load_language_model(source.model, "model", False, kind, quantisation, place)
+    if quantisation is None:
+        model.to(place)
+    if source.adapter is not None:
+        from cory.models.lora import load_adapter  # noqa: PLC0415  takes five seconds
+
+        load_adapter(model, source.adapter)
+    return model.eval(), load_tokenizer(source.model, "model")
+
+
+def _how(request: BenchmarkRequest, version: str, source: Source) -> Entry:
+    """What is the same for all benchmarks that are measured now."""
+    suite = request.suite
+    return {
+        "suite": suite.name,
+        "harness": version,
+        "dtype": suite.cpu_dtype if request.device == "cpu" else suite.dtype,
+        "quantisation": source.quantisation,
+        "bos": suite.bos,
+        "max_new_tokens": suite.max_new_tokens,
+        "seed": suite.seed,
+        "limit": request.limit,
+        "batch_size": request.batch_size,
+        "device": device_name(request.device.partition(":")[0]),
+        "commit": git("rev-parse", "HEAD"),
+        "clean": git("status", "--porcelain", "--", *WHAT_RUNS) == "",
+    }
+
+
+def _wanted(request: BenchmarkRequest, there: Mapping[str, Entry], how: Entry) -> list[str]:
+    """The benchmarks to measure; refuses numbers beside others that were measured otherwise."""
+    for name, entry in there.items():
+        asked = {key: how[key] for key in ALIKE}
+        if name in request.names:
+            if request.again:
+                continue  # it makes room
+            asked |= asdict(request.suite.benchmarks[name])
+        for key, value in asked.items():
+            require(
+                entry[key] == value or name == GEOMETRIC_MEAN,
+                f"{request.run_dir} has {name} of {request.who} with {key}={entry.get(key)}, not "
+                f"{value}; numbers of one agent are measured alike: name it in --tasks and say "
+                f"--again",
+            )
+    return [name for name in request.names if request.again or name not in there]
+
+
+def _entry(benchmark: Benchmark, found: BenchmarkScore, how: Entry, began: float) -> Entry:
+    """All that there is to say about a number."""
+    numbers = {
+        "value": found.value,
+        "stderr": found.stderr,
+        "questions": found.questions,
+        "empty_share": found.empty_share,
+        "others": found.others,
+        "parts": {name: asdict(part) for name, part in found.parts.items()},
+    }
+    when = datetime.fromtimestamp(began, timezone.utc).isoformat(timespec="seconds")
+    took = {"began": when, "seconds": round(time.time() - began, 1)}
+    return {**numbers, **asdict(benchmark.config), "included": benchmark.included, **how, **took}

@@ -1,0 +1,268 @@
+"""How well a policy plays games about held-out words, in both roles, against several opponents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cory.config import ITSELF, OfflineConfig
+from cory.episode import Metrics, Prompt
+from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, Request, fingerprint
+from cory.games.state import GameState
+from cory.games.transcript import FinishedGame
+from cory.models.policy import Policy
+from cory.rewards.game_outcome import GameOutcome
+from cory.rollout.opponents import Opponent, Opponents
+from cory.rollout.self_play import Player, play
+from cory.runs.partial_results import Line, PartialResults
+from cory.tasks.game import GameTask
+
+EXAM = 2  # begins the keys of all random numbers here, apart from those of the training
+
+
+@dataclass(frozen=True)
+class Match:
+    """Games against one opponent in one role."""
+
+    opponent: str
+    kind: str
+    role: str | None  # the policy's own; None: it plays both, against itself
+    prompts: Sequence[Prompt]
+    samples: int
+    greedy: bool
+    purpose: str  # MEASURED | PROBE
+    number: int  # of the match, for its random numbers
+
+    def __len__(self) -> int:
+        return len(self.prompts) * self.samples
+
+
+class GameEvaluator:
+    """The policy plays, and games are counted."""
+
+    def __init__(
+        self,
+        config: OfflineConfig,
+        voice: Policy,
+        task: GameTask,
+        reward: GameOutcome,
+        opponents: Opponents,
+    ) -> None:
+        self.config = config
+        self.voice = voice
+        self.task = task
+        self.reward = reward
+        self.opponents = opponents
+
+    def __call__(
+        self, request: Request, pieces: PartialResults, before_each: BeforeEach
+    ) -> Metrics:
+        """Measure the policy; every game is left in `pieces.lines`.
+
+        Nothing of the training is touched: the games are a function of weights and seed.
+        """
+        matches = self._matches(request)
+        size = self.config.game_batch
+        tables = [
+            (match, range(start, min(start + size, len(match))))
+            for match in matches
+            for start in range(0, len(match), size)
+        ]
+        weights = fingerprint({self.voice.name: self.voice})
+        found = pieces.open(request.iteration, weights, [len(rows) for _, rows in tables])
+        lines: dict[int, list[Line]] = {match.number: [] for match in matches}
+        done, all_of_them = 0, sum(map(len, matches))
+        for match, rows in tables:
+            if done < len(found):
+                lines[match.number] += found[done : done + len(rows)]
+            else:
+                before_each(done, all_of_them)
+                fresh = self._play(request, match, rows)
+                pieces.add(fresh)
+                lines[match.number] += fresh
+            done += len(rows)
+        return metrics_of(matches, lines, self.task.game.roles)
+
+    def _matches(self, request: Request) -> list[Match]:
+        """Every opponent, from either side; probes are played against itself."""
+        config = request.config
+        prompts = self.task.held_out(config.prompts, config.split)
+        found: list[Match] = []
+
+        def add(opponent: str, kind: str, role: str | None, **changes: Any) -> None:
+            match = Match(
+                opponent,
+                kind,
+                role,
+                prompts,
+                config.samples,
+                self.config.test_greedy,
+                MEASURED,
+                len(found),
+            )
+            found.append(replace(match, **changes))
+
+        for opponent, kind in self.config.played_against.items():
+            for role in (None,) if kind == ITSELF else self.task.game.roles:
+                add(opponent, kind, role)
+        if request.final and config.probes:
+            probes = [self.task.prompt_of(text) for text in config.probes]
+            for greedy in (False, True):
+                changes = {"prompts": probes, "samples": 1, "greedy": greedy, "purpose": PROBE}
+                add(ITSELF, ITSELF, None, **changes)
+        return found
+
+    def _play(self, request: Request, match: Match, rows: range) -> list[Line]:
+        """Some games of a match, as samples.jsonl keeps them."""
+        sampling = None if match.greedy else self.config.sampling
+        own = self.opponents.named(ITSELF, ITSELF, sampling)
+        other = self.opponents.named(match.opponent, match.kind, sampling)
+        key = (request.seed, EXAM, match.number, rows.start)
+        prompts = [match.prompts[row % len(match.prompts)] for row in rows]
+        starts = [GameState(p.text, self.task.max_turns) for p in prompts]
+        players = self._players(match, own, other)
+        with other.at_hand():
+            games = play(self.task.game, starts, players, key, {}, nothing, nothing)
+        return [
+            self._line(request, match, row, prompt, played)
+            for row, prompt, played in zip(rows, prompts, games, strict=True)
+        ]
+
+    def _players(self, match: Match, own: Opponent, other: Opponent) -> dict[str, Player]:
+        return {
+            role: (own if match.role in (None, role) else other).players[role]
+            for role in self.task.game.roles
+        }
+
+    def _line(
+        self, request: Request, match: Match, row: int, prompt: Prompt, played: FinishedGame
+    ) -> Line:
+        outcome = self.reward.settled(played.outcome)
+        line: Line = {
+            "iteration": request.iteration,
+            "kind": match.purpose,
+            "who": self.voice.name,
+            "split": request.config.split if match.purpose == MEASURED else None,
+            "sample": None if match.greedy else row // len(match.prompts),
+            "prompt_id": prompt.id,
+            "prompt": prompt.text,
+            "answer": prompt.answer,
+        }
+        if match.purpose == PROBE:  # pages show a probe as one text
+            turn = {"agent": self.voice.name, "role": "both", "context": None}
+            return line | {"turns": [turn | {"response": dialogue(played), "score": None}]}
+        ids = played.extra.get("ids") or [None] * len(played.utterances)
+        return line | {
+            "opponent": match.opponent,
+            "role": match.role,
+            "winners": list(outcome.winners),
+            "reason": outcome.reason,
+            "valid": outcome.valid,
+            "turns": [
+                {
+                    "agent": self.voice.name if match.role in (None, said.role) else match.opponent,
+                    "role": said.role,
+                    "context": None,
+                    "response": said.text,
+                    "score": self.reward.worth(outcome, said.role),
+                    "tokens": None if own is None else len(own),
+                }
+                for said, own in zip(played.utterances, ids, strict=True)
+            ],
+        }
+
+
+def nothing(*_: Any) -> None:
+    """For who need not be told."""
+
+
+def dialogue(played: FinishedGame) -> str:
+    """A game as text: a line for each utterance, and how it ended."""
+    lines = [f"{said.role}: {said.text}" for said in played.utterances]
+    return "\n".join([*lines, f"[{played.outcome.reason}]"])
+
+
+def metrics_of(
+    matches: Sequence[Match], lines: Mapping[int, Sequence[Line]], roles: Sequence[str]
+) -> Metrics:
+    """Win rates and statistics of the games against each opponent."""
+    metrics: Metrics = {}
+    measured = [match for match in matches if match.purpose == MEASURED]
+    for opponent in dict.fromkeys(match.opponent for match in measured):
+        by_role = {m.role: lines[m.number] for m in measured if m.opponent == opponent}
+        games = [line for found in by_role.values() for line in found]
+        sides = {role: by_role[role if role in by_role else None] for role in roles}
+        errors = []
+        for role, found in sides.items():
+            won = win_scores(found, role)
+            metrics |= estimate(f"win_rate_{role}", opponent, won)
+            if won:
+                wins = sum(score == 1 for score in won) / len(won)
+                metrics[f"eval/wins_{role}/{opponent}"] = wins
+            errors.append((won, standard_error(won)))
+        if all(won for won, _ in errors):
+            rates = [sum(won) / len(won) for won, _ in errors]
+            metrics[f"eval/win_rate/{opponent}"] = sum(rates) / len(rates)
+            known = [error for _, error in errors if error is not None]
+            # in games against itself what one role wins the other loses: nothing is left to chance
+            if None not in by_role and len(known) == len(errors):
+                whole = math.sqrt(sum(error**2 for error in known)) / len(known)
+                metrics[f"eval/win_rate_se/{opponent}"] = whole
+        valid = [line for line in games if line["valid"]]
+        metrics[f"eval/invalid/{opponent}"] = 1 - len(valid) / len(games)
+        if valid:
+            ties = sum(not line["winners"] for line in valid)
+            metrics[f"eval/ties/{opponent}"] = ties / len(valid)
+            solved = sum(len(line["winners"]) > 1 for line in valid)
+            metrics[f"eval/solved/{opponent}"] = solved / len(valid)
+        metrics |= estimate("game_turns", opponent, [(len(x["turns"]) + 1) // 2 for x in games])
+        said = [list(utterances(line)) for line in games]
+        tokens = [mean(turn["tokens"] for turn in own) for own in said if own]
+        empty = [
+            mean(not turn["response"] for turn in own_turns) for own_turns in said if own_turns
+        ]
+        metrics |= estimate("utterance_tokens", opponent, tokens)
+        metrics |= estimate("empty_share", opponent, empty)
+    return metrics
+
+
+def utterances(line: Line) -> Iterable[dict[str, Any]]:
+    """What the policy itself said in a game."""
+    return (turn for turn in line["turns"] if turn["agent"] == line["who"])
+
+
+def win_scores(lines: Sequence[Line], role: str) -> list[float]:
+    """Of each valid game, 1 where the role wins, 1/2 for a tie, else 0 (Cheng et al., 4.1)."""
+    return [
+        0.5 if not line["winners"] else float(role in line["winners"])
+        for line in lines
+        if line["valid"]
+    ]
+
+
+def estimate(name: str, opponent: str, values: Sequence[float]) -> Metrics:
+    """A mean and its standard error; nothing where there is nothing to average."""
+    if not values:
+        return {}
+    metrics = {f"eval/{name}/{opponent}": mean(values)}
+    error = standard_error(values)
+    if error is not None:
+        metrics[f"eval/{name}_se/{opponent}"] = error
+    return metrics
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Of the mean; None below two values."""
+    if len(values) < 2:
+        return None
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values))
+
+
+def mean(values: Iterable[float]) -> float:
+    """Of one value at least."""
+    numbers = list(values)
+    return sum(numbers) / len(numbers)

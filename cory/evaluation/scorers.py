@@ -1,0 +1,139 @@
+"""Models that only read what agents said, and compare it: they never learn and never speak.
+
+Their weights are in memory only while they read: agents and their optimisers need the room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from cory import distributed
+from cory.config import DiversityConfig, require
+from cory.functional.diversity import mean_distribution
+from cory.functional.masking import pad_right, pad_turns
+from cory.models.loading import load_encoder, load_language_model, load_tokenizer, longest_text
+from cory.models.team import DTYPES
+
+T = TypeVar("T")
+KEY = "algorithm.diversity"
+
+
+class Reader:
+    """What encoder and scorer have in common; the weights are loaded later."""
+
+    def __init__(self, path: str, key: str, config: DiversityConfig, device: torch.device) -> None:
+        """key: names the setting in refusals."""
+        self.path = path
+        self.key = key
+        self.config = config
+        self.device = device
+        self.dtype = DTYPES[config.precision]
+        self.tokenizer = load_tokenizer(path, key)
+        own = longest_text(path, key)
+        self.longest = config.max_tokens if own is None else min(config.max_tokens, own)
+
+
+class Encoder(Reader):
+    """Embeds texts: the mean of a model's last hidden states over a text's tokens.
+
+    The paper takes the state of a [CLS] token, which its encoder, T5, does not have. A mean serves
+    every kind of model; with causal ones it holds more than a first token's state, which sees
+    nothing of the text.
+    """
+
+    def __init__(self, path: str, config: DiversityConfig, device: torch.device) -> None:
+        super().__init__(path, f"{KEY}.encoder", config, device)
+
+    @torch.no_grad()
+    def embeddings(self, texts: Sequence[str]) -> Tensor:
+        """(N, D) float32, in main memory: one row per text."""
+        model = load_encoder(self.path, self.key, self.dtype).to(self.device)
+        rows = self.tokenizer(list(texts), truncation=True, max_length=self.longest)["input_ids"]
+        # of an empty text some tokenizers give no token
+        rows = [row or [int(self.tokenizer.pad_token_id)] for row in rows]
+        own = rows[distributed.own_rows(len(rows))]
+        found = [torch.zeros(0, model.config.hidden_size)]
+        for start in range(0, len(own), self.config.batch_size):
+            part = own[start : start + self.config.batch_size]
+            ids, mask = pad_right(part, self.tokenizer.pad_token_id)
+            states = model(
+                input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
+            ).last_hidden_state.float()
+            counted = mask[..., None].to(self.device)
+            found.append((torch.where(counted, states, 0.0).sum(1) / counted.sum(1)).cpu())
+        return distributed.gathered_rows(torch.cat(found))
+
+
+class Scorer(Reader):
+    """Turns responses into distributions over a model's vocabulary.
+
+    The paper compares "the probability distributions" of responses by the likelihoods of a model
+    that took no part, and says no more. Here the model reads question and response, and the
+    distribution of a response is the mean of what the model expects next: after the question, and
+    after each token of the response. So equal responses have equal distributions.
+    """
+
+    def __init__(
+        self, path: str, config: DiversityConfig, device: torch.device, questions: Sequence[str]
+    ) -> None:
+        """questions: all that will be asked; refused are those that leave no room for a response"""
+        super().__init__(path, f"{KEY}.scorer", config, device)
+        most = max(len(self._question(question)) for question in questions)
+        require(
+            most < self.longest,
+            f"{self.key}={path}: a question of {most} tokens leaves no room for a response; it "
+            f"reads {self.longest} ({KEY}.max_tokens={config.max_tokens})",
+        )
+
+    @torch.no_grad()
+    def compare(
+        self,
+        questions: Sequence[str],
+        responses: Sequence[Sequence[str]],
+        found: Callable[[Tensor], T],
+    ) -> list[T]:
+        """What `found` says of the responses to each question.
+
+        questions, responses: as many of these as of those
+        found: (responses, V) logarithms of probabilities -> anything
+        """
+        model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
+        pairs = list(zip(questions, responses, strict=True))
+        own = [
+            found(self._distributions(model, question, said))
+            for question, said in pairs[distributed.own_rows(len(pairs))]
+        ]
+        return distributed.gathered(own)
+
+    def _distributions(
+        self, model: torch.nn.Module, question: str, responses: Sequence[str]
+    ) -> Tensor:
+        """(N, V) float32."""
+        shown, tokenizer = self._question(question), self.tokenizer
+        said = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
+        said = [ids[: self.longest - len(shown)] for ids in said]
+        found = []
+        for start in range(0, len(said), self.config.batch_size):
+            rows = said[start : start + self.config.batch_size]
+            # padding stands on the right alone, where nothing that counts can see it
+            ids, attended, mask = pad_turns([shown] * len(rows), rows, tokenizer.pad_token_id)
+            logits = model(
+                input_ids=ids.to(self.device),
+                attention_mask=attended.long().to(self.device),
+                use_cache=False,
+                logits_to_keep=mask.shape[1] + 1,
+            ).logits
+            # after the question, and after each token of the response
+            found += [
+                mean_distribution(row[: 1 + len(r)]) for row, r in zip(logits, rows, strict=True)
+            ]
+        return torch.stack(found)
+
+    def _question(self, question: str) -> list[int]:
+        """A question on lines of its own."""
+        ids: list[int] = self.tokenizer(f"{question}\n")["input_ids"]
+        return ids

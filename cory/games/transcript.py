@@ -1,0 +1,139 @@
+"""Finished games: one line of JSON each, read, written and counted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cory.config.checks import ConfigError, require
+from cory.games import GameRules, decided_state
+from cory.games.state import GameResult, GameState, GameUtterance
+
+# a game from elsewhere that stopped while there were turns left: it counts for nobody
+UNFINISHED = GameResult((), "unfinished", valid=False)
+KEYS = ("word", "max_turns", "turns", "winners", "reason", "valid")
+
+
+@dataclass(frozen=True)
+class FinishedGame:
+    """A finished game."""
+
+    word: str
+    max_turns: int
+    utterances: tuple[GameUtterance, ...]
+    outcome: GameResult
+    extra: dict[str, Any] = field(default_factory=dict)  # what else its line of JSON holds
+
+    @property
+    def position(self) -> GameState:
+        """Where the game ended."""
+        return GameState(self.word, self.max_turns, self.utterances)
+
+    @property
+    def turns(self) -> int:
+        """Turns played, the last one perhaps by one role only."""
+        return (len(self.utterances) + 1) // 2
+
+    def to_json(self) -> str:
+        """The game as a line, without the line break."""
+        row = {
+            "word": self.word,
+            "max_turns": self.max_turns,
+            "turns": [{"role": said.role, "text": said.text} for said in self.utterances],
+            "winners": list(self.outcome.winners),
+            "reason": self.outcome.reason,
+            "valid": self.outcome.valid,
+        }
+        return json.dumps({**row, **self.extra}, ensure_ascii=False)
+
+    @staticmethod
+    def from_json(line: str, game: GameRules) -> FinishedGame:
+        """The game of a line; if that does not say how it ended, it is judged, and cut there."""
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ConfigError(f"it is not JSON: {error}") from None
+        require(isinstance(row, dict), "it must be an object with keys")
+        position = _position(row, game)
+        extra = {key: value for key, value in row.items() if key not in KEYS}
+        given = [key for key in ("winners", "reason", "valid") if key in row]
+        if given:
+            outcome = _outcome(row, game)
+        else:
+            position, found = decided_state(game, position)
+            outcome = UNFINISHED if found is None else found
+        return FinishedGame(position.word, position.max_turns, position.utterances, outcome, extra)
+
+
+def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
+    """The games of a file, which the setting `key` names; a bad line is refused by its number."""
+    require(path.is_file(), f"{key}={path}: there is no such file")
+    games = []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                games.append(FinishedGame.from_json(line, game))
+            except ConfigError as error:
+                raise ConfigError(f"{key}={path}: line {number}: {error}") from None
+    require(bool(games), f"{key}={path}: there is no game in it")
+    return games
+
+
+def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
+    """How many games there are, how they ended, and how long they were."""
+    games = list(games)
+    roles = dict.fromkeys(said.role for played in games for said in played.utterances)
+    wins = Counter(role for played in games for role in played.outcome.winners)
+    reasons = Counter(played.outcome.reason for played in games)
+    return {
+        "games": len(games),
+        **{f"{role}_wins": wins[role] for role in roles},
+        "ties": sum(played.outcome.valid and not played.outcome.winners for played in games),
+        "invalid": sum(not played.outcome.valid for played in games),
+        "reasons": dict(sorted(reasons.items())),
+        "mean_turns": sum(played.turns for played in games) / len(games) if games else 0.0,
+    }
+
+
+def _position(row: dict[str, Any], game: GameRules) -> GameState:
+    word, max_turns, turns = (row.get(key) for key in KEYS[:3])
+    require(isinstance(word, str) and bool(word.strip()), "'word' must be a text")
+    require(type(max_turns) is int and max_turns >= 1, "'max_turns' must be a whole number above 0")
+    require(isinstance(turns, list) and bool(turns), "'turns' must be a list of utterances")
+    assert isinstance(word, str) and isinstance(max_turns, int) and isinstance(turns, list)
+    require(
+        len(turns) <= 2 * max_turns,
+        f"'turns' has {len(turns)} utterances, more than 2 in each of 'max_turns'={max_turns}",
+    )
+    position = GameState(word, max_turns)
+    for number, turn in enumerate(turns):
+        role = game.roles[number % 2]
+        require(
+            isinstance(turn, dict) and turn.get("role") == role,
+            f"utterance {number + 1} must have 'role' {role}: roles take turns",
+        )
+        text = turn.get("text")
+        require(isinstance(text, str), f"utterance {number + 1} must have a 'text'")
+        position = position.after(role, text)
+    return position
+
+
+def _outcome(row: dict[str, Any], game: GameRules) -> GameResult:
+    winners, reason, valid = (row.get(key) for key in KEYS[3:])
+    require(
+        isinstance(winners, list) and all(winner in game.roles for winner in winners),
+        f"'winners' must be a list of roles ({', '.join(game.roles)})",
+    )
+    require(isinstance(reason, str), "'reason' must be a text where 'winners' or 'valid' is given")
+    require(isinstance(valid, bool), "'valid' must be true or false where 'winners' is given")
+    assert isinstance(winners, list) and isinstance(reason, str) and isinstance(valid, bool)
+    require(valid or not winners, "'winners' must be empty where 'valid' is false")
+    return GameResult(tuple(winners), reason, valid)

@@ -1,0 +1,292 @@
+"""Agents of a finished run debate about any question (Subramaniam et al., 2025, Algorithm 2)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import DictConfig, OmegaConf
+from safetensors import SafetensorError
+from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
+
+from cory.algorithms.maft import BASE, Seats
+from cory.config import Config, ConfigError, MaftConfig, parse_config, require
+from cory.config.checks import require_at_least, require_positive
+from cory.episode import Context, Episode, Prompt, Turn
+from cory.evaluation.evaluate import stream
+from cory.functional.credit import rounds_of
+from cory.functional.votes import elected_answer, vote_score
+from cory.inference.question_files import Line, Question
+from cory.models.fingerprint import byte_sum
+from cory.models.generation import draw_uniforms
+from cory.models.policy import Actor, Policy, Reference
+from cory.models.team import ActorCriticModel, Team
+from cory.runs.export import start_from
+from cory.runs.run_dir import SETTINGS
+from cory.tasks import FORMS
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be otherwise than in the run's evaluation; None: as there."""
+
+    agents: int | None
+    turns: int | None
+    seed: int | None
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
+    batch_size: int | None
+
+    def __post_init__(self) -> None:
+        for name in ("agents", "turns", "max_tokens", "batch_size"):
+            if getattr(self, name) is not None:
+                require_at_least(f"--{name.replace('_', '-')}", getattr(self, name), 1)
+        if self.seed is not None:
+            require_at_least("--seed", self.seed, 0)
+        if self.temperature is not None:
+            require_positive("--temperature", self.temperature)
+        require(
+            self.top_p is None or 0 < self.top_p <= 1,
+            f"--top-p must lie in (0, 1], got {self.top_p}",
+        )
+
+
+def settings_of(run_dir: Path, wanted: Wanted, device: str) -> Config:
+    """The settings of a run, or of its agents as they were after an iteration, as they are wanted.
+
+    device: cpu, cuda or cuda:<n>
+    """
+    require(
+        device == "cpu" or (device.startswith("cuda") and torch.cuda.is_available()),
+        f"--device={device}: this machine has none; cpu, or where there is a GPU cuda or cuda:1",
+    )
+    require((run_dir / SETTINGS).is_file(), f"{run_dir}: there is no run")
+    try:
+        cfg = OmegaConf.load(run_dir / SETTINGS)
+    except (OSError, YAMLError) as error:
+        raise ConfigError(f"{run_dir} holds a {SETTINGS} that cannot be read") from error
+    name = OmegaConf.select(cfg, "algorithm.name")
+    require(name == "maft", f"{run_dir} is a run of algorithm={name}; only those of maft debate")
+    assert isinstance(cfg, DictConfig)
+    config = parse_config(cfg)
+    algorithm: MaftConfig = config.algorithm
+    require(
+        algorithm.endpoint is None,
+        f"{run_dir}: a model behind an endpoint spoke in this run; it has no agents",
+    )
+    model = config.model
+    if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
+        model = replace(model, precision="fp32", compute_precision="fp32")
+    own = algorithm.sampling
+    limit = wanted.max_tokens or own.max_response_tokens
+    sampling = replace(
+        own,
+        temperature=wanted.temperature or own.temperature,
+        top_p=wanted.top_p or own.top_p,
+        min_response_tokens=limit,
+        max_response_tokens=limit,
+    )
+    algorithm = replace(
+        algorithm,
+        evaluation_agents=wanted.agents or algorithm.evaluation_agents,
+        evaluation_turns=wanted.turns or algorithm.evaluation_turns,
+        sampling=sampling,
+    )
+    batch = wanted.batch_size or config.hardware.rollout_batch_size
+    return replace(
+        config,
+        model=model,
+        algorithm=algorithm,
+        hardware=replace(config.hardware, rollout_batch_size=batch),
+        seed=config.seed if wanted.seed is None else wanted.seed,
+    )
+
+
+class Debaters:
+    """The agents of a run, or the model that they started from in each of their seats.
+
+    What they say to a question is a function of weights, seed, question and its number: neither how
+    many are asked at once nor a restart changes it, beyond rounding. An evaluation of the run says
+    the same to the same questions.
+    """
+
+    def __init__(self, run_dir: Path, config: Config, device: str, base: bool) -> None:
+        """base: the model without training"""
+        self.config = config
+        self.algorithm: MaftConfig = config.algorithm
+        self.form = FORMS[config.task.name](config.task)
+        self.team = Team(config.model, torch.device(device))
+        voices = {} if base else self._agents(run_dir)
+        self.weights = BASE if base else weights_of(voices)
+        self.speakers = self._speakers(voices)
+        seats = Seats(self.algorithm, self.form, self.team)
+        self.table = seats.debate(self.algorithm.evaluation_agents, self.algorithm.evaluation_turns)
+        self.streams = [stream(config.seed, place) for place in range(self.table.places)]
+        self.row = 0  # the next question's number
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that decides what is said, beside the questions."""
+        config, algorithm, sampling = self.config, self.algorithm, self.algorithm.sampling
+        words = {"task": asdict(config.task), "prompts": asdict(algorithm.prompts)}
+        return {
+            "task": config.task.name,
+            "model": config.model.path,
+            "precision": config.model.precision,
+            "weights": self.weights,
+            "wording": digest(words | {"chat": config.model.chat}),
+            "policies": algorithm.policies,
+            "summary": algorithm.summary,
+            "identities": algorithm.identities,
+            "vote_ties": algorithm.vote_ties,
+            "agents": algorithm.evaluation_agents,
+            "turns": algorithm.evaluation_turns,
+            "seed": config.seed,
+            "temperature": sampling.temperature,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
+            "repetition_penalty": sampling.repetition_penalty,
+            "max_tokens": sampling.max_response_tokens,
+        }
+
+    def check(self, questions: Sequence[Question]) -> None:
+        """Refuse what cannot be asked or judged, by its row, before anything is said."""
+        limit, room = self.algorithm.sampling.max_response_tokens, self.team.context_length
+        for row, question in enumerate(questions):
+            require(bool(question.text.strip()), f"question {row} is empty")
+            tokens = self.team.tokens(self._prompt(question).text)
+            require(
+                tokens + limit <= room,
+                f"question {row}: its {tokens} tokens and --max-tokens ({limit}) exceed the "
+                f"context of model={self.config.model.name} ({room} tokens)",
+            )
+            require(
+                question.answer is None or self.form.read(question.answer) is not None,
+                f"question {row}: task={self.config.task.name} reads no answer in "
+                f"'{str(question.answer)[-60:]}'",
+            )
+
+    def skip(self, rows: int) -> None:
+        """Go on as if so many questions had been answered."""
+        for own in self.streams:
+            draw_uniforms(rows, self.algorithm.sampling.max_response_tokens, own)
+        self.row += rows
+
+    def debate(self, questions: Sequence[Question]) -> list[Line]:
+        """A debate about each, as a line of a file of debates."""
+        places, sampling = iter(self.streams), self.algorithm.sampling
+
+        def speak(
+            speaker: str, role: str, round: int, contexts: Sequence[Context | None]
+        ) -> list[Turn]:
+            limit, numbers = sampling.max_response_tokens, next(places)
+            spoken = self.speakers[speaker].turns(role, round, contexts, limit, sampling, numbers)
+            return [turn for turn, _ in spoken]
+
+        episodes = self.table([self._prompt(question) for question in questions], speak)
+        first = self.row
+        self.row += len(questions)
+        return [
+            self._line(first + number, question, episode)
+            for number, (question, episode) in enumerate(zip(questions, episodes, strict=True))
+        ]
+
+    def _prompt(self, question: Question) -> Prompt:
+        return self.form.prompt_of(question.text)
+
+    def _line(self, row: int, question: Question, episode: Episode) -> Line:
+        rounds = rounds_of(episode, self.algorithm.evaluation_agents)
+        answers = [[self.form.read(turn.response) for turn in turns] for turns in rounds]
+        ties = self.algorithm.vote_ties
+
+        def draws(turn: int) -> np.random.Generator:  # as an evaluation draws them
+            return np.random.default_rng([self.config.seed, row, turn])
+
+        votes = [elected_answer(given, ties, draws(turn)) for turn, given in enumerate(answers)]
+        right = None
+        if question.answer is not None:
+            gold = self.form.read(question.answer)
+            right = {
+                "first": answers[0][0] == gold,
+                "votes": [
+                    vote_score(given, gold, ties, draws(turn)) for turn, given in enumerate(answers)
+                ],
+            }
+        return {
+            "row": row,
+            "question": question.text,
+            "answer": question.answer,
+            "turns": [
+                [
+                    {
+                        "agent": turn.agent,
+                        "summary": turn.summary,
+                        "response": turn.response,
+                        "read": shown(answer),
+                    }
+                    for turn, answer in zip(turns, given, strict=True)
+                ]
+                for turns, given in zip(rounds, answers, strict=True)
+            ],
+            "votes": [shown(vote) for vote in votes],
+            "agreeing": [
+                sum(vote is not None and answer == vote for answer in given)
+                for vote, given in zip(votes, answers, strict=True)
+            ],
+            "vote": shown(votes[-1]),
+            "right": right,
+            "settings": self.settings,
+        }
+
+    def _agents(self, run_dir: Path) -> dict[str, Policy]:
+        """Those that speak, from their folders."""
+        config, algorithm = self.config, self.algorithm
+        names = [
+            algorithm.policy(turn, agent)
+            for turn in range(algorithm.evaluation_turns)
+            for agent in range(algorithm.evaluation_agents)
+        ]
+        models = list(self.team.new_models(list(dict.fromkeys(names)), torch.Generator()))
+        try:
+            start_from(run_dir, models, config.model, "model", "RUN_DIR")
+        except (OSError, SafetensorError) as error:
+            raise ConfigError(f"{run_dir}: its agents cannot be loaded ({error})") from error
+        return {model.name: Policy(self.team, model, None, config.hardware) for model in models}
+
+    def _speakers(self, voices: Mapping[str, Policy]) -> dict[str, Actor]:
+        """Whoever has a seat, and who sums up."""
+        if voices:
+            return {**voices, BASE: Reference(BASE, next(iter(voices.values())))}
+        model = ActorCriticModel(
+            BASE, self.team.pretrained, None, self.config.model.value_dropout, torch.Generator()
+        )
+        base = Reference(BASE, Policy(self.team, model, None, self.config.hardware))
+        return dict.fromkeys((*self.algorithm.names(), BASE), base)
+
+
+def weights_of(voices: Mapping[str, Policy]) -> str:
+    """A name for the agents' weights."""
+    return digest(
+        {
+            f"{voice.name} {name}": byte_sum(parameter.detach())
+            for voice in voices.values()
+            for name, parameter in voice.model.trainable().items()
+        }
+    )
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """A short name for values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def shown(answer: object) -> str | None:
+    """An answer as text; None where none could be read."""
+    return None if answer is None else str(answer)

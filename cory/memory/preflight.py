@@ -1,0 +1,210 @@
+"""Whether a run fits into memory, said before anything heavy is loaded."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cory.config import (
+    Config,
+    ConfigError,
+    HardwareConfig,
+    ModelConfig,
+    OfflineConfig,
+    VerifierRewardConfig,
+    require,
+)
+from cory.memory.architecture import base_bytes, shape_of
+from cory.memory.estimate import ALWAYS, LOADING, PHASES, SAMPLING, Row, estimate, peak, total
+from cory.memory.workload import agents_of
+from cory.models.loading import classifier_elements, local_skeleton, skeleton
+from cory.rewards.verifier import whole_model
+
+GIB = 2**30
+WARN_ABOVE = 0.9  # of what there is
+
+
+def main_memory() -> int:
+    """Bytes of main memory that this machine, or the container it is, has."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        path = Path("/sys/fs/cgroup") / name
+        if path.is_file() and (text := path.read_text(encoding="utf-8").strip()).isdigit():
+            limits.append(int(text))
+    return min(limits)
+
+
+def device_memory(hardware: HardwareConfig) -> int | None:
+    """Bytes for one process of the run; None where it asks for a GPU and this machine has none."""
+    if hardware.device == "cpu":
+        return main_memory() // hardware.processes
+    if not torch.cuda.is_available():
+        return None
+    return int(torch.cuda.get_device_properties(0).total_memory)
+
+
+def rows_of(config: Config) -> tuple[list[Row], list[str]]:
+    """The rows of a run, and notes on what they leave out."""
+    partner, agents = config.partner, agents_of(config)
+    theirs = 0 if partner is None else agents // 2
+    rows = rows_of_model(config, config.model, "model", agents - theirs)
+    if partner is not None:
+        named = [
+            replace(row, what=f"{row.what} (partner)")
+            for row in rows_of_model(config, partner, "partner", theirs)
+        ]
+        rows = side_by_side(rows, named)
+    rows += opponent_rows(config)
+    notes = ["not counted: Python and its libraries (docs/memory.md), and a GPU's own context"]
+    judge = judge_bytes(config.reward)
+    if judge is None:
+        notes.append(f"not counted: reward.path={config.reward.path} is not on this machine")
+    elif judge:
+        rows.append(Row("reward model", judge, ALWAYS))
+    return rows, notes
+
+
+def opponent_rows(config: Config) -> list[Row]:
+    """Agents of other runs that are played against: in main memory, one at a time on the device."""
+    algorithm, model = config.algorithm, config.model
+    if not isinstance(algorithm, OfflineConfig) or model.sharing != "copies":
+        return []
+    count = len(algorithm.runs_played_against)
+    if count == 0:
+        return []
+    lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
+    each = base_bytes(shape_of(lm), model)
+    apart = config.hardware.device == "cuda"
+    rows = [Row(f"opponents, {count} of them", count * each, ALWAYS, apart)]
+    return [*rows, Row("the opponent that plays", each, SAMPLING)] if apart else rows
+
+
+def judge_bytes(reward: Any) -> int | None:
+    """What the reward's own model takes; None where its config.json is not at hand."""
+    if isinstance(reward, VerifierRewardConfig):
+        lm = local_skeleton(whole_model(reward), "reward.path")
+        return None if lm is None else base_bytes(shape_of(lm), reward)
+    if not hasattr(reward, "path"):
+        return 0
+    elements = classifier_elements(reward.path, "reward.path")
+    return None if elements is None else 4 * elements
+
+
+def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> list[Row]:
+    """What one model and the policies that start from it take.
+
+    key: the group of settings that chose it
+    """
+    lm = skeleton(model.path, f"{key}.path", model.architecture, model.remote_code)
+    targets: list[str] = []
+    if model.sharing != "copies":
+        # it tells of an optional package that nothing here needs
+        logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+        from cory.models.lora import adapted_layers  # noqa: PLC0415  five seconds, and copies need none
+
+        targets = adapted_layers(lm, model.adapter.targets)
+    return estimate(config, model, agents, shape_of(lm), targets)
+
+
+def side_by_side(one: list[Row], other: list[Row]) -> list[Row]:
+    """The rows of two models: both are held, and one of them works at a time."""
+    rows = [row for row in (*one, *other) if row.when in (ALWAYS, LOADING)]
+    for phase in PHASES:
+        if phase != LOADING:
+            own = [[row for row in rows_ if row.when == phase] for rows_ in (one, other)]
+            rows += max(own, key=lambda found: sum(row.bytes for row in found))
+    return rows
+
+
+def table(config: Config, rows: list[Row], notes: list[str]) -> str:
+    """The rows as text, with their sums and what the device has."""
+    model, hardware, agents = config.model, config.hardware, agents_of(config)
+    packed = "" if model.quantisation == "none" else f", base in {model.quantisation}"
+    lines = [
+        f"memory of one process, GiB: model={model.name} ({model.precision}{packed}), "
+        f"{agents} agent{'s' if agents > 1 else ''} as {model.sharing}, hardware={hardware.name} "
+        f"({hardware.world} process{'es' if hardware.world > 1 else ''}, "
+        f"zero_stage={hardware.zero_stage})"
+    ]
+
+    def line(what: str, size: int, when: str) -> None:
+        lines.append(f"  {what:<44}{size / GIB:>9.2f}  {when}")
+
+    for phase in (ALWAYS, *PHASES):
+        for row in rows:
+            if row.when == phase:
+                line(row.what, row.bytes, phase + (", in main memory" if row.offloaded else ""))
+    lines.append("  " + "-" * 53)
+    line("held always", total(rows, ALWAYS), "")
+    when, most = peak(rows)
+    line("most at once", most, f"in phase: {when}")
+    if any(row.offloaded for row in rows):
+        when, most = peak(rows, offloaded=True)
+        line("most at once in main memory", most, f"in phase: {when}")
+        line("main memory for each process", main_memory() // hardware.processes, "")
+    room = device_memory(hardware)
+    if room is None:
+        lines.append("  this machine has no CUDA device to compare with")
+    else:
+        gpu = hardware.device == "cuda"
+        line("the CUDA device has" if gpu else "main memory for each process", room, "")
+    return "\n".join([text.rstrip() for text in lines] + [f"  {note}" for note in notes])
+
+
+def show(config: Config) -> None:
+    """Print the table, and whether the run fits."""
+    rows, notes = rows_of(config)
+    print(table(config, rows, notes))
+    try:
+        warning = verdict(config, rows)
+    except ConfigError as error:
+        warning = f"this run will be refused: {error}"
+    if warning is not None:
+        print(warning)
+
+
+def check(config: Config, speak: bool) -> None:
+    """Refuse a run that cannot fit, warn of one that hardly will; `speak`: print what is found."""
+    rows, notes = rows_of(config)
+    warning = verdict(config, rows)
+    if not speak:
+        return
+    if warning is not None:
+        print(f"{table(config, rows, notes)}\n{warning}", flush=True)
+        return
+    when, most = peak(rows)
+    room = device_memory(config.hardware)
+    of = "" if room is None else f" of {room / GIB:.2f}"
+    print(f"memory: about {most / GIB:.2f}{of} GiB per process (most in phase: {when})", flush=True)
+
+
+def verdict(config: Config, rows: list[Row]) -> str | None:
+    """A warning where the estimate nears what there is; ConfigError where the run cannot start."""
+    warning = None
+    share = main_memory() // config.hardware.processes
+    cpu = config.hardware.device == "cpu"
+    name = "main memory for each process is" if cpu else "the CUDA device has"
+    pools = [(False, name, device_memory(config.hardware))]
+    if any(row.offloaded for row in rows):
+        pools.append((True, "main memory for each process is", share))
+    for offloaded, name, room in pools:
+        if room is None:
+            continue
+        held, (when, most) = total(rows, ALWAYS, offloaded), peak(rows, offloaded)
+        require(
+            held <= room,
+            f"model={config.model.name} with hardware={config.hardware.name} holds "
+            f"{held / GIB:.2f} GiB per process at all times, and {name} {room / GIB:.2f} "
+            f"GiB; preflight_only=true says of what",
+        )
+        if most > WARN_ABOVE * room:
+            warning = (
+                f"warning: about {most / GIB:.2f} GiB in phase {when}, and {name} "
+                f"{room / GIB:.2f} GiB: the run may end for want of memory"
+            )
+    return warning

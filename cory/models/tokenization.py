@@ -1,0 +1,52 @@
+"""Texts as token ids: one way for what is sampled, learnt and read again."""
+
+from __future__ import annotations
+
+from cory.config import ConfigError
+from cory.models.team import Team
+
+# a context and a response, to see what stands between the tokens of the two
+CONTEXT, RESPONSE = "Response:", "word"
+
+
+class Codec:
+    """The tokens of contexts and of responses that were not sampled.
+
+    A response stands behind its context with one space; some tokenizers count the space to the
+    word, others put it there by themselves.
+    """
+
+    def __init__(self, team: Team, longest: int) -> None:
+        """longest: tokens that a context may have."""
+        self.team = team
+        self.longest = longest
+        self.gap = "" if team.config.chat else self._gap()
+
+    def _gap(self) -> str:
+        tokenizer = self.team.tokenizer
+        whole = tokenizer(f"{CONTEXT} {RESPONSE}")["input_ids"]
+        context = tokenizer(CONTEXT)["input_ids"]
+        for gap in (" ", ""):
+            if [*context, *self._bare(gap + RESPONSE)] == whole:
+                return gap
+        raise ConfigError(
+            f"model={self.team.config.name}: its tokenizer reads a context and a response together "
+            f"otherwise than one after the other, so nothing can be learnt from texts"
+        )
+
+    def fits(self, context: str) -> bool:
+        """Whether a context is not too long."""
+        return self.team.tokens(context) <= self.longest
+
+    def context_ids(self, context: str) -> list[int]:
+        """With BOS where the model has one, and a chat model's own template around it."""
+        ids: list[int] = self.team.tokenizer(self.team.render(context))["input_ids"]
+        return ids
+
+    def response_ids(self, text: str) -> list[int]:
+        """With EOS, as if the model had ended by itself."""
+        return [*self._bare(self.gap + text.strip()), int(self.team.tokenizer.eos_token_id)]
+
+    def _bare(self, text: str) -> list[int]:
+        ids: list[int] = self.team.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids

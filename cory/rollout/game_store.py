@@ -1,0 +1,139 @@
+"""Sets of games on disk: written game by game, so that a killed run loses none that was over.
+
+`games/epoch_000.jsonl` has a game a line, in the form of cory/games/transcript.py, in the order in
+which the games ended; `games/epoch_000.json`, written when none is missing, counts them and names
+the tokenizer that their token ids belong to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import IO, Any
+
+from cory import distributed
+from cory.config import ConfigError
+from cory.games import GameRules
+from cory.games.transcript import FinishedGame, game_statistics
+from cory.runs.run_dir import WriteError, write_whole
+
+NUMBER = "game"  # which game of the set a line is
+IDS = "ids"  # token ids of each utterance; null where no model spoke
+TOKENIZER = "tokenizer"
+
+
+class GameSet:
+    """The games of one set, while they are played. Every process calls each method."""
+
+    def __init__(self, path: Path, game: GameRules, tokenizer: str) -> None:
+        """tokenizer: `vocabulary_digest` of the one that token ids belong to"""
+        self.path = path
+        self.tokenizer = tokenizer
+        self.file: IO[str] | None = None
+        self.found: dict[int, FinishedGame] = {}  # games that are over, by number
+        if distributed.rank() == 0:
+            self._open(game)
+        self.found = distributed.from_first(self.found)
+
+    def _open(self, game: GameRules) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+            lines = whole_lines(self.path)
+            # without a line that was torn when the run was killed
+            write_whole(self.path, "".join(f"{line}\n" for line in lines))
+            self.file = self.path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise self._unwritten(error) from error
+        for number, line in enumerate(lines, 1):
+            try:
+                played = FinishedGame.from_json(line, game)
+                self.found[int(played.extra[NUMBER])] = played
+            except (ConfigError, KeyError) as error:
+                raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
+
+    def add(self, number: int, played: FinishedGame) -> None:
+        """Keep a game that is over; its line is on the disk itself when this returns."""
+        played.extra[NUMBER] = number
+        self.found[number] = played
+        if self.file is None:
+            return
+        try:
+            self.file.write(f"{played.to_json()}\n")
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        except OSError as error:
+            raise self._unwritten(error) from error
+
+    def close(self) -> list[FinishedGame]:
+        """All games in the order of their numbers, once none is missing."""
+        games = [self.found[number] for number in sorted(self.found)]
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+            about = {**game_statistics(games), TOKENIZER: self.tokenizer}
+            try:
+                write_whole(about_of(self.path), json.dumps(about, indent=1) + "\n")
+            except OSError as error:
+                raise self._unwritten(error) from error
+        return games
+
+    def _unwritten(self, error: OSError) -> WriteError:
+        return WriteError(
+            f"{self.path} cannot be written ({error.strerror}); the same command goes on with the "
+            f"games that are in it"
+        )
+
+
+def sampled_ids(played: FinishedGame) -> list[list[int] | None] | None:
+    """Token ids of each utterance, where a model sampled them; None where none did."""
+    ids = played.extra.get(IDS)
+    if ids is None:
+        return None
+    if not (
+        isinstance(ids, list)
+        and len(ids) == len(played.utterances)
+        and all(one is None or all(isinstance(i, int) for i in one) for one in ids)
+    ):
+        raise ConfigError(
+            f"a game about '{played.word}': '{IDS}' must be null or a list of whole numbers for "
+            f"each of its {len(played.utterances)} utterances"
+        )
+    return ids
+
+
+def about_of(path: Path) -> Path:
+    """The file that says what a set of games is."""
+    return path.with_suffix(".json")
+
+
+def tokenizer_of(path: Path) -> str | None:
+    """Whose token ids a set holds; None where nothing is said about it."""
+    try:
+        about: dict[str, Any] = json.loads(about_of(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ConfigError(f"{about_of(path)} cannot be read: {error}") from None
+    name = about.get(TOKENIZER)
+    return None if name is None else str(name)
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a .jsonl file up to the first that is torn."""
+    found: list[str] = []
+    for raw in path.read_bytes().splitlines():
+        try:
+            json.loads(raw)
+        except ValueError:
+            break
+        found.append(raw.decode())
+    return found
+
+
+def vocabulary_digest(tokenizer: Any) -> str:
+    """A name for a tokenizer's vocabulary: token ids of two with the same name mean the same."""
+    entries = json.dumps(sorted(tokenizer.get_vocab().items()))
+    return hashlib.sha256(entries.encode()).hexdigest()[:16]

@@ -1,0 +1,152 @@
+"""Games between players: many side by side, utterance by utterance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from cory.config import SamplingConfig
+from cory.games import GameRules
+from cory.games.prompts import GamePrompts
+from cory.games.scripted import RuleBasedPlayer
+from cory.games.state import GameState
+from cory.games.transcript import FinishedGame
+from cory.models.policy import Actor
+from cory.seeding import keyed
+
+Key = tuple[int, ...]  # of the random numbers of some games at one utterance
+Positions = Sequence[GameState | None]  # None: that game is over
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a player says at once."""
+
+    text: str
+    ids: list[int] | None = None  # as a model sampled it, its EOS included; None: no model spoke
+
+
+class Player(Protocol):
+    """Whoever plays a role; nothing inherits from it."""
+
+    def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
+        """What it says in each game; anything where a game is over.
+
+        key: the same key and position give the same words
+        """
+        ...
+
+
+class ModelPlayer:
+    """A language model; both roles by one policy, told apart by what it is shown."""
+
+    def __init__(
+        self,
+        speaker: Actor,
+        wording: GamePrompts,
+        fits: Callable[[str], bool],
+        sampling: SamplingConfig | None,
+        limit: int,
+    ) -> None:
+        """sampling: None plays greedily
+        fits: whether the model can read a context and still answer
+        limit: tokens of an utterance
+        """
+        self.speaker = speaker
+        self.wording = wording
+        self.fits = fits
+        self.sampling = sampling
+        self.limit = limit
+
+    def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
+        """As `Player`."""
+        contexts = [
+            None if position is None else fitting(self.wording, self.fits, position, role, None)
+            for position in positions
+        ]
+        spoken = self.speaker.turns(role, 0, contexts, self.limit, self.sampling, keyed(key))
+        return [Said(turn.response.strip(), turn.response_ids) for turn, _ in spoken]
+
+
+class ScriptedPlayer:
+    """Somebody who plays by rule."""
+
+    def __init__(self, script: RuleBasedPlayer) -> None:
+        self.script = script
+
+    def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
+        """As `Player`."""
+        return [
+            Said("" if position is None else self.script.say(position, np.random.default_rng(own)))
+            for position, own in zip(
+                positions, ((*key, n) for n in range(len(positions))), strict=True
+            )
+        ]
+
+
+def fitting(
+    wording: GamePrompts,
+    fits: Callable[[str], bool],
+    position: GameState,
+    role: str,
+    style: int | None,
+) -> str:
+    """What a role is shown; of a history that does not fit, the oldest utterances are left out.
+
+    style: as for `Wording.context`
+    """
+    context = ""
+    for first in range(len(position.utterances) + 1):
+        rest = GameState(position.word, position.max_turns, position.utterances[first:])
+        context = wording.context(rest, role, style)
+        if fits(context):
+            break
+    return context  # where nothing fits, the speaker refuses the bare rules
+
+
+def play(
+    game: GameRules,
+    starts: Sequence[GameState],
+    players: Mapping[str, Player],
+    key: Key,
+    found: Mapping[int, FinishedGame],
+    ended: Callable[[int, FinishedGame], None],
+    before_each: Callable[[], None],
+) -> list[FinishedGame]:
+    """Every game to its end.
+
+    players: role -> who plays it
+    key: of all random numbers; a game's course does not depend on which others are over
+    found: games that were over before, by number
+    ended: told of each game as soon as it is over
+    before_each: called before the next utterance of all games; what it raises ends the playing
+    """
+    positions = list(starts)
+    ids: list[list[list[int] | None]] = [[] for _ in starts]
+    over = dict(found)
+    utterance = 0
+    while len(over) < len(positions):
+        before_each()
+        role = game.roles[utterance % 2]
+        going = [None if n in over else position for n, position in enumerate(positions)]
+        said = players[role].say(role, going, (*key, utterance))
+        for number, (position, own) in enumerate(zip(going, said, strict=True)):
+            if position is None:
+                continue
+            positions[number] = position = position.after(role, own.text)
+            ids[number].append(own.ids)
+            outcome = game.outcome(position)
+            if outcome is not None:
+                over[number] = FinishedGame(
+                    position.word,
+                    position.max_turns,
+                    position.utterances,
+                    outcome,
+                    {"ids": ids[number]} if any(ids[number]) else {},
+                )
+                ended(number, over[number])
+        utterance += 1
+    return [over[number] for number in range(len(positions))]

@@ -1,0 +1,180 @@
+"""Agents as folders that other programs load, and runs that start from such folders."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import OmegaConf
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedTokenizerBase
+
+from cory.config import Config, ConfigError, ModelConfig, require
+from cory.models.loading import load_language_model, resolve
+from cory.models.team import ActorCriticModel
+from cory.runs.run_dir import AGENTS, SETTINGS
+
+VALUE_HEAD = "value_head.safetensors"
+
+
+def export(
+    model: ActorCriticModel, tokenizer: PreTrainedTokenizerBase, folder: Path, path: str, card: str
+) -> None:
+    """Write one agent: a full model or a PEFT adapter, with value head, tokenizer and model card.
+
+    path: what an adapter's base was loaded from
+    The weights must be whole (`Engine.whole`); one process calls this.
+    """
+    folder.mkdir(parents=True)
+    if model.base is None:
+        model.lm.save_pretrained(folder)
+    else:
+        model.base.save(model.name, folder, base_of(path))
+    head = {
+        key: value.detach().float().cpu().clone()
+        for key, value in model.value_head.named_parameters()
+    }
+    save_file(head, folder / VALUE_HEAD)
+    tokenizer.save_pretrained(folder)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def base_of(path: str) -> str:
+    """What an adapter's folder says of the model that it belongs to: a hub name or a folder.
+
+    A package's file cannot be loaded by its folder alone, so the package is named.
+    """
+    if path.startswith("package:"):
+        return path
+    base = Path(resolve(path, "model.path"))
+    return str(base.resolve() if base.is_dir() else base)
+
+
+def model_card(
+    model: ActorCriticModel, own: ModelConfig, config: Config, commit: str | None
+) -> str:
+    """What the agent is and how it is loaded.
+
+    own: settings of the model that it started from, which may be the team's second one
+    """
+    kind = "full model" if model.base is None else "LoRA adapter"
+    if model.base is None:
+        load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
+        note = ""
+    else:
+        base = f'"{own.path}"'
+        dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[own.precision]
+        if own.path.startswith("package:"):
+            loader = "cory.models.loading.load_language_model"
+            base = f'{loader}({base}, "base", False, torch.{dtype})'
+        else:
+            if own.path.startswith("asset:"):
+                base = f"cory.models.loading.resolve({base}, 'base')"
+            base = f'AutoModelForCausalLM.from_pretrained({base}, dtype="{dtype}")'
+        load = f'PeftModel.from_pretrained({base}, "<this folder>")'
+        note = (
+            f"The base was frozen, in {own.precision}"
+            + ("" if own.quantisation == "none" else " with linear layers in NF4 (4 bits)")
+            + "; on a base in another precision answers can differ.\n\n"
+        )
+    task = config.task
+    data = f"source {task.source}" + ("" if task.source == "package" else f", {task.path}")
+    front = ["---", f"base_model: {own.path}", "tags: [cory, reinforcement-learning]"]
+    if model.base is not None:
+        front.append("library_name: peft")
+    return (
+        "\n".join([*front, "---"])
+        + f"""
+
+# {model.name} of {config.experiment}, seed {config.seed}
+
+A {kind} of `{own.path}`, trained by cory with `algorithm={config.algorithm.name}`.
+
+| | |
+|---|---|
+| run | {config.experiment}, scale {config.scale}, seed {config.seed} |
+| commit | {commit or "unknown"} |
+| data | task={config.task.name}, {data} |
+| reward | {config.reward.name} |
+| iterations | {config.algorithm.iterations} of {config.algorithm.prompts_per_iteration} prompts |
+
+{note}    {load}
+
+`{VALUE_HEAD}` is the linear value head on the last hidden state (`weight` (1, H), `bias` (1,)).
+"""
+    )
+
+
+def publish(part: Path, run_dir: Path) -> None:
+    """Let the agents that were written to `part` appear in `run_dir` all at once."""
+    shutil.rmtree(run_dir / AGENTS, ignore_errors=True)
+    part.rename(run_dir / AGENTS)
+
+
+def start_from(
+    run_dir: Path, models: Sequence[ActorCriticModel], config: ModelConfig, group: str, setting: str
+) -> None:
+    """Give models the weights of a finished run's agents; all else as `agent_folders`."""
+    folders = agent_folders(run_dir, [model.name for model in models], config, group, setting)
+    for model in models:
+        load_agent(model, folders[model.name], config, setting)
+
+
+def agent_folders(
+    run_dir: Path, names: Sequence[str], config: ModelConfig, group: str, setting: str
+) -> dict[str, Path]:
+    """Where a finished run has what agents start from: for agent_0 its agent_0, and so on.
+
+    A run with one agent serves any number of them. ConfigError where the run does not fit.
+
+    group: `model` or `partner`, whichever settings `config` are
+    setting: which one named the run, for refusals
+    """
+    key = f"{setting}={run_dir}"
+    require((run_dir / SETTINGS).is_file(), f"{key}: there is no run")
+    require(
+        (run_dir / AGENTS).is_dir(), f"{key}: the run has no agents; they appear when it finishes"
+    )
+    theirs = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), group)
+    require(theirs is not None, f"{key} was trained without {group}={config.name}")
+    for name in ("path", "sharing"):
+        ours = getattr(config, name)
+        require(
+            theirs[name] == ours or {theirs[name], ours} == {"adapters", "adapter_copies"},
+            f"{key} was trained with {group}.{name}={theirs[name]}, not {ours}",
+        )
+    if config.sharing != "copies":
+        for name in ("rank", "alpha", "targets"):
+            ours, made_with = getattr(config.adapter, name), theirs.adapter[name]
+            require(
+                made_with == ours,
+                f"{key} was trained with {group}.adapter.{name}={made_with}, not {ours}",
+            )
+    there = sorted((run_dir / AGENTS).iterdir())
+    found = {name: there[0] if len(there) == 1 else run_dir / AGENTS / name for name in names}
+    require(
+        all(folder.is_dir() for folder in found.values()),
+        f"{key} has {len(there)} agents, this run {len(names)}; one agent serves all, several "
+        f"serve as many",
+    )
+    return found
+
+
+def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setting: str) -> None:
+    """Give a model the weights of an agent.
+
+    folder, setting: as `agent_folders` has them
+    """
+    if model.base is None:
+        source = load_language_model(
+            str(folder), setting, keep_dropout=False, remote_code=config.remote_code
+        )
+        try:
+            model.lm.load_state_dict(source.state_dict())
+        except RuntimeError as error:
+            run_dir = folder.parent.parent
+            raise ConfigError(f"{setting}={run_dir}: {model.name} has other layers") from error
+    else:
+        model.base.load(model.name, folder)
+    model.value_head.load_state_dict(load_file(folder / VALUE_HEAD))

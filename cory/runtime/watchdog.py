@@ -1,0 +1,165 @@
+"""How a process of a run learns that it should end: on request, or because another one is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from cory.runs.run_dir import STOP
+
+# what a process of a run ends with; 0: the run is finished
+REFUSED = 1  # failed, and has said why
+STOPPED = 75  # saved and left on request ("try again later" among Unix's exit codes)
+LEFT = 76  # left because another process is gone; that one, or what started it, says why
+
+PARENT = "CORY_PARENT"  # environment: the process that started this one
+WORKERS = "CORY_WORKERS"  # environment: a folder where this machine's workers of a run sign on
+INTERVAL = 0.5  # seconds between two looks
+FAILED = "failed"  # in that folder: some worker has said why the run fails
+
+Check = Callable[[], "int | None"]  # the exit code to leave with, if it is time to
+
+
+class StopRequest:
+    """Whether the run is asked to stop: by `run_dir`/stop, or by a signal to this process."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._file = run_dir / STOP
+        self._signalled = False
+        self._begun = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def begin(self) -> None:
+        """The loop begins: from now on a request waits until the loop asks for it."""
+        self._begun = True
+
+    def asked(self) -> bool:
+        """Whether to save and leave at the end of this iteration."""
+        return self._signalled or self._file.exists()
+
+    def before_the_loop(self) -> int | None:
+        """STOPPED when asked to stop while nothing has been done that could be saved."""
+        return STOPPED if not self._begun and self.asked() else None
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self._begun:
+            os._exit(STOPPED)
+        self._signalled = True
+
+
+class Watch:
+    """A thread that ends this process at once when one of `checks` says so.
+
+    At once, without clean-up: the other threads may wait for a process that is gone, and what was
+    recorded is on disk.
+    """
+
+    def __init__(self, *checks: Check) -> None:
+        self._checks = checks
+        self._over = threading.Event()
+        threading.Thread(target=self._look, name="watch", daemon=True).start()
+
+    def close(self) -> None:
+        """Look no more: this process is about to end by itself."""
+        self._over.set()
+
+    def _look(self) -> None:
+        while True:
+            for check in self._checks:
+                code = check()
+                if code is not None and not self._over.is_set():
+                    os._exit(code)
+            if self._over.wait(INTERVAL):
+                return
+
+
+class WorkerWatch(Watch):
+    """Watches what started this worker, and the other workers on this machine.
+
+    Nothing is watched where nothing was named in the environment: a worker started by hand.
+    """
+
+    def __init__(self, stop: StopRequest) -> None:
+        folder = os.environ.get(WORKERS)
+        self._folder = Path(folder) if folder is not None else None
+        if self._folder is not None:
+            self._sign_on(self._folder)
+        super().__init__(parent_watch(), self._peer_gone, stop.before_the_loop)
+
+    def close(self) -> None:
+        """Sign off: the others must not take the end of this worker for a failure."""
+        super().close()
+        if self._folder is not None:
+            (self._folder / str(os.getpid())).unlink(missing_ok=True)
+
+    def first_to_fail(self) -> bool:
+        """Whether this worker is the one that says why the run fails.
+
+        Of several workers that fail alike, one does. One that fails because another died does not.
+        """
+        if self._folder is None:
+            return True
+        # connections to a dying process break before it counts as gone; and later on other nodes
+        nodes = int(os.environ["GROUP_WORLD_SIZE"])
+        until = time.monotonic() + (INTERVAL if nodes == 1 else 6 * INTERVAL)
+        while time.monotonic() < until:
+            if any(check() is not None for check in self._checks):
+                return False
+            time.sleep(INTERVAL / 5)
+        try:
+            (self._folder / FAILED).touch(exist_ok=False)
+        except (FileExistsError, FileNotFoundError):  # another was first, or all is over
+            return False
+        return True
+
+    @staticmethod
+    def _sign_on(folder: Path) -> None:
+        try:
+            (folder / str(os.getpid())).touch()
+        except FileNotFoundError:  # what started this worker has ended and taken it along
+            os._exit(LEFT)
+
+    def _peer_gone(self) -> int | None:
+        if self._folder is None:
+            return None
+        try:
+            pids = [int(path.name) for path in self._folder.iterdir() if path.name.isdigit()]
+        except FileNotFoundError:
+            return LEFT
+        return None if all(map(alive, pids)) else LEFT
+
+
+def parent_watch() -> Check:
+    """A check whether the process that started this one has ended."""
+    expected = int(os.environ.get(PARENT, os.getppid()))
+    # a process whose parent ends is handed to another one
+    return lambda: LEFT if os.getppid() != expected else None
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended and was not waited for does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:  # Linux: the state stands behind the name, which may hold any character but the last ")"
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return not Path("/proc/self").exists()  # another system; on Linux: it ended just now
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def ending(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    hint = ": killed by hand, or memory ran out" if code == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{hint}"

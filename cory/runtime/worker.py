@@ -1,0 +1,226 @@
+"""One process of a run: build everything from config.yaml and run the loop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import traceback
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import datasets
+import torch
+import transformers
+from omegaconf import DictConfig, OmegaConf
+from safetensors import SafetensorError
+
+from cory import distributed
+from cory.algorithms import ALGORITHMS
+from cory.algorithms.parts import Parts
+from cory.config import (
+    Config,
+    ConfigError,
+    HardwareConfig,
+    MaftConfig,
+    OfflineConfig,
+    parse_config,
+    plan_of,
+    require,
+)
+from cory.memory import preflight
+from cory.models.engine import start_process_group, stop_process_group
+from cory.models.policy import Policy
+from cory.models.team import Team
+from cory.report import run_summary
+from cory.rewards import REWARDS
+from cory.runs.checkpoint import Checkpoints
+from cory.runs.export import export, model_card, publish
+from cory.runs.partial_results import PartialResults
+from cory.runs.provenance import git, memory_used
+from cory.runs.recorder import NoRecord, Recorder
+from cory.runs.run_dir import (
+    AGENTS,
+    EVALUATION,
+    ITERATIONS,
+    SETTINGS,
+    WriteError,
+    lock,
+    settings_digest,
+)
+from cory.runtime import loop
+from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, StopRequest, WorkerWatch
+from cory.seeding import Streams
+from cory.tasks import TASKS
+from cory.trainers.divergence import TrainingDiverged
+from cory.trainers.sanity_checks import FirstUpdateError
+
+
+def check_devices(hardware: HardwareConfig) -> None:
+    """A GPU for each process of this machine, where GPUs are asked for."""
+    if hardware.device == "cpu":
+        return
+    found = torch.cuda.device_count()
+    require(found > 0, "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu")
+    require(
+        hardware.processes <= found,
+        f"hardware.processes={hardware.processes}: this machine has {found} CUDA devices; "
+        f"one process needs one",
+    )
+
+
+def build_parts(config: Config) -> Parts:
+    """Load models and data."""
+    device = torch.device(config.hardware.device)
+    if device.type == "cuda":
+        device = torch.device("cuda", torch.cuda.current_device())  # this process's own
+    streams = Streams(config.seed)
+    team = Team(config.model, device)
+    partner = None if config.partner is None else Team(config.partner, device)
+    algorithm = config.algorithm
+    longest = config.task.max_prompt_tokens + algorithm.sampling.max_response_tokens
+    remote = isinstance(algorithm, MaftConfig) and algorithm.endpoint is not None
+    for one in (team, partner):
+        if one is not None and not remote:  # else it only counts the tokens of prompts
+            own = one.tokens("") if one.config.chat else 0  # of the chat template
+            require(
+                longest + own <= one.context_length,
+                f"task.max_prompt_tokens ({config.task.max_prompt_tokens}) and "
+                f"algorithm.sampling.max_response_tokens "
+                f"({algorithm.sampling.max_response_tokens}) "
+                f"exceed the context of model={one.config.name} ({one.context_length} tokens)",
+            )
+    task = TASKS[config.task.name](config.task, team.tokenizer, streams.data)
+    reward = REWARDS[config.reward.name](config.reward, task, device)
+    require(
+        algorithm.iterations == 0
+        or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
+        or algorithm.prompts_per_iteration <= task.sampler.rows,
+        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
+        f"{task.sampler.rows} training prompts of task={config.task.name}",
+    )
+    # refused now rather than after the last iteration
+    task.held_out(config.evaluation.prompts, config.evaluation.split)
+    for text in config.evaluation.probes:
+        tokens = team.tokens(task.prompt_of(text).text)
+        require(
+            tokens + algorithm.sampling.max_response_tokens <= team.context_length,
+            f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "
+            f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
+            f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
+        )
+    plan = plan_of(config)
+    return Parts(config, plan, team, partner, task, reward, streams)
+
+
+def work(run_dir: Path, stop: StopRequest) -> None:
+    """Run what `run_dir` asks for, from where it stands."""
+    settings = OmegaConf.load(run_dir / SETTINGS)
+    assert isinstance(settings, DictConfig)
+    config = parse_config(settings)
+    hardware = config.hardware
+    # on one machine, what started this process holds the lock
+    if os.environ.get("RANK", "0") == "0" and (hardware.nodes > 1 or PARENT not in os.environ):
+        lock(run_dir)
+    check_devices(hardware)
+    start_process_group(hardware.device)
+    require(
+        distributed.count() == hardware.world,
+        f"{run_dir}: {distributed.count()} processes were started, its settings want "
+        f"{hardware.world}; runs are started by python -m cory.train",
+    )
+    preflight.check(config, distributed.rank() == 0)
+    used_before = memory_used(config.hardware.device)
+    parts = build_parts(config)
+    torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
+    algorithm = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
+    record = Recorder(run_dir, config, used_before) if distributed.rank() == 0 else NoRecord()
+    checkpoints = Checkpoints(run_dir, settings_digest(settings), config.hardware, config.keep_last)
+    pieces = PartialResults(run_dir / EVALUATION, checkpoints.digest)
+    try:
+        stop.begin()
+        export = partial(export_iteration, algorithm.agents, parts, run_dir)
+        loop.run(algorithm, config, record, checkpoints, pieces, stop.asked, export)
+        export_agents(algorithm.agents, parts, run_dir)
+        record.finish()
+        checkpoints.clear()
+    finally:
+        record.close()
+    if distributed.rank() == 0:
+        run_summary.show(run_dir)
+    stop_process_group()
+
+
+def export_agents(agents: Mapping[str, Policy], parts: Parts, run_dir: Path) -> None:
+    """Write every agent as a folder that others can load."""
+    if not agents:  # a model behind an endpoint spoke
+        return
+    part = run_dir / f"{AGENTS}.part"
+    if distributed.rank() == 0:
+        shutil.rmtree(part, ignore_errors=True)
+    commit = git("rev-parse", "HEAD")
+    for agent in agents.values():
+        with agent.engine.whole():
+            if distributed.rank() == 0:
+                card = model_card(agent.model, agent.team.config, parts.config, commit)
+                folder, tokenizer = part / agent.name, agent.team.tokenizer
+                try:
+                    export(agent.model, tokenizer, folder, agent.team.config.path, card)
+                except (OSError, SafetensorError) as error:
+                    raise WriteError(f"{part} cannot be written ({error})") from error
+    if distributed.rank() == 0:
+        publish(part, run_dir)
+    distributed.wait_for_all()
+
+
+def export_iteration(agents: Mapping[str, Policy], parts: Parts, run_dir: Path, done: int) -> None:
+    """Write the agents as they are now to a folder of their own, which `init_from` takes."""
+    place = run_dir / ITERATIONS / str(done)
+    if distributed.rank() == 0:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(run_dir / SETTINGS, place)
+        except OSError as error:
+            raise WriteError(f"{place} cannot be written ({error})") from error
+    export_agents(agents, parts, place)
+
+
+def main() -> None:
+    """`python -m cory.runtime.worker <run_dir>`; train.py starts it."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
+    datasets.disable_progress_bars()
+    for kind in (UserWarning, FutureWarning):  # what these libraries tell their own developers
+        warnings.filterwarnings("ignore", category=kind, module="torch|deepspeed|transformers|peft")
+    run_dir = Path(sys.argv[1])
+    stop = StopRequest(run_dir)
+    watch = WorkerWatch(stop)
+    code = 0
+    try:
+        work(run_dir, stop)
+    except loop.Stopped as stopped:
+        if distributed.rank() == 0:
+            print(stopped)
+        stop_process_group()  # waits for the one that closes the records
+        code = STOPPED
+    except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
+        code = REFUSED
+        if watch.first_to_fail():
+            print(f"error: {error}", file=sys.stderr)
+    except Exception:
+        code = REFUSED
+        if watch.first_to_fail():
+            traceback.print_exc()
+    if code != REFUSED:
+        watch.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # threads of the process group may abort a normal exit, or wait for each other
+
+
+if __name__ == "__main__":
+    main()

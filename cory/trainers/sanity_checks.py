@@ -1,0 +1,106 @@
+"""What must hold before the first update of a run, checked on its first batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import torch
+
+from cory import distributed
+from cory.episode import Batch, Metrics
+from cory.models.fingerprint import byte_sum
+from cory.models.policy import Policy
+from cory.models.ppo_policy import PPOPolicy
+
+# float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 11
+TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.02}
+
+
+class FirstUpdateError(RuntimeError):
+    """Sampling, scoring and training do not agree about the same tokens."""
+
+
+def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
+    """Ratio 1, KL 0, and a sampler equal to the policy; else stop, or say which setting it is.
+
+    A sampler that differs because of `algorithm.sampling` is reported and the run goes on: the
+    log-probabilities that PPO uses are then not those of the distribution that was sampled from.
+    """
+    tolerance = TOLERANCE[agent.team.config.precision]
+    index = torch.arange(min(len(batch), 16))
+    rows = batch.rows(index)
+    agent.model.eval()
+    with torch.no_grad():
+        logprobs, _ = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask)
+    off_ratio = ((logprobs - rows.logprobs).exp() - 1).abs().max().item()
+    off_kl = max(
+        batch.kl.abs().max().item(), (batch.logprobs - batch.ref_logprobs).abs().max().item()
+    )
+    if not agent.from_reference:
+        off_kl = 0.0  # the run goes on from trained agents
+    if not off_ratio < tolerance:
+        raise FirstUpdateError(
+            f"{agent.name}: before the first update the policy ratio is off 1 by {off_ratio:.2g} "
+            f"(at most {tolerance}): training and roll-out passes disagree"
+        )
+    if not off_kl < tolerance:
+        raise FirstUpdateError(
+            f"{agent.name}: before the first update the KL to the reference is {off_kl:.2g} "
+            f"(at most {tolerance}): policy and reference are not the same model"
+        )
+    gap = metrics[f"objective/sampler_gap/{agent.name}"]
+    reasons = agent.config.sampling.changes_distribution()
+    if not reasons:
+        if abs(gap) < tolerance:
+            return
+        raise FirstUpdateError(
+            f"{agent.name}: tokens were sampled from another distribution than the policy's "
+            f"(mean log-ratio {gap:.2g}) and no sampling setting explains it"
+        )
+    print(
+        f"note: {agent.name} samples from another distribution than the policy that PPO updates "
+        f"(mean log-ratio {gap:.3f} nats per token) because of {', '.join(reasons)}",
+        file=sys.stderr,
+    )
+
+
+Fingerprints = dict[int, tuple[str, int]]  # parameter -> its name, and a sum over its bytes
+
+
+def weights(agents: Mapping[str, Policy]) -> Fingerprints:
+    """Of every weight of every agent and of the reference, this process's part."""
+    prints: Fingerprints = {}
+    for agent in agents.values():
+        parameters = dict(agent.model.named_parameters())
+        for name, piece in agent.engine.pieces().items():
+            prints[id(parameters[name])] = (f"{agent.name}: {name}", byte_sum(piece))
+        for name, parameter in agent.team.pretrained.named_parameters():
+            if id(parameter) not in prints:
+                prints[id(parameter)] = (f"reference: {name}", byte_sum(parameter.detach()))
+    return prints
+
+
+def check_first_update(
+    agent: Policy, before: Fingerprints, after: Fingerprints, may_stand_still: bool
+) -> None:
+    """The agent's own weights have moved, and nobody else's: no other agent's, not the base's.
+
+    Adapters that were loaded frozen, or an optimiser that holds a neighbour's, look like healthy
+    runs otherwise.
+
+    may_stand_still: every one of its steps was left out on purpose
+    """
+    own = {
+        id(parameter)
+        for name, parameter in agent.engine.trainable.items()
+        if not name.startswith("value_head.")
+    }
+    heads = {id(parameter) for parameter in agent.engine.trainable.values()} - own
+    moved = {key for key in after if after[key][1] != before[key][1]}
+    foreign = sorted(after[key][0] for key in moved - own - heads)
+    if foreign:
+        raise FirstUpdateError(f"{agent.name}: its first update also changed {foreign[0]}")
+    stood_still = not distributed.any_of(bool(moved & own))
+    if stood_still and not may_stand_still:
+        raise FirstUpdateError(f"{agent.name}: its first update changed none of its weights")

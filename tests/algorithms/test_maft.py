@@ -1,0 +1,245 @@
+"""Multiagent Finetuning: who speaks, who learns what, and that nobody else moves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from cory.algorithms.maft import course
+from cory.config import MaftConfig
+from cory.evaluation.evaluate import Request
+from cory.runs.partial_results import PartialResults
+from cory.trainers.supervised import Collected
+from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
+
+
+def test_who_speaks(maft: Settings, tmp_path: Path) -> None:
+    trainer = build_agents(maft("algorithm.turns=3"))
+    assert list(trainer.agents) == NAMES
+    metrics = trainer.collect(0).metrics
+    assert 0 <= metrics["debate/shortened"] <= 1
+    for episode in debates_of(tmp_path):
+        assert [turn["agent"] for turn in episode["turns"]] == [*NAMES, *NAMES[3:]]
+
+
+@pytest.mark.parametrize(
+    ("policies", "names"), [("generation", NAMES[:3]), ("single", ["single"] * 3)]
+)
+def test_who_speaks_without_critics(
+    maft: Settings, tmp_path: Path, policies: str, names: list[str]
+) -> None:
+    trainer = build_agents(maft(f"algorithm.policies={policies}"))
+    assert list(trainer.agents) == list(dict.fromkeys(names))
+    trainer.collect(0)
+    for episode in debates_of(tmp_path):
+        assert [turn["agent"] for turn in episode["turns"]] == [*names, *names]
+
+
+def voted(answers: list[str | None]) -> str | None:
+    """The label, with `vote_ties=lexicographic`; answers that cannot be read are votes for none."""
+    counts = Counter(answers)
+    unread = counts.pop(None, 0)
+    best = min(counts, key=lambda answer: (-counts[answer], answer), default=None)
+    return None if best is None or unread > counts[best] else best
+
+
+@pytest.mark.parametrize("loss", ["last_turn", "all_turns"])
+def test_each_agent_learns_from_its_own_answers_that_agree(
+    maft: Settings, tmp_path: Path, loss: str
+) -> None:
+    """As Algorithm 1 says, written out once more."""
+    trainer = build_agents(maft(f"algorithm.critic_loss={loss}"))
+    collected = trainer.collect(0)
+    read = trainer.task.read
+    debates = debates_of(tmp_path)
+    assert len(debates) == 10
+    for agent in range(3):
+        learnt, corrected, kept = [], [], []
+        for episode in debates:
+            turns = episode["turns"]
+            label = voted([read(turn["response"]) for turn in turns[3:]])
+            first, second = turns[agent], turns[3 + agent]
+            agrees = [label is not None and read(t["response"]) == label for t in (first, second)]
+            if agrees[0]:
+                learnt.append(first["response_ids"])
+            if agrees[1]:
+                own = [first["response_ids"], second["response_ids"]]
+                (kept if agrees[0] else corrected).append(own if loss == "all_turns" else own[1:])
+        examples = {
+            kind: collected.examples[f"{kind}_{agent}"] for kind in ("generation", "critic")
+        }
+        assert [example.response_ids for example in examples["generation"]] == learnt
+        critic = f"critic_{agent}"
+        assert collected.metrics[f"supervised/corrected/{critic}"] == len(corrected)
+        assert collected.metrics[f"supervised/kept/{critic}"] == len(kept)
+        each = min(len(corrected), len(kept))
+        size = 2 if loss == "all_turns" else 1
+        found = [example.response_ids for example in examples["critic"]]
+        found = [found[start : start + size] for start in range(0, len(found), size)]
+        assert sum(own in corrected for own in found) == each
+        assert sum(own in kept for own in found) == each == len(found) - each
+    assert sum(bool(collected.examples[name]) for name in NAMES[:3]) > 1
+    assert any(collected.examples[name] for name in NAMES[3:])
+
+
+def test_no_right_answer_is_looked_at(maft: Settings, tmp_path: Path, questions_file: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text(questions_file.read_text().replace("#### 7", "#### 8"))
+    found = []
+    for number, path in enumerate([questions_file, other]):
+        trainer = build_agents(maft(f"task.path={path}", f"run_dir={tmp_path / str(number)}"))
+        found.append(trainer.collect(0).examples)
+        assert all("7" not in str(p.text.split()[-1]) for p in trainer.task.sample(4))
+    assert found[0] == found[1]
+
+
+def test_agreeing_answers_of_all_turns_and_agents_train_one_model(
+    maft: Settings, tmp_path: Path
+) -> None:
+    trainer = build_agents(maft("algorithm.policies=single", "algorithm.select=agreeing"))
+    (examples,) = trainer.collect(0).examples.values()
+    read = trainer.task.read
+    expected = []
+    for episode in debates_of(tmp_path):
+        label = voted([read(turn["response"]) for turn in episode["turns"][3:]])
+        expected += [
+            (turn["context_ids"], turn["response_ids"])
+            for turn in episode["turns"]
+            if label is not None and read(turn["response"]) == label
+        ]
+    assert [(e.context_ids, e.response_ids) for e in examples] == expected
+    assert len(expected) > 4
+
+
+def test_the_union_trains_one_model_on_what_all_agents_would_learn(maft: Settings) -> None:
+    """Compute-matched: same debates, because all policies start alike."""
+    team = build_agents(maft()).collect(0).examples
+    one = build_agents(maft("algorithm.policies=single")).collect(0).examples["single"]
+
+    def key(examples: list) -> list:
+        return sorted((e.context_ids, e.response_ids) for e in examples)
+
+    assert key(one) == key([example for own in team.values() for example in own])
+
+
+def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings, tmp_path: Path) -> None:
+    trainer = build_agents(
+        maft(
+            *("algorithm.policies=single", "algorithm.select=correct", "algorithm.agents=1"),
+            *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
+        )
+    )
+    (examples,) = trainer.collect(0).examples.values()
+    expected, hinted = [], 0
+    for episode in debates_of(tmp_path):
+        first, second = episode["turns"]
+        if trainer.task.is_right(first["response"], ""):
+            assert second["response_ids"] == []
+            expected.append((first["context_ids"], first["response_ids"]))
+        elif trainer.task.is_right(second["response"], ""):
+            assert second["context"] == f"{episode['prompt']['text'].removesuffix(' So')} 7 So"
+            expected.append((first["context_ids"], second["response_ids"]))
+            hinted += 1
+    assert [(e.context_ids, e.response_ids) for e in examples] == expected
+    assert 0 < hinted < len(expected)
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_agents_become_different_and_one_moves_nobody_else(maft: Settings, sharing: str) -> None:
+    trainer = build_agents(maft(f"model.sharing={sharing}"))
+    before = sums(trainer)
+    if sharing == "copies":  # adapters begin with random weights of their own, which do nothing yet
+        assert before["generation_0"][:-2] == before["critic_2"][:-2]  # but for the value heads
+    examples = {name: list(own) for name, own in trainer.collect(0).examples.items()}
+    trainer._learn(trainer.agents["generation_1"], examples["generation_1"], 0)
+    after = sums(trainer)
+    assert [name for name in NAMES if after[name] != before[name]] == ["generation_1"]
+    for name in NAMES:
+        if examples[name] and name != "generation_1":
+            trainer._learn(trainer.agents[name], examples[name], 0)
+    learnt = [tuple(own[:-2]) for name, own in sums(trainer).items() if examples[name]]
+    assert len(set(learnt)) == len(learnt) > 3
+
+
+def test_a_step_trains_everybody_who_has_something_to_learn(maft: Settings) -> None:
+    trainer = build_agents(maft())
+    collect, learners = trainer.collect, []
+
+    def noted(iteration: int) -> Collected:
+        found = collect(iteration)
+        learners.extend(name for name in NAMES if found.examples[name])
+        return found
+
+    trainer.collect = noted
+    before = sums(trainer)
+    trainer.step(0)
+    after = sums(trainer)
+    assert [name for name in NAMES if after[name] != before[name]] == learners
+    assert len(learners) > 3
+
+
+def test_rates_and_passes_of_each_kind_and_iteration(maft: Settings) -> None:
+    config = maft("algorithm.epochs=2", "algorithm.critic_epochs=1").algorithm
+    assert isinstance(config, MaftConfig)
+    found = [
+        (taken.epochs, taken.learning_rate, taken.fresh)
+        for iteration in (0, 1)
+        for name in ("generation_1", "critic_1")
+        for taken in [course(config, name, iteration, None)]
+    ]
+    assert found == [(2, 3e-3, True), (1, 1e-3, True), (2, 2e-3, True), (1, 2e-3, True)]
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_from_the_base_again(maft: Settings, sharing: str, tmp_path: Path) -> None:
+    """The second iteration trains what the first one did, on other debates."""
+    trainer = build_agents(
+        maft(
+            "algorithm.start=base",
+            f"model.sharing={sharing}",
+            "algorithm.policies=single",
+            "algorithm.select=agreeing",
+        )
+    )
+    voice = trainer.agents["single"]
+    start = {k: v.detach().clone() for k, v in voice.engine.trainable.items()}
+    trainer.step(0)
+    learnt = {k: v.detach().clone() for k, v in voice.engine.trainable.items()}
+    examples = trainer.collect(1).examples["single"]
+    shuffle = trainer.streams.shuffle.get_state()
+    trainer._learn(voice, examples, 1)
+    again = {k: v.detach().clone() for k, v in voice.engine.trainable.items()}
+    assert any(not torch.equal(again[k], learnt[k]) for k in again)
+    for name, value in start.items():  # by hand: back to the start, and the same once more
+        voice.engine.trainable[name].data.copy_(value)
+    trainer.streams.shuffle.set_state(shuffle)
+    voice.engine.reset_optimizer()
+    trainer.update(voice, examples, trainer.course("single", 1).epochs)
+    heads = ("value_head.weight", "value_head.bias")
+    assert all(
+        torch.equal(again[k], v) for k, v in voice.engine.trainable.items() if k not in heads
+    )
+
+
+def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -> None:
+    config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2")
+    trainer = build_agents(config)
+    pieces = PartialResults(tmp_path / "evaluation", "settings")
+    request = Request(config.evaluation, config.seed, 0, True)
+    metrics = trainer.evaluate(request, pieces, lambda done, rows: None)
+    assert [len(line["turns"]) for line in pieces.lines] == [6] * 6
+    read = trainer.task.read
+    gold = read("7")
+    for turn in (1, 2):
+        first = [read(line["turns"][3 * turn - 3]["response"]) == gold for line in pieces.lines]
+        share = sum(first) / 6
+        assert metrics[f"eval/single/turn_{turn}"] == pytest.approx(share)
+        assert metrics[f"eval/single_se/turn_{turn}"] == pytest.approx(
+            (share * (1 - share) / 6) ** 0.5
+        )
+        vote = metrics[f"eval/vote/turn_{turn}"]
+        assert metrics[f"eval/vote_se/turn_{turn}"] == pytest.approx((vote * (1 - vote) / 6) ** 0.5)
+    assert metrics["eval/consensus_diversity/turn_2"] >= 0

@@ -1,0 +1,194 @@
+"""Debates of a chat model behind an endpoint: what it is sent, and that nothing is paid twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cory.algorithms import ALGORITHMS
+from cory.config import Config, ConfigError
+from cory.endpoint import client
+from cory.episode import Metrics
+from cory.evaluation.evaluate import Request
+from cory.runs.partial_results import Line, PartialResults
+from cory.runtime.worker import build_parts, export_agents
+from tests.support.chat_server import Body, ChatServer, Said, failure, reply
+
+KEY = "sk-never-to-be-written"
+ANSWERS = ("It is 7.", "I get 6.", "So 7.")
+
+
+def answer(number: int, body: Body) -> Said:
+    """Two of three are right at first; who is told a summary agrees."""
+    last = body["messages"][-1]["content"]
+    if last.startswith("Several agents"):
+        return reply("Two say 7, one says 6.")
+    if len(body["messages"]) > 1:
+        return reply("Yes, 7.")
+    return reply(ANSWERS[number % 3])
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    monkeypatch.setenv("WISE_KEY", KEY)
+    monkeypatch.setattr(client, "FIRST_WAIT_S", 0.01)
+    found = ChatServer(answer)
+    yield found
+    found.shutdown()
+    found.server_close()
+
+
+def settings(server: ChatServer, run_dir: Path) -> list[str]:
+    return [
+        "experiment=maft/gpt35_arithmetic_base",
+        "hardware=cpu",
+        "model=tiny",
+        "algorithm.endpoint.model=wise",
+        f"algorithm.endpoint.base_url={server.url}",
+        "algorithm.endpoint.key_variable=WISE_KEY",
+        "algorithm.endpoint.temperature=0.3",
+        "algorithm.endpoint.parallel=1",  # so that the server's answers come in order
+        "algorithm.endpoint.retries=0",
+        "evaluation.prompts=2",
+        "evaluation.samples=1",
+        "evaluation.k=[1]",
+        f"run_dir={run_dir}",
+    ]
+
+
+@pytest.fixture
+def config_to(
+    server: ChatServer, questions: Callable[..., Config], tmp_path: Path
+) -> Callable[..., Config]:
+    """Settings of debates about two questions, in roll-outs of one."""
+    return lambda *words: questions(
+        *settings(server, tmp_path), "hardware.rollout_batch_size=1", *words
+    )
+
+
+def evaluated(
+    config: Config, before_each: Callable[[int, int], None] = lambda done, rows: None
+) -> tuple[Metrics, list[Line]]:
+    """What the evaluation of a run finds, and its lines; its pieces stay on disk."""
+    trainer = ALGORITHMS["maft"](config.algorithm, build_parts(config))
+    assert not trainer.agents
+    pieces = PartialResults(Path(config.run_dir) / "evaluation", "settings")
+    request = Request(config.evaluation, config.seed, 0, final=True)
+    found = trainer.evaluate(request, pieces, before_each)
+    lines = list(pieces.lines)
+    pieces.close()
+    return found, lines
+
+
+def test_three_agents_debate_and_are_told_summaries(
+    config_to: Callable[..., Config], server: ChatServer
+) -> None:
+    found, lines = evaluated(config_to())
+    # of each question: three answers, three summaries, three answers more
+    assert len(server.asked) == 2 * 9
+    assert found["eval/vote/turn_1"] == found["eval/vote/turn_2"] == 1
+    assert found["eval/right/turn_1"] == pytest.approx(2 / 3)
+    assert found["eval/right/turn_2"] == found["eval/single/turn_1"] == 1
+    assert found["eval/endpoint_requests/team"] == 18
+    assert found["eval/endpoint_tokens/team"] == 18 * 15
+    first, summary, second = server.asked[0], server.asked[3], server.asked[4]
+    query = {"role": "user", "content": lines[0]["prompt"]}
+    assert first["messages"] == [query]
+    (asked,) = summary["messages"]
+    assert "I get 6." in asked["content"] and "So 7." in asked["content"]
+    assert "It is 7." not in asked["content"]  # one's own answer is not summed up
+    own, told = second["messages"][1:]
+    assert second["messages"][0] == query and own == {"role": "assistant", "content": "It is 7."}
+    assert told["role"] == "user" and "Two say 7, one says 6." in told["content"]
+    for body in server.asked:
+        assert body["temperature"] == 0.3 and body["max_tokens"] == 2048
+    turns = lines[0]["turns"]
+    assert [turn["agent"] for turn in turns] == ["single"] * 6
+    assert turns[0]["context"] is None and json.loads(turns[3]["context"]) == second["messages"]
+
+
+def test_a_run_that_begins_again_pays_for_nothing_twice(
+    config_to: Callable[..., Config], server: ChatServer, tmp_path: Path
+) -> None:
+    server.answer = lambda number, body: (
+        failure(400, "down") if number == 13 else answer(number, body)
+    )
+    with pytest.raises(ConfigError, match="refuses model wise with 400"):
+        evaluated(config_to())
+    assert len(server.asked) == 14
+    found, lines = evaluated(config_to())
+    assert len(server.asked) == 14 + 5 and found["eval/endpoint_requests/team"] == 18
+    # also with other roll-outs, and without what the evaluation had kept
+    (tmp_path / "evaluation" / "000000.jsonl").unlink()
+    again, same = evaluated(config_to("hardware.rollout_batch_size=8"))
+    assert len(server.asked) == 19 and same == lines and again == found
+    keys = [json.loads(line)["key"] for line in (tmp_path / "endpoint.jsonl").open()]
+    assert len(set(keys)) == 18
+    assert {key.partition("/")[2] for key in keys} == {
+        *(f"turn_{turn}/debater_{agent}" for turn in (1, 2) for agent in range(3)),
+        *(f"turn_2/summariser_{agent}" for agent in range(3)),
+    }
+    for path in tmp_path.rglob("*.jsonl"):
+        assert KEY.encode() not in path.read_bytes()
+
+
+def test_it_can_be_asked_to_stop_while_replies_come(
+    config_to: Callable[..., Config], server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cory.endpoint.batch.BEAT_S", 0.01)
+    server.answer = lambda number, body: Said(answer(number, body).body, after=0.1)
+    looked = 0
+
+    def stop(done: int, rows: int) -> None:
+        nonlocal looked
+        looked += 1
+        if looked == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(config_to(), stop)
+    assert len(server.asked) < 3
+
+
+def test_without_summaries_with_names_and_cooperative_words(
+    config_to: Callable[..., Config], server: ChatServer
+) -> None:
+    evaluated(
+        config_to(
+            "algorithm.summary=false",
+            "algorithm.identities=true",
+            "maft_prompts@algorithm.prompts=cooperative",
+            "evaluation.prompts=1",
+        )
+    )
+    assert len(server.asked) == 6
+    assert server.asked[1]["messages"][0]["content"].startswith("Agent ID: GEN2 (This is")
+    told = server.asked[3]["messages"][-1]["content"]
+    assert told.startswith("Agent ID: CRIT1") and "I get 6." in told
+    assert "Can you derive a new solution by combining" in told
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("algorithm.iterations=1", "algorithm.iterations=0, got 1"),
+        ("algorithm.policies=generation", "algorithm.policies=single, got generation"),
+        ("init_from=/somewhere", "with algorithm.endpoint no agent of a run speaks"),
+        ("algorithm.diversity.nll_others=true", "diversity.nll_others=true needs the weights"),
+    ],
+)
+def test_what_an_endpoint_cannot_do_is_refused(
+    config_to: Callable[..., Config], word: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config_to(word)
+
+
+def test_nothing_is_left_under_the_name_of_an_agent(
+    config_to: Callable[..., Config], tmp_path: Path
+) -> None:
+    export_agents({}, build_parts(config_to()), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

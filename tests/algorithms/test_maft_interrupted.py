@@ -1,0 +1,144 @@
+"""Multiagent Finetuning that was stopped, and goes on as if it had not been."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from cory.algorithms.maft_data import DebateCollector
+from cory.config import Config
+from cory.runs.checkpoint import Checkpoints
+from cory.runs.partial_results import PartialResults
+from cory.runs.recorder import NoRecord
+from cory.runtime import loop
+from cory.runtime.worker import build_parts, export_iteration
+from cory.trainers.interruption import Interrupted
+from cory.trainers.supervised import SupervisedTrainer
+from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
+
+
+def test_debates_that_were_held_are_not_held_again(
+    maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked to stop after three of ten, in batches of three; then on with the same command."""
+    settings = ["hardware.rollout_batch_size=3"]
+    whole = build_agents(maft(*settings, f"run_dir={tmp_path / 'whole'}")).collect(0)
+    assert whole.examples == build_agents(maft(f"run_dir={tmp_path / 'x'}")).collect(0).examples
+    trainer = build_agents(maft(*settings))
+    assert isinstance(trainer.collect, DebateCollector)
+    interact, held = trainer.collect.interact, []
+
+    def count(prompts, speak):  # type: ignore[no-untyped-def]  # as an interaction
+        held.append(len(prompts))
+        (tmp_path / "stop").touch()
+        return interact(prompts, speak)
+
+    monkeypatch.setattr(trainer.collect, "interact", count)
+    with pytest.raises(Interrupted, match="saved with 3 of 10 debates"):
+        trainer.collect(0)
+    (tmp_path / "stop").unlink()
+    again = build_agents(maft(*settings))
+    monkeypatch.setattr(again.collect, "interact", count)
+    (tmp_path / "stop").unlink(missing_ok=True)
+    monkeypatch.setattr(again.collect, "_stop_if_asked", lambda held, wanted: None)
+    assert again.collect(0) == whole
+    assert held == [3, 3, 3, 1]
+
+
+def test_an_iteration_is_left_between_two_policies(maft: Settings, tmp_path: Path) -> None:
+    """What is learnt after a restart, and every number, is what it would have been."""
+    settings = maft(f"run_dir={tmp_path / 'whole'}")
+    whole = build_agents(settings)
+    metrics = whole.step(0)
+
+    class Left(Exception):
+        pass
+
+    first = build_agents(maft())
+    states: list[dict] = []
+
+    def leave() -> None:
+        states.append(first.state_dict())
+        if len(states) == 3:
+            raise Left
+
+    with pytest.raises(Left):
+        first.step(0, leave)
+    path = tmp_path / "state.pt"
+    torch.save(states[-1], path)
+    folder = tmp_path / "checkpoint"
+    for voice in first.agents.values():
+        voice.engine.save(folder)
+    second = build_agents(maft(f"run_dir={tmp_path / 'nothing'}"))
+    for voice in second.agents.values():
+        voice.engine.load(folder)
+    second.load_state_dict(torch.load(path, weights_only=True))
+    again = second.step(0)
+    assert not (tmp_path / "nothing").exists()  # no debate was held
+    assert {k: v for k, v in again.items() if "time/" not in k} == {
+        k: v for k, v in metrics.items() if "time/" not in k
+    }
+    order = [[key for key in found if "time/" not in key] for found in (again, metrics)]
+    assert order[0] == order[1]
+    assert sums(second) == sums(whole)
+    assert second.episodes == whole.episodes
+
+
+def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
+    maft: Settings, tmp_path: Path
+) -> None:
+    """The loop saves there, and the same command ends with the same weights."""
+
+    def run(folder: str, stop_at: int | None) -> SupervisedTrainer:
+        config = maft(f"run_dir={tmp_path / folder}", "evaluation.prompts=2")
+        trainer = build_agents(config)
+        asked: list[bool] = []
+
+        def asked_to_stop() -> bool:
+            asked.append(True)
+            return len(asked) == stop_at
+
+        path = Path(config.run_dir)
+        path.mkdir(exist_ok=True)
+        loop.run(
+            trainer,
+            config,
+            NoRecord(),
+            Checkpoints(path, "settings", config.hardware, 2),
+            PartialResults(path / "evaluation", "settings"),
+            asked_to_stop,
+            lambda done: None,
+        )
+        return trainer
+
+    with pytest.raises(loop.Stopped, match="saved within iteration 1 of 1"):
+        run("cut", 2)
+    assert len(debates_of(tmp_path / "cut")) == 10
+    (tmp_path / "cut" / "debates" / "000000.jsonl").unlink()  # it is not needed any more
+    assert sums(run("cut", None)) == sums(run("whole", None))
+    assert not (tmp_path / "cut" / "debates" / "000000.jsonl").exists()
+
+
+def test_agents_of_each_iteration_can_be_started_from(maft: Settings, tmp_path: Path) -> None:
+    config = maft()
+    settings = compose_like(config, tmp_path)
+    parts = build_parts(config)
+    trainer = build_agents(config)
+    trainer.step(0)
+    export_iteration(trainer.agents, parts, tmp_path, 1)
+    place = tmp_path / "iterations" / "1"
+    assert sorted(path.name for path in (place / "agents").iterdir()) == sorted(NAMES)
+    assert (place / "config.yaml").read_text() == settings
+    again = build_agents(maft(f"init_from={place}", f"run_dir={tmp_path / 'again'}"))
+    assert sums(again) == sums(trainer)
+
+
+def compose_like(config: Config, run_dir: Path) -> str:
+    """Settings on disk, as a run writes them before it starts."""
+    text = OmegaConf.to_yaml(OmegaConf.structured({"model": asdict(config.model)}))
+    (run_dir / "config.yaml").write_text(text)
+    return text

@@ -1,0 +1,308 @@
+"""MAPoRL's arrangement: who sits where, who learns when, what is refused; on tiny random models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cory.algorithms.maporl import Seats, flawed, learners
+from cory.config import Config, ConfigError, MaporlConfig
+from cory.episode import Episode
+from cory.runs.export import export
+from tests.support.building import build, measure
+from tests.support.composing import parsed
+
+ConfigOf = Callable[..., Config]
+MAPORL = ["algorithm=maporl", "algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"]
+
+
+class Last:
+    """A judge that tells right from wrong by the last letter, so that both occur."""
+
+    def score(self, episodes: list[Episode]) -> None:
+        for episode in episodes:
+            for turn in episode.turns:
+                if not turn.absent:
+                    turn.right = turn.response[-1:].islower()
+                    turn.score = float(turn.right)
+
+
+def settings(*words: str) -> MaporlConfig:
+    config: MaporlConfig = parsed(
+        "experiment=quickstart", "task=arithmetic", "reward=exact_match", "algorithm=maporl", *words
+    ).algorithm
+    return config
+
+
+@pytest.mark.parametrize(
+    ("words", "policies", "turns"),
+    [
+        (["algorithm.param_sharing=shared"], ["agent_0"], 6),
+        (["algorithm.param_sharing=per_agent"], ["agent_0", "agent_1"], 3),
+        ([], ["turn_1", "turn_2", "turn_3"], 2),
+        (["algorithm.train_turns=[2,3]"], ["turn_2", "turn_3"], 2),
+        (
+            ["algorithm.param_sharing=per_turn_agent", "algorithm.turns=2"],
+            ["agent_0_turn_1", "agent_0_turn_2", "agent_1_turn_1", "agent_1_turn_2"],
+            1,
+        ),
+        (["algorithm.agents=1", "algorithm.turns=1"], ["turn_1"], 1),
+        (["algorithm.param_sharing=shared", "algorithm.train_turns=[3]"], ["agent_0"], 2),
+    ],
+)
+def test_the_policies_and_how_many_turns_each_learns_from(
+    words: list[str], policies: list[str], turns: int
+) -> None:
+    config = settings(*words)
+    assert list(config.policies()) == policies
+    assert config.turns_per_policy() == turns * config.prompts_per_iteration
+
+
+def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
+    seats: Any = Seats(settings("algorithm.train_turns=[2,3]"), Teams())  # type: ignore[arg-type]
+    names = [[seats.speaker(turn, agent) for agent in range(3)] for turn in range(4)]
+    assert names == [["reference"] * 3, ["turn_2"] * 3, ["turn_3"] * 3, ["turn_3"] * 3]
+    two: Any = Seats(
+        settings("algorithm.train_turns=[2,3]", "algorithm.param_sharing=per_turn_agent"),
+        Teams("other"),  # type: ignore[arg-type]
+    )
+    assert [two.speaker(0, agent) for agent in range(3)] == [
+        *("reference", "partner_reference", "reference"),
+    ]
+    assert [two.speaker(1, agent) for agent in range(3)] == [
+        *("agent_0_turn_2", "agent_1_turn_2", "agent_0_turn_2"),
+    ]
+    assert [[name for name in names] for _, names in two.names_by_team()] == [
+        ["agent_0_turn_2", "agent_0_turn_3"],
+        ["agent_1_turn_2", "agent_1_turn_3"],
+    ]
+
+
+class Teams:
+    """Stands for the parts: two teams by name."""
+
+    def __init__(self, partner: str | None = None) -> None:
+        self.team, self.partner = "first", partner
+
+
+def test_one_turn_at_a_time_the_last_first() -> None:
+    config = settings("algorithm.train_turns=[2,3]", "+algorithm.alternation={first: 2, every: 3}")
+    who = ["".join(sorted(name[-1] for name in learners(config, i))) for i in range(12)]
+    assert who == ["3"] * 5 + ["2"] * 3 + ["3"] * 3 + ["2"]
+    assert set(learners(settings(), 5)) == {"turn_1", "turn_2", "turn_3"}
+
+
+def test_guards() -> None:
+    guarded = settings("algorithm.guards.min_tokens=4", "algorithm.guards.repeat_length=2")
+    assert not flawed(guarded, r"\boxed{7}", [1, 2, 3, 4])
+    assert flawed(guarded, r"\boxed{7}", [1, 2, 3])  # too short
+    assert flawed(guarded, "7", [1, 2, 3, 4])  # no box
+    assert flawed(guarded, r"\boxed{7}", [1, 2] * 4)  # more than three times
+    assert not flawed(guarded, r"\boxed{7}", [1, 2] * 3)
+    assert not flawed(settings(*MAPORL[1:]), "7", [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["algorithm.agents=0"], "algorithm.agents must be at least 1, got 0"),
+        (["algorithm.turns=0"], "algorithm.turns must be at least 1, got 0"),
+        (["algorithm.evaluation_turns=0"], "algorithm.evaluation_turns must be at least 1"),
+        (["algorithm.alpha=[1.0]"], "algorithm.alpha must hold two incentives"),
+        (["algorithm.beta=[1.0,2.0,3.0]"], "algorithm.beta must hold two incentives"),
+        (["algorithm.train_turns=[]"], "algorithm.train_turns must name turns from 1"),
+        (["algorithm.train_turns=[4]"], r"from 1 to algorithm.turns \(3\)"),
+        (["algorithm.train_turns=[3,2]"], "each once and in order"),
+        (["algorithm.train_turns=[0,1]"], "must name turns from 1"),
+        (["algorithm.param_sharing=per_team"], "must be one of shared, per_agent, per_turn"),
+        (["algorithm.horizon=next"], "must be one of discounted_sum, last, current"),
+        (["algorithm.share=some"], "must be one of all, individual"),
+        (["algorithm.turn_discount=1.5"], r"must lie in \[0, 1\], got 1.5"),
+        (["algorithm.consensus=1.5"], "algorithm.consensus must be at most 1 and above 1/agents"),
+        (["algorithm.consensus=0.5"], "a single answer of 2 reaches, got 0.5"),
+        (["algorithm.alpha=[nan,1.0]"], "algorithm.alpha must be finite"),
+        (["algorithm.guards.min_tokens=301"], "every answer would be penalised"),
+        (["algorithm.train_turns=2"], "algorithm.train_turns must be a list, typed as"),
+        (["algorithm.vote_ties=first"], "must be one of expected, random, lexicographic"),
+        (["algorithm.guards.scope=all"], "must be one of own, propagate"),
+        (["algorithm.guards.max_repeats=0"], "algorithm.guards.max_repeats must be at least 1"),
+        (["algorithm.prompts.grade_bounds=[0.5]"], "one fewer than algorithm.prompts.grades"),
+        (["algorithm.prompts.other='{number}'"], "algorithm.prompts.other must contain {response}"),
+        (
+            [
+                "algorithm.param_sharing=shared",
+                "+algorithm.alternation={first: 2, every: 3}",
+            ],
+            "algorithm.alternation needs turns with policies of their own",
+        ),
+        (
+            ["algorithm.verifier_feedback=true", "model.chat=true"],
+            "reward=exact_match would tell debaters the answer",
+        ),
+        (["algorithm.verifier_feedback=true"], "algorithm.verifier_feedback=true needs model.chat"),
+        (["model@partner=tiny_2x"], "algorithm.param_sharing=per_turn shares a policy"),
+        (
+            ["+model@partner=tiny_2x", "algorithm.param_sharing=per_agent", "algorithm.agents=1"],
+            "needs algorithm.agents of at least 2",
+        ),
+        (
+            ["algorithm.minibatch_size=48"],
+            "the turns that each policy takes in an iteration .128. must be a multiple of",
+        ),
+    ],
+)
+def test_what_is_refused(words: list[str], message: str) -> None:
+    words = [f"+{word}" if word.startswith("model@") else word for word in words]
+    with pytest.raises(ConfigError, match=message) as caught:
+        settings(*words)
+    assert "\n" not in str(caught.value)
+
+
+def test_incentives_need_known_answers() -> None:
+    with pytest.raises(ConfigError, match=r"algorithm.bonus_from=ground_truth needs a task"):
+        parsed("algorithm=maporl", "algorithm.alpha=[1.0,1.0]")
+    with pytest.raises(ConfigError, match=r"algorithm.consensus needs answers"):
+        parsed("algorithm=maporl", "algorithm.consensus=1.0")
+    with pytest.raises(ConfigError, match=r"partner needs algorithm=maporl"):
+        parsed("+model@partner=tiny_2x")
+
+
+def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) -> None:
+    config = questions(*MAPORL, "algorithm.train_turns=[2]", "algorithm.turns=2")
+    trainer = build(config)
+    assert list(trainer.agents) == ["turn_2"]
+    prompts = trainer.task.sample(8)
+    trainer.task.sample = lambda count: prompts  # type: ignore[method-assign]
+    trainer.step(0)
+    with torch.no_grad():  # a policy that has gone far away
+        for parameter in trainer.agents["turn_2"].model.lm.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    trainer.streams.restart("sampling", "length")
+    before = [[turn.response for turn in e.turns if turn.round == 0] for e in trainer.episodes]
+    trainer.step(1)
+    after = [[turn.response for turn in e.turns if turn.round == 0] for e in trainer.episodes]
+    assert after == before
+    assert {t.agent for e in trainer.episodes for t in e.turns if t.round == 0} == {"reference"}
+
+
+def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:
+    config = questions(*MAPORL, "algorithm.turns=2", "+algorithm.alternation={first: 0, every: 1}")
+    trainer = build(config, Last())
+    for iteration, (moving, idle) in enumerate([("turn_2", "turn_1"), ("turn_1", "turn_2")]):
+        old = {
+            name: [p.detach().clone() for p in agent.model.parameters()]
+            for name, agent in trainer.agents.items()
+        }
+        metrics = trainer.step(iteration)
+        assert f"ppo/loss/policy/{moving}" in metrics
+        assert f"ppo/loss/policy/{idle}" not in metrics
+
+        def same(name: str, old: Any = old) -> bool:
+            now = trainer.agents[name].model.parameters()
+            return all(torch.equal(a, b) for a, b in zip(old[name], now, strict=True))
+
+        assert same(idle) and not same(moving)
+
+
+@pytest.mark.parametrize("sharing", ["shared", "per_agent", "per_turn", "per_turn_agent"])
+@pytest.mark.parametrize("layout", ["copies", "adapters"])
+def test_every_sharing_learns_in_every_layout(
+    questions: ConfigOf, sharing: str, layout: str, tmp_path: Path
+) -> None:
+    config = questions(
+        *MAPORL,
+        f"algorithm.param_sharing={sharing}",
+        f"model.sharing={layout}",
+        "algorithm.turns=2",
+        "algorithm.evaluation_turns=3",
+        "evaluation.team=true",
+        "algorithm.alpha=[1.0,2.0]",
+        "algorithm.beta=[1.0,2.0]",
+    )
+    trainer = build(config, Last())
+    metrics = trainer.step(0)
+    for name in trainer.agents:
+        assert metrics[f"objective/kl/{name}"] == pytest.approx(0, abs=1e-4)
+        assert metrics[f"ppo/gradient_norm/{name}"] > 0
+    assert 0 < metrics["debate/right/turn_1"] < 1
+    found, lines = measure(trainer, config, tmp_path)
+    assert {f"eval/vote/turn_{t}" for t in (1, 2, 3)} <= found.keys()
+    assert sum(found[f"eval/flow_{a}{b}/team"] for a in "rw" for b in "rw") == pytest.approx(1)
+    team = [line for line in lines if line["who"] == "team"]
+    assert all(len(line["turns"]) == 9 for line in team)  # three debaters, three turns
+
+
+def test_two_different_models_in_one_team(
+    questions: ConfigOf, tiny_model: str, tmp_path: Path
+) -> None:
+    config = questions(
+        *MAPORL,
+        "+model@partner=tiny_sums",
+        "algorithm.param_sharing=per_turn_agent",
+        "algorithm.turns=2",
+        "algorithm.train_turns=[2]",
+        "evaluation.team=true",
+    )
+    trainer = build(config, Last())
+    one, other = trainer.agents["agent_0_turn_2"], trainer.agents["agent_1_turn_2"]
+    assert (one.team.config.path, other.team.config.path) == (tiny_model, "asset:tiny_sums")
+    metrics = trainer.step(0)
+    said = {turn.agent for episode in trainer.episodes for turn in episode.turns}
+    assert said == {"reference", "partner_reference", "agent_0_turn_2", "agent_1_turn_2"}
+    assert all(metrics[f"ppo/gradient_norm/{name}"] > 0 for name in trainer.agents)
+    found, _ = measure(trainer, config, tmp_path)
+    assert "eval/vote/turn_3" in found
+
+
+def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Path) -> None:
+    words = [
+        *MAPORL,
+        "+model@partner=tiny_sums",
+        "algorithm.param_sharing=per_agent",
+        "algorithm.turns=1",
+        "algorithm.learning_rate=1e-2",
+    ]
+    config = questions(*words)
+    trainer = build(config, Last())
+    trainer.step(0)
+    (tmp_path / "config.yaml").write_text(
+        json.dumps({key: asdict(getattr(config, key)) for key in ("model", "partner")})
+    )
+    for name, agent in trainer.agents.items():
+        path = agent.team.config.path
+        export(agent.model, agent.team.tokenizer, tmp_path / "agents" / name, path, "")
+    again = build(questions(*words, f"init_from={tmp_path}"), Last())
+    for name, agent in again.agents.items():
+        theirs = trainer.agents[name].model.state_dict()
+        assert all(torch.equal(own, theirs[key]) for key, own in agent.model.state_dict().items())
+    (tmp_path / "config.yaml").write_text(json.dumps({"model": asdict(config.model)}))
+    with pytest.raises(ConfigError, match="was trained without partner=tiny_sums"):
+        build(questions(*words, f"init_from={tmp_path}"), Last())
+
+
+def test_a_debate_that_ended_is_a_row_nobody_learns_from(questions: ConfigOf) -> None:
+    words = [*MAPORL, "algorithm.turns=2", "algorithm.consensus=1.0"]
+    trainer = build(questions(*words), Last())
+    ended = iter([True, False] * 100)
+    trainer.interact.read = lambda response: 7 if next(ended) else None  # type: ignore[attr-defined]
+    trainer.interact.consensus = 0.5  # type: ignore[attr-defined]
+    metrics = trainer.step(0)
+    # one of the two debaters' answers could be read: half of them agree, and every debate ends
+    assert metrics["debate/ended_early"] == 1.0
+    assert "objective/score/turn_2" not in metrics
+    assert trainer.agents["turn_2"].updates == 0
+    # now only some end: the others' numbers are those of a roll-out without the absent rows
+    halves = iter([None, None, 7, 7] * 100)
+    trainer.interact.read = lambda response: next(halves)  # type: ignore[attr-defined]
+    metrics = trainer.step(1)
+    assert metrics["debate/ended_early"] == 0.5
+    here = [t for e in trainer.episodes for t in e.turns if t.round == 1 and not t.absent]
+    assert len(here) == 8
+    assert metrics["objective/score/turn_2"] == pytest.approx(sum(t.score or 0 for t in here) / 8)
+    assert trainer.agents["turn_2"].updates == 1

@@ -1,0 +1,97 @@
+"""Imitation of the best debates: which are kept, who learns from which turn, and that it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cory.algorithms.sft import best
+from cory.config import Config, ConfigError
+from cory.episode import Episode, Prompt, Turn
+from tests.support.building import measure
+from tests.support.supervising import SFT, build_sft
+
+Settings = Callable[..., Config]
+
+
+@pytest.fixture
+def sft_config(questions: Settings) -> Settings:
+    return lambda *overrides: questions(*SFT, *overrides)
+
+
+def debate(name: str, scores: list[float | None]) -> Episode:
+    """Of one answer per score; None: the debate had ended before."""
+    turns = [
+        Turn("a", "debater_0", place, "", "x", [1], [] if score is None else [2], score=score)
+        for place, score in enumerate(scores)
+    ]
+    return Episode(Prompt(name, name), turns)
+
+
+@pytest.mark.parametrize(
+    ("share", "kept"), [(0.2, "c"), (0.25, "ca"), (0.6, "cab"), (1.0, "cabed")]
+)
+def test_the_best_debates_by_hand(share: float, kept: str) -> None:
+    """Means 0.5, 0.5 (its last answer never came), 0.75, 0 and 0.25."""
+    episodes = [
+        debate("a", [0.0, 1.0]),
+        debate("b", [0.5, None]),
+        debate("c", [0.5, 1.0]),
+        debate("d", [0.0, 0.0]),
+        debate("e", [0.5, 0.0]),
+    ]
+    assert "".join(episode.prompt.id for episode in best(episodes, share)) == kept
+
+
+@pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
+def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
+    sft_config: Settings, sharing: str
+) -> None:
+    config = sft_config(f"algorithm.param_sharing={sharing}")
+    trainer = build_sft(config)
+    collected = trainer.collect(0)
+    assert len(collected.episodes) == 8
+    assert {t.agent for episode in collected.episodes for t in episode.turns} == {"reference"}
+    kept = best(collected.episodes, 0.5)
+    names = {"per_turn": "turn_{1}", "per_turn_agent": "agent_{0}_turn_{1}"}[sharing]
+    expected: dict[str, list[list[int]]] = {name: [] for name in trainer.agents}
+    for episode in kept:
+        for place, turn in enumerate(episode.turns):
+            turn_number, agent = place // 2 + 1, place % 2
+            if turn_number > 1:  # algorithm.train_turns=[2, 3]
+                expected[names.format(agent, turn_number)].append(turn.response_ids)
+    assert set(expected) == set(collected.examples)
+    for name, examples in collected.examples.items():
+        assert [example.response_ids for example in examples] == expected[name] != []
+        assert {example.label for example in examples} == {1.0}
+
+
+def test_it_learns_to_say_what_was_said_in_the_best_debates(
+    sft_config: Settings, tmp_path: Path
+) -> None:
+    """The same few debates again and again: in the end their second turns are known by heart."""
+    config = sft_config("algorithm.train_turns=[2]", "algorithm.turns=2", "algorithm.epochs=2")
+    trainer = build_sft(config)
+    collected = trainer.collect(0)
+    trainer.collect = lambda iteration: collected
+    losses = [trainer.step(iteration)["supervised/loss/turn_2"] for iteration in range(30)]
+    assert losses[0] > 4 and losses[-1] < 0.5, losses
+    voice = trainer.agents["turn_2"]
+    spoken = voice.turns(
+        "x", 0, [t.context for e in best(collected.episodes, 0.5) for t in e.turns[2:]], 6, None,
+        trainer.streams.sampling,
+    )  # fmt: skip
+    said = [example.response_ids for example in collected.examples["turn_2"]]
+    known = sum(turn.response_ids == ids for (turn, _), ids in zip(spoken, said, strict=True))
+    assert known >= len(said) - 1
+    found, lines = measure(trainer, config, tmp_path)
+    assert {line["who"] for line in lines} == {"turn_2", "team"}
+    assert {"eval/vote/turn_1", "eval/vote/turn_2", "eval/score/team"} <= found.keys()
+
+
+@pytest.mark.parametrize("share", ["0", "1.5"])
+def test_a_share_that_cannot_be(sft_config: Settings, share: str) -> None:
+    with pytest.raises(ConfigError, match=r"algorithm\.keep_share must lie in"):
+        sft_config(f"algorithm.keep_share={share}")

@@ -1,0 +1,192 @@
+"""SPAG through the command line: chains of stages, layouts that agree, kills, a teacher."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.chat_server import ChatServer, reply
+from tests.support.commands import Command, last_wins, metrics
+from tests.support.playing import IMITATION, SPAG
+from tests.support.warm import WarmCommand
+
+# a random model says letters: with the judge that looks for them anywhere, games are decided
+LETTERS = [
+    "task.words=[e,a,t,o,i,n,s,r]",
+    "task.min_letters=1",
+    "task.judge=official",
+    "task.test_words=2",
+    "task.train_words=6",
+    "algorithm.prompts_per_iteration=12",
+    "algorithm.minibatch_size=4",
+    "checkpoint_every=1",
+    "evaluation.probes=[]",
+]
+ADAPTERS = ["model.sharing=adapters", "model.adapter.targets=null"]
+LAYOUTS = {
+    "copies": [],
+    "copies x2, ZeRO-3": ["hardware.processes=2", "hardware.zero_stage=3"],
+    "adapters": ADAPTERS,
+    "adapters x2, ZeRO-3": [*ADAPTERS, "hardware.processes=2", "hardware.zero_stage=3"],
+}
+Run = Callable[..., WarmCommand]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("spag")
+
+
+@pytest.fixture(scope="module")
+def words_of(tiny_model: str, folder: Path) -> Callable[..., list[str]]:
+    """The command line of a run in `folder / name`."""
+
+    def words(base: list[str], name: str, *more: str) -> list[str]:
+        settings = [*base, *LETTERS, f"model.path={tiny_model}", *more]
+        return [*last_wins(settings), f"run_dir={folder / name}"]
+
+    return words
+
+
+@pytest.fixture(scope="module")
+def start(words_of: Callable[..., list[str]], folder: Path) -> Run:
+    """Starts such a run."""
+    return lambda *run: WarmCommand(folder, words_of(*run))
+
+
+def finished(command: WarmCommand) -> None:
+    assert command.wait() == 0, command.err
+
+
+@pytest.fixture(scope="module")
+def trajectories(start: Run, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Two sets of games, played against an earlier run in the end, in each layout."""
+
+    def run(name: str) -> list[dict[str, Any]]:
+        own, place = LAYOUTS[name], f"layout_{list(LAYOUTS).index(name)}"
+        first = f"{place}_first"
+        finished(start(SPAG, first, *own, "algorithm.iterations=1"))
+        chained = [f"init_from={folder / first}", f"algorithm.opponents.im={folder / first}"]
+        finished(start(SPAG, place, *own, *chained))
+        return metrics(folder / place)
+
+    with ThreadPoolExecutor(2) as two_at_a_time:
+        return dict(zip(LAYOUTS, two_at_a_time.map(run, LAYOUTS), strict=True))
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "," in name or "x2" in name])
+def test_a_layout_gives_the_numbers_of_one_process(
+    trajectories: dict[str, list[dict[str, Any]]], layout: str
+) -> None:
+    expected, found = trajectories[layout.split(" ")[0]], trajectories[layout]
+    assert len(expected) == len(found) == 2
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.keys() == theirs.keys()
+        for key, value in theirs.items():
+            torch.testing.assert_close(
+                float(ours[key]), float(value), rtol=1e-3, atol=1e-4, msg=f"{key}: {ours[key]}"
+            )
+
+
+def test_opponents_are_the_agents_of_other_runs(
+    trajectories: dict[str, list[dict[str, Any]]],
+) -> None:
+    for lines in trajectories.values():
+        assert {"eval/win_rate/im", "eval/win_rate_attacker/im", "eval/win_rate/itself"} <= (
+            lines[-1].keys()
+        )
+        assert lines[0]["offline/examples/agent_0"] > 0
+
+
+def test_a_run_killed_while_it_collects_ends_as_if_it_had_not_been(
+    start: Run, words_of: Callable[..., list[str]], folder: Path
+) -> None:
+    changes = ["algorithm.prompts_per_iteration=60", "algorithm.game_batch=1"]
+    finished(start(SPAG, "whole", *changes))
+    path = folder / "killed" / "games" / "epoch_001.jsonl"  # of the second set
+    command = Command(folder, ["-m", "cory.train", *words_of(SPAG, "killed", *changes)])
+    while not (path.exists() and path.read_bytes().count(b"\n") >= 5):
+        assert command.process.poll() is None, command.err
+        time.sleep(0.002)
+    kill_all("killed")
+    command.wait()
+    before = path.read_text().splitlines()
+    assert len(before) < 60, "killed too late to show anything"
+    finished(start(SPAG, "killed", *changes))
+    after = path.read_text().splitlines()
+    whole = [line for line in before if line.endswith("}")]
+    assert after[: len(whole)] == whole  # no game that was over was played again
+    assert metrics(folder / "killed") == metrics(folder / "whole")
+    for file in ("samples.jsonl", "agents/agent_0/model.safetensors"):
+        assert (folder / "killed" / file).read_bytes() == (folder / "whole" / file).read_bytes()
+
+
+def kill_all(name: str) -> None:
+    """Every process of a run at once, as when a machine goes down."""
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_bytes().decode().split("\0")
+        except OSError:
+            continue  # it has just ended
+        if any(word.endswith(f"/{name}") for word in words):
+            os.kill(int(place.name), signal.SIGKILL)
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def server() -> ChatServer:
+    """An attacker that hints, and a defender that guesses right every second time."""
+
+    def answer(number: int, body: dict[str, Any]) -> Any:
+        system = body["messages"][0]["content"]
+        if "?" not in system:
+            return reply("xx")
+        return reply("I know the word! It is " + ("e" if number % 2 else "q"))
+
+    return ChatServer(answer)
+
+
+def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
+    start: Run, folder: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEACHER_KEY", "secret-of-the-test")
+    endpoint = [
+        "endpoint@algorithm.endpoint=local",
+        f"algorithm.endpoint.base_url={server.url}",
+        "algorithm.endpoint.model=teacher",
+        "algorithm.endpoint.key_variable=TEACHER_KEY",
+        "algorithm.games=endpoint",
+        "algorithm.opponents.endpoint=endpoint",
+        "algorithm.sampling.min_response_tokens=40",
+        "algorithm.sampling.max_response_tokens=40",
+        "task.max_prompt_tokens=24",
+        "task.texts.line='{name}{text};'",
+        "algorithm.iterations=1",
+    ]
+    base = [word for word in IMITATION if not word.startswith("algorithm.endpoint=")]
+    finished(start(base, "taught", *endpoint))
+    games = lines_of(folder / "taught" / "games" / "epoch_000.jsonl")
+    assert len(games) == 12 and {game["turns"][0]["text"] for game in games} == {"xx"}
+    (line,) = metrics(folder / "taught")
+    assert line["game/endpoint_requests"] == 24
+    assert {"eval/win_rate/endpoint", "offline/loss/agent_0"} <= line.keys()
+    for file in (folder / "taught").rglob("*"):
+        assert not file.is_file() or b"secret-of-the-test" not in file.read_bytes(), file
+    # a run that begins anew with the same journal asks for nothing that was answered before
+    asked = len(server.asked)
+    for name in ("record.json", "games/epoch_000.jsonl", "metrics.jsonl"):
+        (folder / "taught" / name).unlink()
+    finished(start(base, "taught", *endpoint))
+    assert len(server.asked) == asked

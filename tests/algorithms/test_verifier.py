@@ -1,0 +1,311 @@
+"""A verifier learns from a frozen model's answers, is measured, and judges as it was trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cory.algorithms.verifier import AnswerCollector, Answers
+from cory.config import Config, ConfigError, VerifierRewardConfig
+from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.evaluation.evaluate import Request
+from cory.evaluation.verifier import verdict_metrics
+from cory.rewards.verifier import Verifier, readings
+from cory.runs.export import VALUE_HEAD, export
+from cory.runs.partial_results import Line, PartialResults
+from cory.trainers.supervised import SupervisedTrainer
+from tests.support.close import assert_close
+from tests.support.supervising import VERIFIER, Holds, build_verifier
+
+Settings = Callable[..., Config]
+
+
+@pytest.fixture
+def verifier_config(questions: Settings) -> Settings:
+    return lambda *overrides: questions(*VERIFIER, *overrides)
+
+
+def examine(
+    trainer: SupervisedTrainer,
+    config: Config,
+    run_dir: Path,
+    before_each: Callable[[int, int], None] = lambda done, rows: None,
+) -> tuple[Metrics, list[Line]]:
+    pieces = PartialResults(run_dir, "settings")
+    request = Request(config.evaluation, config.seed, 1, final=True)
+    metrics = trainer.evaluate(request, pieces, before_each)
+    lines = pieces.lines
+    pieces.clear()
+    return metrics, lines
+
+
+@pytest.mark.parametrize("balance", [True, False])
+def test_it_learns_which_answers_to_a_question_are_right(
+    verifier_config: Settings, tmp_path: Path, balance: bool
+) -> None:
+    config = verifier_config(
+        "algorithm.prompts_per_iteration=8",
+        "algorithm.answers_per_question=16",
+        "algorithm.keep_per_label=8",
+        "algorithm.minibatch_size=4",
+        f"algorithm.balance={str(balance).lower()}",
+        "evaluation.samples=8",
+    )
+    trainer = build_verifier(config)
+    before, _ = examine(trainer, config, tmp_path)
+    for iteration in range(20):
+        trainer.step(iteration)
+    after, _ = examine(trainer, config, tmp_path)
+    for part in ("natural", "balanced", "within"):
+        assert after[f"eval/verifier_auc/{part}"] > 0.9, (before, after)
+    assert before["eval/verifier_auc/within"] < 0.65
+    assert after["eval/verifier_accuracy/balanced"] > 0.8
+
+
+def turn(response: str, right: bool | None = None) -> Turn:
+    return Turn("x", "solo", 0, "", response, [1], [2], right=right)
+
+
+def collector_of(config: Config) -> AnswerCollector:
+    trainer = build_verifier(config)
+    assert isinstance(trainer.collect, AnswerCollector)
+    return trainer.collect
+
+
+@pytest.mark.parametrize("balance", [True, False])
+def test_each_question_gives_as_many_right_as_wrong_answers(
+    verifier_config: Settings, balance: bool
+) -> None:
+    config = verifier_config(
+        f"algorithm.balance={str(balance).lower()}", "algorithm.answers_per_question=8"
+    )
+    collector = collector_of(config)
+    eos = collector.voice.team.tokenizer.eos_token_id
+    collected = collector(0)
+    examples = collected.examples["verifier"]
+    labels = [example.label for example in examples]
+    assert all(example.response_ids[-1] == eos for example in examples)
+    if balance:
+        assert labels.count(1.0) == labels.count(0.0) > 0
+    else:  # 2 * keep_per_label of each of the four questions, right or wrong
+        assert len(labels) == 16 and labels.count(1.0) != labels.count(0.0)
+    assert 1.3 <= collected.metrics["verifier/temperature"] <= 1.5
+
+
+WRONG_TEXTS = ("wrong_common", "wrong_rare", "wrong_none")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "worded"), [(2, "wrong_common"), (1, "wrong_rare"), (0, "wrong_none")]
+)
+def test_requests_are_worded_by_how_rare_wrong_answers_are(
+    verifier_config: Settings, wrong: int, worded: str
+) -> None:
+    """Ten of each are wanted; from two wrong ones on, a fifth, they are not rare."""
+    collector = collector_of(verifier_config("algorithm.keep_per_label=10"))
+    texts = collector.config.request_texts
+    for name in WRONG_TEXTS:
+        setattr(texts, name, f"{name}: {{query}} {{answer}}")
+    texts.paraphrase = "{query}: {answer} like {style}"
+    known = [turn(f"right {n}", True) for n in range(4)]
+    answers = Answers(
+        Prompt("0", "Q", "7"), [*known, *(turn(f"wrong {n}", False) for n in range(wrong))]
+    )
+    requests = collector.wrong_requests(answers)
+    assert len(requests) == 10 - wrong
+    assert requests[0].text == f"{worded}: Q {'wrong' if wrong else 'right'} 0"
+    again = collector.paraphrases(answers)
+    assert [request.right for request in again].count(True) == 6
+    assert [request.right for request in again].count(False) == (10 - wrong if wrong else 0)
+    assert again[0].text == f"Q: right 0 like {'wrong 0' if wrong else 'right 0'}"
+
+    def ask(prompts: Sequence[Prompt], texts: Sequence[str]) -> list[Turn]:
+        """Every second answer comes out right, whatever was asked for."""
+        return [turn("x", n % 2 == 0) for n in range(len(texts))]
+
+    metrics = collector._fulfil([answers], ask)
+    assert metrics["verifier/requested"] > 10 - wrong
+    assert metrics["verifier/requests_kept"] == pytest.approx(0.5, abs=0.1)
+    # those that were to be wrong and came out right are not kept
+    assert len(answers.of(False)) - wrong <= metrics["verifier/requested"] / 2 + 1
+
+
+def judge(folder: Path, **changes: object) -> Verifier:
+    """reward=verifier, on a folder."""
+    settings = {
+        "name": "verifier",
+        "path": str(folder),
+        "base": None,
+        "chat": False,
+        "precision": "fp32",
+        "quantisation": "none",
+        "double_quantisation": True,
+        "compute_precision": "fp32",
+        "batch_size": 3,
+    }
+    config = VerifierRewardConfig(**(settings | changes))  # type: ignore[arg-type]  # by name
+    task: object = Holds(None, "aeiou")
+    return Verifier(config, task, torch.device("cpu"))  # type: ignore[arg-type]  # judges only
+
+
+@pytest.fixture(params=["copies", "adapters"])
+def trained(
+    request: pytest.FixtureRequest, verifier_config: Settings, tmp_path: Path
+) -> tuple[SupervisedTrainer, Path]:
+    """A verifier after two iterations, and the folder that it leaves."""
+    config = verifier_config(f"model.sharing={request.param}", "model.adapter.dropout=0")
+    trainer = build_verifier(config)
+    trainer.step(0)
+    trainer.step(1)
+    voice = trainer.agents["verifier"]
+    export(voice.model, voice.team.tokenizer, tmp_path / "verifier", config.model.path, "")
+    return trainer, tmp_path / "verifier"
+
+
+SAID = ["7", " so it is 7", "", "the movie was good and bad", " and"]
+
+
+def test_the_reward_is_what_the_value_head_says_in_training(
+    trained: tuple[SupervisedTrainer, Path],
+) -> None:
+    """The same tokens, the same number, by the engine and from the folder."""
+    trainer, folder = trained
+    voice = trainer.agents["verifier"]
+    queries = [f"{number} and 3? So" for number in range(len(SAID))]
+    rows = readings(voice.team.tokenizer, queries, SAID, None)
+    logits = []
+    voice.model.eval()
+    for context, response in rows:  # one by one: nothing is padded
+        ids = torch.tensor([[*context, *response]])
+        mask = torch.ones(1, len(response), dtype=torch.bool)
+        _, values = voice.engine(ids, torch.ones_like(ids, dtype=torch.bool), mask)
+        assert ids[0, -1] == voice.team.tokenizer.eos_token_id
+        logits.append(values[0, -1])
+    episodes = [
+        Episode(Prompt(query, query), [turn(said)])
+        for query, said in zip(queries, SAID, strict=True)
+    ]
+    judge(folder).score(episodes)
+    scores = [episode.turns[0].score for episode in episodes]
+    assert_close(torch.tensor(scores), torch.stack(logits).sigmoid())
+    assert len({round(score or 0, 5) for score in scores}) == len(SAID)
+
+
+def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
+    trained: tuple[SupervisedTrainer, Path],
+) -> None:
+    absent = Turn("x", "solo", 0, "", "", [], [])
+    known = Episode(Prompt("0", "1 and 2?", answer="3"), [turn("a"), turn("x"), absent])
+    unknown = Episode(Prompt("1", "1 and 2?"), [turn("a")])
+    reward = judge(trained[1])
+    reward.score([known, unknown])
+    assert [one.right for one in known.turns] == [True, False, None]
+    assert unknown.turns[0].right is None
+    assert known.turns[2].score is None
+    # its own question alone decides, and the batch it was judged in does not
+    assert_close(known.turns[0].score or 0, unknown.turns[0].score or 1)
+
+
+def test_an_answer_that_is_too_long_loses_its_end(trained: tuple[SupervisedTrainer, Path]) -> None:
+    reward = judge(trained[1])
+    long, cut = turn(" good" * 500), turn(" good" * 400)
+    reward.score([Episode(Prompt("0", "it"), [long, cut])])
+    assert long.score == cut.score is not None
+
+
+def test_a_folder_that_is_no_verifier_is_refused(
+    trained: tuple[SupervisedTrainer, Path], tmp_path: Path
+) -> None:
+    folder = trained[1]
+    head = load_file(folder / VALUE_HEAD)
+
+    def refused(words: str, **changes: object) -> None:
+        with pytest.raises(ConfigError, match=words) as refusal:
+            judge(folder, **changes)
+        assert "\n" not in str(refusal.value)
+
+    refused("there is no such folder", path=str(tmp_path / "nowhere"))
+    refused("reward.chat=true: the tokenizer of .* has no chat template", chat=True)
+    save_file({"weight": torch.zeros(1, 7), "bias": torch.zeros(1)}, folder / VALUE_HEAD)
+    refused("head was made for another width than the model's 32")
+    (folder / VALUE_HEAD).unlink()
+    refused("a verifier without head")
+    save_file(head, folder / VALUE_HEAD)
+    described = folder / "adapter_config.json"
+    if not described.exists():
+        refused("reward.quantisation=nf4: .* is a full model", quantisation="nf4")
+        return
+    refused("reward.base=.*: there is no such folder", base=str(tmp_path / "nowhere"))
+    refused("the adapter does not fit", base="asset:tiny")
+    settings = json.loads(described.read_text())
+    described.write_text(json.dumps(settings | {"base_model_name_or_path": str(tmp_path / "gone")}))
+    refused("reward.base=.*gone: there is no such folder")
+
+
+def test_verdicts_by_hand() -> None:
+    """Two questions: one with right and wrong answers, one with wrong ones only."""
+    found = verdict_metrics(
+        [[(0.9, True), (0.2, True), (0.4, False), (0.6, False), (0.1, False)], [(0.7, False)]]
+    )
+    # natural: 0.9 right, 0.2 right (missed), 0.4 and 0.1 wrong, 0.6 and 0.7 wrong (missed)
+    assert found["eval/verifier_accuracy/natural"] == pytest.approx(3 / 6)
+    # pairs: 0.9 above all four; 0.2 above 0.1 alone
+    assert found["eval/verifier_auc/natural"] == pytest.approx(5 / 8)
+    # balanced: the first two of each of the first question's
+    assert found["eval/verifier_accuracy/balanced"] == pytest.approx(2 / 4)
+    assert found["eval/verifier_auc/balanced"] == pytest.approx(2 / 4)
+    assert found["eval/verifier_auc/within"] == pytest.approx(4 / 6)
+
+
+def test_without_right_answers_there_is_no_auc() -> None:
+    assert verdict_metrics([[(0.2, False)], [(0.6, False)]]) == {
+        "eval/verifier_accuracy/natural": 0.5
+    }
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_an_evaluation_goes_on_where_it_was(verifier_config: Settings, tmp_path: Path) -> None:
+    config = verifier_config("evaluation.samples=4", "hardware.rollout_batch_size=5")
+    trainer = build_verifier(config)
+    whole, lines = examine(trainer, config, tmp_path)
+
+    def stop(done: int, rows: int) -> None:
+        assert rows == 32
+        if done >= 15:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        examine(trainer, config, tmp_path, stop)
+    asked: list[int] = []
+    again, later = examine(trainer, config, tmp_path, lambda done, rows: asked.append(done))
+    assert asked[0] == 15
+    assert (again, later) == (whole, lines)
+    assert {line["who"] for line in lines} == {"verifier"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("reward=sentiment", "reward=sentiment would play no part"),
+        ("algorithm.requests=true", "algorithm.requests=true needs model.chat=true"),
+        ("evaluation.greedy=true", "evaluation.greedy=false"),
+        ("algorithm.temperatures=[1.5,1.3]", "two temperatures above 0, the lower one first"),
+        ("algorithm.temperatures=[1]", "two temperatures"),
+        ("algorithm.keep_per_label=0", "algorithm.keep_per_label must be at least 1"),
+        ("algorithm.top_p=0", "algorithm.top_p must lie in"),
+        ("algorithm.max_tokens=24", r"must be above task.max_prompt_tokens \(24\)"),
+        ("algorithm.request_texts.paraphrase='{query}'", "must contain {answer}"),
+    ],
+)
+def test_settings_that_cannot_be(verifier_config: Settings, change: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words.replace("{", r"\{")) as refusal:
+        verifier_config(change)
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields, is_dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+import cory.config
+from cory.algorithms import ALGORITHMS
+from cory.config import ALGORITHM_CONFIGS, REWARD_CONFIGS, TASK_CONFIGS, ConfigError
+from cory.rewards import REWARDS
+from cory.tasks import TASKS
+from tests.support.composing import CONF, compose_config, jobs, leaves, options, parsed
+
+# the groups that turn a run into its small form, and the options that each depends on
+STAND_IN_GROUPS = {
+    "stand_in": ("model",),
+    "stand_in_task": ("task",),
+    "stand_in_reward": ("reward",),
+    "stand_in_algorithm": ("task", "algorithm"),
+    "stand_in_experiment": ("experiment",),
+}
+# the model that stands in for one that does not fit two CPU cores
+STAND_INS = {
+    "gpt2_large": "tiny",
+    "gpt2_xl": "tiny_2x",
+    "llama2_7b_chat": "tiny_math",
+    "llama2_13b_chat": "tiny_math",
+    "phi3_mini": "tiny_sums",
+    "qwen2_5_3b": "tiny_math",
+    "llama3_8b": "tiny_math",
+    "llama2_7b": "tiny",
+    "baichuan2_13b": "tiny_2x",
+    "mistral_7b": "tiny_math",
+}
+# all small runs of a paper have this one
+STAND_IN_OF_PAPER = {"maft": "tiny_math"}
+# ... and the task whose data stand in for the hub's
+STAND_IN_TASKS = {
+    "imdb": ("imdb", "package"),
+    "gsm8k": ("arithmetic", "generated"),
+    "tinygsm": ("arithmetic", "generated"),
+    "anli": ("arithmetic", "generated"),
+    "arithmetic": ("arithmetic", "generated"),
+    "math": ("arithmetic", "generated"),
+    "mmlu": ("arithmetic", "generated"),
+    "taboo": ("taboo", "package"),
+    "twenty_questions": ("twenty_questions", "package"),
+    "guess_my_city": ("guess_my_city", "list"),
+}
+# what an experiment is about is at the small scale what it is in the paper
+SAME_AT_BOTH_SCALES = {
+    "cory": ("learning_rate", "kl_coef", "agents", "swap_every", "epochs"),
+    "maporl": (
+        *("kl_coef", "agents", "turns", "train_turns", "param_sharing", "evaluation_agents"),
+        *("evaluation_turns", "alpha", "beta", "horizon", "share", "turn_discount", "balance"),
+        *("keep_share",),
+    ),
+    "spag": (
+        *("kl_coef", "kl_estimator", "log_probability", "average", "role_weights", "decay"),
+        *("normaliser", "threshold", "clip_range", "kl_in_advantage", "instructions_coef"),
+    ),
+    "maft": (
+        *("agents", "turns", "policies", "select", "critic_share", "critic_loss", "start"),
+        *("evaluation_agents", "evaluation_turns", "vote_ties", "identities", "prompts"),
+    ),
+}
+
+# an option that leaves a value to the command line, or that the quickstart's own deltas do not fit
+NEEDED = {
+    "hardware=multinode": ["hardware.rendezvous=node0:29500"],
+    "algorithm=verifier": ["experiment=maporl/verifier_gsm8k"],
+    "algorithm=sft": ["experiment=maporl/gsm8k_sft"],
+    "reward=verifier": ["reward.path=here"],
+    "algorithm=imitation": ["experiment=spag/llama2_im"],
+    "algorithm=spag": ["experiment=spag/llama2_spag_1"],
+    "reward=game_outcome": ["experiment=spag/llama2_im"],
+    "fidelity=official_imitation": ["experiment=spag/llama2_im"],
+    "fidelity=official_spag": ["experiment=spag/llama2_spag_1"],
+    "task=taboo": ["experiment=spag/llama2_im"],
+    "task=twenty_questions": ["experiment=spag/llama2_im"],
+    "task=guess_my_city": ["experiment=spag/llama2_im"],
+    "algorithm=maft": ["experiment=maft/phi3_arithmetic_maft"],
+}
+
+
+@pytest.mark.parametrize("experiment", options("experiment"))
+def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
+    paper = parsed(f"experiment={experiment}")
+    small = parsed(f"experiment={experiment}", "scale=small")
+    assert (paper.experiment, paper.scale) == (experiment, "paper")
+    assert (small.experiment, small.scale) == (experiment, "small")
+    folder = experiment.partition("/")[0]
+    stand_in = STAND_INS.get(paper.model.name, paper.model.name)
+    assert small.model.name == STAND_IN_OF_PAPER.get(folder, stand_in)
+    # nothing of a small run is fetched from a hub
+    assert small.model.path == f"asset:{small.model.name}"
+    if paper.partner is not None:
+        assert small.partner.path == f"asset:{STAND_INS[paper.partner.name]}"
+    if paper.reward.name != "verifier":
+        assert small.reward.name == paper.reward.name
+    # judged by the answer, by a model that is shipped, or by one that another run has made
+    path = getattr(small.reward, "path", "asset:")
+    assert path.startswith(("asset:", "outputs/runs/small/paper/maporl/verifier_"))
+    assert (small.task.name, small.task.source) == STAND_IN_TASKS[paper.task.name]
+    assert small.hardware.device == "cpu"
+    # what the experiment is about is what the paper's is
+    for key in SAME_AT_BOTH_SCALES.get(folder, ()):
+        assert getattr(small.algorithm, key, None) == getattr(paper.algorithm, key, None), key
+    assert type(small.algorithm) is type(paper.algorithm)
+
+
+@pytest.mark.parametrize("sweep", options("sweep"))
+def test_every_sweep_runs_experiments_with_three_seeds(sweep: str) -> None:
+    """The experiments themselves are parsed above; a sweep adds nothing but its name."""
+    own = jobs(sweep)
+    assert parsed(*own[0]).sweep == sweep
+    if sweep == "adhoc":
+        return
+    chosen = [dict(word.split("=") for word in job) for job in own]
+    assert all(job.keys() == {"sweep", "experiment", "seed"} for job in chosen)
+    found = sorted((job["experiment"], int(job["seed"])) for job in chosen)
+    names = {name for name, _ in found}
+    assert found == sorted(product(names, (0, 1, 2)))
+    assert names <= set(options("experiment"))
+
+
+def test_every_option_of_every_group_parses() -> None:
+    groups = {path.name for path in CONF.iterdir() if path.is_dir()}
+    elsewhere = {
+        "experiment",
+        "sweep",
+        "stand_in",
+        "stand_in_task",
+        "stand_in_reward",
+        "stand_in_algorithm",
+        "stand_in_experiment",
+        "debate",
+        "diversity",
+        "game",
+        "endpoint",
+        "instructions",
+        "maft_prompts",
+        "benchmarks",
+        "paper",
+    }  # above, by scale, part of others, or only read
+    for group in sorted(groups - elsewhere):
+        assert options(group), group
+        for option in options(group):
+            cfg = compose_config(f"{group}={option}", *NEEDED.get(f"{group}={option}", []))
+            if f"{group}={option}" == "reward=exact_match":
+                with pytest.raises(ConfigError, match="needs a task with answers"):
+                    cory.config.parse_config(cfg)
+            else:
+                cory.config.parse_config(cfg)
+            if f"{group}.name" in leaves(cfg) and not option.startswith(f"{cfg[group].name}_"):
+                assert cfg[group].name == option
+
+
+@pytest.mark.parametrize(("folder", "groups"), STAND_IN_GROUPS.items())
+def test_every_stand_in_is_for_a_scale_and_options(folder: str, groups: tuple[str, ...]) -> None:
+    known = {"_".join(names) for names in product(*map(options, ("scale", *groups)))}
+    # names without a scale are parts of the others
+    scales = tuple(f"{scale}_" for scale in options("scale"))
+    assert {name for name in options(folder) if name.startswith(scales)} <= known
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    """An override that makes `experiment=mine` known."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\n"
+        "seed: 42\n"
+        "samples_every: 7\n"
+        "task: {source: hub}\n"
+        "model: {value_dropout: 0.5}\n"
+        "algorithm: {kl_coef: 0.9, gamma: 0.5}\n"
+    )
+    return f"hydra.searchpath=[file://{tmp_path}]"
+
+
+def test_who_wins_over_whom(mine: str) -> None:
+    ask = [mine, "experiment=mine"]
+    base, own = parsed(), parsed(*ask)
+    # an experiment over conf/train.yaml and over the groups
+    assert (base.seed, base.samples_every, base.algorithm.gamma) == (0, 10, 1.0)
+    assert (own.seed, own.samples_every, own.algorithm.gamma) == (42, 7, 0.5)
+    # fidelity and scale over the experiment, each only where it says something
+    assert (own.algorithm.kl_coef, own.task.source) == (0.9, "hub")
+    changed = parsed(*ask, "fidelity=official", "scale=small")
+    assert (changed.algorithm.kl_coef, changed.task.source) == (0.4, "package")
+    assert (changed.model.value_dropout, changed.algorithm.gamma) == (0.1, 0.5)
+    # the command line over all of them, whatever the order
+    typed = ["seed=7", "algorithm.kl_coef=0.05", "task.source=path", "model.path=here"]
+    last = parsed(*typed, *ask, "fidelity=official", "scale=small", "model=gpt2_xl")
+    assert (last.seed, last.algorithm.kl_coef, last.task.source) == (7, 0.05, "path")
+    assert (last.model.name, last.model.path) == ("tiny_2x", "here")
+
+
+def test_fidelity_paper_and_scale_paper_change_nothing() -> None:
+    for group in ("fidelity", "scale"):
+        assert OmegaConf.load(CONF / group / "paper.yaml") == {}
+
+
+@pytest.mark.parametrize(
+    ("configs", "builders", "group"),
+    [
+        (ALGORITHM_CONFIGS, ALGORITHMS, "algorithm"),
+        (TASK_CONFIGS, TASKS, "task"),
+        (REWARD_CONFIGS, REWARDS, "reward"),
+    ],
+)
+def test_settings_builders_and_files_have_the_same_names(
+    configs: dict[str, Any], builders: dict[str, Any], group: str
+) -> None:
+    assert set(configs) == set(builders)
+    assert {compose_config(f"{group}={o}")[group].name for o in options(group)} == set(configs)
+
+
+def test_dataclasses_hold_no_values() -> None:
+    classes = [c for c in vars(cory.config).values() if isinstance(c, type) and is_dataclass(c)]
+    assert len(classes) > 8
+    for config in classes:
+        for field in fields(config):
+            given = (field.default, field.default_factory)
+            assert given == (MISSING, MISSING), f"{config.__name__}.{field.name}"
+
+
+def commented_keys(path: Path) -> dict[str, bool]:
+    """Each key of a YAML file, and whether a comment stands on its line or on the one above.
+
+    A key that the files it extends explain needs no comment.
+    """
+    keys, above = {}, ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        key = re.match(r"\s*(\w+):", line)
+        if key and key[1] not in ("defaults", "name"):
+            keys[key[1]] = " # " in line or above.lstrip().startswith("# ")
+        above = line
+    for parent in OmegaConf.load(path).get("defaults", []):
+        if parent != "_self_":
+            # /debate/chat@prompts or /debate@prompts: chat: an option of another group
+            group, option = parent, ""
+            if not isinstance(parent, str):
+                ((group, option),) = parent.items()
+            folder = CONF if group.startswith("/") else path.parent
+            file = folder / f"{group.strip('/').partition('@')[0]}/{option}".rstrip("/")
+            file = file.with_suffix(".yaml")
+            for key, comment in commented_keys(file).items():
+                keys[key] = comment or keys.get(key, False)
+    return keys
+
+
+@pytest.mark.parametrize(
+    "group", ["model", "task", "algorithm", "reward", "hardware", "endpoint", "diversity"]
+)
+def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
+    for option in options(group):
+        path = CONF / group / f"{option}.yaml"
+        explained = commented_keys(path)
+        assert [key for key, comment in explained.items() if not comment] == [], path.name

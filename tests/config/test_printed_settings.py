@@ -1,0 +1,207 @@
+"""What CORY's paper prints and its released code does, as experiments have it."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+import cory.config
+from cory.config import plan_of
+from tests.support.composing import compose_config, jobs, leaves, parsed
+
+TABLE_1 = {  # Ma et al., Table 1, as printed: PPO-GPT-2-l, PPO-GPT-2-xl, CORY
+    "Learning Rate": ("algorithm.learning_rate", (1.41e-5, 1.41e-5, 1.41e-5)),
+    "PPO Epoch": ("algorithm.epochs", (4, 4, 4)),
+    "Batch Size": ("algorithm.prompts_per_iteration", (256, 256, 256)),
+    "Mini Batch Size": ("algorithm.minibatch_size", (256, 256, 256)),
+    "Iterations": ("algorithm.iterations", (100, 100, 100)),
+    "Initial KL Coefficient": ("algorithm.kl_coef", (0.3, 0.3, 0.3)),
+    "Discount": ("algorithm.gamma", (1, 1, 1)),
+    "GAE": ("algorithm.gae_lambda", (0.95, 0.95, 0.95)),
+    "Gradient Clip Range": ("algorithm.clip_range", (0.2, 0.2, 0.2)),
+    "Value Clip Range": ("algorithm.value_clip_range", (0.2, 0.2, 0.2)),
+    "Value Loss Coefficient": ("algorithm.value_coef", (0.1, 0.1, 0.1)),
+    "Period of role exchange": ("algorithm.swap_every", (None, None, 5)),
+    # and from section 4.1 and the column heads
+    "model": ("model.path", tuple(f"openai-community/gpt2-{size}" for size in ("large", "xl"))),
+    "judge": ("reward.path", ("lvwerra/distilbert-imdb",) * 3),
+    "data": ("task.path", ("stanfordnlp/imdb",) * 3),
+    "from the hub": ("task.source", ("hub",) * 3),
+    "shortest prompt": ("task.min_prompt_tokens", (2, 2, 2)),
+    "longest prompt": ("task.max_prompt_tokens", (8, 8, 8)),
+    "agents": ("algorithm.agents", (None, None, 2)),
+}
+
+
+@pytest.mark.parametrize("row", TABLE_1)
+def test_table_1_of_the_paper(row: str) -> None:
+    key, printed = TABLE_1[row]
+    if row == "model":
+        printed = (*printed, "openai-community/gpt2-large")
+    for name, value in zip(("imdb_ppo", "imdb_ppo_xl", "imdb_cory"), printed, strict=True):
+        assert OmegaConf.select(compose_config(f"experiment=cory/{name}"), key) == value, name
+
+
+@pytest.mark.parametrize("name", ["imdb_ppo", "imdb_ppo_xl", "imdb_cory"])
+def test_table_1_one_optimiser_step_per_epoch_and_no_early_stopping(name: str) -> None:
+    config = parsed(f"experiment=cory/{name}")
+    plan = plan_of(config)
+    assert plan.minibatches == 1  # "Gradient Accumulation Steps" 1: a step sees one mini batch
+    assert plan.microbatch * plan.accumulation == 256
+    assert set(vars(config.algorithm.stop).values()) == {None}  # "Early Stopping" False
+
+
+TABLE_2 = {  # Ma et al., Table 2, as printed: PPO, PPO-13b, CORY
+    "Learning Rate": ("algorithm.learning_rate", (1e-5, 1e-5, 1e-4)),
+    "PPO Epoch": ("algorithm.epochs", (4, 4, 4)),  # Table 1's: Table 2 has no such row
+    "Batch Size": ("algorithm.prompts_per_iteration", (32, 32, 32)),
+    "Mini Batch Size": ("hardware.microbatch_size", (2, 2, 2)),
+    "Mini Batch Size x Gradient Accumulation Steps": ("algorithm.minibatch_size", (2 * 16,) * 3),
+    "Iterations": ("algorithm.iterations", (100, 100, 100)),
+    "Initial KL Coefficient": ("algorithm.kl_coef", (0.01, 0.01, 0.01)),
+    "Discount": ("algorithm.gamma", (1, 1, 1)),
+    "GAE": ("algorithm.gae_lambda", (0.95, 0.95, 0.95)),
+    "Gradient Clip Range": ("algorithm.clip_range", (0.2, 0.2, 0.2)),
+    "Value Clip Range": ("algorithm.value_clip_range", (0.2, 0.2, 0.2)),
+    "Value Loss Coefficient": ("algorithm.value_coef", (0.1, 0.1, 0.1)),
+    "Period of role exchange": ("algorithm.swap_every", (None, None, 5)),
+    # and from section 4.2, appendices D and E
+    "model": ("model.path", tuple(f"meta-llama/Llama-2-{n}b-chat-hf" for n in (7, 13, 7))),
+    "4 bits": ("model.quantisation", ("nf4",) * 3),
+    "judge": ("reward.name", ("exact_match",) * 3),
+    "data": ("task.path", ("openai/gsm8k",) * 3),
+    "from the hub": ("task.source", ("hub",) * 3),
+    "agents": ("algorithm.agents", (None, None, 2)),
+    "GPUs": ("hardware.processes", (4, 4, 4)),
+}
+
+
+TABLE_2_COLUMNS = ("gsm8k_ppo", "gsm8k_13b_ppo", "gsm8k_cory")
+
+
+@pytest.mark.parametrize("row", TABLE_2)
+def test_table_2_of_the_paper(row: str) -> None:
+    key, printed = TABLE_2[row]
+    for name, value in zip(TABLE_2_COLUMNS, printed, strict=True):
+        config = compose_config(f"experiment=cory/{name}")
+        assert OmegaConf.select(config, key) == value, name
+
+
+@pytest.mark.parametrize("name", ["gsm8k_ppo", "gsm8k_cory"])
+def test_table_2_one_optimiser_step_per_epoch(name: str) -> None:
+    config = parsed(f"experiment=cory/{name}")
+    plan = plan_of(config)
+    assert (plan.minibatches, plan.microbatch) == (1, 2)
+    assert plan.microbatch * plan.accumulation * config.hardware.world == 32
+
+
+SHORT = {"prompts": 128, "samples": 1, "k": [1], "greedy": False, "team": False, "probes": []}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "imdb_cory_no_transfer": ("imdb_cory", {"algorithm.knowledge_transfer": False}),
+    "imdb_cory_no_exchange": ("imdb_cory", {"algorithm.swap_every": None}),
+    "imdb_pretrained": ("imdb_ppo", {"algorithm.iterations": 0}),
+    "gsm8k_pretrained": ("gsm8k_ppo", {"algorithm.iterations": 0}),
+    "gsm8k_ppo_lr1e-4": ("gsm8k_ppo", {"algorithm.learning_rate": 1e-4}),
+    "gsm8k_cory_lr1e-5": ("gsm8k_cory", {"algorithm.learning_rate": 1e-5}),
+    "gsm8k_13b_ppo_lr1e-4": ("gsm8k_13b_ppo", {"algorithm.learning_rate": 1e-4}),
+    "gsm8k_13b_cory_lr1e-5": ("gsm8k_13b_cory", {"algorithm.learning_rate": 1e-5}),
+    "gsm8k_ppo_double": (
+        "gsm8k_ppo",
+        {"algorithm.prompts_per_iteration": 64, "algorithm.minibatch_size": 64},
+    ),
+    "gsm8k_cory_3": ("gsm8k_cory", {"algorithm.agents": 3}),
+    "gsm8k_cory_4": ("gsm8k_cory", {"algorithm.agents": 4}),
+    **{
+        f"gsm8k_{method}_eta{eta}": (f"gsm8k_{method}", {"algorithm.kl_coef": float(eta)})
+        for method in ("ppo", "cory")
+        for eta in ("1e-5", "1e-4", "1e-3")
+    },
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_differs_from_its_base_in_what_its_name_says(name: str) -> None:
+    base, change = VARIANTS[name]
+    full = leaves(compose_config(f"experiment=cory/{base}"))
+    other = leaves(compose_config(f"experiment=cory/{name}"))
+    differing = {key: other[key] for key in full if other[key] != full[key]}
+    # how it is measured at its end may differ
+    training = {key: differing[key] for key in differing if not key.startswith("evaluation.")}
+    assert training == change | {"experiment": f"cory/{name}"}
+    if "eta" in name or name in ("gsm8k_ppo_double", "gsm8k_cory_3", "gsm8k_cory_4"):
+        assert {key: other[f"evaluation.{key}"] for key in SHORT} == SHORT
+
+
+def test_the_grid_search_has_the_papers_fifteen_cells() -> None:
+    found = {}
+    for job in jobs("cory/grid_ppo"):
+        algorithm = parsed(*job).algorithm
+        assert algorithm.name == "ppo"
+        found[algorithm.learning_rate, algorithm.kl_coef] = job
+    rates, etas = (1e-6, 1e-5, 1e-4), (1e-3, 1e-2, 1e-1, 0.2, 0.3)  # App. A.1
+    assert set(found) == set(product(rates, etas))
+
+
+def test_figure_2_has_the_papers_four_etas_for_both_methods() -> None:
+    found = [(c.algorithm.name, c.algorithm.kl_coef) for c in map(parsed_job, jobs("cory/fig2"))]
+    etas = (1e-5, 1e-4, 1e-3, 1e-2)  # fig. 2(c)
+    assert sorted(found) == sorted([*product(("ppo", "cory"), etas)] * 3)
+
+
+def parsed_job(job: list[str]) -> cory.config.Config:
+    return parsed(*job)
+
+
+OFFICIAL = {  # CORY.md, section 10: facts of the released code
+    "task.min_characters": 101,
+    "task.min_prompt_tokens": 2,
+    "task.max_prompt_tokens": 7,
+    "task.observer_template": 'I can make this sentence "{answers}" more positive: {query}',
+    "model.dropout": True,
+    "model.value_dropout": 0.1,
+    "algorithm.iterations": 102,
+    "algorithm.epochs": 4,
+    "algorithm.kl_estimator": "full",
+    "algorithm.kl_coef": 0.4,
+    "algorithm.kl_controller": "adaptive",
+    "algorithm.kl_target": 6,
+    "algorithm.kl_horizon": 10_000,
+    "algorithm.gamma": 1,
+    "algorithm.gae_lambda": 0.95,
+    "algorithm.clip_range": 0.2,
+    "algorithm.value_clip_range": 0.2,
+    "algorithm.value_coef": 0.05,
+    "algorithm.whiten_advantages": True,
+    "algorithm.max_grad_norm": None,
+    "algorithm.max_mean_ratio": 10,
+    "algorithm.score_scaling": "normalise",
+    "algorithm.sampling.temperature": 1,
+    "algorithm.sampling.top_k": 0,
+    "algorithm.sampling.top_p": 1,
+    "algorithm.sampling.repetition_penalty": 1.1,
+    "algorithm.sampling.min_response_tokens": 4,
+    "algorithm.sampling.max_response_tokens": 15,
+    "reward.output": "logit",
+}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "fidelity", "extra"),
+    [
+        ("cory/imdb_ppo", "official", {}),
+        ("cory/imdb_cory", "official", {"algorithm.official_swap": False}),
+        (
+            "cory/imdb_cory",
+            "official_cory",
+            {"algorithm.official_swap": True, "algorithm.swap_every": 5},
+        ),
+    ],
+)
+def test_fidelity_official(experiment: str, fidelity: str, extra: dict[str, Any]) -> None:
+    cfg = compose_config(f"experiment={experiment}", f"fidelity={fidelity}")
+    cory.config.parse_config(cfg)
+    expected = OFFICIAL | extra
+    assert {key: OmegaConf.select(cfg, key) for key in expected} == expected

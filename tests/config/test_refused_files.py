@@ -1,0 +1,134 @@
+"""Models and data that cannot be used are refused in one line that names file and reason."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from cory.config import ConfigError
+from cory.models.loading import load_classifier, load_language_model, load_tokenizer
+from cory.runtime.worker import build_parts
+from tests.support.composing import parsed
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ("model.path={tmp}/nowhere", "model.path={tmp}/nowhere: there is no such folder"),
+        ("model.path={tmp}", "model.path={tmp}: the folder has no config.json"),
+        ("model.path=asset:huge", "model.path=asset:huge: cory ships no such model; choose one of"),
+        ("model.path=asset:../tasks", "model.path=asset:../tasks: cory ships no such model"),
+        ("model.path=nobody/nothing", "model.path=nobody/nothing: |set model.path to a folder"),
+        ("model.path={judge}", "model.path={judge}: "),
+        ("reward.path={tmp}/nowhere", "reward.path={tmp}/nowhere: there is no such folder"),
+        ("reward.path=asset:huge", "reward.path=asset:huge: cory ships no such model"),
+        ("reward.path=nobody/nothing", "reward.path=nobody/nothing: |set reward.path to a folder"),
+        ("reward.path={model}", "the checkpoint has no weights for score.weight"),
+        ("reward.label=JOY", "reward.label=JOY is not a class of {judge}; choose one of NEGATIVE"),
+        ("task.source=hub task.path=nobody/nothing", "=nobody/nothing: |task.source=package"),
+        ("task.path={tmp}/x.csv", "task.path={tmp}/x.csv: there is no such file"),
+        ("task.path={tmp}/x.txt", "task.path={tmp}/x.txt must end in one of .jsonl"),
+        ("task.text_column=body", "task.text_column=body is not in the data; it has text, label"),
+        ("task.path={tmp}/bad.jsonl", "task.path={tmp}/bad.jsonl: line 1 is not JSON"),
+        ("task.path={tmp}/bad.parquet", "task.path={tmp}/bad.parquet: cannot be"),
+        ("task.test_split=test", "slices of the file|train[:90%]|got test"),
+        ("task.min_characters=500", "no train review of task.source=path is that long"),
+        ("task.max_prompt_tokens=49", "task.max_prompt_tokens (49) and algorithm.sampling."
+         "max_response_tokens (16) exceed the context of model=tiny (64 tokens)"),
+    ],
+)  # fmt: skip
+def test_models_and_data_that_cannot_be_used_are_refused(
+    overrides: str,
+    said: str,
+    tiny_model: str,
+    tiny_judge: str,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "x.txt").write_text("text")
+    (tmp_path / "ok.jsonl").write_text(json.dumps({"text": "a fine film", "label": 1}) + "\n")
+    (tmp_path / "bad.jsonl").write_text('{"text": ')
+    (tmp_path / "bad.parquet").write_text("PAR?")
+    names = {"tmp": tmp_path, "model": tiny_model, "judge": tiny_judge}
+    config = parsed(
+        f"model.path={tiny_model}",
+        f"reward.path={tiny_judge}",
+        "task.source=path",
+        f"task.path={tmp_path}/ok.jsonl",
+        "task.min_characters=1",
+        "task.train_split='train[:100%]'",
+        "task.test_split='train[:100%]'",
+        *overrides.format(**names).split(),
+    )
+    with pytest.raises(ConfigError) as refusal:
+        build_parts(config)
+    message = str(refusal.value)
+    assert "\n" not in message
+    for part in said.format(**names).split("|"):
+        assert part in message, message
+
+
+def no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def cut_off(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1000])
+
+
+def not_safetensors(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\n" * 3)
+
+
+def one_layer_missing(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    tensors = {key: value for key, value in load_file(file).items() if ".h.1." not in f".{key}"}
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
+def other_width(folder: Path) -> None:
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(settings | {"n_embd": 64}))
+
+
+def broken_config(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def unknown_kind(folder: Path) -> None:
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(settings | {"model_type": "gpt2000"}))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [no_weights, cut_off, not_safetensors, one_layer_missing, other_width, broken_config,
+     unknown_kind],
+)  # fmt: skip
+def test_a_spoilt_model_folder_is_refused(
+    spoil: Callable[[Path], None], tiny_model: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    spoil(folder)
+    for load in (load_classifier, lambda *a: load_language_model(*a, keep_dropout=False)):
+        with pytest.raises(ConfigError, match=r"^model\.path=") as refusal:
+            load(str(folder), "model.path")
+        assert "\n" not in str(refusal.value) and str(folder) in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", [None, "{", "{}"])
+def test_a_spoilt_tokenizer_is_refused(text: str | None, tiny_model: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    (folder / "tokenizer.json").unlink()
+    if text is not None:
+        (folder / "tokenizer.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"^model\.path=") as refusal:
+        load_tokenizer(str(folder), "model.path")
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,129 @@
+"""What an evaluation says about debates, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from cory.config import EvaluationConfig
+from cory.episode import Episode, Prompt, Turn
+from cory.evaluation.debates import DebateMeasure, roll_out_metrics
+from cory.evaluation.evaluate import MEASURED, TEAM, Part, Request
+
+REQUEST = Request(
+    EvaluationConfig(prompts=2, split="test", samples=1, k=[1], greedy=False, team=True, probes=[]),
+    seed=0,
+    iteration=0,
+    final=True,
+)
+
+
+class Letters:
+    """Answers are the first letter; '?' cannot be read."""
+
+    def read(self, response: str) -> Hashable | None:
+        return None if response.startswith("?") else response[:1]
+
+
+def part_of(*debates: list[str | None], samples: int | None = 1) -> Part:
+    """Debates of three agents over two turns about questions whose answer is a."""
+    prompts = [Prompt(str(n), "?", "a") for n in range(2)]
+    lines: list[dict[str, Any]] = [
+        {
+            "turns": [
+                {"response": text, "score": None if text is None else float(text[0] == "a")}
+                for text in debate
+            ]
+        }
+        for debate in debates
+    ]
+    return Part(TEAM, MEASURED, prompts, samples, [torch.Generator()], lines=lines)
+
+
+def measured(part: Part, ties: str = "expected") -> dict[str, float]:
+    task: Any = Letters()
+    return DebateMeasure(3, ties)(task, part, REQUEST)
+
+
+ONE = ["a", "b", "c", "a", "a", "c"]
+TWO = ["b", "b", "?", "b", "a", "?"]
+
+
+def test_votes_and_single_answers_by_turn() -> None:
+    found = measured(part_of(ONE, TWO))
+    # three different answers: one in three; then two of three. Wrong, then a tie of a and b
+    assert found["eval/vote/turn_1"] == pytest.approx((1 / 3 + 0) / 2)
+    assert found["eval/vote/turn_2"] == pytest.approx((1 + 1 / 2) / 2)
+    assert found["eval/right/turn_1"] == pytest.approx(1 / 6)
+    assert found["eval/right/turn_2"] == pytest.approx(3 / 6)
+    assert found["eval/vote_low/turn_2"] < 0.75 < found["eval/vote_high/turn_2"]
+    assert found["eval/score/team"] == pytest.approx(4 / 12)
+
+
+def test_changes_by_turn_and_over_all_turns() -> None:
+    found = measured(part_of(ONE, TWO))
+    flows = {"rr": 1, "rw": 0, "wr": 2, "ww": 3}
+    for name, count in flows.items():
+        assert found[f"eval/flow_{name}/turn_2"] == pytest.approx(count / 6)
+        assert found[f"eval/flow_{name}/team"] == pytest.approx(count / 6)
+    # wrong beside two wrong ones: the three of the second debate, of whom one turned right
+    assert found["eval/revision_wr_w/team"] == pytest.approx(1 / 3)
+    # right beside two wrong ones: the first of the first debate, who stayed right
+    assert found["eval/revision_rw_w/turn_2"] == 0.0
+    assert "eval/revision_wr_r/turn_2" not in found  # nobody was wrong beside a right majority
+    assert "eval/flow_rr/turn_1" not in found
+
+
+def test_ties_as_asked() -> None:
+    assert measured(part_of(ONE, TWO), "lexicographic")["eval/vote/turn_2"] == 1.0
+    random = measured(part_of(ONE, TWO), "random")["eval/vote/turn_2"]
+    assert random in (0.5, 1.0)
+    assert measured(part_of(ONE, TWO), "random")["eval/vote/turn_2"] == random  # the same each time
+
+
+def test_a_debate_that_ended_keeps_its_last_answers() -> None:
+    ended: list[str | None] = ["a", "a", "a", None, None, None]
+    found = measured(part_of(ended, TWO))
+    assert found["eval/vote/turn_2"] == pytest.approx((1 + 1 / 2) / 2)
+    assert found["eval/flow_rr/turn_2"] == pytest.approx(3 / 6)
+    # what was never said has no score
+    assert found["eval/score/team"] == pytest.approx(4 / 9)
+
+
+def test_several_samples_are_averaged_per_prompt() -> None:
+    found = measured(part_of(ONE, TWO, ["a"] * 6, ["b"] * 6, samples=2))
+    assert found["eval/vote/turn_1"] == pytest.approx(((1 / 3 + 1) / 2 + (0 + 0) / 2) / 2)
+
+
+def test_greedy_debates_have_names_of_their_own() -> None:
+    found = measured(part_of(ONE, TWO, samples=None))
+    assert found["eval/greedy_vote/turn_2"] == pytest.approx(0.75)
+    assert found["eval/greedy_right/turn_2"] == pytest.approx(0.5)
+    assert {name.split("/")[1].removesuffix("_low").removesuffix("_high") for name in found} == {
+        "greedy_vote",
+        "greedy_right",
+    }
+
+
+def test_a_roll_out_by_turn() -> None:
+    def turn(**more: Any) -> Turn:
+        return replace(Turn("p", "d", 0, "", "x", [1], [1], score=1.0), **more)
+
+    absent = replace(turn(), response_ids=[])
+    whole = [turn(right=True, bonus=2.0), turn(right=False), turn(right=True, flawed=True), turn()]
+    over = [turn(right=True), turn(right=True), absent, absent]
+    prompt = Prompt("0", "?", "a")
+    assert roll_out_metrics([Episode(prompt, whole), Episode(prompt, over)], 2) == {
+        "debate/right/turn_1": pytest.approx(3 / 4),
+        "debate/bonus/turn_1": pytest.approx(2 / 4),
+        "debate/penalised/turn_1": 0.0,
+        "debate/right/turn_2": pytest.approx(1 / 2),
+        "debate/bonus/turn_2": 0.0,
+        "debate/penalised/turn_2": pytest.approx(1 / 2),
+        "debate/ended_early": 0.5,
+        "debate/shortened": 0.0,
+    }

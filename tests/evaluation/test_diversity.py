@@ -1,0 +1,303 @@
+"""Models that measure diversity, on tiny random weights: by hand, in any batches and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    T5Config,
+    T5EncoderModel,
+    T5ForConditionalGeneration,
+)
+
+import cory.evaluation.scorers
+from cory.config import Config, ConfigError, DiversityConfig
+from cory.evaluation.diversity import Debated, Diversity, nll_others, token_nll
+from cory.evaluation.scorers import Encoder, Scorer
+from cory.functional.diversity import kl_between, kl_diversity
+from cory.models.policy import Policy
+from cory.models.team import Team
+from tests.conftest import make_tokenizer, save
+from tests.support.close import assert_close
+from tests.support.composing import CONF, options
+
+CPU = torch.device("cpu")
+TEXTS = ["a good film", "the movie was bad", "it", "a bad film and it is a good movie"]
+QUESTION = "the film"
+
+
+def settings(**changes: object) -> DiversityConfig:
+    off = DiversityConfig(
+        encoder=None,
+        scorer=None,
+        kl_to_base=False,
+        nll_others=False,
+        precision="fp32",
+        batch_size=8,
+        max_tokens=48,
+    )
+    return replace(off, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of a random T5 with its tokenizer; the decoder's weights are there, too."""
+    tokenizer = make_tokenizer()
+    torch.manual_seed(0)
+    model = T5ForConditionalGeneration(
+        T5Config(
+            vocab_size=len(tokenizer),
+            d_model=16,
+            d_kv=8,
+            d_ff=32,
+            num_layers=2,
+            num_heads=2,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            decoder_start_token_id=tokenizer.pad_token_id,
+        )
+    )
+    return save(model, tokenizer, str(tmp_path_factory.mktemp("tiny_t5")))
+
+
+@pytest.fixture(scope="module")
+def voices(config_of: Callable[..., Config]) -> list[Policy]:
+    """Three critics of which no two are alike."""
+    config = config_of("hardware.rollout_batch_size=2")
+    team = Team(config.model, CPU)
+    stream = torch.Generator().manual_seed(0)
+    models = list(team.new_models(["critic_0", "critic_1", "critic_2"], stream))
+    for model in models:
+        with torch.no_grad():
+            for parameter in model.lm.parameters():
+                parameter.add_(0.05 * torch.randn(parameter.shape, generator=stream))
+    return [Policy(team, model, None, config.hardware) for model in models]
+
+
+def debated(
+    answers: Sequence[Hashable | None], responses: Sequence[str], base: Sequence[str] = ()
+) -> Debated:
+    """Two turns: all said `it` in the first one, `responses` in the last; the vote is 7."""
+    return Debated(
+        question=QUESTION,
+        answers=[[7] * len(answers), answers],
+        votes=[7, 7],
+        responses=[["it"] * len(answers), responses],
+        contexts=[f"{QUESTION} {n}" for n in range(len(answers))],
+        base=base,
+    )
+
+
+def pooled(model: torch.nn.Module, folder: str, text: str) -> torch.Tensor:
+    """The mean of last hidden states, read alone and without padding."""
+    ids = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        states: torch.Tensor = model(input_ids=ids).last_hidden_state
+    return states[0].mean(0)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+def test_embeddings_of_t5_and_of_causal_models(
+    tiny_t5: str, tiny_model: str, batch_size: int
+) -> None:
+    config = settings(batch_size=batch_size)
+    for folder, model in (
+        (tiny_t5, T5EncoderModel.from_pretrained(tiny_t5)),
+        (tiny_model, AutoModelForCausalLM.from_pretrained(tiny_model).base_model),
+    ):
+        expected = torch.stack([pooled(model.eval(), folder, text) for text in TEXTS])
+        assert_close(Encoder(folder, config, CPU).embeddings(TEXTS), expected)
+
+
+def test_long_texts_end_early_and_an_empty_one_is_read_too(tiny_model: str, tiny_t5: str) -> None:
+    long = "good " * 200
+    for folder in (tiny_model, tiny_t5):
+        encoder = Encoder(folder, settings(max_tokens=5), CPU)
+        cut, short, empty = encoder.embeddings([long, "good good good good good", ""])
+        assert_close(cut, short)
+        assert empty.isfinite().all()
+    # a model that cannot read so much reads what it can
+    assert Encoder(tiny_model, settings(max_tokens=4096), CPU).longest == 64
+    assert Encoder(tiny_t5, settings(max_tokens=4096), CPU).longest == 4096
+
+
+def test_a_checkpoint_without_a_pooling_layer_is_an_encoder(tmp_path: Path) -> None:
+    tokenizer = make_tokenizer()
+    shape = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 1}
+    model = RobertaForMaskedLM(
+        RobertaConfig(vocab_size=len(tokenizer), num_hidden_layers=1, pad_token_id=0, **shape)
+    )
+    folder = save(model, tokenizer, str(tmp_path))
+    assert Encoder(folder, settings(), CPU).embeddings(TEXTS).shape == (4, 8)
+
+
+def distribution(folder: str, question: str, response: str) -> torch.Tensor:
+    """By hand: softmax after the question and after each token of the response, on average."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    shown, said = tokenizer(f"{question}\n")["input_ids"], tokenizer(response)["input_ids"]
+    with torch.no_grad():
+        model = AutoModelForCausalLM.from_pretrained(folder).eval()
+        logits = model(torch.tensor([[*shown, *said]])).logits[0]
+    return F.softmax(logits[len(shown) - 1 :], -1).mean(0).log()
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+def test_distributions_of_responses(tiny_model: str, batch_size: int) -> None:
+    scorer = Scorer(tiny_model, settings(batch_size=batch_size), CPU, [QUESTION, "it"])
+    said = [[*TEXTS, ""], ["bad"]]
+    found = scorer.compare([QUESTION, "it"], said, lambda logp: logp)
+    for question, responses, logp in zip([QUESTION, "it"], said, found, strict=True):
+        expected = [distribution(tiny_model, question, response) for response in responses]
+        assert_close(logp, torch.stack(expected))
+
+
+def test_a_question_that_leaves_no_room_is_refused(tiny_model: str) -> None:
+    tokens = len(make_tokenizer()(f"{QUESTION}\n")["input_ids"])
+    Scorer(tiny_model, settings(max_tokens=tokens + 1), CPU, ["it", QUESTION])
+    with pytest.raises(ConfigError, match=f"a question of {tokens} tokens leaves no room"):
+        Scorer(tiny_model, settings(max_tokens=tokens), CPU, ["it", QUESTION])
+
+
+def test_nll_by_hand(voices: list[Policy]) -> None:
+    contexts = ["the", "a film and it is", "movie", "it"]
+    responses = ["a good film", "bad", "", "the movie was a good film"]
+    team, model = voices[1].team, voices[1].model
+    found = token_nll(voices[1], contexts, responses)
+    assert found[2] is None
+    for context, response, nll in zip(contexts, responses, found, strict=True):
+        if nll is not None:
+            shown, said = (team.tokenizer(text)["input_ids"] for text in (context, response))
+            with torch.no_grad():
+                logits = model.lm(torch.tensor([[*shown, *said]])).logits[0]
+            expected = F.cross_entropy(logits[len(shown) - 1 : -1], torch.tensor(said))
+            assert_close(nll, expected)
+
+
+def test_nll_of_others_is_over_ordered_pairs(voices: list[Policy]) -> None:
+    debates = [debated([7] * 3, TEXTS[:3]), debated([7] * 3, ["bad", "", "good"])]
+    each = [
+        nll
+        for d in debates
+        for n, listener in enumerate(voices)
+        for j in range(3)
+        if j != n
+        for nll in token_nll(listener, [d.contexts[j]], [d.responses[-1][j]])
+        if nll is not None
+    ]
+    assert len(each) == 10  # of 12 pairs: nobody can find an empty response likely
+    found = nll_others(debates, "critic", voices)
+    assert found == pytest.approx({"eval/nll_others/critic": sum(each) / 10})
+    # a single model listens to the other seats
+    one = [nll for d in debates for nll in token_nll(voices[0], d.contexts, d.responses[-1])]
+    counted = [nll for nll in one if nll is not None]
+    found = nll_others(debates, "single", [voices[0]] * 3)
+    assert found == pytest.approx({"eval/nll_others/single": sum(counted) / 5})
+
+
+def test_what_a_debate_says(tiny_model: str, tiny_t5: str, voices: list[Policy]) -> None:
+    config = settings(encoder=tiny_t5, scorer=tiny_model, kl_to_base=True, nll_others=True)
+    debates = [
+        debated([7, 8, 7], [TEXTS[0], TEXTS[1], TEXTS[3]], ["bad"]),
+        debated([7, None, 8], TEXTS[:3], ["good", "a film"]),  # one agrees: no pair
+    ]
+    found = Diversity(config, CPU, [QUESTION]).measure(debates, ["generation", "critic"], voices)
+    assert found.keys() == {
+        *(f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)),
+        *("eval/dissimilarity/turn_2", "eval/dissimilarity_problems/turn_2"),
+        *("eval/kl_diversity/turn_2", "eval/kl_base/generation", "eval/kl_base/critic"),
+        "eval/nll_others/critic",
+    }
+    assert found["eval/consensus_diversity/turn_1"] == 0
+    assert found["eval/consensus_diversity/turn_2"] == pytest.approx((1 / 3 + 2 / 3) / 2)
+    assert found["eval/dissimilarity_problems/turn_2"] == 1
+    agreed = Encoder(tiny_t5, config, CPU).embeddings([TEXTS[0], TEXTS[3]])
+    cosine = F.cosine_similarity(*agreed, dim=0).item()
+    assert found["eval/dissimilarity/turn_2"] == pytest.approx(1 - cosine, abs=1e-6)
+
+    def logp(texts: Sequence[str]) -> torch.Tensor:
+        return torch.stack([distribution(tiny_model, QUESTION, text) for text in texts])
+
+    last = [logp(d.responses[-1]) for d in debates]
+    base, first = [logp(d.base) for d in debates], logp(["it"])
+    expected = {
+        "eval/kl_diversity/turn_2": [kl_diversity(own) for own in last],
+        "eval/kl_base/critic": [kl_between(*pair) for pair in zip(last, base, strict=True)],
+        "eval/kl_base/generation": [kl_between(first, own) for own in base],
+    }
+    for name, numbers in expected.items():
+        assert found[name] == pytest.approx(sum(numbers) / 2, rel=1e-3), name
+        assert found[name] > 0
+    assert (
+        found["eval/nll_others/critic"]
+        == nll_others(debates, "critic", voices)["eval/nll_others/critic"]
+    )
+
+
+def test_equal_responses_do_not_differ(tiny_model: str, voices: list[Policy]) -> None:
+    config = settings(encoder=tiny_model, scorer=tiny_model, kl_to_base=True)
+    same = [debated([7] * 3, ["a film"] * 3, ["a film"])]
+    found = Diversity(config, CPU, [QUESTION]).measure(same, ["single", "single"], voices)
+    assert found.pop("eval/kl_base/single") > 0  # the first turn's `it` is another response
+    assert found.pop("eval/dissimilarity_problems/turn_2") == 1
+    assert found == pytest.approx(dict.fromkeys(found, 0), abs=1e-6)
+    assert set(found) >= {"eval/dissimilarity/turn_2", "eval/kl_diversity/turn_2"}
+
+
+def test_nothing_is_loaded_that_nobody_asked_for(
+    monkeypatch: pytest.MonkeyPatch, voices: list[Policy]
+) -> None:
+    monkeypatch.delattr(cory.evaluation.scorers, "load_encoder")
+    monkeypatch.delattr(cory.evaluation.scorers, "load_language_model")
+    debates = [debated([7, 8, None], TEXTS[:3])]
+    found = Diversity(settings(), CPU, [QUESTION]).measure(debates, ["single"] * 2, voices)
+    assert found.keys() == {f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)}
+    # one agent: no pair to take a number from
+    alone = [debated([7], TEXTS[:1])]
+    config = settings(nll_others=True)
+    assert len(Diversity(config, CPU, [QUESTION]).measure(alone, ["single"] * 2, voices[:1])) == 2
+
+
+@pytest.mark.parametrize("option", options("diversity"))
+def test_every_option_is_complete(option: str) -> None:
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        cfg = compose(f"diversity/{option}").diversity
+    found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DiversityConfig), cfg))
+    assert isinstance(found, DiversityConfig)
+    if option == "tiny":
+        config = replace(found, batch_size=2)
+        assert Encoder(str(config.encoder), config, CPU).embeddings(["12", "a b"]).shape[0] == 2
+        assert Scorer(str(config.scorer), config, CPU, ["1 + 2?"]).longest == 256
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"kl_to_base": True},
+            r"algorithm.diversity.kl_to_base=true needs .* algorithm.diversity.scorer",
+        ),
+        ({"batch_size": 0}, "algorithm.diversity.batch_size must be at least 1, got 0"),
+        ({"max_tokens": 0}, "algorithm.diversity.max_tokens must be at least 1, got 0"),
+        ({"precision": "fp8"}, "algorithm.diversity.precision must be one of fp32, bf16, fp16"),
+    ],
+)
+def test_wrong_settings_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        settings(**changes)
+
+
+def test_a_model_that_is_not_there_is_refused_before_anything_is_trained() -> None:
+    for key in ("encoder", "scorer"):
+        with pytest.raises(ConfigError, match=f"algorithm.diversity.{key}=asset:tyni: cory ships"):
+            Diversity(settings(**{key: "asset:tyni"}), CPU, [QUESTION])

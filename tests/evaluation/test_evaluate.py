@@ -1,0 +1,506 @@
+"""Evaluations: who is asked what, how it is counted, and that no answer is lost or asked twice."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cory.config import Config, ConfigError, EvaluationConfig, SamplingConfig
+from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.evaluation.evaluate import EvalContext, Request, TeamEvaluator, evaluate, metrics_of
+from cory.functional.pass_at_k import wilson
+from cory.models.generation import draw_uniforms
+from cory.rollout.interactions import Roles, pioneer_observer
+from cory.runs.partial_results import Line, PartialResults
+from cory.runs.run_dir import WriteError
+from cory.runtime.worker import build_parts
+from tests.support.building import LetterShare, build, measure
+from tests.support.composing import parsed
+
+ConfigOf = Callable[..., Config]
+
+
+# without a model: agents that say what a test wants
+
+
+class Engine:
+    """Weights of one number."""
+
+    def __init__(self) -> None:
+        self.trainable = {"w": torch.zeros(1)}
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        yield
+
+
+@dataclass
+class Hardware:
+    rollout_batch_size: int = 100
+
+
+@dataclass
+class Actor:
+    """An agent that is right where its random number is below `skill`; greedily, where 0.5 is."""
+
+    name: str
+    skill: float
+    asked: list[tuple[str, list[str]]] = field(default_factory=list)
+    engine: Engine = field(default_factory=Engine)
+    hardware: Hardware = field(default_factory=Hardware)
+
+    def turns(
+        self,
+        role: str,
+        round: int,
+        contexts: list[str],
+        limit: int,
+        sampling: SamplingConfig | None,
+        stream: torch.Generator,
+    ) -> list[tuple[Turn, list[float]]]:
+        self.asked.append((role, contexts))
+        drawn = [0.5] * len(contexts)
+        if sampling is not None:
+            drawn = draw_uniforms(len(contexts), limit, stream)[:, 0].tolist()
+        return [
+            (Turn(self.name, role, round, context, self.say(u), [], [0]), [])
+            for context, u in zip(contexts, drawn, strict=True)
+        ]
+
+    def say(self, u: float) -> str:
+        return f"{u:.6f}, so it is {7 if u < self.skill else 8}"
+
+
+class Questions:
+    """Prompts whose answer is 7."""
+
+    def held_out(self, count: int | None, split: str) -> list[Prompt]:
+        assert split == "test"
+        return [Prompt(f"q{i}", f"question {i}", "7") for i in range(count or 10)]
+
+    def prompt_of(self, text: str) -> Prompt:
+        return Prompt("probe", f"<{text}>")
+
+    def is_right(self, response: str, answer: str) -> bool:
+        return response.endswith(answer)
+
+
+class Judge:
+    """1 for a right answer."""
+
+    def score(self, episodes: list[Episode]) -> None:
+        for episode in episodes:
+            assert episode.prompt.answer is not None
+            for turn in episode.turns:
+                turn.score = float(turn.response.endswith(episode.prompt.answer))
+
+
+def sampling() -> SamplingConfig:
+    return SamplingConfig(
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        repetition_penalty=1.0,
+        min_response_tokens=1,
+        max_response_tokens=5,
+    )
+
+
+def settings(**changes: Any) -> EvaluationConfig:
+    values: dict[str, Any] = {
+        "prompts": 10, "split": "test", "samples": 4, "k": [1, 2, 4],
+        "greedy": True, "team": True, "probes": ["who?"],
+    }  # fmt: skip
+    return EvaluationConfig(**values | changes)
+
+
+def bench_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[EvalContext, list[Actor]]:
+    """What measures a chain of agents with these skills, and the agents."""
+    speakers = [Actor(f"agent_{i}", skill) for i, skill in enumerate(skills)]
+    roles = Roles([speaker.name for speaker in speakers])
+    interact = partial(
+        pioneer_observer, roles=roles, observer_context=lambda q, seen: f"{q} | {'; '.join(seen)}"
+    )
+    agents: Any = {speaker.name: speaker for speaker in speakers}
+    task: Any = Questions()
+    exam = TeamEvaluator(interact, agents, len(agents), metrics_of)
+    return EvalContext(agents, task, Judge(), exam, sampling()), speakers
+
+
+def run(
+    bench: EvalContext,
+    folder: Path,
+    config: EvaluationConfig | None = None,
+    final: bool = True,
+    digest: str = "settings",
+) -> tuple[Metrics, list[Line]]:
+    """An evaluation to its end; its file stays."""
+    folder.mkdir(exist_ok=True)
+    pieces = PartialResults(folder / "evaluation", digest)
+    request = Request(config or settings(), 0, 3, final)
+    found = evaluate(bench, request, pieces, lambda done, rows: None)
+    return found, pieces.lines
+
+
+def chosen(lines: list[Line], who: str, kind: str = "evaluation") -> list[Line]:
+    return [line for line in lines if line["who"] == who and line["kind"] == kind]
+
+
+def test_every_response_is_kept_and_says_whose_it_is(tmp_path: Path) -> None:
+    bench, _ = bench_of()
+    _, lines = run(bench, tmp_path)
+    evaluated = [line for line in lines if line["kind"] == "evaluation"]
+    sampled = [line for line in evaluated if line["sample"] is not None]
+    keys = [(line["who"], line["sample"], line["prompt_id"]) for line in sampled]
+    whom = ("agent_0", "agent_1", "team")
+    assert keys == [(who, s, f"q{i}") for who in whom for s in range(4) for i in range(10)]
+    greedy = [line for line in evaluated if line["sample"] is None]
+    assert [(line["who"], line["prompt_id"]) for line in greedy] == [
+        (who, f"q{i}") for who in whom for i in range(10)
+    ]
+    assert len(sampled) + len(greedy) + len(chosen(lines, "agent_0", "probe")) * 2 == len(lines)
+    first = lines[0]
+    said = first["turns"][0].pop("response")
+    assert first == {
+        "iteration": 3, "kind": "evaluation", "who": "agent_0", "split": "test", "sample": 0,
+        "prompt_id": "q0", "prompt": "question 0", "answer": "7",
+        "turns": [{"agent": "agent_0", "role": "solo", "context": None,
+                   "score": float(said.endswith("7"))}],
+    }  # fmt: skip
+
+
+def test_an_observer_is_given_what_the_pioneer_said(tmp_path: Path) -> None:
+    bench, speakers = bench_of()
+    _, lines = run(bench, tmp_path)
+    for line, alone in zip(chosen(lines, "team"), chosen(lines, "agent_0"), strict=True):
+        pioneer, observer = line["turns"]
+        assert [t["role"] for t in line["turns"]] == ["pioneer", "observer"]
+        assert pioneer["response"] == alone["turns"][0]["response"]
+        assert pioneer["context"] is None
+        assert observer["context"] == f"{line['prompt']} | {pioneer['response']}"
+    # what the pioneer said alone is not asked for again
+    assert {role for role, _ in speakers[0].asked} == {"solo"}
+    assert {role for role, _ in speakers[1].asked} == {"solo", "observer"}
+    # nor does the observer draw anybody's numbers
+    sampled = chosen(lines, "team")[:40]
+    assert all(line["turns"][0]["response"] != line["turns"][1]["response"] for line in sampled)
+
+
+def test_roles_are_those_of_the_moment(tmp_path: Path) -> None:
+    bench, _ = bench_of()
+    bench.team.interact.keywords["roles"].exchange()  # type: ignore[attr-defined]  # a partial
+    _, lines = run(bench, tmp_path)
+    assert {
+        (turn["agent"], turn["role"]) for line in chosen(lines, "team") for turn in line["turns"]
+    } == {("agent_1", "pioneer"), ("agent_0", "observer")}
+
+
+def test_the_numbers_by_hand(tmp_path: Path) -> None:
+    """Three prompts, two responses of each agent, a team of two: R right, W wrong."""
+    table = {
+        # sample 0: prompts 0 1 2; sample 1: the same
+        "agent_0": "RWW RWW",
+        "agent_1": "WWW WWW",
+        "observer": "WRW WWW",
+    }
+    bench, speakers = bench_of()
+
+    class Scripted(Actor):
+        def turns(self, role: str, round: int, contexts: list[str], *rest: Any) -> Any:
+            script = table[self.name if role == "solo" else role].replace(" ", "")
+            answers = {"R": "7", "W": "8"}
+            assert len(contexts) in (3, 6)  # greedily as the first response
+            return [
+                (Turn(self.name, role, round, context, answers[mark], [], [0]), [])
+                for context, mark in zip(contexts, script, strict=False)
+            ]
+
+    for speaker in speakers:
+        speaker.__class__ = Scripted
+    config = settings(prompts=3, samples=2, k=[1, 2], probes=[])
+    found, _ = run(bench, tmp_path, config)
+    expected = {
+        # right responses of each prompt: agent_0 2 0 0, agent_1 0 0 0, observer 0 1 0, team 2 1 0
+        "score/agent_0": 2 / 6,
+        "score/agent_1": 0.0,
+        "score/pioneer": 2 / 6,
+        "score/observer": 1 / 6,
+        "score/team": 3 / 12,
+        "pass_at_1/agent_0": 1 / 3,
+        "pass_at_2/agent_0": 1 / 3,
+        "pass_at_1/observer": (1 / 2) / 3,
+        "pass_at_2/observer": 1 / 3,
+        "any_of_1/observer": 1 / 3,  # its right response is the first one
+        "any_of_2/observer": 1 / 3,
+        "pass_at_1/pioneer": 1 / 3,
+        "pass_at_1/team": (1 + 1 / 2) / 3,
+        "any_of_1/team": 2 / 3,
+        "pass_at_2/team": 2 / 3,
+        "any_of_2/team": 2 / 3,
+        "any_of_2/agent_1": 0.0,
+        "greedy/agent_0": 1 / 3,
+        "greedy/observer": 1 / 3,
+        "greedy/team": 2 / 3,
+    }
+    for name, value in expected.items():
+        assert found[f"eval/{name}"] == pytest.approx(value), name
+    for name in ("any_of_2", "greedy"):
+        bounds = [found[f"eval/{name}_{end}/team"] for end in ("low", "high")]
+        assert bounds == pytest.approx(wilson(2 / 3, 3))
+    names = {name.split("/")[1] for name in found}
+    assert names == {"score"} | {
+        f"{name}{end}"
+        for name in ("pass_at_1", "pass_at_2", "any_of_1", "any_of_2", "greedy")
+        for end in ("", "_low", "_high")
+    }
+    whom = {name.split("/")[2] for name in found}
+    assert whom == {"agent_0", "agent_1", "pioneer", "observer", "team"}
+
+
+def test_more_responses_leave_the_first_ones_as_they_are(tmp_path: Path) -> None:
+    bench, _ = bench_of()
+    _, few = run(bench, tmp_path / "few", settings(samples=1, k=[1]))
+    _, many = run(bench, tmp_path / "many")
+    for who in ("agent_0", "agent_1", "team"):
+        first = [line for line in chosen(many, who) if line["sample"] in (0, None)]
+        assert first == chosen(few, who)
+
+
+def test_agents_alone_get_the_same_numbers_and_samples_do_not(tmp_path: Path) -> None:
+    bench, _ = bench_of((0.5, 0.5))
+    _, lines = run(bench, tmp_path)
+    said = [
+        [line["turns"][0]["response"] for line in chosen(lines, who) if line["sample"] is not None]
+        for who in ("agent_0", "agent_1")
+    ]
+    assert said[0] == said[1]  # what differs between them is not chance
+    assert len(set(said[0])) == 40
+
+
+def test_no_more_is_asked_at_once_than_the_hardware_says(tmp_path: Path) -> None:
+    bench, speakers = bench_of()
+    whole = run(bench, tmp_path / "whole")
+    bench, speakers = bench_of()
+    for speaker in speakers:
+        speaker.hardware.rollout_batch_size = 7
+    assert run(bench, tmp_path / "cut") == whole
+    assert max(len(contexts) for speaker in speakers for _, contexts in speaker.asked) == 7
+
+
+def test_three_in_a_chain(tmp_path: Path) -> None:
+    bench, _ = bench_of((0.2, 0.5, 0.7))
+    found, lines = run(bench, tmp_path)
+    third = chosen(lines, "team")[0]["turns"][2]
+    assert third["role"] == "observer_2" and third["context"].count(";") == 1
+    assert {"eval/pass_at_4/observer_1", "eval/pass_at_4/observer_2"} <= found.keys()
+    said = [[t["response"] for t in line["turns"]] for line in chosen(lines, "team")[:40]]
+    assert all(len(set(responses)) == 3 for responses in said)
+
+
+def test_probes_are_asked_at_the_end_alone_and_nobody_judges_them(tmp_path: Path) -> None:
+    bench, _ = bench_of()
+    measured, lines = run(bench, tmp_path / "a", final=False)
+    assert not [line for line in lines if line["kind"] == "probe"]
+    again, lines = run(bench, tmp_path / "b", settings(probes=["who?", "why?"]))
+    assert again == measured
+    probes = [line for line in lines if line["kind"] == "probe"]
+    assert lines[-len(probes) :] == probes
+    assert [(p["who"], p["sample"], p["prompt_id"], p["prompt"]) for p in probes] == [
+        (who, sample, f"probe-{i}", text)
+        for sample in (0, None)
+        for who in ("agent_0", "agent_1")
+        for i, text in enumerate(["<who?>", "<why?>"])
+    ]
+    assert all(p["answer"] is p["split"] is p["turns"][0]["score"] is None for p in probes)
+
+
+# going on after a kill
+
+
+def file_of(folder: Path) -> Path:
+    return folder / "evaluation" / "000003.jsonl"
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_an_evaluation_goes_on_wherever_it_was_killed(tmp_path: Path, torn: bool) -> None:
+    bench, speakers = bench_of()
+    for speaker in speakers:
+        speaker.hardware.rollout_batch_size = 8
+    whole = run(bench, tmp_path)
+    rows = file_of(tmp_path).read_bytes().splitlines(keepends=True)
+    assert len(rows) == 1 + len(whole[1])
+    for left in range(1, len(rows) + 1, 3):
+        file_of(tmp_path).write_bytes(b"".join(rows[:left]) + (rows[-1][:20] if torn else b""))
+        for speaker in speakers:
+            speaker.asked.clear()
+        assert run(bench, tmp_path) == whole
+        answered = sum(len(contexts) for speaker in speakers for _, contexts in speaker.asked)
+        again = len(rows) - left
+        assert again <= answered <= again + 7  # a piece that is not whole is asked again
+    assert file_of(tmp_path).read_bytes() == b"".join(rows)
+
+
+def test_what_other_weights_or_settings_said_does_not_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench, speakers = bench_of()
+    run(bench, tmp_path)
+
+    def asked_again(digest: str = "settings") -> bool:
+        for speaker in speakers:
+            speaker.asked.clear()
+        run(bench, tmp_path, digest=digest)
+        note = "is of other settings or weights; what it holds is asked for again\n"
+        said = capsys.readouterr().err
+        again = any(speaker.asked for speaker in speakers)
+        assert said == (f"note: {file_of(tmp_path)} {note}" if again else "")
+        return again
+
+    assert not asked_again()
+    assert asked_again("other settings")
+    assert not asked_again("other settings")
+    speakers[1].engine.trainable["w"] += 1e-7
+    assert asked_again("other settings")
+    assert not asked_again("other settings")
+
+
+def test_json_lines_are_read_by_any_reader(tmp_path: Path) -> None:
+    bench, _ = bench_of()
+    _, lines = run(bench, tmp_path)
+    rows = file_of(tmp_path).read_text(encoding="utf-8").split("\n")
+    assert [json.loads(row) for row in rows[1:-1]] == lines
+    assert sys.getsizeof(rows[1]) < 1000
+
+
+def test_a_finished_evaluation_leaves_nothing_behind(tmp_path: Path) -> None:
+    pieces = PartialResults(tmp_path / "evaluation", "settings")
+    assert pieces.open(3, "weights", [1, 1]) == []
+    pieces.add([{"a": "\u2028 ‘x’\n"}])
+    assert PartialResults(tmp_path / "evaluation", "settings").open(3, "weights", [1, 1]) == [
+        {"a": "\u2028 ‘x’\n"}
+    ]
+    pieces.clear()
+    assert pieces.lines == [] and list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "evaluation").write_text("in the way")
+    with pytest.raises(WriteError, match=r"evaluation/000000.jsonl cannot be written \(File exist"):
+        PartialResults(tmp_path / "evaluation", "settings").open(0, "weights", [1])
+
+
+# with models
+
+
+def test_the_score_is_that_of_one_pass_over_all_prompts(
+    config_of: ConfigOf, tmp_path: Path
+) -> None:
+    config = config_of("algorithm=cory", "hardware.rollout_batch_size=3")
+    trainer = build(config, LetterShare())
+    trainer.step(0)
+    found, lines = measure(trainer, config, tmp_path)
+    assert set(found) == {"eval/score/agent_0", "eval/score/agent_1"}
+    prompts = trainer.task.held_out(8, "test")
+    for name, agent in trainer.agents.items():
+        stream = torch.Generator().manual_seed(0)
+        texts = [prompt.text for prompt in prompts]
+        spoken = agent.turns("solo", 0, texts, 6, config.algorithm.sampling, stream)
+        episodes = [Episode(p, [t]) for p, (t, _) in zip(prompts, spoken, strict=True)]
+        LetterShare().score(episodes)
+        assert [line["turns"][0]["response"] for line in chosen(lines, name)] == [
+            turn.response for turn, _ in spoken
+        ]
+        scores = torch.tensor([episode.turns[0].score for episode in episodes])
+        assert found[f"eval/score/{name}"] == scores.mean().item() > 0
+
+
+def test_without_answers_greedy_responses_have_a_score_and_no_interval(
+    config_of: ConfigOf, tmp_path: Path
+) -> None:
+    config = config_of(
+        "algorithm=cory", "evaluation.greedy=true", "evaluation.team=true", "evaluation.samples=2"
+    )
+    found, lines = measure(build(config, LetterShare()), config, tmp_path)
+    whom = ("agent_0", "agent_1", "pioneer", "observer", "team")
+    assert set(found) == {f"eval/{name}/{who}" for name in ("score", "greedy") for who in whom}
+    greedy = [line for line in chosen(lines, "agent_0") if line["sample"] is None]
+    mean = sum(line["turns"][0]["score"] for line in greedy) / len(greedy)
+    assert found["eval/greedy/agent_0"] == pytest.approx(mean)
+
+
+def test_greedy_responses_are_those_without_chance(questions: ConfigOf, tmp_path: Path) -> None:
+    config = questions("algorithm=ppo", "evaluation.greedy=true")
+    trainer = build(config)
+    _, lines = measure(trainer, config, tmp_path)
+    said = [line["turns"][0]["response"] for line in lines if line["sample"] is None]
+    agent = trainer.agents["agent_0"]
+    texts = [prompt.text for prompt in trainer.task.held_out(8, "test")]
+    spoken = agent.respond(texts, 6, None, torch.Generator())
+    decode = agent.team.tokenizer.decode
+    assert said == [decode(response.ids, skip_special_tokens=True) for _, response in spoken]
+
+
+def test_all_prompts_of_a_split(questions: ConfigOf, tmp_path: Path) -> None:
+    for split, count in (("test", 10), ("train", 10)):
+        config = questions("evaluation.prompts=null", f"evaluation.split={split}")
+        _, lines = measure(build(config), config, tmp_path)
+        ids = [line["prompt_id"] for line in chosen(lines, "agent_0")]
+        assert len(ids) == 4 * count and ids[0] == f"gsm8k-{split}-0"
+        assert {line["split"] for line in lines} == {split}
+
+
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("evaluation.k=[1,4]", "evaluation.k: 4 exceeds evaluation.samples (1)"),
+        (
+            "evaluation.team=true algorithm=ppo",
+            "evaluation.team=true needs several agents; algorithm=ppo has one",
+        ),
+        (
+            "evaluation.samples=4 evaluation.k=[1,4]",
+            "evaluation.k=[1, 4] needs a task with answers; task=imdb has none",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(words: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        parsed(*words.split())
+    assert str(refusal.value) == said
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("evaluation.prompts=13", "evaluation.prompts (13) exceeds the 12 test reviews"),
+        ("evaluation.prompts=49 evaluation.split=train", "evaluation.prompts (49) exceeds the 48"),
+        (
+            "algorithm.prompts_per_iteration=49 algorithm.minibatch_size=49",
+            "algorithm.prompts_per_iteration (49) exceeds the 48 training prompts of task=imdb",
+        ),
+        (
+            f"evaluation.probes=[{'good' * 60}]",
+            "evaluation.probes: the 120 tokens of 'goodgoodgoodgoodgoodgoodgoodgoodgoodgood' and "
+            "algorithm.sampling.max_response_tokens (6) exceed the context of model=tiny (64 "
+            "tokens)",
+        ),
+    ],
+)
+def test_what_data_or_model_have_no_room_for_is_refused_before_training(
+    config_of: ConfigOf, override: str, said: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        build_parts(config_of(*override.split()))
+    assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)

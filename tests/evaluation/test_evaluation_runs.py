@@ -1,0 +1,178 @@
+"""Evaluations in whole runs: killed, stopped, alone, and what users see of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cory.report import run_summary
+from cory.runs.run_dir import read_lines
+from tests.support.building import asked
+from tests.support.commands import Command, last_wins, metrics, short_settings, until, workers
+from tests.support.warm import WarmCommand
+
+Words = Callable[..., list[str]]
+
+
+@pytest.fixture
+def slowly(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Words:
+    """A command line with evaluations that last some seconds, after every iteration."""
+    slow = [
+        "algorithm=cory",
+        "evaluate_every=1",
+        "evaluation.samples=6",
+        "evaluation.team=true",
+        "evaluation.probes=['the movie']",
+        "hardware.rollout_batch_size=2",
+        "samples_every=1",
+    ]
+    base = [*short_settings(tiny_model, tiny_judge, reviews_file), *slow]
+    return lambda *words: last_wins([*base, *words])
+
+
+def start(words: list[str], cwd: Path) -> Command:
+    """What is to be killed or stopped, started as users start it."""
+    return Command(cwd, ["-m", "cory.train", *words])
+
+
+def finish(words: list[str], cwd: Path) -> WarmCommand:
+    """What is left alone, to its end."""
+    command = WarmCommand(cwd, words)
+    assert command.wait() == 0, command.err
+    return command
+
+
+def kill_within_the_evaluation(command: Command, run_dir: Path, iteration: int) -> None:
+    """SIGKILL to all of the run's processes once a few pieces of the evaluation are there."""
+    path = run_dir / "evaluation" / f"{iteration:06d}.jsonl"
+    until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
+    for pid in [command.process.pid, *workers(run_dir).values()]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    command.wait()
+    assert path.exists() and not (run_dir / "record.json").exists()
+
+
+def same_records(one: Path, other: Path) -> None:
+    for name in ("metrics.jsonl", "samples.jsonl"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    assert not (other / "evaluation").exists()
+
+
+def test_a_run_killed_within_evaluations_ends_as_if_it_had_not_been(
+    slowly: Words, tmp_path: Path
+) -> None:
+    """Killed where the iteration has to be trained again, and where a checkpoint holds it."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    words = ("checkpoint_every=0",)
+    finish(slowly(f"run_dir={whole}", *words), tmp_path)
+    again = slowly(f"run_dir={killed}", *words)
+    for iteration in (0, 1):
+        kill_within_the_evaluation(start(again, tmp_path), killed, iteration)
+    command = finish(again, tmp_path)
+    assert "other settings or weights" not in command.err
+    same_records(whole, killed)
+    # the last iteration is saved before it is evaluated, so it is not trained twice
+    assert f"{killed}: resumed after iteration 2" in command.out
+    kinds = [line["kind"] for line in read_lines(killed / "samples.jsonl")]
+    assert [kinds.count(kind) for kind in ("training", "evaluation", "probe")] == [
+        2 * 3, 2 * 3 * 6 * 8, 2 * 2
+    ]  # fmt: skip
+
+
+def test_an_evaluation_alone_goes_on_after_a_kill_and_after_a_request_to_stop(
+    slowly: Words, tmp_path: Path
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    words = ("algorithm.iterations=0",)
+    finish(slowly(f"run_dir={whole}", *words), tmp_path)
+    again = slowly(f"run_dir={cut}", *words)
+    kill_within_the_evaluation(start(again, tmp_path), cut, 0)
+    before = len((cut / "evaluation" / "000000.jsonl").read_bytes())
+    command = start(again, tmp_path)
+    until(lambda: len((cut / "evaluation" / "000000.jsonl").read_bytes()) > before)
+    command.process.send_signal(signal.SIGTERM)
+    assert command.wait() == 143
+    assert "saved within the evaluation" in command.out and "Traceback" not in command.err
+    finish(again, tmp_path)
+    same_records(whole, cut)
+    (line,) = metrics(cut)
+    assert line["iteration"] == 0
+
+
+def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
+    slowly: Words, tmp_path: Path
+) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    words = ("hardware=cpu2", "hardware.rollout_batch_size=1", "checkpoint_every=0")
+    finish(slowly(f"run_dir={whole}", *words), tmp_path)
+    again = slowly(f"run_dir={stopped}", *words)
+    command = start(again, tmp_path)
+    path = stopped / "evaluation" / "000000.jsonl"
+    until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
+    command.process.send_signal(signal.SIGTERM)
+    assert command.wait() == 143, command.err
+    assert "saved within the evaluation after iteration 1 of 2" in command.out
+    assert metrics(stopped) == []
+    finish(again, tmp_path)
+    same_records(whole, stopped)
+
+
+def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
+    tiny_model: str, questions_file: Path, tmp_path: Path
+) -> None:
+    settings = [
+        f"model.path={tiny_model}",
+        *asked(questions_file),
+        "algorithm=cory",
+        "algorithm.iterations=1",
+        "algorithm.learning_rate=1e-2",
+        "algorithm.prompts_per_iteration=4",
+        "algorithm.minibatch_size=4",
+        "algorithm.sampling.max_response_tokens=6",
+        "algorithm.sampling.min_response_tokens=6",
+        "evaluation.prompts=null",
+        "evaluation.greedy=true",
+        "evaluation.team=true",
+        "wandb.mode=offline",
+    ]
+    command = finish([*settings, "run_dir=a"], tmp_path)
+    assert "pass@4" in command.out and "right within first 4" in command.out
+    assert command.out.count("episode ") == 3 and command.out.count("\n  observer ") == 3
+    assert "solo" not in command.out
+    again = [word for word in settings if not word.startswith("algorithm.iterations")]
+    command = finish([*again, "algorithm.iterations=0", "init_from=a", "run_dir=b"], tmp_path)
+    assert "pass@4" in command.out and "episode" not in command.out
+    (line,) = metrics(tmp_path / "b")
+    # the same agents, in the roles that they start with: none has been exchanged
+    trained = metrics(tmp_path / "a")[-1]
+    assert line == {"iteration": 0} | {k: v for k, v in trained.items() if "eval/" in k}
+    first, second = (
+        [t["response"] for row in read_lines(tmp_path / "b" / "samples.jsonl")
+         for t in row["turns"] if row["who"] == who]
+        for who in ("agent_0", "agent_1")
+    )  # fmt: skip
+    assert first != second  # each is its own
+
+
+def test_the_table_of_an_evaluation() -> None:
+    line = {
+        "iteration": 0, "eval/score/agent_0": 0.25, "eval/score/team": 0.5,
+        "eval/pass_at_10/agent_0": 0.75, "eval/pass_at_10_low/agent_0": 0.5,
+        "eval/pass_at_10_high/agent_0": 0.875, "eval/pass_at_2/team": 0.125,
+        "eval/greedy/agent_0": 1.0,
+    }  # fmt: skip
+    rows = [row.split() for row in run_summary.evaluation(line).splitlines()]
+    assert rows == [
+        ["alone,", "held-out", "prompts", "agent_0", "team"],
+        ["task", "reward", "0.250", "0.500"],
+        ["greedy", "1.000"],
+        ["pass@2", "0.125"],
+        ["pass@10", "0.750", "(0.500", "to", "0.875)"],
+    ]

@@ -1,0 +1,185 @@
+"""Held-out games: win rates, their errors, who plays whom, and going on after a kill."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cory.config import Config
+from cory.evaluation.evaluate import Request
+from cory.evaluation.games import Match, metrics_of, standard_error, win_scores
+from cory.runs.partial_results import Line, PartialResults
+from cory.trainers.offline import OfflineTrainer
+from tests.support.playing import SPAG, build_games, game_config
+
+Settings = Callable[..., Config]
+ROLES = ("attacker", "defender")
+
+
+def line(winners: str, valid: bool = True, **more: Any) -> Line:
+    """A game by the first letters of who won; the policy is the attacker, in two turns."""
+    turns = [
+        {"agent": "agent_0", "role": "attacker", "response": "x", "tokens": 3},
+        {"agent": "im", "role": "defender", "response": "", "tokens": 9},
+        {"agent": "agent_0", "role": "attacker", "response": "", "tokens": 1},
+    ]
+    names = [role for role in ROLES if role[0] in winners]
+    return {"who": "agent_0", "winners": names, "valid": valid, "turns": turns, **more}
+
+
+def match(number: int, role: str | None, opponent: str = "im") -> Match:
+    return Match(opponent, "x", role, [], 1, False, "evaluation", number)
+
+
+def test_win_rate_by_hand() -> None:
+    """Two wins, a loss, a tie and a game in which the rules were broken: 2.5 of 4."""
+    games = [line("a"), line("a"), line("d"), line(""), line("", valid=False)]
+    scores = win_scores(games, "attacker")
+    assert scores == [1, 1, 0, 0.5] and win_scores(games, "defender") == [0, 0, 1, 0.5]
+    spread = math.sqrt(sum((s - 0.625) ** 2 for s in scores) / 3) / 2
+    assert standard_error(scores) == pytest.approx(spread)
+    assert standard_error([1.0]) is None
+
+
+def test_both_roles_count_alike() -> None:
+    """As attacker 2.5 of 4, as defender 0 of 2."""
+    attacking = [line("a"), line("a"), line("d"), line(""), line("", valid=False)]
+    defending = [line("a"), line("a")]
+    matches = [match(0, "attacker"), match(1, "defender")]
+    found = metrics_of(matches, {0: attacking, 1: defending}, ROLES)
+    assert found["eval/win_rate_attacker/im"] == 0.625
+    assert found["eval/win_rate_defender/im"] == 0
+    assert found["eval/win_rate/im"] == 0.3125
+    assert found["eval/wins_attacker/im"] == 0.5 and found["eval/wins_defender/im"] == 0
+    error = found["eval/win_rate_attacker_se/im"]
+    assert found["eval/win_rate_se/im"] == pytest.approx(error / 2)
+    assert found["eval/invalid/im"] == pytest.approx(1 / 7)
+    assert found["eval/ties/im"] == pytest.approx(1 / 6)
+    assert found["eval/solved/im"] == 0
+    assert found["eval/game_turns/im"] == 2
+    # of the policy's own utterances: 3 and 1 tokens, the second one empty
+    assert found["eval/utterance_tokens/im"] == 2 and found["eval/empty_share/im"] == 0.5
+    assert found["eval/game_turns_se/im"] == 0
+
+
+def test_against_itself_both_roles_are_of_the_same_games() -> None:
+    games = [line("a"), line("d"), line("a"), line("")]
+    found = metrics_of([match(0, None, "itself")], {0: games}, ROLES)
+    assert found["eval/win_rate_attacker/itself"] == 0.625
+    assert found["eval/win_rate_defender/itself"] == 0.375
+    assert found["eval/win_rate/itself"] == 0.5 and "eval/win_rate_se/itself" not in found
+
+
+def test_games_in_which_both_win() -> None:
+    games = [line("ad"), line(""), line("ad")]
+    found = metrics_of([match(0, None, "itself")], {0: games}, ROLES)
+    assert found["eval/solved/itself"] == pytest.approx(2 / 3)
+    assert found["eval/win_rate_attacker/itself"] == pytest.approx((1 + 0.5 + 1) / 3)
+
+
+def test_nothing_is_made_up_where_no_game_is_valid() -> None:
+    found = metrics_of([match(0, None, "itself")], {0: [line("", valid=False)]}, ROLES)
+    assert found["eval/invalid/itself"] == 1
+    assert not any("win_rate" in key or "ties" in key for key in found)
+
+
+@pytest.fixture
+def trainer_of(
+    config_of: Settings, tiny_model: str, tmp_path: Path
+) -> Callable[..., tuple[OfflineTrainer, Config]]:
+    base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
+
+    def build(*overrides: str) -> tuple[OfflineTrainer, Config]:
+        config = game_config(base, *overrides)
+        return build_games(config), config
+
+    return build
+
+
+Build = Callable[..., tuple[OfflineTrainer, Config]]
+
+
+def examine(
+    trainer: OfflineTrainer,
+    config: Config,
+    folder: Path,
+    before_each: Callable[[int, int], None] = lambda done, rows: None,
+) -> tuple[dict[str, float], list[Line]]:
+    pieces = PartialResults(folder, "settings")
+    request = Request(config.evaluation, config.seed, 0, final=True)
+    found = trainer.evaluate(request, pieces, before_each)
+    lines = list(pieces.lines)
+    pieces.clear()
+    return found, lines
+
+
+def test_who_plays_whom(trainer_of: Build, tmp_path: Path) -> None:
+    trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=3")
+    tmp_path.joinpath("run").mkdir(exist_ok=True)
+    found, lines = examine(trainer, config, tmp_path / "run")
+    games = [one for one in lines if one["kind"] == "evaluation"]
+    assert len(games) == 6 + 2 * 6  # two words three times; against the start from both sides
+    speakers = {
+        (one["opponent"], one["role"]): {turn["agent"] for turn in one["turns"]} for one in games
+    }
+    assert speakers[("itself", None)] == {"agent_0"}
+    for role in ROLES:
+        of_role = [one for one in games if (one["opponent"], one["role"]) == ("start", role)]
+        assert len(of_role) == 6
+        for one in of_role:
+            assert {turn["role"] for turn in one["turns"] if turn["agent"] == "agent_0"} <= {role}
+    assert {one["sample"] for one in games} == {0, 1, 2}
+    assert {one["prompt"] for one in games} <= set(config.task.words)
+    for name in ("win_rate", "invalid", "game_turns", "utterance_tokens", "empty_share"):
+        assert f"eval/{name}/start" in found
+    assert examine(trainer, config, tmp_path / "run") == (found, lines)
+
+
+def test_probes_are_dialogues(trainer_of: Build, tmp_path: Path) -> None:
+    trainer, config = trainer_of("evaluation.probes=[conversation]")
+    tmp_path.joinpath("run").mkdir(exist_ok=True)
+    _, lines = examine(trainer, config, tmp_path / "run")
+    probes = [one for one in lines if one["kind"] == "probe"]
+    assert [one["sample"] is None for one in probes] == [False, True]
+    for one in probes:
+        (turn,) = one["turns"]
+        *said, outcome = turn["response"].splitlines()
+        assert said[0].startswith("attacker: ") and outcome[0] == "["
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_an_evaluation_goes_on_where_it_was(trainer_of: Build, tmp_path: Path) -> None:
+    trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=6")
+    run = tmp_path / "run"
+    run.mkdir(exist_ok=True)
+    whole = examine(trainer, config, run)
+
+    def stop(done: int, rows: int) -> None:
+        assert rows == 42  # six probes are played last
+        if done >= 20:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        examine(trainer, config, run, stop)
+    asked: list[int] = []
+    assert examine(trainer, config, run, lambda done, rows: asked.append(done)) == whole
+    assert asked[0] == 20
+
+
+def test_greedy_games_need_no_numbers(trainer_of: Build, tmp_path: Path) -> None:
+    tmp_path.joinpath("run").mkdir(exist_ok=True)
+    found = []
+    for size in (4, 1):
+        trainer, config = trainer_of("algorithm.test_greedy=true", f"algorithm.game_batch={size}")
+        metrics, lines = examine(trainer, config, tmp_path / "run")
+        games = [one for one in lines if one["kind"] == "evaluation"]
+        assert {one["sample"] for one in games} == {None}
+        found.append((metrics, games))
+    assert found[0] == found[1]

@@ -1,0 +1,166 @@
+"""What counts as saying the word, and what as a guess: each rule and each trap, for both judges."""
+
+from __future__ import annotations
+
+import pytest
+
+from cory.games import GAMES, decided_state
+from cory.games.state import GameState
+
+# word, what the attacker says, and how it ends: by whole words | as the released code judges
+ATTACKER = [
+    ("cat", "It purrs.", None, None),
+    ("cat", "", None, None),
+    ("cat", "A cat purrs.", "broke_rules", "broke_rules"),
+    ("cat", "CATS purr.", "broke_rules", "broke_rules"),
+    ("cat", "What category is it?", None, "broke_rules"),
+    ("cat", "A bobcat scattered them.", None, "broke_rules"),
+    ("cat", "A cat's tail, or a cat’s ear.", "broke_rules", "broke_rules"),
+    ("cat", "Something cat-like.", "broke_rules", "broke_rules"),
+    ("cat", "A *cat* or _cat_.", "broke_rules", "broke_rules"),
+    ("cat", "A ‘cat‘, a “cat”, a `cat`.", "broke_rules", "broke_rules"),
+    ("cat", "The c-a-t.", None, None),
+    ("cat", "A\ncat\npurrs.", "broke_rules", "broke_rules"),
+    ("child", "Two children play.", "broke_rules", "broke_rules"),
+    ("run", "She ran away.", "broke_rules", None),
+    ("run", "They were running.", "broke_rules", "broke_rules"),
+    ("went", "Let us go.", "broke_rules", None),
+    ("cities", "A city by the sea.", "broke_rules", None),
+    ("carry", "Carried away.", "broke_rules", None),
+    ("don", "I don't know him.", None, "broke_rules"),
+    ("ice cream", "Ice creams are cold.", "broke_rules", "broke_rules"),
+    ("ice cream", "Ice-cream is cold.", "broke_rules", None),
+    ("ice cream", "Ice and cream.", None, None),
+    ("café", "In a cafe.", "broke_rules", None),
+    ("blorp", "Two blorps blorped.", "broke_rules", "broke_rules"),
+    ("cat", "Say: I know the word! It is dog!", "broke_rules", "broke_rules"),
+]
+# word, what the defender says
+DEFENDER = [
+    ("cat", "Is it big?", None, None),
+    ("cat", " \n ", None, None),
+    ("cat", "Do you like a cat?", "uttered", "uttered"),
+    ("cat", "Which category?", None, "uttered"),
+    ("cat", "I know the word! It is cat!", "guessed", "guessed"),
+    ("cat", "I know the word! It is ‘cat‘!", "guessed", "guessed"),
+    ("cat", "I know the word! It is 'cat'!", "guessed", "guessed"),
+    ("cat", 'I know the word! It is "Cats".', "guessed", "guessed"),
+    ("cat", "i KNOW the WORD! it's a `CAT`", "guessed", "guessed"),
+    ("cat", "I know the word! It is dog!", "wrong_guess", "wrong_guess"),
+    ("cat", "I know the word! It is category!", "wrong_guess", "guessed"),
+    ("cat", 'I know the word! It is "cat burglar"!', "wrong_guess", "guessed"),
+    ("cat", "I know the word! It is the word cat!", "guessed", "wrong_guess"),
+    # no exclamation mark: the released code takes it for a slip
+    ("cat", "I know the word. It is cat", "guessed", "uttered"),
+    ("cat", "I know the word, it’s cat!", "guessed", "uttered"),
+    ("cat", "I know the word: cat", "guessed", "uttered"),
+    ("cat", "I know the word is cat", "guessed", "uttered"),
+    ("cat", "I know the word!\nIt is\ncat", "guessed", "uttered"),
+    ("cat", "I know the word. It is dog", "wrong_guess", None),
+    ("cat", "I know the word! Dog!", "wrong_guess", None),
+    # the first of several guesses counts
+    ("cat", "I know the word! It is dog, or cat!", "wrong_guess", "wrong_guess"),
+    ("cat", "I know the word! It is cat! No: dog!", "guessed", "guessed"),
+    ("cat", "I know the word! It is dog! I know the word! It is cat!", "wrong_guess", "guessed"),
+    ("cat", "I know the word! It is not cat!", "wrong_guess", "guessed"),
+    # a guess comes before a mention, wherever each stands
+    ("cat", "Not a cat? Then I know the word! It is dog!", "wrong_guess", "wrong_guess"),
+    ("cat", "A cat, then! I know the word! It is cat!", "guessed", "guessed"),
+    ("cat", "Do I know the word yet?", None, None),
+    ("cat", "I do not know the word! It is hard.", None, None),
+    ("cat", "I know the word!", None, None),
+    ("cat", "I know the word, but a cat has my tongue.", "uttered", "uttered"),
+    ("child", "I know the word! It is children!", "guessed", "guessed"),
+    ("ice cream", "I know the word! It is ice cream.", "guessed", "guessed"),
+    ("ice cream", "I know the word! It is ice.", "wrong_guess", "wrong_guess"),
+]
+
+
+def ending(judge: str, *said: str, word: str, turns: int = 9) -> str | None:
+    game = GAMES["taboo"](judge)
+    position = GameState(word, turns)
+    for number, text in enumerate(said):
+        position = position.after(game.roles[number % 2], text)
+    outcome = decided_state(game, position)[1]
+    return outcome and outcome.reason
+
+
+@pytest.mark.parametrize(("word", "text", "words", "official"), ATTACKER)
+def test_attacker(word: str, text: str, words: str | None, official: str | None) -> None:
+    assert ending("words", text, word=word) == words
+    assert ending("official", text, word=word) == official
+
+
+@pytest.mark.parametrize(("word", "text", "words", "official"), DEFENDER)
+def test_defender(word: str, text: str, words: str | None, official: str | None) -> None:
+    assert ending("words", "Well?", text, word=word) == words
+    assert ending("official", "Well?", text, word=word) == official
+
+
+@pytest.mark.parametrize("judge", ["words", "official"])
+def test_who_wins(judge: str) -> None:
+    game = GAMES["taboo"](judge)
+    start = GameState("cat", 2)
+    told = start.after("attacker", "It purrs.")
+    for text, winners, reason in (
+        ("I know the word! It is cat!", ("defender",), "guessed"),
+        ("I know the word! It is dog!", ("attacker",), "wrong_guess"),
+        ("A cat!", ("attacker",), "uttered"),
+    ):
+        outcome = game.outcome(told.after("defender", text))
+        assert outcome and (outcome.winners, outcome.reason, outcome.valid) == (
+            winners,
+            reason,
+            True,
+        )
+    broken = game.outcome(start.after("attacker", "A cat."))
+    assert broken and (broken.winners, broken.valid) == ((), False)
+
+
+@pytest.mark.parametrize("judge", ["words", "official"])
+def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn(judge: str) -> None:
+    game = GAMES["taboo"](judge)
+    position = GameState("cat", 2)
+    for role, text in (
+        ("attacker", "It purrs."),
+        ("defender", "Hm."),
+        ("attacker", "It purrs a lot."),
+    ):
+        position = position.after(role, text)
+    assert decided_state(game, position) == (position, None)
+    tie = decided_state(game, position.after("defender", "Hm?"))[1]
+    assert tie and (tie.winners, tie.reason, tie.valid) == ((), "tie", True)
+    # in the last utterance, too, a guess counts
+    assert ending(judge, "a", "b", "c", "I know the word! It is cat!", word="cat", turns=2) == (
+        "guessed"
+    )
+    long = position.after("defender", "A cat?").after("attacker", "Yes!")
+    cut, outcome = decided_state(game, long)
+    assert len(cut.utterances) == 4 and outcome and outcome.reason == "uttered"
+
+
+def test_only_the_role_that_knows_the_word_can_break_the_rules() -> None:
+    taboo = GAMES["taboo"]("words")
+    start = GameState("cat", 3)
+    assert taboo.legal(start, "It purrs.") and not taboo.legal(start, "My cats.")
+    assert not taboo.legal(start, "I know the word! It is dog!")
+    told = start.after("attacker", "It purrs.")
+    assert taboo.legal(told, "A cat?")
+    city = GAMES["guess_my_city"]("words")
+    asked = GameState("New York", 3).after("guesser", "Is it old?")
+    assert city.legal(asked, "Newer than York.") and not city.legal(asked, "No, New York is new.")
+
+
+@pytest.mark.parametrize("name", ["twenty_questions", "guess_my_city"])
+def test_both_win_when_the_word_is_named(name: str) -> None:
+    game = GAMES[name]("words")
+    start = GameState("New York", 2)
+    named = game.outcome(start.after("guesser", "Is it new york?"))
+    assert named and named.winners == ("guesser", "oracle") and named.reason == "guessed"
+    asked = start.after("guesser", "Is it in America?")
+    assert game.outcome(asked) is None
+    broken = game.outcome(asked.after("oracle", "Of course New York is."))
+    assert broken and not broken.valid and broken.reason == "broke_rules"
+    last = asked.after("oracle", "Yes.").after("guesser", "Is it Boston?").after("oracle", "No.")
+    tie = game.outcome(last)
+    assert tie and tie.valid and not tie.winners

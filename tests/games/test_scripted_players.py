@@ -1,0 +1,173 @@
+"""Players of word games that follow a script: what they know, say and win."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cory.config import GameConfig
+from cory.games import GAMES, decided_state, next_role
+from cory.games.associations import SMOOTHING, associate
+from cory.games.listener import Listener, belief
+from cory.games.scripted import (
+    Guesser,
+    Hinter,
+    RandomGuesser,
+    RandomHinter,
+    RuleBasedPlayer,
+    Script,
+)
+from cory.games.state import GameResult, GameState
+from cory.tasks.game import GameTask
+from tests.support.game_settings import Config, settings_of, tokenizer
+
+
+@pytest.fixture
+def config() -> Config:
+    return settings_of
+
+
+def test_associations_by_hand() -> None:
+    texts = ["Cats purr. The cat sat? Dogs bark! Cats bark, bark. A New York dog. Sun."]
+    found = associate(texts, ["cat", "dog", "New York"], 10, {"the"})
+    assert "the" not in found.hints and set(found.columns) >= {"purr", "bark", "cats", "dog"}
+    purr, bark = found.columns["purr"], found.columns["bark"]
+    assert found.met[:, purr].tolist() == [1, 0, 0] and found.met[:, bark].tolist() == [1, 1, 0]
+    # cat stands in 3 of 6 sentences, bark in 2; both in 1
+    chance = 2 / 6
+    lift = math.log((1 + SMOOTHING * chance) / (3 + SMOOTHING) / chance)
+    assert found.lift[0, bark] == pytest.approx(lift)
+    assert found.met[2, found.columns["dog"]] == 1
+    rows, columns = found.read("Two CATS in New York bark, bark!")
+    assert rows == [0, 2] and {found.columns["cats"], bark} <= set(columns)
+    assert len(columns) == len(set(columns))
+
+
+def test_belief_adds_up_and_rules_out() -> None:
+    shares = belief(np.log(np.array([1.0, 3.0, 4.0])))
+    assert shares.tolist() == pytest.approx([1 / 8, 3 / 8, 4 / 8])
+    assert belief(np.array([-np.inf, 0.0])).tolist() == [0.0, 1.0]
+    assert belief(np.array([-np.inf, -np.inf])).tolist() == [0.5, 0.5]
+
+
+WORDS = ["cat", "dog", "sea", "sun"]
+TEXTS = (
+    ["The cat purrs and scratches."] * 6
+    + ["A dog barks and fetches."] * 6
+    + ["Fur of a cat.", "Fur of a dog."] * 4
+    + ["At sea are waves and ships."] * 6
+    + ["The sun shines on waves."] * 6
+    + ["Nothing happens here at all today."] * 60
+)
+
+
+def script(settings: GameConfig) -> Script:
+    left_out = {"the", "and", "nothing", "happens", "here", "all", "today", "are", "about"}
+    associations = associate(TEXTS, WORDS, 50, left_out)
+    return Script(settings.scripted, associations, GAMES[settings.game]("words"))
+
+
+def test_a_listener_weighs_hints_and_answers(config: Config) -> None:
+    shared = script(config("twenty_questions"))
+    listener: Listener = shared.listener
+    asked = GameState("cat", 9).after("guesser", "Has it to do with fur?")
+    yes = belief(listener.evidence(listener.hear(asked.after("oracle", "Yes!"))))
+    assert yes[:2].tolist() == pytest.approx([0.45, 0.45]) and yes.sum() == pytest.approx(1)
+    no = belief(listener.evidence(listener.hear(asked.after("oracle", "no."))))
+    assert no[2:].tolist() == pytest.approx([0.45, 0.45])
+    hint = asked.after("oracle", "It purrs.").after("guesser", "Is it a dog?")
+    heard = belief(listener.evidence(listener.hear(hint)))
+    assert heard.argmax() == 0 and heard[1] == 0
+
+
+def test_a_hinter_never_says_the_word_and_names_what_goes_with_it(config: Config) -> None:
+    shared = script(config(scripted__guile=0.0))
+    position = GameState("cat", 9)
+    first = Hinter(shared).say(position, np.random.default_rng(0))
+    assert "purrs" in first and "scratches" in first
+    for player in (Hinter(shared), RandomHinter(shared)):
+        for seed in range(40):
+            draw, going = np.random.default_rng(seed), position
+            for _ in range(9):
+                text = player.say(going, draw)
+                assert shared.game.legal(going, text) and len(text.split()) < 12
+                going = going.after("attacker", text).after("defender", "Hm.")
+
+
+def test_guile_points_to_another_word(config: Config) -> None:
+    shared = script(config(scripted__guile=1.0, scripted__hints_per_turn=1))
+    position = GameState("sun", 9)
+    said = Hinter(shared).say(position, np.random.default_rng(0))
+    heard = shared.listener.hear(position.after("attacker", said))
+    assert "waves" in said and belief(shared.listener.evidence(heard)).argmax() == 2
+
+
+def test_a_guesser_guesses_when_it_is_sure(config: Config) -> None:
+    guesser = Guesser(script(config()))
+    draw = np.random.default_rng(0)
+    start = GameState("cat", 2)
+    assert guesser.say(start.after("attacker", "It purrs."), draw) == (
+        "I know the word! It is cat!"
+    )
+    unsure = start.after("attacker", "Fur.")
+    asked = {guesser.say(unsure, draw) for _ in range(30)}
+    assert not any("I know" in text for text in asked)
+    # it never asks about the word that it would guess: here the first of two alike
+    assert any("dog" in text for text in asked) and not any("cat" in text for text in asked)
+    last = unsure.after("defender", "Is it about sea?").after("attacker", "Scratches.")
+    assert guesser.say(last, draw) == "I know the word! It is cat!"
+    # in the last turn it may take a chance
+    bold = Guesser(script(config(scripted__last_confidence=0.0)))
+    assert "I know" in bold.say(GameState("cat", 1).after("attacker", "Fur."), draw)
+    assert "I know" not in guesser.say(GameState("cat", 1).after("attacker", "Fur."), draw)
+
+
+def play(task: GameTask, word: str, players: dict[str, RuleBasedPlayer], seed: int) -> GameResult:
+    draw, position = np.random.default_rng(seed), GameState(word, task.max_turns)
+    while True:
+        role = next_role(task.game, position)
+        position = position.after(role, players[role].say(position, draw))
+        outcome = decided_state(task.game, position)[1]
+        if outcome is not None:
+            return outcome
+
+
+def test_scripted_players_beat_careless_ones(config: Config) -> None:
+    task = GameTask(config(train_words=80, test_words=10), tokenizer, np.random.default_rng(0))
+    players = task.players()
+
+    def share(attacker: str, defender: str, winner: str) -> float:
+        sides = {
+            "attacker": players[attacker]["attacker"],
+            "defender": players[defender]["defender"],
+        }
+        games = [play(task, word, sides, seed) for seed, word in enumerate(task.train_words)]
+        assert all(game.valid for game in games)
+        return sum(winner in game.winners for game in games) / len(games)
+
+    assert 0.25 < share("scripted", "scripted", "defender") < 0.65
+    assert share("random", "scripted", "defender") > 0.8
+    assert share("scripted", "random", "attacker") > 0.9
+
+
+@pytest.mark.parametrize("name", ["twenty_questions", "guess_my_city"])
+def test_scripted_players_find_the_word_together(config: Config, name: str) -> None:
+    shared = script(config(name))
+    game = shared.game
+
+    def solved(guesser: RuleBasedPlayer, oracle: RuleBasedPlayer) -> int:
+        found = 0
+        for seed, word in enumerate(WORDS * 5):
+            draw, position = np.random.default_rng(seed), GameState(word, 3)
+            while (outcome := decided_state(game, position)[1]) is None:
+                role = next_role(game, position)
+                player = guesser if role == "guesser" else oracle
+                position = position.after(role, player.say(position, draw))
+            assert outcome.valid
+            found += outcome.reason == "guessed"
+        return found
+
+    assert solved(Guesser(shared), Hinter(shared)) == 20
+    assert solved(RandomGuesser(shared), RandomHinter(shared)) < 16

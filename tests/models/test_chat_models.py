@@ -1,0 +1,111 @@
+"""The models of MAPoRL: their conf files, and adapters on small ones of the same architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft.tuners.lora import LoraLayer
+from transformers import Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from cory.config import Config
+from cory.memory import preflight
+from cory.memory.architecture import shape_of
+from cory.memory.estimate import ALWAYS
+from cory.models.loading import skeleton
+from cory.models.lora import adapted_layers
+from tests.support.building import LetterShare, build
+from tests.support.composing import parsed
+from tests.support.llama import BOS, EOS, llama_tokenizer, random_llama
+
+# parameters, and bytes of keys and values per token in bf16, as their makers state them
+SIZES = {
+    "phi3_mini": (3_821_079_552, 2 * 2 * 32 * 32 * 96),
+    "qwen2_5_3b": (3_085_938_688, 2 * 2 * 36 * 2 * 128),
+    "llama3_8b": (8_030_261_248, 2 * 2 * 32 * 8 * 128),
+}
+SMALL = {
+    "vocab_size": len(llama_tokenizer()) + 1,  # the library gives Qwen2 a token to pad with
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 1024,
+    "bos_token_id": BOS,
+    "eos_token_id": EOS,
+    "pad_token_id": EOS,
+}
+
+
+def random_model(name: str) -> Any:
+    """A few thousand random weights."""
+    torch.manual_seed(0)
+    if name == "phi3_mini":
+        return Phi3ForCausalLM(Phi3Config(num_key_value_heads=4, **SMALL))
+    if name == "qwen2_5_3b":
+        return Qwen2ForCausalLM(
+            Qwen2Config(num_key_value_heads=2, tie_word_embeddings=True, **SMALL)
+        )
+    return random_llama(SMALL["vocab_size"])
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_an_architecture_is_the_models_own(name: str) -> None:
+    config = parsed(f"model={name}").model
+    shape = shape_of(skeleton(config.path, "model.path", config.architecture))
+    assert (shape.parameters, 2 * shape.cache) == SIZES[name]
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_every_linear_layer_of_a_block_gets_an_adapter(name: str) -> None:
+    config = parsed(f"model={name}").model
+    adapter = config.adapter
+    lm = skeleton(config.path, "model.path", config.architecture)
+    linear = {name.rpartition(".")[2] for name, _, _ in shape_of(lm).linear}
+    assert set(adapted_layers(lm, adapter.targets)) == linear
+    assert (adapter.rank, adapter.alpha, adapter.dropout) == (8, 16, 0.05)
+    assert (config.sharing, config.quantisation, config.precision) == ("adapters", "nf4", "bf16")
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_memory_is_reckoned_without_the_hub(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = parsed(f"model={name}", "task=gsm8k_chat", "reward=exact_match", "hardware=gpu1")
+    preflight.show(config)
+    assert f"model={name} (bf16, base in nf4), 2 agents as adapters" in capsys.readouterr().out
+    rows, _ = preflight.rows_of(config)
+    (base,) = (row.bytes for row in rows if row.what == "base of all agents, frozen")
+    (own,) = (row.bytes for row in rows if (row.what, row.when) == ("weights that train", ALWAYS))
+    # half a byte per weight of the linear layers, two for embeddings and output; adapters are small
+    assert 0.5 < base / SIZES[name][0] < 0.85
+    assert 0.002 < own / 2 / 2 / SIZES[name][0] < 0.006
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("quantisation", ["none", "nf4"])
+def test_a_small_one_learns_through_its_adapters(
+    name: str, quantisation: str, config_of: Callable[..., Config], tmp_path: Path
+) -> None:
+    random_model(name).save_pretrained(tmp_path)
+    llama_tokenizer().save_pretrained(tmp_path)
+    config = config_of(
+        f"model={name}",
+        f"model.path={tmp_path}",
+        "model.architecture=null",
+        "model.precision=fp32",
+        f"model.quantisation={quantisation}",
+        "task.max_prompt_tokens=40",
+        "algorithm.learning_rate=1e-2",
+    )
+    trainer = build(config, reward=LetterShare())
+    lm = trainer.agents["agent_0"].model.lm
+    adapted = {n.rpartition(".")[2] for n, m in lm.named_modules() if isinstance(m, LoraLayer)}
+    assert config.model.adapter.targets is not None
+    assert adapted == set(config.model.adapter.targets)
+    for iteration in range(2):
+        metrics = trainer.step(iteration)
+    for agent in trainer.agents:
+        assert metrics[f"objective/kl_k3/{agent}"] > 1e-6
+        assert metrics[f"ppo/gradient_norm/{agent}"] > 0

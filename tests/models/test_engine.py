@@ -1,0 +1,174 @@
+"""One agent's parameters under DeepSpeed: settings, stages, and engines over one base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
+from cory.models.engine import Engine, deepspeed_settings
+from cory.models.team import ActorCriticModel, Team
+from tests.support.close import assert_close
+
+ConfigOf = Callable[..., Config]
+
+
+def hardware(**changes: object) -> HardwareConfig:
+    values: dict[str, object] = dict(
+        name="x",
+        device="cuda",
+        nodes=1,
+        processes=1,
+        rendezvous=None,
+        zero_stage=0,
+        keep_whole_below=1000,
+        offload_optimizer=False,
+        offload_parameters=False,
+        gradient_checkpointing=False,
+        routed_reference=False,
+        microbatch_size=8,
+        rollout_batch_size=64,
+    )
+    return HardwareConfig(**(values | changes))  # type: ignore[arg-type]  # a table of values
+
+
+def test_settings_follow_hardware_plan_and_precision() -> None:
+    plan = BatchPlan(minibatches=4, microbatch=8, accumulation=16)
+    assert deepspeed_settings(hardware(zero_stage=2), plan, "bf16", 0.5) == {
+        "train_micro_batch_size_per_gpu": 8,
+        "gradient_accumulation_steps": 16,
+        "gradient_clipping": 0.5,
+        "zero_optimization": {"stage": 2, "reduce_bucket_size": 50_000_000},
+        "bf16": {"enabled": True},
+        "fp16": {"enabled": False},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 10**9,
+        "wall_clock_breakdown": False,
+    }
+    plain = deepspeed_settings(hardware(), plan, "fp32", None)
+    assert plain["gradient_clipping"] == 0.0
+    assert plain["bf16"] == plain["fp16"] == {"enabled": False}
+    assert plain["zero_optimization"] == {"stage": 0}
+    assert deepspeed_settings(hardware(), plan, "fp16", None)["fp16"] == {"enabled": True}
+
+
+def test_settings_of_zero_3_with_offload() -> None:
+    plan = BatchPlan(minibatches=1, microbatch=8, accumulation=1)
+    all_out = hardware(zero_stage=3, offload_optimizer=True, offload_parameters=True)
+    assert deepspeed_settings(all_out, plan, "bf16", None)["zero_optimization"] == {
+        "stage": 3,
+        "reduce_bucket_size": 50_000_000,
+        "stage3_param_persistence_threshold": 1000,
+        "offload_optimizer": {"device": "cpu"},
+        "offload_param": {"device": "cpu"},
+    }
+
+
+def inputs() -> tuple[Tensor, Tensor, Tensor]:
+    ids = torch.randint(0, 300, (4, 12), generator=torch.Generator().manual_seed(0))
+    return ids, torch.ones_like(ids, dtype=torch.bool), torch.ones(4, 6, dtype=torch.bool)
+
+
+def engine_of(config: Config, model: ActorCriticModel, siblings: list[Engine]) -> Engine:
+    plan = batch_plan(4, 4, 4, 4, 1)
+    precision = config.model.precision
+    return Engine(model, config.algorithm, config.hardware, plan, precision, siblings)
+
+
+def descend(engine: Engine, steps: int) -> list[tuple[float, float]]:
+    """Loss and gradient norm of some steps towards the same tokens."""
+    seen = []
+    for _ in range(steps):
+        logprobs, values = engine(*inputs())
+        loss = 0.1 * values.square().mean() - logprobs.mean()
+        engine.backward(loss)
+        norm = engine.step()
+        assert norm is not None
+        seen.append((loss.item(), norm))
+    return seen
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_every_stage_takes_the_same_steps(
+    config_of: ConfigOf, sharing: str, precision: str
+) -> None:
+    """At stage 0 in half precision DeepSpeed's first step would be a quarter too short.
+
+    Weights that are set are those that DeepSpeed steps from.
+    """
+    found = []
+    for stage in range(4):
+        config = config_of(
+            "algorithm=ppo",
+            "algorithm.learning_rate=1e-2",
+            f"model.sharing={sharing}",
+            f"model.precision={precision}",
+            f"hardware.zero_stage={stage}",
+            "hardware.keep_whole_below=0",
+        )
+        (model,) = Team(config.model, torch.device("cpu")).new_models(
+            ["agent_0"], torch.Generator().manual_seed(0)
+        )
+        engine = engine_of(config, model, [])
+        with engine.whole():
+            start = {name: p.detach().clone() for name, p in engine.trainable.items()}
+        found.append(descend(engine, steps=4))
+        # back to the start, as a training of its own, it goes the same way
+        engine.set_weights(start)
+        engine.reset_optimizer()
+        assert descend(engine, steps=4) == found[-1]
+    assert found[0][-1][0] < found[0][0][0] - 1e-3
+    for other in found[1:]:
+        # bf16 sums gradients in another order at stage 0: its norm agrees to three digits
+        tolerance = 1e-5 if precision == "fp32" else 2e-3
+        assert_close(torch.tensor(other), torch.tensor(found[0]), rtol=tolerance)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_an_agent_moves_its_own_adapter_only(config_of: ConfigOf, stage: int) -> None:
+    config = config_of(
+        "model.sharing=adapters",
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=0",
+    )
+    team = Team(config.model, torch.device("cpu"))
+    models = list(team.new_models(["agent_0", "agent_1"], torch.Generator().manual_seed(0)))
+    siblings: list[Engine] = []
+    first, second = (engine_of(config, model, siblings) for model in models)
+    for acting, idle in ((first, second), (second, first), (first, second)):
+        before = {name: piece.clone() for name, piece in acting.pieces().items()}
+        idle_head = {k: v.clone() for k, v in idle.pieces().items() if "value_head" in k}
+        descend(acting, steps=3)
+        moved = {name for name, piece in acting.pieces().items() if not piece.equal(before[name])}
+        # the other matrix of an adapter has no gradient before the first step
+        assert moved == set(acting.trainable)
+        for name, piece in idle_head.items():
+            assert idle.pieces()[name].equal(piece)
+
+
+def test_the_gradient_norm_is_the_norm_of_the_whole_gradient(config_of: ConfigOf) -> None:
+    config = config_of("algorithm=ppo")
+    team = Team(config.model, torch.device("cpu"))
+    models = [next(team.new_models(["agent_0"], torch.Generator().manual_seed(0))) for _ in "ab"]
+    logprobs, values = models[0](*inputs())
+    (0.1 * values.square().mean() - logprobs.mean()).backward()
+    squares = sum(p.grad.square().sum() for p in models[0].parameters() if p.grad is not None)
+    ((_, norm),) = descend(engine_of(config, models[1], []), steps=1)
+    assert_close(torch.tensor(norm), torch.as_tensor(squares).sqrt())
+
+
+def test_resetting_the_optimiser_equals_a_new_one(config_of: ConfigOf) -> None:
+    config = config_of("algorithm=ppo", "algorithm.learning_rate=1e-2")
+    team = Team(config.model, torch.device("cpu"))
+    (model,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
+    engine = engine_of(config, model, [])
+    descend(engine, steps=3)
+    (twin,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
+    twin.load_state_dict(model.state_dict())
+    engine.reset_optimizer()
+    assert descend(engine, steps=3) == descend(engine_of(config, twin, []), steps=3)

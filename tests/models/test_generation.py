@@ -1,0 +1,154 @@
+"""Sampling: what a response depends on, and what it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from cory.config import SamplingConfig
+from cory.models.generation import Response, generate, inverse_cdf, warp
+from cory.models.loading import load_language_model, load_tokenizer
+from tests.support.close import assert_close
+
+PLAIN = SamplingConfig(
+    temperature=1.0,
+    top_k=0,
+    top_p=1.0,
+    repetition_penalty=1.0,
+    min_response_tokens=1,
+    max_response_tokens=8,
+)
+CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17], [200, 3]]
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model: str) -> PreTrainedModel:
+    return load_language_model(str(tiny_model), "model.path", keep_dropout=False)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model: str) -> PreTrainedTokenizerBase:
+    return load_tokenizer(str(tiny_model), "model.path")
+
+
+def respond(
+    model: PreTrainedModel,
+    contexts: list[list[int]],
+    sampling: SamplingConfig | None,
+    uniforms: torch.Tensor | None,
+    eos: int | None = None,
+) -> list[Response]:
+    return generate(model, contexts, 8, sampling, uniforms, 0, set() if eos is None else {eos})
+
+
+def uniforms(rows: int, seed: int = 0) -> torch.Tensor:
+    return torch.rand(rows, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("sampling", [None, PLAIN, replace(PLAIN, repetition_penalty=1.5)])
+def test_a_response_does_not_depend_on_its_batch(
+    model: PreTrainedModel, sampling: SamplingConfig | None
+) -> None:
+    noise = uniforms(len(CONTEXTS))
+    together = respond(model, CONTEXTS, sampling, noise)
+    alone = [
+        respond(model, [context], sampling, noise[i : i + 1])[0]
+        for i, context in enumerate(CONTEXTS)
+    ]
+    assert [r.ids for r in together] == [r.ids for r in alone]
+    assert len({tuple(r.ids) for r in together}) > 1
+
+
+def test_greedy_decoding_takes_the_most_probable_token_given_all_before(
+    model: PreTrainedModel,
+) -> None:
+    (response,) = respond(model, [CONTEXTS[2]], None, None)
+    ids = list(CONTEXTS[2])
+    for token in response.ids:
+        assert token == model(input_ids=torch.tensor([ids])).logits[0, -1].argmax().item()
+        ids.append(token)
+
+
+def test_sampler_logprobs_are_the_policys_when_no_setting_changes_them(
+    model: PreTrainedModel,
+) -> None:
+    context = CONTEXTS[0]
+    (response,) = respond(model, [context], PLAIN, uniforms(1))
+    logits = model(input_ids=torch.tensor([context + response.ids])).logits[0]
+    logp = logits[len(context) - 1 : -1].log_softmax(-1)
+    expected = logp.gather(1, torch.tensor(response.ids)[:, None]).squeeze(1)
+    assert_close(response.sampler_logprobs, expected.tolist())
+
+
+def test_a_response_ends_with_eos_or_at_the_limit(model: PreTrainedModel) -> None:
+    (free,) = respond(model, [CONTEXTS[0]], PLAIN, uniforms(1))
+    assert len(free.ids) == 8
+    stop = free.ids[3]
+    first = free.ids.index(stop)
+    rows = respond(model, [CONTEXTS[0], CONTEXTS[1]], PLAIN, uniforms(1).repeat(2, 1), eos=stop)
+    assert rows[0].ids == free.ids[: first + 1]
+    assert len(rows[0].sampler_logprobs) == first + 1
+
+
+def test_top_k_of_one_is_greedy(model: PreTrainedModel) -> None:
+    noise = uniforms(len(CONTEXTS), seed=3)
+    sampled = respond(model, CONTEXTS, replace(PLAIN, top_k=1), noise)
+    assert [r.ids for r in sampled] == [r.ids for r in respond(model, CONTEXTS, None, None)]
+
+
+def test_inverse_cdf_by_hand() -> None:
+    logp = torch.tensor([[0.5, 0.25, 0.25]]).log().repeat(4, 1)
+    places = torch.tensor([0.0, 0.49, 0.51, 0.99], dtype=torch.float64)
+    assert inverse_cdf(logp, places).tolist() == [0, 0, 1, 2]
+
+
+def test_inverse_cdf_never_takes_an_excluded_token() -> None:
+    logp = torch.tensor([[0.0, 0.5, 0.0, 0.5]]).log().repeat(3, 1)
+    places = torch.tensor([0.0, 0.51, 0.49], dtype=torch.float64)
+    assert inverse_cdf(logp, places).tolist() == [1, 3, 1]
+
+
+def test_frequencies_follow_the_distribution() -> None:
+    p = torch.tensor([0.1, 0.2, 0.7])
+    places = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
+    tokens = inverse_cdf(p.log().repeat(1000, 1), places)
+    assert torch.bincount(tokens).tolist() == [100, 200, 700]
+
+
+def test_warp_by_hand() -> None:
+    logits = torch.tensor([[2.0, -1.0, 0.5]])
+    seen = torch.tensor([[True, True, False]])
+    cases = [
+        (replace(PLAIN, repetition_penalty=2.0), [1.0, -2.0, 0.5]),
+        (replace(PLAIN, temperature=0.5), [4.0, -2.0, 1.0]),
+        (replace(PLAIN, top_k=2), [2.0, -torch.inf, 0.5]),
+        # probabilities 0.786, 0.039, 0.175: the first alone passes 0.5
+        (replace(PLAIN, top_p=0.5), [2.0, -torch.inf, -torch.inf]),
+    ]
+    for sampling, expected in cases:
+        assert_close(warp(logits, seen, sampling)[0], torch.tensor(expected))
+
+
+def test_padding_is_not_penalised_as_a_repetition(model: PreTrainedModel) -> None:
+    # pad id 0 stands left of the short context; were it counted as seen, its logit would change
+    penalty = replace(PLAIN, repetition_penalty=50.0)
+    noise = uniforms(2)
+    padded = respond(model, [CONTEXTS[1], CONTEXTS[2]], penalty, noise)[0]
+    alone = respond(model, [CONTEXTS[1]], penalty, noise[:1])[0]
+    assert_close(padded.sampler_logprobs, alone.sampler_logprobs)
+
+
+def test_what_was_said_before_is_penalised_too(model: PreTrainedModel) -> None:
+    context, penalty = CONTEXTS[0], 3.0
+    sampling = replace(PLAIN, repetition_penalty=penalty)
+    (response,) = respond(model, [context], sampling, uniforms(1))
+    ids = list(context)
+    for token, logprob in zip(response.ids, response.sampler_logprobs, strict=True):
+        logits = model(input_ids=torch.tensor([ids])).logits[0, -1]
+        for seen in set(ids):
+            logits[seen] = logits[seen] * penalty if logits[seen] < 0 else logits[seen] / penalty
+        assert_close(logprob, logits.log_softmax(-1)[token].item())
+        ids.append(token)

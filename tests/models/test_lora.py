@@ -1,0 +1,232 @@
+"""Adapters on one frozen base: who acts, who learns, and what the reference is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from cory.config import Config, ConfigError
+from cory.functional.masking import pad_left, pad_right
+from cory.models.generation import generate
+from cory.models.loading import load_language_model
+from cory.models.team import ActorCriticModel, Team
+from tests.support.building import LetterShare, build
+from tests.support.close import assert_close
+
+ConfigOf = Callable[..., Config]
+NAMES = ["agent_0", "agent_1"]
+CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17]]
+RESPONSES = [[20, 21], [22, 23, 24, 25], [26]]
+
+
+def inputs() -> tuple[Tensor, Tensor, Tensor]:
+    context, context_mask = pad_left(CONTEXTS, 0)
+    response, response_mask = pad_right(RESPONSES, 0)
+    return (
+        torch.cat([context, response], 1),
+        torch.cat([context_mask, response_mask], 1),
+        response_mask,
+    )
+
+
+def team_of(config_of: ConfigOf, *overrides: str) -> tuple[Team, list[ActorCriticModel]]:
+    """A team whose adapters differ from the base and from each other."""
+    config = config_of("model.sharing=adapters", *overrides)
+    team = Team(config.model, torch.device("cpu"))
+    models = list(team.new_models(NAMES, torch.Generator().manual_seed(0)))
+    noise = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for model in models:
+            assert model.base is not None
+            for parameter in model.base.parameters_of(model.name):
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=noise))
+    return team, [model.eval() for model in models]
+
+
+@pytest.fixture(scope="module")
+def pair(config_of: ConfigOf) -> tuple[Team, list[ActorCriticModel]]:
+    return team_of(config_of)
+
+
+def test_agents_share_every_weight_of_the_base(pair: tuple[Team, list[ActorCriticModel]]) -> None:
+    _, (first, second) = pair
+    assert first.lm is second.lm
+    own = [set(map(id, model.trainable().values())) for model in (first, second)]
+    assert own[0] and own[1] and not own[0] & own[1]
+    both = {id(p) for model in (first, second) for p in model.parameters()}
+    base = [p for p in first.lm.parameters() if id(p) not in own[0] | own[1]]
+    assert len(both) == len(base) + len(own[0]) + len(own[1])
+
+
+def test_the_reference_is_the_pretrained_model(
+    pair: tuple[Team, list[ActorCriticModel]], tiny_model: str
+) -> None:
+    team, models = pair
+    pristine = load_language_model(tiny_model, "model.path", keep_dropout=False)
+    ids = inputs()[0]
+    for model in models:
+        with torch.no_grad(), team.reference(model) as reference:
+            assert torch.equal(reference(ids).logits, pristine(ids).logits)
+        model.activate()
+        with torch.no_grad():
+            assert (model.lm(ids).logits - pristine(ids).logits).abs().max() > 1e-3
+
+
+def test_each_agent_says_what_its_own_adapter_says(
+    pair: tuple[Team, list[ActorCriticModel]],
+) -> None:
+    team, (first, second) = pair
+    alone, _ = first(*inputs())
+    other, _ = second(*inputs())
+    again, _ = first(*inputs())
+    assert torch.equal(alone, again)
+    assert (alone - other).abs().max() > 1e-3
+    statistics, _ = team.statistics(second, *inputs())
+    assert_close(statistics.logprobs, other)
+
+
+@pytest.mark.parametrize("quantisation", ["none", "nf4"])
+def test_one_pass_for_policy_and_reference_gives_the_numbers_of_two(
+    config_of: ConfigOf, quantisation: str
+) -> None:
+    overrides = ["model.path=asset:tiny", f"model.quantisation={quantisation}"]
+    team, models = team_of(config_of, *overrides)
+    for model in models:
+        two, values = team.statistics(model, *inputs())
+        one, routed_values = team.statistics(model, *inputs(), routed=True)
+        assert two.full_kl[inputs()[2]].min() > 0
+        for column, routed_column in zip(two, one, strict=True):
+            assert_close(routed_column, column)
+        assert_close(routed_values, values)
+
+
+def test_each_row_goes_through_the_adapter_named_for_it(
+    pair: tuple[Team, list[ActorCriticModel]],
+) -> None:
+    team, (first, second) = pair
+    assert first.base is not None
+    ids = torch.tensor([[5, 9, 40, 11]] * 3)
+    with torch.no_grad():
+        with first.base.routed(["agent_1", None, "agent_0"]):
+            rows = first.lm(ids).logits
+        second.activate()
+        expected = [first.lm(ids[:1]).logits]
+        with team.reference(first) as reference:
+            expected.append(reference(ids[:1]).logits)
+        first.activate()
+        expected.append(first.lm(ids[:1]).logits)
+    assert_close(rows, torch.cat(expected))
+    assert all((a - b).abs().max() > 1e-3 for a, b in itertools.pairwise(expected))
+
+
+def test_adapters_start_alike_on_one_base_and_on_many(config_of: ConfigOf) -> None:
+    found = []
+    for sharing in ("adapters", "adapter_copies"):
+        team = Team(config_of(f"model.sharing={sharing}").model, torch.device("cpu"))
+        models = list(team.new_models(NAMES, torch.Generator().manual_seed(0)))
+        found.append([list(model.trainable().values()) for model in models])
+    for one, many in zip(*found, strict=True):
+        assert len(one) == len(many) > 4
+        assert all(torch.equal(a, b) for a, b in zip(one, many, strict=True))
+    assert not torch.equal(found[0][0][0], found[0][1][0])
+
+
+def test_learning_goes_into_the_adapter_after_a_rollout_in_4_bits(config_of: ConfigOf) -> None:
+    """On some processors a pass without gradient makes later ones lose theirs, in silence."""
+    config = config_of(
+        "model.path=asset:tiny",
+        "model.sharing=adapters",
+        "model.quantisation=nf4",
+        "algorithm.learning_rate=1e-3",
+        "algorithm.kl_coef=0",
+    )
+    trainer = build(config, reward=LetterShare())
+    kinds = {type(m).__name__ for m in trainer.agents["agent_0"].model.lm.modules()}
+    assert "Linear4bit" in kinds
+    for iteration in range(2):
+        for agent in trainer.agents.values():
+            agent.model.zero_grad()
+        metrics = trainer.step(iteration)
+    for name in NAMES:
+        assert metrics[f"objective/kl_k3/{name}"] > 1e-6
+        assert metrics[f"ppo/gradient_norm/{name}"] > 0
+
+
+def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> None:
+    calls = []
+    for checkpointing in ("false", "true"):
+        config = config_of(
+            "algorithm=ppo",
+            "model.sharing=adapters",
+            f"hardware.gradient_checkpointing={checkpointing}",
+        )
+        agent = build(config).agents["agent_0"]
+        seen: list[int] = []
+        block = agent.model.lm.transformer.h[0].mlp
+        block.register_forward_pre_hook(lambda *_, seen=seen: seen.append(1))
+        agent.start_update()
+        logprobs, _ = agent.engine(*inputs())
+        agent.engine.backward(logprobs.sum())
+        calls.append(len(seen))
+    assert calls == [1, 2]
+
+
+def test_an_exported_adapter_loads_with_peft_and_says_the_same(
+    pair: tuple[Team, list[ActorCriticModel]], tiny_model: str, tmp_path: Path
+) -> None:
+    _team, models = pair
+    for model in models:
+        assert model.base is not None
+        folder = tmp_path / model.name
+        folder.mkdir()
+        model.base.save(model.name, folder, tiny_model)
+        model.activate()
+        ours = generate(model.lm, [[5, 9, 40]], 12, None, None, 0, set())[0].ids
+        loaded = PeftModel.from_pretrained(
+            AutoModelForCausalLM.from_pretrained(tiny_model), str(folder)
+        )
+        theirs = loaded.generate(
+            input_ids=torch.tensor([[5, 9, 40]]),
+            max_new_tokens=12,
+            do_sample=False,
+            eos_token_id=None,
+        )[0, 3:]
+        assert theirs.tolist() == ours
+        before = [p.clone() for p in model.base.parameters_of(model.name)]
+        with torch.no_grad():
+            for parameter in model.base.parameters_of(model.name):
+                parameter.zero_()
+        model.base.load(model.name, folder)
+        after = model.base.parameters_of(model.name)
+        assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["model.adapter.targets=[q_proj]"], ["q_proj", "this model has c_attn, c_fc, c_proj"]),
+        (["model.adapter.targets=[lm_head]"], ["lm_head", "below the output head"]),
+    ],
+)
+def test_unknown_targets_are_refused_with_what_there_is(
+    config_of: ConfigOf, overrides: list[str], words: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        team_of(config_of, *overrides)
+    assert all(word in str(refusal.value) for word in words)
+    assert "\n" not in str(refusal.value)
+
+
+def test_4_bits_without_the_package_are_refused(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="needs the package bitsandbytes"):
+        team_of(config_of, "model.quantisation=nf4")

@@ -1,0 +1,248 @@
+"""Debates: who spoke, in which order, seeing exactly what; with scripts instead of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from cory.config import DebatePrompts
+from cory.episode import Context, Episode, Prompt, Turn
+from cory.rollout.debate import Debate
+from cory.rollout.debate_prompts import Chat, Graded, Plain
+
+PROMPTS = [Prompt("0", "How many?", "SECRET"), Prompt("1", "How much?", "SECRET")]
+WORDS = DebatePrompts(
+    follow_up="{own_feedback}Others: {others} Again: {query}",
+    follow_up_alone="{own_feedback}Check it. Again: {query}",
+    other="[{number}] {response}{feedback}",
+    separator=" | ",
+    own_feedback="You got {score}, {grade}. ",
+    feedback=" ({number} got {score}, {grade})",
+    grades=["bad", "poor", "fair", "good"],
+    grade_bounds=[0.3, 0.6, 0.8],
+)
+
+
+class Script:
+    """Says `<turn><agent><prompt>`, and remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[str, str, int, list[Context | None]]] = []
+
+    def __call__(
+        self, speaker: str, role: str, round: int, contexts: Sequence[Context | None]
+    ) -> list[Turn]:
+        self.shown.append((speaker, role, round, list(contexts)))
+        letter = "abcdef"[int(role.rpartition("_")[2])]
+        return [
+            Turn(speaker, role, round, "", f"{round}{letter}{n}", [1], [1])
+            if context is not None
+            else Turn(speaker, role, round, "", "", [0], [])
+            for n, context in enumerate(contexts)
+        ]
+
+
+class Quoting:
+    """A task that knows how to show answers."""
+
+    def observer_context(self, query: str, answers: Sequence[str]) -> str:
+        return f"{query} {' '.join(answers)}"
+
+
+def debate(agents: int, turns: int, wording: Any, **more: Any) -> Debate:
+    settings: dict[str, Any] = {
+        "speaker": lambda turn, agent: f"p{turn}{agent}",
+        "wording": lambda agent: wording,
+        "fits": lambda agent, context: True,
+        "read": lambda response: response,
+        "consensus": None,
+        "judge": None,
+    }
+    return Debate(agents, turns, **{**settings, **more})
+
+
+def user(content: str) -> dict[str, str]:
+    return {"role": "user", "content": content}
+
+
+def own(content: str) -> dict[str, str]:
+    return {"role": "assistant", "content": content}
+
+
+def test_two_agents_and_three_turns_in_a_chat() -> None:
+    script = Script()
+    episodes = debate(2, 3, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
+    assert [(who, role, turn) for who, role, turn, _ in script.shown] == [
+        ("p00", "debater_0", 0),
+        ("p01", "debater_1", 0),
+        ("p10", "debater_0", 1),
+        ("p11", "debater_1", 1),
+        ("p20", "debater_0", 2),
+        ("p21", "debater_1", 2),
+    ]
+    opening = user("How many?")
+    # nobody sees in turn t what others say in turn t
+    assert [shown[3][0] for shown in script.shown] == [
+        [opening],
+        [opening],
+        [opening, own("0a0"), user("Others: [1] 0b0 Again: How many?")],
+        [opening, own("0b0"), user("Others: [1] 0a0 Again: How many?")],
+        [
+            *(opening, own("0a0"), user("Others: [1] 0b0 Again: How many?")),
+            *(own("1a0"), user("Others: [1] 1b0 Again: How many?")),
+        ],
+        [
+            *(opening, own("0b0"), user("Others: [1] 0a0 Again: How many?")),
+            *(own("1b0"), user("Others: [1] 1a0 Again: How many?")),
+        ],
+    ]
+    assert script.shown[5][3][1] == [
+        *(user("How much?"), own("0b1"), user("Others: [1] 0a1 Again: How much?")),
+        *(own("1b1"), user("Others: [1] 1a1 Again: How much?")),
+    ]
+    for n, episode in enumerate(episodes):
+        assert episode.prompt is PROMPTS[n]
+        said = [turn.response for turn in episode.turns]
+        assert said == [f"{text}{n}" for text in ("0a", "0b", "1a", "1b", "2a", "2b")]
+    assert "SECRET" not in repr(script.shown)
+
+
+def test_others_are_numbered_and_kept_in_order() -> None:
+    script = Script()
+    debate(3, 2, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
+    assert script.shown[4][3][0] == [  # the second agent at the second turn
+        user("How many?"),
+        own("0b0"),
+        user("Others: [1] 0a0 | [2] 0c0 Again: How many?"),
+    ]
+
+
+def test_a_single_agent_corrects_itself() -> None:
+    script = Script()
+    debate(1, 2, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
+    assert script.shown[1][3][0] == [
+        user("How many?"),
+        own("0a0"),
+        user("Check it. Again: How many?"),
+    ]
+
+
+def test_without_chat_the_latest_answers_stand_in_the_tasks_own_form() -> None:
+    script = Script()
+    debate(3, 3, Plain(Quoting()))(PROMPTS, script)  # type: ignore[arg-type]
+    assert [shown[3][0] for shown in script.shown[:1] + script.shown[4:5] + script.shown[7:8]] == [
+        "How many?",
+        "How many? 0b0 0a0 0c0",  # one's own first
+        "How many? 1b0 1a0 1c0",
+    ]
+
+
+def test_feedback_is_said_in_words() -> None:
+    scores = {"0a0": 0.29, "0b0": 0.3, "0a1": 0.6, "0b1": 0.8}
+
+    def judge(episodes: list[Episode]) -> None:
+        for episode in episodes:
+            for turn in episode.turns:
+                turn.score = scores.get(turn.response, 0.0)
+
+    script = Script()
+    debate(2, 2, Chat(Graded(WORDS, feedback=True)), judge=judge)(PROMPTS, script)
+    assert script.shown[2][3] == [
+        [
+            *(user("How many?"), own("0a0")),
+            user("You got 0.290, bad. Others: [1] 0b0 (1 got 0.300, poor) Again: How many?"),
+        ],
+        [
+            *(user("How much?"), own("0a1")),
+            user("You got 0.600, fair. Others: [1] 0b1 (1 got 0.800, good) Again: How much?"),
+        ],
+    ]
+
+
+def letters(limit: int) -> Callable[[int, Context], bool]:
+    """Stands for a model that takes so many characters."""
+
+    def fits(agent: int, context: Context) -> bool:
+        parts = [context] if isinstance(context, str) else [m["content"] for m in context]
+        return sum(map(len, parts)) <= limit
+
+    return fits
+
+
+def shortest_views(chat: Chat | Plain, agents: int, turns: int) -> list[Context]:
+    """What agent 0 would be shown before the last turn, from the whole view on."""
+    rounds = [
+        [Turn("p", f"debater_{a}", t, "", f"{t}{'abc'[a]}", [1], [1]) for a in range(agents)]
+        for t in range(turns - 1)
+    ]
+    found: Iterator[Context] = chat.contexts(PROMPTS[0], rounds, 0)
+    return list(found)
+
+
+def test_a_long_chat_loses_its_oldest_exchanges_then_others_never_the_question() -> None:
+    opening = user("How many?")
+    last = [own("1a"), user("Others: [1] 1b | [2] 1c Again: How many?")]
+    assert shortest_views(Chat(Graded(WORDS, feedback=False)), 3, 3) == [
+        [opening, own("0a"), user("Others: [1] 0b | [2] 0c Again: How many?"), *last],
+        [opening, *last],
+        [opening, own("1a"), user("Others: [1] 1b Again: How many?")],
+        [opening, own("1a"), user("Check it. Again: How many?")],
+        [opening],
+    ]
+
+
+def test_a_long_plain_view_loses_others_from_the_last_then_ones_own() -> None:
+    assert shortest_views(Plain(Quoting()), 3, 3) == [  # type: ignore[arg-type]
+        "How many? 1a 1b 1c",
+        "How many? 1a 1b",
+        "How many? 1a",
+        "How many?",
+    ]
+
+
+def test_what_had_to_be_left_out_is_counted() -> None:
+    script = Script()
+    held = debate(2, 3, Chat(Graded(WORDS, feedback=False)), fits=letters(70))
+    episodes = held(PROMPTS, script)
+    # 9 + 3 + 33 letters at the second turn; at the third another 3 + 33 do not fit
+    cut = [turn.shortened for episode in episodes for turn in episode.turns]
+    assert (len(cut), sum(cut)) == (12, 4)
+    assert script.shown[4][3][0] == [
+        *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?")),
+    ]
+    none = debate(2, 2, Chat(Graded(WORDS, feedback=False)), fits=letters(1))
+    none(PROMPTS, script)
+    assert script.shown[-1][3] == [[user("How many?")], [user("How much?")]]
+
+
+def test_a_debate_ends_when_enough_agree() -> None:
+    script = Script()
+    agreed = {"0a0": "same", "0b0": "same"}
+    episodes = debate(
+        2,
+        3,
+        Chat(Graded(WORDS, feedback=False)),
+        consensus=1.0,
+        read=lambda response: agreed.get(response, response),
+    )(PROMPTS, script)
+    # the first prompt's debate is over, the other one goes on; nobody is shown anything for it
+    assert [shown[3][0] for shown in script.shown[2:]] == [None] * 4
+    assert all(shown[3][1] is not None for shown in script.shown)
+    assert [turn.absent for turn in episodes[0].turns] == [False] * 2 + [True] * 4
+    assert not any(turn.absent for turn in episodes[1].turns)
+
+
+def test_answers_that_cannot_be_read_are_no_consensus() -> None:
+    episodes = debate(
+        2, 2, Chat(Graded(WORDS, feedback=False)), consensus=0.5, read=lambda response: None
+    )(PROMPTS, Script())
+    assert not any(turn.absent for episode in episodes for turn in episode.turns)
+
+
+def test_a_speaker_that_loses_a_turn_is_an_error() -> None:
+    with pytest.raises(ValueError):
+        debate(2, 1, Chat(Graded(WORDS, feedback=False)))(
+            PROMPTS, lambda *said: Script()(*said)[: 1 + (said[1] == "debater_0")]
+        )

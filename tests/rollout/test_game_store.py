@@ -1,0 +1,285 @@
+"""Collecting games: nothing that was over is lost, and what is resumed is what would have been."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cory.algorithms.spag import Collector
+from cory.config import Config, ConfigError
+from cory.games import GAMES
+from cory.games.state import BROKE_RULES
+from cory.games.transcript import UNFINISHED
+from cory.rewards.game_outcome import GameOutcome
+from cory.rollout.game_store import GameSet
+from cory.runs.run_dir import STOP
+from cory.runtime.worker import build_parts
+from cory.trainers.interruption import Interrupted
+from cory.trainers.offline import OfflineTrainer
+from tests.support.playing import SPAG, build_games, game_config, played, write_games
+
+Settings = Callable[..., Config]
+TABOO = GAMES["taboo"]("words")
+
+
+@pytest.fixture
+def self_play(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
+    base = [
+        *SPAG,
+        f"model.path={tiny_model}",
+        f"run_dir={tmp_path}/run",
+        "algorithm.prompts_per_iteration=6",
+        "algorithm.threshold=-0.5",
+    ]
+    return lambda *overrides: game_config(base, *overrides)
+
+
+def lines_of(path: Path) -> dict[int, str]:
+    """Number of a game -> its line."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {json.loads(line)["game"]: line for line in lines}
+
+
+def collector(trainer: OfflineTrainer) -> Collector:
+    assert isinstance(trainer.collect, Collector)
+    return trainer.collect
+
+
+def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
+    self_play: Settings, tmp_path: Path
+) -> None:
+    config = self_play()
+    whole = build_games(config)
+    whole.step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    expected, about = lines_of(path), path.with_suffix(".json").read_text()
+    assert sorted(expected) == list(range(6))
+    path.unlink()
+
+    # stopped before every single utterance in turn, and gone on with
+    stop = tmp_path / "run" / STOP
+    kept: dict[int, str] = {}
+    for allowed in range(12):
+        trainer = build_games(config)
+        calls = 0
+        look = collector(trainer)._stop_if_asked
+
+        def stop_later(games: GameSet, wanted: int, look=look, allowed=allowed) -> None:  # type: ignore[no-untyped-def]
+            nonlocal calls
+            if calls == allowed:
+                stop.touch()
+            calls += 1
+            look(games, wanted)
+
+        collector(trainer)._stop_if_asked = stop_later  # type: ignore[method-assign]
+        try:
+            trainer.step(0)
+            break
+        except Interrupted as asked:
+            stop.unlink()
+            found = lines_of(path)
+            assert f"{len(found)} of 6 games" in str(asked)
+            assert all(found[number] == line for number, line in kept.items())
+            kept = found
+    else:
+        pytest.fail("the collection never ended")
+    assert lines_of(path) == expected
+    assert path.with_suffix(".json").read_text() == about
+
+
+def test_a_line_torn_by_a_kill_is_played_again(self_play: Settings, tmp_path: Path) -> None:
+    config = self_play()
+    build_games(config).step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    expected = lines_of(path)
+    text = path.read_text()
+    path.write_text(text[: len(text) - 20])
+    build_games(config).step(0)
+    assert lines_of(path) == expected
+
+
+def test_games_do_not_depend_on_how_many_are_played_at_once(
+    self_play: Settings, tmp_path: Path
+) -> None:
+    """A table's games have numbers of their own; within it, the model's batch changes nothing."""
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    found = []
+    for size in (1, 4, 256):
+        build_games(self_play(f"hardware.rollout_batch_size={size}")).step(0)
+        found.append(lines_of(path))
+        path.unlink()
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_set_that_is_gone_is_not_replaced(self_play: Settings, tmp_path: Path) -> None:
+    """Its games would be those of another policy than the reference."""
+    config = self_play("algorithm.iterations=2", "algorithm.iterations_per_epoch=2")
+    trainer = build_games(config)
+    trainer.step(0)
+    again = build_games(config)
+    again.load_state_dict(trainer.state_dict())
+    (tmp_path / "run" / "games" / "epoch_000.jsonl").unlink()
+    with pytest.raises(ConfigError, match=r"holds 0 of the 12 games .* to start again$"):
+        again.step(1)
+
+
+def test_counts_stand_beside_the_games(self_play: Settings, tmp_path: Path) -> None:
+    trainer = build_games(self_play())
+    metrics = trainer.step(0)
+    about = json.loads((tmp_path / "run" / "games" / "epoch_000.json").read_text())
+    assert about["games"] == 6 == metrics["game/games"]
+    ends = about["attacker_wins"] + about["defender_wins"] + about["ties"] + about["invalid"]
+    assert ends == 6 and sum(about["reasons"].values()) == 6
+    assert metrics["game/ties"] == pytest.approx(about["ties"] / 6)
+    assert metrics["game/turns"] == pytest.approx(about["mean_turns"])
+
+
+def test_collect_only_then_train_only(self_play: Settings, tmp_path: Path) -> None:
+    """What one run collected, another learns from, token by token."""
+    only = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
+    before = {k: v.clone() for k, v in only.voice.model.state_dict().items()}
+    found = only.step(0)
+    assert found["game/games"] == 6 and not any(key.startswith("offline/") for key in found)
+    assert all((before[k] == v).all() for k, v in only.voice.model.state_dict().items())
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    reader = build_games(self_play("algorithm.iterations=1", f"algorithm.games={path}"))
+    whole = build_games(self_play("algorithm.iterations=1"))
+    (learnt, player) = (trainer.step(0) for trainer in (reader, whole))
+    for key in ("loss", "nll_game", "examples"):
+        name = f"offline/{key}/agent_0"
+        assert learnt[name] == pytest.approx(player[name], rel=1e-4), key
+
+    def ids(trainer: OfflineTrainer) -> set[tuple[int, ...]]:
+        return {tuple(one.response_ids) for own in trainer.games or [] for one in own}
+
+    assert ids(reader) == ids(whole)
+
+
+def test_token_ids_of_another_model_are_not_learnt(self_play: Settings, tmp_path: Path) -> None:
+    build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true")).step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    about = path.with_suffix(".json")
+    about.write_text(about.read_text().replace('"tokenizer": "', '"tokenizer": "another'))
+    trainer = build_games(
+        self_play(
+            "algorithm.iterations=1",
+            f"algorithm.games={path}",
+            # what a random model says is often written with more tokens than it said it with
+            "algorithm.sampling.min_response_tokens=24",
+            "algorithm.sampling.max_response_tokens=24",
+            "task.max_prompt_tokens=40",
+        )
+    )
+    trainer.step(0)
+    eos = trainer.voice.team.tokenizer.eos_token_id
+    said = [one for own in trainer.games or [] for one in own]
+    assert said and all(one.response_ids[-1] == eos for one in said)  # encoded from their texts
+
+
+def test_files_with_too_few_games_are_refused(self_play: Settings, tmp_path: Path) -> None:
+    games = [played("movie", None, "a", "b"), played("elephant", None, "a", "b")]
+    path = write_games(tmp_path / "few.jsonl", games)
+    config = self_play(
+        f"algorithm.games={path}", "algorithm.iterations=1", "algorithm.prompts_per_iteration=2"
+    )
+    with pytest.raises(ConfigError, match="holds 2 games, 1 of them about training words") as said:
+        build_games(config).step(0)
+    assert "\n" not in str(said.value)
+
+
+def test_a_set_is_written_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "games" / "set.jsonl"
+    games = GameSet(path, TABOO, "abc")
+    for number in (2, 0):
+        games.add(number, played("movie", "attacker", f"hint {number}", "movie"))
+        assert number in lines_of(path)  # at once
+    again = GameSet(path, TABOO, "abc")
+    assert sorted(again.found) == [0, 2] and again.found[2].utterances[0].text == "hint 2"
+    again.add(1, played("film", None, "a", "b", "c", "d"))
+    assert [game.word for game in again.close()] == ["movie", "film", "movie"]
+    assert json.loads(path.with_suffix(".json").read_text())["tokenizer"] == "abc"
+
+
+def test_part_of_a_set_is_not_its_shortest_games(self_play: Settings, tmp_path: Path) -> None:
+    """A run writes games as they end; another takes them by number."""
+    first = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
+    first.step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    lines = lines_of(path)
+    path.write_text("".join(lines[number] + "\n" for number in (4, 5, 0, 3, 2, 1)))
+    config = self_play(
+        "algorithm.iterations=1", "algorithm.prompts_per_iteration=3", f"algorithm.games={path}"
+    )
+    trainer = build_games(config)
+    games, _ = collector(trainer)._read()
+    assert [played.extra["game"] for played in games] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("ids", ["abc", [[1, 2]], [[1], ["x"], [2], [3]]])
+def test_token_ids_that_are_none_are_refused(
+    self_play: Settings, tmp_path: Path, ids: object
+) -> None:
+    game = played("movie", None, "a", "b", "c", "d")
+    game.extra["ids"] = ids
+    path = write_games(tmp_path / "odd.jsonl", [game] * 6)
+    with pytest.raises(ConfigError, match="a game about 'movie': 'ids' must be null or a list"):
+        build_games(self_play("algorithm.iterations=1", f"algorithm.games={path}")).step(0)
+
+
+def test_games_that_changed_since_the_run_was_stopped_are_refused(
+    self_play: Settings, tmp_path: Path
+) -> None:
+    config = self_play("algorithm.iterations=2", "algorithm.iterations_per_epoch=2")
+    trainer = build_games(config)
+    trainer.step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["ids"] = [[7, 8] for _ in line["turns"]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = build_games(config)
+    again.load_state_dict(trainer.state_dict())
+    with pytest.raises(ConfigError, match="are not what they were"):
+        again.step(1)
+
+
+def test_only_broken_rules_lose_a_game(config_of: Settings, tiny_model: str) -> None:
+    config = game_config([*SPAG, f"model.path={tiny_model}"], "reward.broken_rules=lose")
+    reward = build_parts(config).reward
+    assert isinstance(reward, GameOutcome)
+    assert (
+        reward.worth(BROKE_RULES, "defender") == 1 and reward.worth(BROKE_RULES, "attacker") == -1
+    )
+    assert not reward.settled(UNFINISHED).valid and reward.worth(UNFINISHED, "defender") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("+algorithm.opponents.agent_0=start", "algorithm.opponents.agent_0 is the name of the"),
+        ("algorithm.opponents.itself=null", "algorithm.opponents must name somebody"),
+        ("algorithm.games=script", "or a file that ends in .jsonl, got 'script'"),
+        ("algorithm.games=endpoint", "an endpoint that plays needs algorithm.endpoint"),
+        ("algorithm.games=none", "needs algorithm.instructions.per_iteration above 0"),
+        ("algorithm.threshold=1", "algorithm.threshold must be below 1"),
+        ("algorithm.decay=1", "algorithm.decay must lie in"),
+        ("algorithm.iterations=3 algorithm.iterations_per_epoch=2", "must be a multiple of"),
+        ("algorithm.collect_only=true", "needs algorithm.iterations=1"),
+        ("algorithm.kl_in_advantage=true algorithm.kl_estimator=k3", "would play no part"),
+        ("algorithm.sampling.min_response_tokens=3", "games have one limit"),
+        ("algorithm.test_greedy=true evaluation.samples=2", "evaluation.samples must be 1"),
+        ("reward=sentiment", "games need reward=game_outcome"),
+        ("evaluation.greedy=true", "they take evaluation.greedy=false"),
+        ("algorithm.warmup=1", "algorithm.warmup must lie in"),
+        ("algorithm.games=a.jsonl algorithm.iterations_per_epoch=1", "is one set of games"),
+    ],
+)
+def test_settings_that_cannot_be(
+    config_of: Settings, tiny_model: str, change: str, words: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        game_config([*SPAG, f"model.path={tiny_model}"], *change.split())
+    assert words in str(refusal.value) and "\n" not in str(refusal.value)

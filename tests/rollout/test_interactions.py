@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cory.algorithms.cory import build_cory
+from cory.algorithms.ppo import build_ppo
+from cory.episode import Prompt, Turn
+from cory.functional.credit import own_score, shared_sum
+from cory.rollout.interactions import Roles, pioneer_observer, single_turn
+from cory.seeding import Streams
+from cory.tasks.imdb import ImdbTask
+from tests.support.composing import parsed
+
+PROMPTS = [Prompt("a", "Once", answer="SECRET"), Prompt("b", "Never", answer="SECRET")]
+
+
+class Script:
+    """Speaks `<agent><n>` to the n-th context, and keeps what was shown to whom."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[str, str, int, list[str]]] = []
+
+    def __call__(self, agent: str, role: str, round: int, contexts: list[str]) -> list[Turn]:
+        self.shown.append((agent, role, round, contexts))
+        return [
+            Turn(agent, role, round, context, f" {agent}{n}", [1], [2])
+            for n, context in enumerate(contexts)
+        ]
+
+
+def quote(query: str, answers: Any) -> str:
+    return f"[{query}|{'|'.join(answers)}]"
+
+
+def test_single_turn_shows_the_query() -> None:
+    script = Script()
+    episodes = single_turn(PROMPTS, script, agent="x")
+    assert script.shown == [("x", "solo", 0, ["Once", "Never"])]
+    assert [[t.response for t in e.turns] for e in episodes] == [[" x0"], [" x1"]]
+    assert [e.prompt for e in episodes] == PROMPTS
+
+
+BARE = ["Once", "Never"]
+TWO = ["[Once| x0]", "[Never| x1]"]
+THREE = ["[Once| x0| y0]", "[Never| x1| y1]"]
+
+
+@pytest.mark.parametrize(
+    ("agents", "transfer", "shown"),
+    [
+        ("xy", True, [("x", "pioneer", 0, BARE), ("y", "observer", 1, TWO)]),
+        ("xy", False, [("x", "pioneer", 0, BARE), ("y", "observer", 1, BARE)]),
+        (
+            "xyz",
+            True,
+            [("x", "pioneer", 0, BARE), ("y", "observer_1", 1, TWO), ("z", "observer_2", 2, THREE)],
+        ),
+        (
+            "xyz",
+            False,
+            [("x", "pioneer", 0, BARE), ("y", "observer_1", 1, BARE), ("z", "observer_2", 2, BARE)],
+        ),
+    ],
+)
+def test_pioneer_observer(agents: str, transfer: bool, shown: list[Any]) -> None:
+    script = Script()
+    episodes = pioneer_observer(PROMPTS, script, Roles(agents), quote if transfer else None)
+    assert script.shown == shown
+    assert not any("SECRET" in context for *_, contexts in script.shown for context in contexts)
+    for n, episode in enumerate(episodes):
+        assert episode.prompt is PROMPTS[n]
+        assert [t.agent for t in episode.turns] == list(agents)
+        assert [t.context for t in episode.turns] == [contexts[n] for *_, contexts in shown]
+        assert [t.response for t in episode.turns] == [f" {agent}{n}" for agent in agents]
+
+
+def test_a_speaker_that_loses_a_turn_is_an_error() -> None:
+    for interact in (
+        partial(single_turn, agent="x"),
+        partial(pioneer_observer, roles=Roles("xy"), observer_context=None),
+    ):
+        with pytest.raises(ValueError):
+            interact(PROMPTS, lambda *said: Script()(*said)[:1])
+
+
+def test_at_an_exchange_the_pioneer_goes_to_the_end() -> None:
+    roles, orders = Roles("xyz"), []
+    for _ in range(4):
+        orders.append("".join(agent for agent, _ in roles.speakers()))
+        roles.exchange()
+    assert orders == ["xyz", "yzx", "zxy", "xyz"]
+
+
+def arranged(*overrides: str) -> tuple[Any, SimpleNamespace, list[Any]]:
+    """The trainer that an algorithm's builder arranges, its parts, and the agents; no models."""
+    config = parsed(*overrides).algorithm
+    agents: list[Any] = []
+
+    def new_agent(name: str) -> Any:
+        agent = SimpleNamespace(name=name, resets=[])
+        agent.engine = SimpleNamespace(reset_optimizer=lambda: agent.resets.append("optimiser"))
+        agent.start_statistics = lambda: agent.resets.append("statistics")
+        agents.append(agent)
+        return agent
+
+    def new_ppo_policies(names: list[str]) -> dict[str, Any]:
+        return {name: new_agent(name) for name in names}
+
+    task = SimpleNamespace(observer_context=quote)
+    parts = SimpleNamespace(
+        plan=None, task=task, reward=None, streams=Streams(0), new_ppo_policies=new_ppo_policies
+    )
+    build: Any = build_ppo if config.name == "ppo" else build_cory
+    return build(config, parts), parts, agents
+
+
+def pioneers(trainer: Any, iterations: int) -> list[int]:
+    """The number of the agent that speaks first in each iteration."""
+    numbers = []
+    for iteration in range(iterations):
+        script = Script()
+        trainer.interact(PROMPTS, script)
+        numbers.append(int(script.shown[0][0].removeprefix("agent_")))
+        trainer.after_step(iteration)
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ([], [0] * 5 + [1] * 5 + [0] * 5),
+        (["algorithm.swap_every=1"], [0, 1] * 7 + [0]),
+        (["algorithm.swap_every=null"], [0] * 15),
+        (["algorithm.agents=3"], [0] * 5 + [1] * 5 + [2] * 5),
+        (["algorithm=ppo"], [0] * 15),
+    ],
+)
+def test_who_is_pioneer_when(overrides: list[str], expected: list[int]) -> None:
+    assert pioneers(arranged(*overrides)[0], 15) == expected
+
+
+@pytest.mark.parametrize(
+    ("overrides", "credit", "last_context"),
+    [
+        ([], shared_sum, "[Once| agent_00]"),
+        (["algorithm.knowledge_transfer=false"], shared_sum, "Once"),
+        (["algorithm.collective_reward=false"], own_score, "[Once| agent_00]"),
+        (["algorithm=ppo"], own_score, "Once"),
+    ],
+)
+def test_what_a_builder_arranges(overrides: list[str], credit: Any, last_context: str) -> None:
+    trainer, _, agents = arranged(*overrides)
+    assert trainer.assign_credit is credit
+    script = Script()
+    trainer.interact(PROMPTS, script)
+    assert [agent for agent, *_ in script.shown] == [agent.name for agent in agents]
+    assert script.shown[-1][3][0] == last_context
+
+
+@pytest.mark.parametrize("official", [False, True])
+def test_only_the_official_exchange_resets_what_an_agent_has_learned(official: bool) -> None:
+    trainer, parts, agents = arranged(f"algorithm.official_swap={str(official).lower()}")
+    fresh = Streams(0)
+    first = {name: draw(fresh, name) for name in ("length", "sampling", "shuffle", "data", "init")}
+    for name in first:
+        draw(parts.streams, name)
+    for iteration in range(5):
+        assert not any(agent.resets for agent in agents)
+        trainer.after_step(iteration)
+    assert all(agent.resets == ["optimiser", "statistics"] * official for agent in agents)
+    restarted = [name for name in first if draw(parts.streams, name) == first[name]]
+    assert restarted == ["length", "sampling", "shuffle"] * official
+
+
+def draw(streams: Streams, name: str) -> float:
+    stream = getattr(streams, name)
+    if isinstance(stream, np.random.Generator):
+        return float(stream.random())
+    return float(torch.rand((), generator=stream))
+
+
+QUERY = "Another fun, witty, frothy"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "answers", "context"),
+    [
+        (  # as printed in Ma et al., App. A.2
+            [],
+            [" cut different from the usual."],
+            "I can make this sentence ‘Another fun, witty, frothy cut different from the usual.’ "
+            "more positive: Another fun, witty, frothy",
+        ),
+        (
+            [],
+            [" one", " two"],
+            "I can make this sentence ‘Another fun, witty, frothy one’, ‘Another fun, witty, "
+            "frothy two’ more positive: Another fun, witty, frothy",
+        ),
+        (  # what an agent writes is never a template
+            [],
+            [" {query} {0} {"],
+            "I can make this sentence ‘Another fun, witty, frothy {query} {0} {’ "
+            "more positive: Another fun, witty, frothy",
+        ),
+        (
+            ["fidelity=official"],
+            [" cut."],
+            'I can make this sentence "Another fun, witty, frothy cut." '
+            "more positive: Another fun, witty, frothy",
+        ),
+    ],
+)
+def test_what_the_observer_of_a_review_sees(
+    overrides: list[str], answers: list[str], context: str
+) -> None:
+    task = ImdbTask.__new__(ImdbTask)  # its data and tokenizer play no part
+    task.config = parsed(*overrides).task
+    assert task.observer_context(QUERY, answers) == context

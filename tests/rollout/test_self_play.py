@@ -1,0 +1,82 @@
+"""Games side by side: who speaks when, what is shown, and when a game drops out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cory.games import GAMES
+from cory.games.state import GameState
+from cory.games.transcript import FinishedGame
+from cory.rollout.self_play import Key, Said, fitting, play
+
+TABOO = GAMES["taboo"]("words")
+
+
+class Scripted:
+    """Says what a table says, and keeps what it was asked."""
+
+    def __init__(self, texts: dict[tuple[str, int], str]) -> None:
+        """texts: word, utterance -> what is said; anything else is `hm`"""
+        self.texts = texts
+        self.asked: list[tuple[str, list[str | None], Key]] = []
+
+    def say(self, role: str, positions: Sequence[GameState | None], key: Key) -> list[Said]:
+        self.asked.append((role, [p and p.word for p in positions], key))
+        return [
+            Said("" if p is None else self.texts.get((p.word, len(p.utterances)), "hm"), [len(key)])
+            for p in positions
+        ]
+
+
+def run(
+    player: Scripted, words: Sequence[str], found: dict[int, FinishedGame] | None = None
+) -> tuple[list[FinishedGame], list[int]]:
+    ended: list[int] = []
+    games = play(
+        TABOO,
+        [GameState(word, 2) for word in words],
+        dict.fromkeys(TABOO.roles, player),
+        (7, 8),
+        found or {},
+        lambda number, played: ended.append(number),
+        lambda: None,
+    )
+    return games, ended
+
+
+def test_games_that_ended_drop_out() -> None:
+    player = Scripted({("film", 1): "a film?", ("star", 0): "star", ("sea", 3): "the sea"})
+    games, ended = run(player, ["film", "star", "sea", "sun"])
+    assert [game.outcome.reason for game in games] == ["uttered", "broke_rules", "uttered", "tie"]
+    assert [len(game.utterances) for game in games] == [2, 1, 4, 4]
+    assert ended == [1, 0, 2, 3]
+    assert [(role, asked) for role, asked, _ in player.asked] == [
+        ("attacker", ["film", "star", "sea", "sun"]),
+        ("defender", ["film", None, "sea", "sun"]),
+        ("attacker", [None, None, "sea", "sun"]),
+        ("defender", [None, None, "sea", "sun"]),
+    ]
+    assert [key for _, _, key in player.asked] == [(7, 8, n) for n in range(4)]
+    assert games[0].extra == {"ids": [[3], [3]]}
+
+
+def test_games_that_were_over_are_not_played_again() -> None:
+    player = Scripted({("film", 1): "a film?"})
+    games, _ = run(player, ["film", "sun"])
+    again = Scripted({("film", 1): "another answer"})
+    assert run(again, ["film", "sun"], {0: games[0]}) == (games, [1])
+    assert all(asked[0] is None for _, asked, _ in again.asked)
+
+
+def test_the_oldest_utterances_are_left_out_of_what_does_not_fit() -> None:
+    class Lines:
+        def context(self, position: GameState, role: str, style: int | None) -> str:
+            return f"{role}{style}:" + "".join(said.text for said in position.utterances)
+
+    position = GameState("film", 3)
+    for n, role in enumerate(("attacker", "defender", "attacker")):
+        position = position.after(role, str(n))
+    shown = [fitting(Lines(), lambda c, m=m: len(c) <= m, position, "defender", 5)  # type: ignore[arg-type, misc]
+             for m in (99, 13, 12, 11, 10, 3)]  # fmt: skip
+    head = "defender5:"
+    assert shown == [f"{head}012", f"{head}012", f"{head}12", f"{head}2", head, head]

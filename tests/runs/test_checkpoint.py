@@ -1,0 +1,177 @@
+"""Checkpoints: all of a run's state, whole or not at all, and damage is recognised."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cory.config import Config, ConfigError
+from cory.episode import Metrics
+from cory.runs.checkpoint import Checkpoints
+from cory.runs.run_dir import WriteError
+from cory.trainers.ppo import PPOTrainer
+from tests.support.building import LetterShare, build
+
+ConfigOf = Callable[..., Config]
+SETTINGS = [
+    "algorithm.swap_every=2",
+    "algorithm.score_scaling=normalise",
+    "algorithm.kl_controller=adaptive",
+    "algorithm.minibatch_size=4",
+    "algorithm.learning_rate=1e-3",
+    "model.value_dropout=0.3",
+    "model.adapter.dropout=0.1",
+    "hardware.microbatch_size=2",
+    "hardware.keep_whole_below=0",
+]
+
+
+def trainer_of(config: Config) -> PPOTrainer:
+    torch.manual_seed(config.seed)
+    return build(config, reward=LetterShare())
+
+
+def numbers(metrics: Metrics) -> Metrics:
+    return {k: v for k, v in metrics.items() if not k.startswith("time/")}
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_four_iterations_are_two_and_two_to_the_last_bit(
+    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
+) -> None:
+    config = config_of(*SETTINGS, f"model.sharing={sharing}", f"hardware.zero_stage={stage}")
+    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
+    whole = trainer_of(config)
+    for iteration in range(2):
+        whole.step(iteration)
+    checkpoints.save(2, whole.agents, {"algorithm": whole.state_dict()})
+    expected = [numbers(whole.step(iteration)) for iteration in (2, 3)]
+
+    again = trainer_of(config)
+    torch.rand(7)  # wherever the new process's global stream is
+    restored = checkpoints.restore(again.agents)
+    assert restored is not None and restored[0] == 2
+    again.load_state_dict(restored[1]["algorithm"])
+    assert [numbers(again.step(iteration)) for iteration in (2, 3)] == expected
+    for name, agent in whole.agents.items():
+        pieces = again.agents[name].engine.pieces()
+        assert all(torch.equal(piece, pieces[key]) for key, piece in agent.engine.pieces().items())
+
+
+class Saved:
+    """Three checkpoints of a run without agents."""
+
+    def __init__(self, run_dir: Path, hardware: Any, keep_last: int = 3) -> None:
+        self.checkpoints = Checkpoints(run_dir, "this run", hardware, keep_last)
+        self.folder = run_dir / "checkpoints"
+        for done in (1, 2, 3):
+            self.checkpoints.save(done, {}, {"number": done})
+
+    def newest(self) -> int | None:
+        found = self.checkpoints.restore({})
+        if found is None:
+            return None
+        assert found[1] == {"number": found[0]}
+        return found[0]
+
+
+@pytest.fixture
+def saved(config_of: ConfigOf, tmp_path: Path) -> Saved:
+    return Saved(tmp_path, config_of().hardware)
+
+
+def truncate(folder: Path) -> None:
+    path = folder / "state_0.pt"
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def flip_a_byte(folder: Path) -> None:
+    path = folder / "state_0.pt"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def lose_a_file(folder: Path) -> None:
+    (folder / "state_0.pt").unlink()
+
+
+def tear_the_manifest(folder: Path) -> None:
+    path = folder / "manifest.json"
+    path.write_text(path.read_text()[:20])
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [
+        (truncate, "is torn: state_0.pt has 100 of"),
+        (flip_a_byte, "is damaged"),
+        (lose_a_file, "lacks state_0.pt"),
+        (tear_the_manifest, "is torn"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+    saved: Saved, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None], word: str
+) -> None:
+    assert saved.newest() == 3
+    damage(saved.folder / "000003")
+    assert saved.newest() == 2
+    note = capsys.readouterr().err
+    assert note.count("\n") == 1 and "000003" in note and word in note
+    for folder in ("000002", "000001"):
+        damage(saved.folder / folder)
+    assert saved.newest() is None
+    assert "no checkpoint can be used: the run starts again" in capsys.readouterr().err
+
+
+def test_a_foreign_checkpoint_is_not_taken(
+    saved: Saved, config_of: ConfigOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Checkpoints(tmp_path / "other", "another run", config_of().hardware, 3)
+    other.save(9, {}, {"number": 9})
+    shutil.copytree(tmp_path / "other/checkpoints/000009", saved.folder / "000009")
+    assert saved.newest() == 3
+    assert "000009 belongs to a run with other settings" in capsys.readouterr().err
+
+
+def test_an_unfinished_checkpoint_is_no_checkpoint(saved: Saved) -> None:
+    (saved.folder / "000003").rename(saved.folder / "000004.part")
+    assert saved.newest() == 2
+
+
+def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> None:
+    saved = Saved(tmp_path, config_of().hardware, keep_last=2)
+    assert sorted(p.name for p in saved.folder.iterdir()) == ["000002", "000003"]
+    saved.checkpoints.clear()
+    assert not saved.folder.exists()
+
+
+@pytest.mark.parametrize("layout", ["hardware.processes=2", "hardware.zero_stage=1"])
+def test_another_layout_is_refused(
+    saved: Saved, config_of: ConfigOf, tmp_path: Path, layout: str
+) -> None:
+    other = Checkpoints(tmp_path, "this run", config_of(layout).hardware, 3)
+    with pytest.raises(ConfigError, match=r"was written by 1 processes at hardware.zero_stage=0"):
+        other.restore({})
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("write")])
+def test_a_failed_write_leaves_the_last_good_one(
+    saved: Saved, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", fail)
+        with pytest.raises(WriteError, match=r"last good one is .*000003") as raised:
+            saved.checkpoints.save(4, {}, {"number": 4})
+    assert "\n" not in str(raised.value)
+    assert saved.newest() == 3
+    assert sorted(p.name for p in saved.folder.iterdir()) == ["000001", "000002", "000003"]

@@ -1,0 +1,204 @@
+"""Agents leave as folders that other programs load, and runs start from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from cory.config import Config, ConfigError
+from cory.models.engine import Engine
+from cory.models.ppo_policy import PPOPolicy
+from cory.models.team import ActorCriticModel, Team
+from cory.runs.export import export, model_card, publish, start_from
+from tests.support.building import LetterShare, build
+from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.warm import WarmCommand
+
+ConfigOf = Callable[..., Config]
+CONTEXT = "the movie was"
+
+
+def trained(config: Config) -> dict[str, PPOPolicy]:
+    trainer = build(config, reward=LetterShare())
+    trainer.step(0)
+    return trainer.agents
+
+
+def greedy(agent: PPOPolicy) -> list[int]:
+    """What the agent says inside the run."""
+    ((_, response),) = agent.respond([CONTEXT], 10, None, torch.Generator())
+    return response.ids
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_an_exported_agent_says_the_same_as_inside_the_run(
+    config_of: ConfigOf, tmp_path: Path, tiny_model: str, sharing: str, stage: int
+) -> None:
+    config = config_of(
+        f"model.sharing={sharing}",
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=0",
+        "algorithm.learning_rate=3e-2",
+    )
+    agents = trained(config)
+    before = AutoModelForCausalLM.from_pretrained(tiny_model)
+    ids = AutoTokenizer.from_pretrained(tiny_model)(CONTEXT, return_tensors="pt").input_ids
+    for name, agent in agents.items():
+        folder = tmp_path / name
+        inside = greedy(agent)
+        with agent.engine.whole():
+            card = model_card(agent.model, config.model, config, "c0ffee")
+            export(agent.model, agent.team.tokenizer, folder, config.model.path, card)
+            head = agent.model.value_head.weight.clone()
+        if sharing == "copies":
+            loaded = AutoModelForCausalLM.from_pretrained(folder)
+        else:
+            base = AutoModelForCausalLM.from_pretrained(tiny_model)
+            loaded = PeftModel.from_pretrained(base, str(folder))
+        assert (loaded(ids).logits - before(ids).logits).abs().max() > 1e-3
+        said = loaded.generate(input_ids=ids, max_new_tokens=10, do_sample=False)[0, ids.shape[1] :]
+        assert said.tolist() == inside
+        assert torch.equal(load_file(folder / "value_head.safetensors")["weight"], head)
+        assert AutoTokenizer.from_pretrained(folder)(CONTEXT).input_ids == ids[0].tolist()
+        text = (folder / "README.md").read_text()
+        for word in (name, config.experiment, "c0ffee", "seed 0", "task=imdb", "algorithm=cory"):
+            assert word in text
+
+
+def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> None:
+    """Leave a run directory as a finished run leaves it."""
+    adapter = asdict(config.model.adapter)
+    model = {"path": config.model.path, "sharing": config.model.sharing, "adapter": adapter}
+    (run_dir / "config.yaml").write_text(json.dumps({"model": model}))
+    for name, agent in agents.items():
+        with agent.engine.whole():
+            folder, path = run_dir / "part" / name, config.model.path
+            export(agent.model, agent.team.tokenizer, folder, path, "")
+    publish(run_dir / "part", run_dir)
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_a_run_starts_from_the_agents_of_another(
+    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
+) -> None:
+    settings = [
+        f"model.sharing={sharing}",
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=0",
+        "algorithm.learning_rate=3e-2",
+    ]
+    config = config_of(*settings)
+    theirs = trained(config)
+    finished(tmp_path, theirs, config)
+    ours = build(config_of(*settings, "seed=7", f"init_from={tmp_path}"), reward=LetterShare())
+    for name, agent in ours.agents.items():
+        with agent.engine.whole(), theirs[name].engine.whole():
+            weights = agent.model.trainable()
+            assert sum(weight.numel() for weight in weights.values()) > 1000
+            for key, parameter in weights.items():
+                assert torch.equal(parameter, theirs[name].model.trainable()[key])
+    reference = ours.agents["agent_0"].team.pretrained
+    pristine = Team(config.model, torch.device("cpu")).pretrained
+    with ours.agents["agent_0"].engine.whole():
+        weights = dict(reference.named_parameters())
+        for key, parameter in pristine.named_parameters():
+            known = weights.get(key)
+            assert known is None or torch.equal(known, parameter)  # adapters rename layers
+    assert ours.step(0)["objective/kl_k3/agent_0"] > 1e-4
+
+
+@pytest.mark.parametrize("start", ["pretrained", "init_from"])
+def test_one_copy_is_whole_at_a_time(
+    config_of: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    """Else what ZeRO-3 is to split would have to fit a device with all of its siblings."""
+    words = ["algorithm.agents=3", "hardware.zero_stage=3", "hardware.keep_whole_below=0"]
+    if start == "init_from":
+        config = config_of(*words)
+        finished(tmp_path, trained(config), config)
+        words.append(f"init_from={tmp_path}")
+    made: list[ActorCriticModel] = []
+    whole: list[int] = []
+    new_models = Team.new_models
+
+    def noted(team: Team, names: list[str], init: torch.Generator) -> Iterator[ActorCriticModel]:
+        for model in new_models(team, names, init):
+            made.append(model)
+            yield model
+
+    def counting(*words: Any, **more: Any) -> Engine:
+        whole.append(sum(all(p.numel() for p in model.lm.parameters()) for model in made))
+        return Engine(*words, **more)
+
+    monkeypatch.setattr(Team, "new_models", noted)
+    monkeypatch.setattr("cory.algorithms.parts.Engine", counting)
+    build(config_of(*words), reward=LetterShare())
+    assert whole == [1, 1, 1]
+    assert len(made) == 3
+
+
+def test_one_agent_serves_all_and_several_serve_as_many(
+    config_of: ConfigOf, tmp_path: Path
+) -> None:
+    single = config_of("algorithm=ppo", "algorithm.learning_rate=3e-2")
+    alone, pair = tmp_path / "alone", tmp_path / "pair"
+    for folder, config in ((alone, single), (pair, config_of())):
+        folder.mkdir()
+        finished(folder, trained(config), config)
+    agents = build(config_of(f"init_from={alone}"), reward=LetterShare()).agents
+    first, second = (agent.model.lm.state_dict() for agent in agents.values())
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    with pytest.raises(ConfigError, match="has 2 agents, this run 3"):
+        build(config_of("algorithm.agents=3", f"init_from={pair}"), reward=LetterShare())
+
+
+def test_what_cannot_be_started_from_is_refused(config_of: ConfigOf, tmp_path: Path) -> None:
+    def refusal(model: Any, *overrides: str) -> str:
+        (tmp_path / "config.yaml").write_text(json.dumps({"model": model}))
+        with pytest.raises(ConfigError) as error:
+            start_from(tmp_path, [], config_of(*overrides).model, "model", "init_from")
+        return str(error.value)
+
+    path = config_of().model.path
+    same = {"path": path, "sharing": "copies"}
+    with pytest.raises(ConfigError, match="there is no run"):
+        start_from(tmp_path / "nothing", [], config_of().model, "model", "init_from")
+    assert "has no agents; they appear when it finishes" in refusal(same)
+    (tmp_path / "agents").mkdir()
+    assert refusal(same, "model.sharing=adapters").endswith(
+        "was trained with model.sharing=copies, not adapters"
+    )
+    adapted = {"path": path, "sharing": "adapters", "adapter": {"rank": 16, "alpha": 8.0}}
+    assert refusal(adapted, "model.sharing=adapters").endswith(
+        "was trained with model.adapter.alpha=8.0, not 32.0"
+    )
+    assert "was trained with model.path=elsewhere" in refusal({**same, "path": "elsewhere"})
+
+
+def test_a_finished_run_is_evaluated_without_training(
+    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+) -> None:
+    def run(*words: str) -> None:
+        settings = last_wins([*short_settings(tiny_model, tiny_judge, reviews_file), *words])
+        command = WarmCommand(tmp_path, settings)
+        assert command.wait() == 0, command.err
+
+    run("run_dir=first", "algorithm.learning_rate=1e-2")
+    run("run_dir=second", "init_from=first", "algorithm.iterations=0")
+    (line,) = metrics(tmp_path / "second")
+    last = metrics(tmp_path / "first")[-1]
+    assert line["eval/score/agent_0"] == last["eval/score/agent_0"]
+    assert set(line) == {"iteration", "eval/score/agent_0"}
+    record = json.loads((tmp_path / "second" / "record.json").read_text())
+    assert record["final"] == {"eval/score/agent_0": last["eval/score/agent_0"]}

@@ -1,0 +1,115 @@
+"""Hardware changes speed, never the result: trajectories of whole runs.
+
+Tolerance: every number of every iteration within 1e-4 of its size, or 1e-5 absolutely. Runs differ
+by float32 rounding, which a few optimiser steps multiply; deliberate errors (gradients not divided
+by the number of processes, rows shared out twice) are off by orders of magnitude more.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.warm import WarmCommand
+
+RUN = [
+    "algorithm.iterations=3",
+    "algorithm.epochs=2",
+    "algorithm.minibatch_size=4",
+    "algorithm.learning_rate=1e-3",
+    "algorithm.score_scaling=normalise",
+    "algorithm.max_grad_norm=0.5",
+    "algorithm.kl_controller=adaptive",
+    "hardware.keep_whole_below=0",
+    "checkpoint_every=0",
+]
+CORY = ["algorithm=cory", "algorithm.swap_every=1"]
+ADAPTERS = ["model.sharing=adapters"]
+NF4 = ["model.path=asset:tiny", "model.quantisation=nf4"]
+DEBATE = [
+    "algorithm=maporl",
+    "algorithm.param_sharing=per_turn_agent",
+    "algorithm.guards.min_tokens=null",
+    *ADAPTERS,
+]
+LAYOUTS: dict[str, list[str]] = {
+    "copies": [],
+    "copies, small passes, checkpointing": [
+        "hardware.microbatch_size=1",
+        "hardware.rollout_batch_size=3",
+        "hardware.gradient_checkpointing=true",
+    ],
+    "copies, ZeRO-1": ["hardware.zero_stage=1"],
+    "copies, ZeRO-3, offload": [
+        "hardware.zero_stage=3",
+        "hardware.offload_optimizer=true",
+        "hardware.offload_parameters=true",
+    ],
+    "copies x2, accumulation": ["hardware=cpu2", "hardware.microbatch_size=1"],
+    "copies x2, ZeRO-2": ["hardware=cpu2", "hardware.zero_stage=2"],
+    "copies x2, ZeRO-3": ["hardware=cpu2", "hardware.zero_stage=3"],
+    "adapters": ADAPTERS,
+    "adapters, a base each": ["model.sharing=adapter_copies"],
+    "adapters, one pass": [*ADAPTERS, "hardware.routed_reference=true"],
+    "adapters x2": [*ADAPTERS, "hardware=cpu2"],
+    "adapters x2, ZeRO-3": [*ADAPTERS, "hardware=cpu2", "hardware.zero_stage=3"],
+    "4 bits": [*ADAPTERS, *NF4],
+    "4 bits x2, ZeRO-3": [*ADAPTERS, *NF4, "hardware=cpu2", "hardware.zero_stage=3"],
+    "debate": [*DEBATE],
+    "debate x2, ZeRO-3, accumulation": [
+        *DEBATE,
+        "hardware=cpu2",
+        "hardware.zero_stage=3",
+        "hardware.microbatch_size=1",
+    ],
+}
+REFERENCE = {"copies": "copies", "adapters": "adapters", "4 bits": "4 bits", "debate": "debate"}
+
+
+@pytest.fixture(scope="module")
+def trajectories(
+    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[dict[str, Any]]]:
+    """What a run in each layout records."""
+    folder = tmp_path_factory.mktemp("layouts")
+
+    def run(number: int) -> list[dict[str, Any]]:
+        run_dir = folder / str(number)
+        settings = list(LAYOUTS.values())[number]
+        algorithm = [] if settings[:1] == DEBATE[:1] else CORY
+        words = [*short_settings(tiny_model, tiny_judge, reviews_file), *algorithm, *RUN, *settings]
+        command = WarmCommand(folder, [*last_wins(words), f"run_dir={run_dir}"])
+        assert command.wait() == 0, command.err
+        return metrics(run_dir)
+
+    with ThreadPoolExecutor(2) as two_at_a_time:
+        return dict(zip(LAYOUTS, two_at_a_time.map(run, range(len(LAYOUTS))), strict=True))
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name not in REFERENCE])
+def test_a_layout_gives_the_numbers_of_one_process(
+    trajectories: dict[str, list[dict[str, Any]]], layout: str
+) -> None:
+    expected = trajectories[REFERENCE[layout.split(",")[0].removesuffix(" x2")]]
+    found = trajectories[layout]
+    assert len(found) == len(expected) == 3
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.keys() == theirs.keys()
+        for key, value in theirs.items():
+            torch.testing.assert_close(
+                float(ours[key]), float(value), rtol=1e-4, atol=1e-5, msg=f"{key}: {ours[key]}"
+            )
+
+
+def test_these_runs_learn(trajectories: dict[str, list[dict[str, Any]]]) -> None:
+    """Numbers that never move would agree in any layout."""
+    for name in REFERENCE:
+        first, *_, last = trajectories[name]
+        for agent in (key.rpartition("/")[2] for key in last if key.startswith("objective/kl_k3/")):
+            assert first[f"objective/kl_k3/{agent}"] == pytest.approx(0, abs=1e-8)
+            assert last[f"objective/kl_k3/{agent}"] > 1e-6, name

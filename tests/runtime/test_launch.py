@@ -1,0 +1,276 @@
+"""The command: its workers start, stop on request, and end together, on one machine or several."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cory.runs.run_dir import RECORD, in_use, unfinished, write_settings
+from tests.support.commands import Command, metrics, short_settings, until, workers
+from tests.support.composing import compose_config
+
+Train = Callable[..., Command]
+ENDLESS = "algorithm.iterations=100000"
+# raises in worker 1 when the test says so
+FAILING = """
+import os, signal
+
+def fail(*_):
+    raise RuntimeError("the disk melted")
+
+if os.environ.get("RANK") == "1":
+    signal.signal(signal.SIGUSR1, fail)
+"""
+# the first process starts after the others
+LATE = """
+import os, time
+
+if os.environ.get("RANK") == "0":
+    time.sleep(2)
+"""
+
+
+@pytest.fixture
+def train(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Iterator[Train]:
+    """Starts the command with short settings; nothing that it started outlives the test."""
+    started: list[Command] = []
+
+    def start(*words: str, **environment: str) -> Command:
+        base = short_settings(tiny_model, tiny_judge, reviews_file)
+        started.append(Command(tmp_path, ["-m", "cory.train", *base, *words], **environment))
+        return started[-1]
+
+    yield start
+    for command in started:
+        if command.process.poll() is None:
+            command.process.kill()
+            command.wait()
+
+
+def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
+    train: Train, tmp_path: Path
+) -> None:
+    run_dir = tmp_path / "run"
+    words = (ENDLESS, "hardware=cpu2", f"run_dir={run_dir}")
+    command = train(*words)
+    until(lambda: metrics(run_dir))
+    running = workers(run_dir)
+    assert sorted(running) == [-1, 0, 1]
+
+    settings = (run_dir / "config.yaml").read_bytes()
+    second = train(ENDLESS, "hardware=cpu", f"run_dir={run_dir}")
+    assert second.wait() == 1
+    holder = f"process {command.process.pid} on {socket.gethostname()}"
+    assert second.err == f"error: run_dir={run_dir} is in use by {holder}\n"
+    assert (run_dir / "config.yaml").read_bytes() == settings
+
+    os.kill(running[1], signal.SIGKILL)
+    assert until(lambda: command.process.poll() is not None, 10) < 10
+    assert command.wait() == 1
+    assert command.err == (
+        "error: worker 1 was ended by SIGKILL: killed by hand, or memory ran out\n"
+    )
+    assert not workers(run_dir) and in_use(run_dir) is None
+
+
+def test_one_worker_s_error_is_shown_once_and_ends_the_run(train: Train, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(FAILING)
+    run_dir = tmp_path / "run"
+    path = f"{tmp_path / 'site'}:{Path(__file__).resolve().parents[2]}"
+    command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}", PYTHONPATH=path)
+    until(lambda: metrics(run_dir))
+    os.kill(workers(run_dir)[1], signal.SIGUSR1)
+    until(lambda: command.process.poll() is not None, 10)
+    assert command.wait() == 1
+    assert command.err.count("Traceback") == 1
+    assert command.err.endswith("RuntimeError: the disk melted\n"), command.err
+    assert not workers(run_dir)
+
+
+@pytest.mark.parametrize("hardware", ["cpu", "cpu2"])
+def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardware: str) -> None:
+    run_dir = tmp_path / "run"
+    command = train(ENDLESS, f"hardware={hardware}", f"run_dir={run_dir}")
+    until(lambda: metrics(run_dir))
+    command.process.kill()
+    assert until(lambda: not workers(run_dir), 5) < 5
+
+
+def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
+    train: Train, tmp_path: Path
+) -> None:
+    run_dir = tmp_path / "run"
+    words = ("algorithm.iterations=12", "hardware=cpu2", f"run_dir={run_dir}")
+    command = train(*words)
+    until(lambda: metrics(run_dir))
+    command.process.send_signal(signal.SIGTERM)
+    assert command.wait() == 143, command.err
+    first, last = command.err.splitlines()
+    assert first.startswith(f"stopping: the run in {run_dir} saves and leaves")
+    assert last.startswith(f"interrupted; the run in {run_dir} is unfinished")
+    assert not workers(run_dir) and not (run_dir / "stop").exists()
+    before = metrics(run_dir)
+    assert 0 < len(before) < 12
+
+    again = train(*words)
+    assert again.wait() == 0, again.err
+    assert f"goes on with the unfinished run in {run_dir}" in again.out
+    after = metrics(run_dir)
+    assert after[: len(before)] == before and len(after) == 12
+    assert (run_dir / "record.json").exists()
+
+
+def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
+    train: Train, tmp_path: Path
+) -> None:
+    runs = tmp_path / "outputs" / "quickstart"
+    command = train("algorithm.iterations=12")
+    until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))
+    command.process.send_signal(signal.SIGINT)
+    assert command.wait() == 130, command.err
+    (run_dir,) = runs.iterdir()
+    again = train("algorithm.iterations=12")
+    assert again.wait() == 0, again.err
+    assert f"goes on with the unfinished run in {run_dir} (delete it to start" in again.out
+    assert len(metrics(run_dir)) == 12 and (run_dir / "record.json").exists()
+    assert list(runs.iterdir()) == [run_dir]
+
+
+def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path: Path) -> None:
+    cfg = compose_config()
+    for day, override in enumerate(["", "", "", "algorithm.gamma=0.9", "seed=1"], 1):
+        folder = tmp_path / f"2026-01-0{day}_12-00-00_seed{override[5:] or 0}"
+        write_settings(folder, compose_config(*([override] if override else [])), [])
+    first, second, third = (tmp_path / f"2026-01-0{day}_12-00-00_seed0" for day in (1, 2, 3))
+    new = tmp_path / "2026-02-01_12-00-00_seed0"
+    assert unfinished(new, cfg) == third
+    assert unfinished(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
+    (third / RECORD).write_text("{}")  # finished
+    assert unfinished(new, cfg) == second
+    code = (
+        f"from pathlib import Path; from cory.runs.run_dir import lock; lock(Path({str(second)!r}))"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; print(flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None and holder.stdout.readline()
+    assert unfinished(new, cfg) == first  # the second is being worked on
+    holder.communicate(b"\n")
+    assert unfinished(new, cfg) == second
+    assert unfinished(tmp_path / "chosen", cfg) is None
+    assert unfinished(new, compose_config("algorithm.gamma=0.8")) is None
+
+
+def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    # an iteration that would last for minutes
+    command = train(
+        "algorithm.epochs=100000", "checkpoint_every=0", "hardware=cpu2", f"run_dir={run_dir}"
+    )
+    until(lambda: sorted(workers(run_dir)) == [-1, 0, 1] and in_use(run_dir))
+    time.sleep(5)
+    command.process.send_signal(signal.SIGTERM)
+    until(lambda: "stopping" in command.err, 5)
+    assert command.process.poll() is None
+    command.process.send_signal(signal.SIGINT)
+    assert command.wait(15) == 143
+    until(lambda: not workers(run_dir), 15)
+
+
+def test_sigterm_to_the_worker_itself_means_the_same(train: Train, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    command = train(ENDLESS, f"run_dir={run_dir}")
+    until(lambda: metrics(run_dir))
+    os.kill(workers(run_dir)[0], signal.SIGTERM)
+    assert command.wait() == 143
+    assert command.err.startswith(f"interrupted; the run in {run_dir} is unfinished")
+    assert list((run_dir / "checkpoints").iterdir())
+
+
+def multinode(run_dir: Path, port: int) -> list[str]:
+    return [
+        "hardware=multinode",
+        "hardware.device=cpu",
+        "hardware.processes=1",
+        "hardware.zero_stage=0",
+        "hardware.gradient_checkpointing=false",
+        f"hardware.rendezvous=127.0.0.1:{port}",
+        f"run_dir={run_dir}",
+    ]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_two_nodes_make_one_run_and_end_together(train: Train, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    words = multinode(run_dir, free_port())
+    nodes = [train(*words) for _ in range(2)]
+    assert [node.wait() for node in nodes] == [0, 0], [node.err for node in nodes]
+    assert (run_dir / "record.json").exists()
+    assert len(metrics(run_dir)) == 2
+    assert sorted(node.out.count("records in") for node in nodes) == [0, 1]
+
+    run_dir = tmp_path / "killed"
+    words = [ENDLESS, *multinode(run_dir, free_port())]
+    nodes = [train(*words) for _ in range(2)]
+    until(lambda: metrics(run_dir))
+    os.kill(workers(run_dir)[1], signal.SIGKILL)
+    for node in nodes:
+        until(lambda node=node: node.process.poll() is not None, 15)
+    assert [node.wait() for node in nodes] == [1, 1]
+    assert sum("worker 1 was ended by SIGKILL" in node.err for node in nodes) == 1
+    assert not any("Traceback" in node.err for node in nodes), [node.err for node in nodes]
+
+
+def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
+    train: Train, tmp_path: Path
+) -> None:
+    run_dir = tmp_path / "run"
+    command = train(*multinode(run_dir, free_port()))
+    until(lambda: -1 in workers(run_dir))
+    time.sleep(1)
+    command.process.send_signal(signal.SIGTERM)
+    assert command.wait(15) == 143
+
+
+def test_several_nodes_need_a_directory_that_all_of_them_see(train: Train) -> None:
+    words = [word for word in multinode(Path("x"), 1) if not word.startswith("run_dir")]
+    command = train(*words)
+    assert command.wait() == 1
+    assert command.err.startswith("error: hardware.nodes=2 needs run_dir=<a folder that all nodes")
+    assert command.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("how", ["torchrun", "deepspeed"])
+def test_a_launcher_around_the_command_is_refused(how: str, tmp_path: Path) -> None:
+    launcher = {
+        "torchrun": ["torch.distributed.run", "--nproc-per-node=2", "-m", "cory.train"],
+        "deepspeed": ["cory.train", "--local_rank=0"],  # what it adds
+    }[how]
+    (tmp_path / "sitecustomize.py").write_text(LATE)
+    path = f"{tmp_path}:{Path(__file__).resolve().parents[2]}"
+    variables = {"RANK": "0", "WORLD_SIZE": "2"} if how == "deepspeed" else {}
+    variables["PYTHONPATH"] = path
+    answer = Command(tmp_path, ["-m", *launcher, "algorithm=ppo"], **variables)
+    assert answer.wait() == 1
+    lines = [line for line in answer.err.splitlines() if line.startswith("error:")]
+    assert lines == [
+        "error: cory.train starts its own workers, without torchrun, deepspeed or another "
+        "launcher; type: python -m cory.train algorithm=ppo hardware.processes=2"
+    ]
+    assert not (tmp_path / "outputs").exists()

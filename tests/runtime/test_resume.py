@@ -1,0 +1,139 @@
+"""Nothing is lost: killed, stopped, out of disk, diverged."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import ROOT, last_wins, metrics, short_settings
+from tests.support.warm import WarmCommand
+
+Run = Callable[..., WarmCommand]
+
+
+@pytest.fixture
+def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Run:
+    """Runs the command to its end with short settings and checkpoints at every iteration."""
+    base = short_settings(tiny_model, tiny_judge, reviews_file)
+
+    def call(*words: str) -> WarmCommand:
+        command = WarmCommand(tmp_path, last_wins([*base, "checkpoint_every=1", *words]))
+        command.wait()
+        return command
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "layout", ["cory adapters x1 ZeRO-3", "cory copies x2 ZeRO-1", "maporl adapters x2 ZeRO-2"]
+)
+def test_a_killed_run_ends_as_if_it_had_not_been(
+    layout: str, tiny_model: str, tiny_judge: str, reviews_file: Path
+) -> None:
+    """The short form of scripts/kill_test.py."""
+    settings = short_settings(tiny_model, tiny_judge, reviews_file)
+    own = ("algorithm", "evaluation.prompts")  # kill_test.py's
+    answer = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "scripts" / "kill_test.py"),
+            "--kills",
+            "1",
+            "--layouts",
+            layout,
+            "--settings",
+            *[s for s in settings if not s.startswith(own)],
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 of 1 kills left the same" in answer.stdout, answer.stdout + answer.stderr
+
+
+def test_a_finished_run_keeps_its_agents_and_no_checkpoints(run: Run, tmp_path: Path) -> None:
+    assert run("run_dir=a").wait() == 0
+    assert not (tmp_path / "a" / "checkpoints").exists()
+    assert (tmp_path / "a" / "agents" / "agent_0" / "README.md").exists()
+
+
+def with_file_size_limit(limit: int) -> None:
+    """Stands for a full disk: files longer than `limit` bytes cannot be written from now on."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize(
+    ("stream", "limit", "every"), [("checkpoint", 60_000, 1), ("metrics", 7_000, 0)]
+)
+def test_a_full_disk_stops_the_run_with_one_line_and_it_goes_on_later(
+    run: Run,
+    tmp_path: Path,
+    tiny_model: str,
+    tiny_judge: str,
+    reviews_file: Path,
+    stream: str,
+    limit: int,
+    every: int,
+) -> None:
+    whole = run("run_dir=whole", "algorithm.iterations=8")
+    assert whole.wait() == 0, whole.err
+    base = short_settings(tiny_model, tiny_judge, reviews_file)
+    words = [*base, f"checkpoint_every={every}", "algorithm.iterations=8", "run_dir=full"]
+    # the first iteration has room
+    answer = subprocess.run(
+        [sys.executable, "-m", "cory.train", *last_wins(words)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: with_file_size_limit(limit),
+    )
+    assert answer.returncode == 1, answer.stderr
+    errors = [line for line in answer.stderr.splitlines() if line.strip()]
+    assert len(errors) == 1 and errors[0].startswith("error:"), answer.stderr
+    assert stream in errors[0], errors[0]
+    again = run("run_dir=full", "algorithm.iterations=8")
+    assert again.wait() == 0, again.err
+    assert (tmp_path / "full" / "metrics.jsonl").read_bytes() == (
+        tmp_path / "whole" / "metrics.jsonl"
+    ).read_bytes()
+
+
+def test_divergence_leaves_metrics_and_the_checkpoint_before_it(run: Run, tmp_path: Path) -> None:
+    command = run("run_dir=x", "algorithm.iterations=5", "algorithm.stop.max_kl=1e-9")
+    assert command.wait() == 1
+    (error,) = command.err.splitlines()
+    last = metrics(tmp_path / "x")[-1]
+    stopped = last["iteration"]
+    assert last["objective/kl/agent_0"] > 1e-9 and stopped > 0
+    assert error.startswith(f"error: iteration {stopped}: objective/kl/agent_0 is ")
+    assert "algorithm.stop.max_kl=1e-09" in error
+    assert error.endswith(f"the last good one is x/checkpoints/{stopped:06d}")
+    assert (tmp_path / "x" / "checkpoints" / f"{stopped:06d}" / "manifest.json").exists()
+    assert not (tmp_path / "x" / "record.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ("seed=1", "seed=0, not 1"),
+        ("algorithm=cory", "algorithm.name=ppo"),
+        ("model.precision=bf16", "model."),
+    ],
+)
+def test_an_unfinished_run_is_not_continued_with_other_settings(
+    run: Run, tmp_path: Path, change: str, word: str
+) -> None:
+    stopped = run("run_dir=x", "algorithm.stop.min_entropy=1e9")
+    assert stopped.wait() == 1
+    before = (tmp_path / "x" / "metrics.jsonl").read_bytes()
+    other = run("run_dir=x", "algorithm.stop.min_entropy=1e9", change)
+    assert other.wait() == 1
+    (error,) = other.err.splitlines()
+    assert word in error and "run_dir=x holds a run with" in error
+    assert (tmp_path / "x" / "metrics.jsonl").read_bytes() == before

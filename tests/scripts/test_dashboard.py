@@ -1,0 +1,138 @@
+"""scripts/dashboard.py: what the page says becomes sections and panels of a workspace."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cory.report.figures.draw.curves import PANELS
+
+from scripts.dashboard import PAGE, Metric, build, main, panels_of, read_metrics, sections
+from tests.support.wandb_server import WandbServer
+from tests.test_metrics_doc import documented
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def dashboard(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "scripts/dashboard.py", *words],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def read() -> list[Metric]:
+    return read_metrics(PAGE.read_text(encoding="utf-8"))
+
+
+def test_every_documented_metric_is_read_with_its_meaning() -> None:
+    metrics = {metric.name: metric for metric in read()}
+    assert list(metrics) == documented()
+    assert metrics["objective/kl_coef"].meaning.startswith("penalty per nat of KL")
+    assert metrics["objective/kl_coef"].whom == ("agent",)
+    assert metrics["objective/entropy"].whom == ("agent", "role")
+    assert metrics["transfer/gain"].whom == ("role",)
+    assert metrics["eval/pass_at_<k>_low"].whom == ("agent", "role", "team")
+    assert metrics["time/update_s"].whom == ()
+    assert all(metrics[name].whom == ("agent", "role") for name in PANELS)
+
+
+def test_a_page_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="which names end with an agent"):
+        read_metrics("| `objective/score` | task reward | here |")
+
+
+@pytest.mark.parametrize(
+    ("logged", "titles"),
+    [
+        ("objective/kl/agent_0", ["objective/kl, by agent"]),
+        ("objective/kl/agent_12", ["objective/kl, by agent"]),
+        ("objective/kl/pioneer", ["objective/kl, by role"]),
+        ("objective/kl/observer_2", ["objective/kl, by role"]),
+        ("objective/kl_k1/agent_0", ["objective/kl_k1, by agent"]),
+        ("rollout/response_limit", ["rollout/response_limit"]),
+        ("role/agent_1", ["role, by agent"]),
+        ("transfer/copy_rate/observer_1", ["transfer/copy_rate, by role"]),
+        ("eval/score/team", ["eval/score, by team"]),
+        ("eval/pass_at_16/observer", ["eval/pass_at_<k>, by role"]),
+        ("eval/pass_at_16_low/agent_0", ["eval/pass_at_<k>_low, by agent"]),
+        ("eval/any_of_1/team", ["eval/any_of_<k>, by team"]),
+        ("objective/kl", []),
+    ],
+)
+def test_a_logged_name_is_in_the_panel_of_its_metric_alone(logged: str, titles: list[str]) -> None:
+    panels = [panel for metric in read() for panel in panels_of(metric)]
+    assert [panel.title for panel in panels if re.search(panel.pattern, logged)] == titles
+
+
+def test_the_first_section_is_what_curves_py_draws_and_the_others_hold_everything() -> None:
+    first, *others = sections(read())
+    agents = [f"{name}, by agent" for name in PANELS]
+    assert [panel.title for panel in first.panels] == agents + [
+        f"{name}, by role" for name in PANELS
+    ]
+    names = [metric.name for section in others for metric in section.metrics]
+    assert sorted(names) == sorted(documented())
+    for section in others:
+        assert all(panel.title.startswith(section.name) for panel in section.panels)
+
+
+def test_the_workspace_holds_the_panels_and_their_meanings() -> None:
+    content = sections(read())
+    spec = build("someone", "test", content)._to_model().spec.model_dump(by_alias=True)
+    found = spec["section"]["panelBankConfig"]["sections"]
+    assert [section["name"] for section in found] == [section.name for section in content]
+    assert [section["isOpen"] for section in found] == [True] + [False] * (len(found) - 1)
+    for stored, section in zip(found, content, strict=True):
+        *plots, legend = stored["panels"]
+        assert [plot["config"]["metricRegex"] for plot in plots] == [
+            panel.pattern for panel in section.panels
+        ]
+        assert all(plot["config"]["xAxis"] == "iteration" for plot in plots)
+        assert all(plot["config"]["groupArea"] == "stddev" for plot in plots)
+        assert legend["config"]["value"] == section.legend()
+    grouping = [key["name"] for key in spec["section"]["runSets"][0]["grouping"]]
+    assert grouping == ["experiment.value", "scale.value"]
+
+
+def test_the_script_saves_it_as_a_view_of_the_project() -> None:
+    server = WandbServer()
+    done = dashboard("someone/test", WANDB_BASE_URL=server.url, WANDB_API_KEY="0" * 40)
+    server.leave()
+    assert done.returncode == 0, done.stderr
+    (view,) = server.views
+    assert (view["entityName"], view["projectName"]) == ("someone", "test")
+    names = [s["name"] for s in json.loads(view["spec"])["section"]["panelBankConfig"]["sections"]]
+    assert names == [section.name for section in sections(read())]
+
+
+def test_without_the_extra_it_lists_but_does_not_save(tmp_path: Path) -> None:
+    (tmp_path / "wandb_workspaces.py").write_text(
+        "raise ModuleNotFoundError(name='wandb_workspaces')"
+    )
+    done = dashboard("someone/test", "--dry-run", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    for name in documented():
+        assert f"- `{name}`: " in done.stdout
+    done = dashboard("someone/test", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == 'error: no wandb_workspaces; pip install "cory[dashboard]"\n'
+
+
+@pytest.mark.parametrize("typed", ["test", "a/b/c", "/test", "someone/"])
+def test_a_project_without_its_entity_is_refused(
+    typed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["dashboard.py", typed])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert capsys.readouterr().err == f"error: '{typed}' is not of the form ENTITY/PROJECT\n"

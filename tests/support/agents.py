@@ -1,0 +1,76 @@
+"""Multiagent Finetuning on tiny random models, built as worker.py builds it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cory.algorithms import ALGORITHMS
+from cory.config import Config
+from cory.models.fingerprint import byte_sum
+from cory.runtime.worker import build_parts
+from cory.trainers.supervised import SupervisedTrainer
+
+Settings = Callable[..., Config]
+NAMES = ["generation_0", "generation_1", "generation_2", "critic_0", "critic_1", "critic_2"]
+# beside the settings of the `questions` fixture
+MAFT = [
+    "experiment=maft/phi3_arithmetic_maft",
+    "hardware=cpu",
+    "model=tiny",
+    "model.sharing=copies",
+    "model.chat=false",
+    "evaluation.team=true",
+    "evaluation.samples=1",
+    "evaluation.k=[1]",
+    "algorithm.summary=false",
+    "algorithm.vote_ties=lexicographic",
+    "algorithm.prompts_per_iteration=10",
+    "algorithm.minibatch_size=4",
+    "algorithm.learning_rate=3e-3",
+    "algorithm.critic_learning_rate=1e-3",
+    "algorithm.later_learning_rate=2e-3",
+    "algorithm.sampling.top_p=1.0",
+]
+
+
+class Vowels:
+    """A task whose answers a random model can give: the first vowel of a response."""
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.task, name)
+
+    def read(self, response: str) -> str | None:
+        return next((letter for letter in response if letter in "aeiou"), None)
+
+    def is_right(self, response: str, answer: str) -> bool:
+        return self.read(response) in ("e", "a")
+
+
+def build_agents(config: Config) -> SupervisedTrainer:
+    """The trainer of `config`, with answers that a random model can give."""
+    parts = build_parts(config)
+    task: Any = Vowels(parts.task)
+    trainer = ALGORITHMS["maft"](config.algorithm, replace(parts, task=task))
+    assert isinstance(trainer, SupervisedTrainer)
+    return trainer
+
+
+def sums(trainer: SupervisedTrainer) -> dict[str, list[int]]:
+    """Of each policy, a number for the bytes of each of its weights."""
+    return {
+        name: [byte_sum(p.detach()) for p in voice.engine.trainable.values()]
+        for name, voice in trainer.agents.items()
+    }
+
+
+def debates_of(folder: Path, iteration: int = 0) -> list[dict]:
+    """What is on disk of an iteration's debates."""
+    path = folder / "debates" / f"{iteration:06d}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()[1:]]

@@ -1,0 +1,146 @@
+"""A stand-in for a server of chat models: answers as a test says, keeps what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from cory.config import EndpointConfig
+from cory.endpoint.batch import Ask
+
+Body = dict[str, Any]
+KEY = "sk-never-to-be-written"
+CONFIG = EndpointConfig(
+    base_url="http://127.0.0.1:1/v1",
+    model="wise",
+    key_variable="WISE_KEY",
+    temperature=0.7,
+    top_p=None,
+    max_tokens=20,
+    limit_name="max_tokens",
+    parallel=4,
+    requests_per_minute=None,
+    retries=2,
+    timeout=5.0,
+    input_price=None,
+    output_price=None,
+    max_cost=None,
+)
+
+
+def asks(*texts: str) -> list[Ask]:
+    return [
+        Ask(f"game-{number}/0", [{"role": "user", "content": text}])
+        for number, text in enumerate(texts)
+    ]
+
+
+@dataclass
+class Said:
+    """One answer of the server."""
+
+    body: Body | str
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    after: float = 0.0  # seconds
+
+
+def reply(text: str | None, reason: str = "stop", tokens: tuple[int, int] = (10, 5)) -> Said:
+    """A completion as the real server writes it."""
+    return Said(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "model": "wise-2026-01-01",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": reason,
+                    "message": {"role": "assistant", "content": text},
+                }
+            ],
+            "usage": {
+                "prompt_tokens": tokens[0],
+                "completion_tokens": tokens[1],
+                "total_tokens": sum(tokens),
+            },
+        }
+    )
+
+
+def failure(status: int, message: str, code: str | None = None, **headers: str) -> Said:
+    """An error as the real server writes it."""
+    said = {"error": {"message": message, "type": "error", "code": code}}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Said(said, status, named)
+
+
+def echo(number: int, body: Body) -> Said:
+    """The last message once more."""
+    return reply(f"re {body['messages'][-1]['content']}")
+
+
+class ChatServer(ThreadingHTTPServer):
+    """At `url`; answers request `number`, from 0, by `answer(number, body)`."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, answer: Callable[[int, Body], Said] = echo) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.answer = answer
+        self.asked: list[Body] = []
+        self.times: list[float] = []
+        self.keys: list[str | None] = []
+        self.under_way = self.most_under_way = 0
+        self.lock = threading.Lock()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is not worth a traceback."""
+
+    def texts(self) -> list[str]:
+        """The last message of each request, sorted: threads ask in any order."""
+        return sorted(body["messages"][-1]["content"] for body in self.asked)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: ChatServer
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        server = self.server
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with server.lock:
+            number = len(server.asked)
+            server.asked.append(body)
+            server.times.append(time.monotonic())
+            server.keys.append(self.headers.get("authorization"))
+            server.under_way += 1
+            server.most_under_way = max(server.most_under_way, server.under_way)
+        said = (
+            server.answer(number, body)
+            if self.path == "/v1/chat/completions"
+            else failure(404, f"no such path: {self.path}")
+        )
+        time.sleep(said.after)
+        text = said.body if isinstance(said.body, str) else json.dumps(said.body)
+        with server.lock:
+            server.under_way -= 1
+        self.send_response(said.status)
+        for name, value in {"content-type": "application/json", **said.headers}.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing on stderr."""

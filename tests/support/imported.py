@@ -1,0 +1,16 @@
+"""What forks of tests/support/warm.py find imported: everything that some run needs."""
+
+from __future__ import annotations
+
+import gc
+
+import deepspeed.runtime.zero.stage3
+import matplotlib.backends.backend_agg
+
+import cory.models.lora  # bitsandbytes and torch's compiler with it
+import tests.support.warm
+
+__all__ = ["cory", "deepspeed", "matplotlib", "tests"]
+
+# a collection in a fork looks at what the run itself has made, not at a million objects of modules
+gc.freeze()

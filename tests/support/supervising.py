@@ -1,0 +1,66 @@
+"""Verifiers on tiny random models, built as worker.py builds them, without a run directory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cory.algorithms import ALGORITHMS
+from cory.config import Config, ExactMatchConfig
+from cory.rewards.exact_match import ExactMatch
+from cory.runtime.worker import build_parts
+from cory.trainers.supervised import SupervisedTrainer
+
+# beside the settings of the `questions` fixture
+VERIFIER = [
+    "experiment=maporl/verifier_gsm8k",
+    "hardware=cpu",
+    "model=tiny",
+    "evaluation.k=[1]",
+    "algorithm.prompts_per_iteration=4",
+    "algorithm.answers_per_question=6",
+    "algorithm.keep_per_label=2",
+    "algorithm.iterations=2",
+    "algorithm.learning_rate=3e-3",
+]
+
+
+class Holds:
+    """A task whose responses are right where they hold a letter of `letters`."""
+
+    def __init__(self, task: Any, letters: str) -> None:
+        self.task, self.letters = task, letters
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.task, name)
+
+    def is_right(self, response: str, answer: str) -> bool:
+        return any(letter in response for letter in self.letters)
+
+
+SFT = [
+    "experiment=maporl/gsm8k_sft",
+    "hardware=cpu",
+    "model=tiny",
+    "evaluation.team=true",
+    "algorithm.keep_share=0.5",
+    "algorithm.minibatch_size=4",
+    "algorithm.learning_rate=3e-3",
+    "algorithm.evaluation_turns=2",
+]
+
+
+def build_sft(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
+    """The same for the imitation of debates, judged alike."""
+    return build_verifier(config, letters)
+
+
+def build_verifier(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
+    """The trainer of `config`, with answers that a random model can give."""
+    parts = build_parts(config)
+    task = Holds(parts.task, letters)
+    reward = ExactMatch(ExactMatchConfig("exact_match"), task, None)  # type: ignore[arg-type]  # judges only
+    parts = replace(parts, task=task, reward=reward)
+    trainer = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
+    assert isinstance(trainer, SupervisedTrainer)
+    return trainer

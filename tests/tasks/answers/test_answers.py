@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from cory.tasks.answers.answers import final_number, is_number, is_right
+
+CASES = [
+    # the last number
+    ("18", "18"),
+    ("5 + 4 = 9.", "9"),
+    ("She buys 2 pens and 3 books, so 5 in all", "5"),
+    ("16 - 3 - 4 = 9 eggs, and 9 * 2 = <<9*2=18>>18", "18"),
+    ("Answer:18", "18"),
+    ("(18)", "18"),
+    ("**18**", "18"),
+    ("_18_", "18"),
+    ("the total is\n\n42\n\n", "42"),
+    ("007", "7"),
+    # full stops and other punctuation behind it
+    ("It is 18.", "18"),
+    ("It is 18...", "18"),
+    ("It is 18!", "18"),
+    ("It is 18, as asked.", "18"),
+    ("so...5", "5"),
+    # thousands
+    ("70,000", "70000"),
+    ("1,234,567 people", "1234567"),
+    ("1,234.50", "1234.5"),
+    ("12,345,", "12345"),
+    ("3,4,5", "5"),
+    ("3, 450", "450"),
+    ("1,2345", "2345"),
+    ("3,50", "50"),
+    ("12\u202f000", "12000"),
+    (r"\boxed{1{,}000}", "1000"),
+    (r"10\,000", "10000"),
+    # signs
+    ("-3", "-3"),
+    ("x = -3.", "-3"),
+    ("x=-3", "-3"),
+    ("\u22123", "-3"),
+    ("+7", "7"),
+    ("5-3", "3"),
+    ("5 - 3", "3"),
+    ("3\u20135 days", "5"),
+    ("(2)-3", "3"),
+    ("page-3", "3"),
+    ("- 3 eggs", "3"),
+    ("--3", "3"),
+    # decimals
+    ("3.14", "3.14"),
+    ("0.5", "1/2"),
+    (".5", "1/2"),
+    ("-.5", "-1/2"),
+    ("18.00", "18"),
+    ("version 1.2.3", "3"),
+    # fractions
+    ("3/4", "3/4"),
+    ("-3/4", "-3/4"),
+    ("6/8 of it", "3/4"),
+    ("1 1/2 cups", "3/2"),
+    ("-1 1/2", "-3/2"),
+    ("60/2", "30"),
+    ("10,000/2,500", "4"),
+    ("3 5/2", "5/2"),
+    ("5/0", None),
+    ("4, then 5/0", "4"),
+    ("\u00bd", "1/2"),
+    ("1\u00bd cups", "3/2"),
+    (r"\frac{3}{4}", "3/4"),
+    (r"-\dfrac{3}{4}", "-3/4"),
+    (r"1\frac{1}{2}", "3/2"),
+    # currency, percent, units
+    ("$18", "18"),
+    ("$ 18", "18"),
+    ("$1,200.50.", "1200.5"),
+    ("-$5", "-5"),
+    ("$-5", "-5"),
+    ("$3-$5", "5"),
+    ("5\u20ac-7\u20ac", "7"),
+    ("$.50", "1/2"),
+    (r"\$18", "18"),
+    (r"-\$5", "-5"),
+    ("\u20ac20", "20"),
+    ("US$18", "18"),
+    ("Rs.500", "500"),
+    ("18$", "18"),
+    ("50%", "50"),
+    ("50 %", "50"),
+    (r"50\%", "50"),
+    ("10%-5%", "5"),
+    ("18 eggs", "18"),
+    ("18kg", "18"),
+    ("60km/h", "60"),
+    ("$10/hour", "10"),
+    ("on the 5th day", "5"),
+    ("7 litres of CO2", "7"),
+    ("1 sheet of A4", "1"),
+    # marks
+    ("9 * 2 = 18\n#### 18", "18"),
+    ("####18", "18"),
+    ("#### $1,200", "1200"),
+    ("#### -5", "-5"),
+    ("#### 18 eggs", "18"),
+    ("#### 9 * 2 = 18\nThat is for 7 days.", "18"),
+    ("#### 5\n#### 18\nThat is for 7 days.", "18"),
+    ("#### Step 2: add\n5 + 4 = 9", "9"),
+    ("#### 2. Add them\n5 + 4 = 9", "9"),
+    ("12 in all ####", "12"),
+    (r"\boxed{18}", "18"),
+    (r"\boxed{18} eggs in 7 days", "18"),
+    (r"\boxed{x = 5}", "5"),
+    (r"\boxed{\frac{3}{4}}", "3/4"),
+    (r"\boxed{12\text{ eggs}} in 7 days", "12"),
+    (r"\boxed{\$18}", "18"),
+    (r"so 7, \boxed{seven}", "7"),
+    (r"\boxed{} 7", "7"),
+    (r"\boxed{18", "18"),
+    # words, and nothing at all
+    ("eighteen", None),
+    ("eighteen of 20", "20"),
+    ("2 million", "2"),
+    ("", None),
+    ("I do not know.", None),
+    ("$ % / - . , ####", None),
+    # a new question
+    ("5 + 4 = 9. Question: Tom has 3 cats. Answer: 3", "9"),
+    ("9\nQuestion: 5", "9"),
+    ("Question: Tom has 3 cats. Answer: 3", None),
+    ("#### 9 Question: Tom has 3 cats. #### 3", "9"),
+    ("The question: how many? 9", "9"),
+]
+
+
+@pytest.mark.parametrize(("response", "value"), CASES)
+def test_the_number_of_a_response(response: str, value: str | None) -> None:
+    assert final_number(response) == (None if value is None else Fraction(value))
+
+
+@pytest.mark.parametrize(
+    ("response", "answer", "right"),
+    [
+        ("It is 70000.00 dollars", "70,000", True),
+        ("0.75", "3/4", True),
+        ("33.33", "100/3", False),
+        ("0.1", "0.1", True),
+        ("-9", "9", False),
+        ("5", "-5", False),
+        ("9", "90", False),
+        ("nine", "9", False),
+        ("", "0", False),
+    ],
+)
+def test_equality_is_by_exact_value(response: str, answer: str, right: bool) -> None:
+    assert is_right(response, answer) is right
+
+
+def test_long_numbers_are_exact() -> None:
+    # a collapsed model may say nothing but digits, or signs
+    long = "9" * 20_000
+    assert is_right(long, long) and not is_right(long, long + "0") and not is_right(long, "9")
+    assert is_right(f"1/{long}", f"2/{'1' + '9' * 19_999 + '8'}")
+    for part in ("1,", "1/", "1 1/", "-", "$", "#### ", "{", r"\boxed{", r"\frac{"):
+        assert final_number(part * 5_000) in (None, 1), part
+
+
+@pytest.mark.parametrize("text", ["18", "70,000", "-9", "$5", "0.5", "1/2", "1 1/2", "1,234.5"])
+def test_a_number_alone(text: str) -> None:
+    assert is_number(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "18 eggs", "18.", "5/0", "1,2", "#### 18", "5-3", "nine"]
+)
+def test_what_is_no_number_alone(text: str) -> None:
+    assert not is_number(text)

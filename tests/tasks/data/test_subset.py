@@ -1,0 +1,165 @@
+"""So many training and test problems, the same for every run, and none in both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from cory.config import ConfigError
+from cory.episode import Prompt
+from cory.tasks.anli import AnliTask
+from cory.tasks.data.subset import pick_subset, refuse_shared
+from cory.tasks.questions import QuestionsTask
+from tests.support.composing import parsed
+
+ROWS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(40)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model: str) -> Any:
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for split, rows in (("train", ROWS[:25]), ("test", ROWS[25:])):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{split}.jsonl").write_text(text)
+    return tmp_path
+
+
+def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> QuestionsTask:
+    where = ["task=gsm8k", "task.source=path", f"task.path={path}", "task.max_prompt_tokens=2000"]
+    return QuestionsTask(parsed(*where, *overrides).task, tokenizer, np.random.default_rng(seed))
+
+
+def ids(made: Any, part: str) -> list[str]:
+    return [prompt.id for prompt in made.prompt_set.parts[part]]
+
+
+def texts(made: Any, part: str) -> set[str]:
+    return {prompt.text for prompt in made.prompt_set.parts[part]}
+
+
+def test_nothing_is_picked_unless_asked_for(folder: Path, tokenizer: Any) -> None:
+    whole = task(folder, tokenizer, "task.pick_seed=3")
+    assert ids(whole, "train") == [f"gsm8k-train-{n}" for n in range(25)]
+    assert ids(whole, "test") == [f"gsm8k-test-{n}" for n in range(15)]
+
+
+def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) -> None:
+    size = ["task.pick_train=8", "task.pick_test=6"]
+    one, other = (task(folder, tokenizer, *size, seed=seed) for seed in (0, 1))
+    assert one.prompt_set.parts == other.prompt_set.parts
+    assert [len(ids(one, part)) for part in ("train", "test")] == [8, 6]
+    assert one.held_out(None, "test") == one.prompt_set.parts["test"]
+    assert one.sample(8) != other.sample(8)  # in another order
+    # not the first rows, and others with another seed
+    assert sorted(ids(one, "test")) != [f"gsm8k-test-{n}" for n in range(6)]
+    third = task(folder, tokenizer, *size, "task.pick_seed=1")
+    assert third.prompt_set.parts != one.prompt_set.parts
+
+
+def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer: Any) -> None:
+    one_split = ["task.train_split=train", "task.test_split=train"]
+    for seed in (0, 4):
+        every = ["task.pick_train=15", "task.pick_test=10", f"task.pick_seed={seed}"]
+        made = task(folder, tokenizer, *one_split, *every)
+        assert len(texts(made, "train") | texts(made, "test")) == 25
+    # from one file, too
+    file = folder / "train.jsonl"
+    again = task(file, tokenizer, *one_split, *every)
+    assert again.prompt_set.parts == made.prompt_set.parts
+    # all that are left
+    rest = task(folder, tokenizer, *one_split, "task.pick_test=10", "task.pick_seed=4")
+    assert sorted(ids(rest, "train")) == sorted(ids(made, "train"))
+
+
+def test_more_problems_hold_the_fewer(folder: Path, tokenizer: Any) -> None:
+    one_split = ["task.train_split=train", "task.test_split=train"]
+    few = task(folder, tokenizer, *one_split, "task.pick_train=5", "task.pick_test=4")
+    more = task(folder, tokenizer, *one_split, "task.pick_train=10", "task.pick_test=8")
+    for part, count in (("train", 5), ("test", 4)):
+        assert ids(more, part)[:count] == ids(few, part)
+
+
+def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> None:
+    # the training file repeats a test question, spaced otherwise, and one of its own
+    again = [{**ROWS[25], "question": "What  is 25 + 1?\n"}, *[ROWS[0]] * 4]
+    text = "".join(json.dumps(row) + "\n" for row in [*ROWS[:3], *again])
+    (folder / "train.jsonl").write_text(text)
+    for seed in (0, 1):
+        size = ["task.pick_train=3", "task.pick_test=15", f"task.pick_seed={seed}"]
+        made = task(folder, tokenizer, *size)
+        found = sorted(prompt.answer or "" for prompt in made.prompt_set.parts["train"])
+        assert found == ["1", "2", "3"]
+
+
+def test_every_task_with_answers_picks(folder: Path, tokenizer: Any) -> None:
+    size = ["task.pick_train=7", "task.pick_test=3", "task.max_prompt_tokens=2000"]
+    sums = QuestionsTask(
+        parsed("task=arithmetic", *size, "task.train_problems=20", "task.test_problems=9").task,
+        tokenizer,
+        np.random.default_rng(0),
+    )
+    rows = [
+        {"premise": f"Ada has {n} nuts.", "hypothesis": "She has none.", "label": n % 3}
+        for n in range(12)
+    ]
+    (folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    where = ["task=anli", "task.source=path", f"task.path={folder}"]
+    split = ["task.train_split=few", "task.test_split=few"]
+    anli = AnliTask(parsed(*where, *split, *size).task, tokenizer, np.random.default_rng(0))
+    for made in (sums, anli):
+        assert [len(texts(made, part)) for part in ("train", "test")] == [7, 3]
+        assert not texts(made, "train") & texts(made, "test")
+
+
+def test_what_is_shared_is_refused_by_name() -> None:
+    train = [Prompt("train-0", "a"), Prompt("train-1", "b  c\n")]
+    refuse_shared(train, [Prompt("test-0", "b"), Prompt("test-1", "a b c")])
+    with pytest.raises(ConfigError) as refusal:
+        refuse_shared(train, [Prompt("test-0", "d"), Prompt("test-1", "b c")])
+    assert str(refusal.value) == (
+        "training problem train-1 and test problem test-1 ask the same question; choose "
+        "task.train_split and task.test_split that share none, or set task.pick_train and "
+        "task.pick_test"
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ("task.pick_train=0", "task.pick_train must be at least 1, got 0"),
+        ("task.pick_test=-1", "task.pick_test must be at least 1, got -1"),
+        ("task.pick_seed=-1", "task.pick_seed must be at least 0, got -1"),
+        ("task.pick_test=16", "task.pick_test=16: there are only 15 different questions"),
+        ("task.pick_train=26", "task.pick_train=26: there are only 25 different questions besides"),
+        ("task.test_split=train task.pick_train=16 task.pick_test=10",
+         "task.pick_train=16: there are only 15 different questions besides those picked for the "
+         "test"),
+        ("task.test_split=train task.pick_train=5", "there are only 0 different questions besides"),
+    ],
+)  # fmt: skip
+def test_picks_that_cannot_be_are_refused(
+    overrides: str, said: str, folder: Path, tokenizer: Any
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        task(folder, tokenizer, *overrides.split())
+    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_the_pick_is_the_same_on_every_machine() -> None:
+    """Another version of NumPy must not move problems from the training to the test."""
+    config = parsed("task=gsm8k_maft", "task.pick_train=3", "task.pick_test=3").task
+    prompts = [Prompt(str(n), str(n)) for n in range(20)]
+    train, test = pick_subset(config, prompts, prompts)
+    assert ([p.id for p in train], [p.id for p in test]) == (PICKED_TRAIN, PICKED_TEST)
+
+
+PICKED_TRAIN, PICKED_TEST = ["15", "1", "9"], ["4", "19", "6"]

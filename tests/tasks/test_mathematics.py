@@ -1,0 +1,331 @@
+r"""MATH: what a box says, whether two formulas are equal, and which problems are asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from cory.config import ConfigError, ExactMatchConfig, MathConfig
+from cory.episode import Episode, Turn
+from cory.functional.votes import vote_score, winners
+from cory.rewards.exact_match import ExactMatch
+from cory.tasks.mathematics import SUBJECTS, MathTask
+from cory.tasks.sandbox.equality import Equality
+from tests.support.composing import parsed
+
+ROWS = [
+    {"problem": f"What is ${n}+1$?", "solution": f"It is $\\boxed{{{n + 1}}}$.", "level": level}
+    for n, level in enumerate(["Level 1", "Level 3", "Level 5", "Level ?", "2"] * 4)
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model: str) -> Any:
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+@pytest.fixture(scope="module")
+def equal() -> Iterator[Equality]:
+    made = Equality(5)
+    yield made
+    made.close()
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "train.jsonl", ROWS[:10])
+    write(tmp_path / "test.jsonl", ROWS[10:])
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def composed() -> MathConfig:
+    config = parsed("task=math").task
+    assert isinstance(config, MathConfig)
+    return config
+
+
+@pytest.fixture
+def task(composed: MathConfig, folder: Path, tokenizer: Any) -> Callable[..., MathTask]:
+    """Makes the task of the folder's problems, with other values for some settings."""
+    whole = replace(
+        composed,
+        source="path",
+        path=str(folder),
+        max_prompt_tokens=2000,
+        pick_train=None,
+        pick_test=None,
+    )
+
+    def make(**values: Any) -> MathTask:
+        return MathTask(replace(whole, **values), tokenizer, np.random.default_rng(0))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (r"\frac{1}{2}", "1/2"),
+        (r"\dfrac12", "0.5"),
+        (r"-\frac{1}{3}", r"\frac{-1}{3}"),
+        ("1,000", "1000"),  # thousands
+        (r"10{,}000", r"10,\!000"),
+        ("18.90", r"\$18.9"),
+        (r"12\%", "12"),
+        (r"90^\circ", "90"),  # degrees
+        (r"90^{\circ}", r"90\text{ degrees}"),
+        (r"5\text{ cm}", "5"),  # units
+        (r"14 \mbox{ cm}^2", "14"),
+        ("5 cm", "5"),
+        (r"\frac{1}{2}\text{ hour}", "0.5"),
+        ("[1,2)", r"\left[ 1, 2 \right)"),  # intervals
+        (r"x \le 2", r"(-\infty,2]"),
+        (r"(-\infty, 3) \cup (5, \infty)", r"(5,\infty)\cup(-\infty,3)"),
+        ("(3, \\frac{\\pi}{2})", r"\left(3,\frac{1}{2}\pi\right)"),  # tuples
+        ("1,2,3", "3, 2, 1"),  # sets in any order
+        (r"3\text{ or }5", "5,3"),
+        (r"\pm 3", "-3, 3"),
+        ("x=5", "5"),
+        ("x+2y=3", "2y+x=3"),
+        (r"\sqrt{12}", r"2\sqrt3"),
+        (r"\frac{\sqrt{2}}{2}", r"\frac{1}{\sqrt2}"),
+        ("x^2+2x+1", "(x+1)^2"),
+        ("a^2+b^2", "(a+b)^2-2ab"),
+        (r"2\frac{1}{2}", "5/2"),  # mixed numbers
+        ("2 1/2", "2.5"),
+        (r"\text{Evelyn}", "Evelyn"),  # words
+        (r"\text{June 20}", "June 20"),
+        (r"\text{(B)}", "B"),
+        ("3+2i", "2i+3"),
+        (r"\binom{5}{2}", "10"),
+        (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"),
+        (r"\frac{1}{}", r"\frac{1}{}"),  # no formula, but the same
+    ],
+)
+def test_equal_formulas(one: str, other: str, equal: Equality) -> None:
+    assert equal(one, other) and equal(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1", "-1"),
+        ("3", "30"),
+        ("0.333", r"\frac13"),
+        (r"\frac{x}{y}", r"\frac{y}{x}"),
+        ("(1,2)", "(2,1)"),
+        ("(1,2)", "[1,2]"),
+        ("3,4", "(4,3)"),
+        ("12t", "12"),  # letters after a number are no units
+        ("2ab", "2"),
+        ("x=5", "y=5"),
+        ("2 1/2", "3/2"),
+        (r"\text{even}", r"\text{odd}"),
+        (r"\infty", r"-\infty"),
+        (r"\frac{1}{}", "1"),
+        ("p - q", "q - p"),
+        (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}2\\1\end{pmatrix}"),
+    ],
+)
+def test_different_formulas(one: str, other: str, equal: Equality) -> None:
+    assert not equal(one, other) and not equal(other, one)
+
+
+def test_each_pair_is_compared_once(equal: Equality, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert equal("4/2", "2") and not equal("4/2", "3")
+    monkeypatch.setattr(equal, "_compare", None)
+    assert equal("2", "4/2") and not equal("3", "4/2") and equal("7 ", "7")
+
+
+def test_what_cannot_be_calculated_ends_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """In any thread; the next comparison is answered as if nothing had been."""
+    hasty, nested = Equality(1), "x"
+    for _ in range(8):
+        nested = rf"\frac{{1}}{{1+{nested}}}"
+    with ThreadPoolExecutor(1) as pool:
+        found = [
+            pool.submit(hasty, formula, "5").result()
+            for formula in ("10^{10^{10}}", nested, "4+1", "9" * 501)
+        ]
+    assert found == [False, False, True, False]
+    assert hasty("10^{10^{10}}", "10^{10^{10}}")  # one text is equal to itself
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "note: task.seconds=1: '10^{10^{10}}' and '5' cannot be compared in time; they count as "
+        "different"
+    ]
+    child = hasty.child
+    assert child is not None
+    hasty.close()
+    assert child.returncode == 0
+
+
+def test_a_comparer_that_somebody_else_ends_is_no_answer() -> None:
+    ended = Equality(5)
+    assert ended("4+1", "5")
+    assert ended.child is not None
+    # in the midst of a comparison, which takes minutes
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ended, "10^{10^{10}}", "5")
+        os.kill(ended.child.pid, signal.SIGKILL)
+        with pytest.raises((RuntimeError, BrokenPipeError)):
+            waiting.result()
+
+
+def test_answers_are_counted_by_what_they_say(task: Callable[..., MathTask]) -> None:
+    math = task()
+    said = [r"\boxed{1/2}", r"so \boxed{\frac12}", r"\boxed{0.5}", r"\boxed{2}", r"\boxed{...}", ""]
+    answers = [math.read(text) for text in said]
+    assert [None if answer is None else str(answer) for answer in answers] == [
+        "1/2", r"\frac12", "0.5", "2", None, None
+    ]  # fmt: skip
+    assert list(Counter(answers).values()) == [3, 1, 2]
+    assert winners(answers) == [answers[0]] == [math.read(r"\boxed{\dfrac{2}{4}}")]
+    assert answers[0] != "1/2" and answers[0] is not None
+    # ties by the text
+    tied = [math.read(r"\boxed{3}"), math.read(r"\boxed{1/2}")]
+    right = math.read(r"\boxed{0.5}")
+    assert right is not None and vote_score(tied, right, "lexicographic") == 1
+
+
+def test_a_response_is_right_when_its_box_equals_the_solutions(
+    folder: Path, task: Callable[..., MathTask]
+) -> None:
+    write(folder / "test.jsonl", [{**ROWS[1], "problem": "Half?", "solution": r"\boxed{\frac12}"}])
+    math = task()
+    (prompt,) = math.held_out(None, "test")
+    assert (prompt.id, prompt.answer) == ("math-test-0", r"\boxed{\frac12}")
+    said = [r"\boxed{\frac{2}{4}}", r"\boxed{0.5} or \boxed{2}", "0.5", prompt.text]
+    turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
+    ExactMatch(ExactMatchConfig("exact_match"), math, None).score([Episode(prompt, turns)])
+    assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 0.0]
+    assert math.read(prompt.text) is None  # an echo of the prompt is no answer
+
+
+def test_problems_of_the_levels_that_are_asked_for(task: Callable[..., MathTask]) -> None:
+    few = task()
+    assert [prompt.id for prompt in few.prompt_set.parts["train"]] == [
+        f"math-train-{row}" for row in (0, 1, 4, 5, 6, 9)
+    ]
+    every = task(levels=None).prompt_set.parts
+    assert [len(every[part]) for part in ("train", "test")] == [10, 10]
+    hardest = task(levels=[5]).prompt_set.parts["test"]
+    assert [(prompt.id, prompt.answer) for prompt in hardest] == [
+        ("math-test-2", r"\boxed{13}"), ("math-test-7", r"\boxed{18}")
+    ]  # fmt: skip
+
+
+def test_the_message_asks_for_bullet_points_and_a_box(task: Callable[..., MathTask]) -> None:
+    math = task()
+    prompt = math.held_out(1, "test")[0]
+    assert prompt.text.startswith("What is $10+1$?\n\nSolve") and "bullet" in prompt.text
+    assert prompt.text.endswith("Answer: \\boxed{...}")
+    assert math.prompt_of(" Why? ").text == prompt.text.replace("What is $10+1$?", "Why?")
+    seen = math.observer_context(prompt.text, ["It is {1}. ", "It is 2."])
+    assert seen.startswith(f"{prompt.text}\n\nSomebody else has answered:\nIt is {{1}}.\n\nAnd")
+
+
+class Rows:
+    """A table of one row."""
+
+    column_names = ("problem", "solution", "level")
+
+    def __init__(self, problem: str) -> None:
+        self.row = {**ROWS[1], "problem": problem}
+
+    def __getitem__(self, name: str) -> list[str]:
+        return [self.row[name]]
+
+
+def test_all_subjects_come_from_the_hub(
+    monkeypatch: pytest.MonkeyPatch, composed: MathConfig, tokenizer: Any
+) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    def given(path: str, subset: str, split: str, offline: str) -> Rows:
+        asked.append((path, subset, split))
+        return Rows(f"{subset} of {split}")
+
+    monkeypatch.setattr("cory.tasks.mathematics.hub_table", given)
+    settings = replace(composed, pick_train=5, pick_test=4)
+    math = MathTask(settings, tokenizer, np.random.default_rng(0))
+    hub = "EleutherAI/hendrycks_math"
+    assert asked == [(hub, name, split) for split in ("train", "test") for name in SUBJECTS]
+    assert [len(part) for part in math.prompt_set.parts.values()] == [5, 4]
+
+
+def test_testing_on_training_problems_is_refused(task: Callable[..., MathTask]) -> None:
+    """As the paper's released code does."""
+    with pytest.raises(ConfigError) as refusal:
+        task(train_split="test")
+    assert str(refusal.value).startswith(
+        "training problem math-train-0 and test problem math-test-0 ask the same question; choose "
+    )
+    made = task(train_split="test", pick_train=3, pick_test=3).prompt_set.parts
+    assert len({prompt.text for part in made.values() for prompt in part}) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"solution": "It is 5."}, "row train-10: 'solution' must hold its answer in a closed "
+         "\\boxed{...}; it ends in 'It is 5.'"),
+        ({"solution": r"\boxed{\frac{1}{2}"}, "row train-10: 'solution' must hold its answer"),
+        ({"solution": " "}, "task.path={tmp}: row train-10 has no text in 'solution'"),
+        ({"problem": None}, "row train-10 has no text in 'problem'"),
+        ({"level": "hard"}, "row train-10: 'level' must be 1 to 5, alone or as 'Level 3'"),
+    ],
+)  # fmt: skip
+def test_rows_that_cannot_be_used_are_refused(
+    change: dict[str, Any], said: str, folder: Path, task: Callable[..., MathTask]
+) -> None:
+    write(folder / "train.jsonl", [*ROWS[:10], {**ROWS[0], "problem": "Why?", **change}])
+    with pytest.raises(ConfigError) as refusal:
+        task()
+    message = str(refusal.value)
+    assert "\n" not in message and said.replace("{tmp}", str(folder)) in message
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"level_column": "grade"}, "task.level_column=grade is not in the data; it has problem"),
+        ({"levels": [4]}, "task.levels=[4]: no train problem is of such a level"),
+        ({"levels": []}, "task.levels must be null or some of 1 to 5, got []"),
+        ({"levels": [0, 1]}, "task.levels must be null or some of 1 to 5, got [0, 1]"),
+        ({"subjects": ["algebra"]}, "task.subjects needs task.source=hub, whose data set"),
+        (
+            {"source": "hub", "subjects": ["alchemy"]},
+            "task.subjects: alchemy is not one of algebra",
+        ),
+        ({"source": "generated"}, "task.source must be one of hub, path, got generated"),
+        ({"seconds": 0}, "task.seconds must be at least 1, got 0"),
+        ({"max_prompt_tokens": 0}, "task.max_prompt_tokens must be at least 1, got 0"),
+        ({"prompt_template": "x"}, "task.prompt_template must contain {question}, got 'x'"),
+        ({"observer_template": "{answers}"}, "task.observer_template must contain {query}"),
+        ({"answer_template": "x"}, "task.answer_template must contain {response}, got 'x'"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(
+    values: dict[str, Any], said: str, task: Callable[..., MathTask]
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        task(**values)
+    assert said in str(refusal.value) and "\n" not in str(refusal.value)

@@ -1,0 +1,175 @@
+"""Generated problems: the worked answers are right, and no question is in two parts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from cory.config import ConfigError
+from cory.tasks.answers.answers import final_number, is_right
+from cory.tasks.problems import KINDS, PARTS, draw_distinct, draw_problem, part_of
+from cory.tasks.questions import QuestionsTask
+from tests.support.composing import parsed
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model: str) -> Any:
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+def task(tokenizer: Any, *overrides: str, seed: int = 0) -> QuestionsTask:
+    settings = parsed("task=arithmetic", "task.max_prompt_tokens=500", *overrides).task
+    return QuestionsTask(settings, tokenizer, np.random.default_rng(seed))
+
+
+def value_of(sum_: str) -> Fraction:
+    """The value of `a + b * c - d / e`, worked out term by term."""
+    total = Fraction(0)
+    for sign, term in re.findall(r"([+-]?)\s*((?:-?\d+)(?:\s*[*/]\s*\d+)*)", sum_):
+        factors = re.split(r"\s*([*/])\s*", term)
+        product = Fraction(factors[0])
+        for operator, factor in zip(factors[1::2], factors[2::2], strict=True):
+            product = product * int(factor) if operator == "*" else product / int(factor)
+        total += -product if sign == "-" else product
+    return total
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_step_of_a_worked_answer_is_right(kind: str) -> None:
+    stream = np.random.default_rng(0)
+    for _ in range(300):
+        problem = KINDS[kind](stream)
+        steps = re.findall(r"([-\d][-+*/ \d]*) = (-?\d+)", problem.solution)
+        assert steps, problem
+        for left, right in steps:
+            assert value_of(left) == int(right), problem
+        assert steps[-1][1] == problem.answer
+        assert problem.kind == kind and is_right(problem.solution, problem.answer)
+        if kind != "story":
+            asked = problem.question.removeprefix("What is ").removesuffix("?")
+            assert value_of(asked) == int(problem.answer), problem
+
+
+# read beside the questions, by hand
+@pytest.mark.parametrize(
+    ("plot", "question", "answer"),
+    [
+        ("buys", r"has (\d+) \w+ and buys (\d+) \w+ with (\d+)", lambda a, b, c: a + b * c),
+        ("gave", r"had (\d+) \w+, found (\d+) more and gave (\d+)", lambda a, b, c: a + b - c),
+        ("shares", r"has (\d+) \w+, keeps (\d+) and .* among (\d+)", lambda a, b, c: (a - b) / c),
+        ("sells", r"sells (\d+) \w+ for \$(\d+) each and (\d+) \w+ for \$(\d+)",
+         lambda a, b, c, d: a * b + c * d),
+    ],
+)  # fmt: skip
+def test_a_story_has_the_answer_that_it_asks_for(plot: str, question: str, answer: Any) -> None:
+    stream, seen = np.random.default_rng(1), 0
+    while seen < 50:
+        problem = KINDS["story"](stream)
+        if plot in problem.question:
+            found = re.search(question, problem.question)
+            assert found, problem
+            assert answer(*map(int, found.groups())) == int(problem.answer), problem
+            seen += 1
+
+
+def test_numbers_span_what_the_kinds_say() -> None:
+    stream = np.random.default_rng(2)
+    for kind, largest in (("mixed_29", 29), ("mixed", 30)):
+        sums = [KINDS[kind](stream).question for _ in range(2000)]
+        numbers = [int(number) for text in sums for number in re.findall(r"\d+", text)]
+        assert (min(numbers), max(numbers)) == (0, largest)
+    signs = re.sub(r"\d+", "n", sums[0])
+    assert signs == "What is n + n * n + n - n * n?"
+    adds = [int(n) for _ in range(2000) for n in re.findall(r"\d+", KINDS["add"](stream).question)]
+    assert (min(adds), max(adds)) == (0, 99)
+    assert any(int(KINDS["subtract"](stream).answer) < 0 for _ in range(50))
+
+
+def test_parts_share_no_question() -> None:
+    stream = np.random.default_rng(3)
+    found = {
+        part: {
+            problem.question
+            for problem in (draw_problem(stream, ["story"], part) for _ in range(400))
+        }
+        for part in PARTS
+    }
+    assert not found["train"] & found["test"] and not found["lm"] & found["test"]
+    assert not found["lm"] & found["train"]
+    shares = Counter(part_of(KINDS["story"](stream).question) for _ in range(4000))
+    for part, hundredths in PARTS.items():
+        assert abs(shares[part] / 40 - hundredths) < 3, shares
+
+
+def test_kinds_are_drawn_evenly_and_only_those_asked_for() -> None:
+    stream = np.random.default_rng(4)
+    kinds = Counter(draw_problem(stream, ["add", "story"], "lm").kind for _ in range(1000))
+    assert set(kinds) == {"add", "story"} and abs(kinds["add"] - 500) < 60
+
+
+def test_distinct_problems() -> None:
+    problems = draw_distinct(np.random.default_rng(5), ["multiply"], "test", 20)
+    assert len({problem.question for problem in problems}) == 20
+
+
+def test_all_the_problems_that_there_are_can_be_asked_for_and_no_more() -> None:
+    few = r"multiply: only \d+ questions found in part test"
+    with pytest.raises(ValueError, match=few) as refusal:
+        draw_distinct(np.random.default_rng(5), ["multiply"], "test", 200)
+    (all_of_them,) = map(int, re.findall(r"\d+", str(refusal.value)))
+    stream = np.random.default_rng(6)
+    assert len(draw_distinct(stream, ["multiply"], "test", all_of_them)) == all_of_them > 20
+
+
+def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
+    arithmetic = task(tokenizer, "task.train_problems=60", "task.test_problems=30")
+    train, test = arithmetic.prompt_set.parts["train"], arithmetic.held_out(None, "test")
+    assert (len(train), len(test)) == (60, 30)
+    assert not {p.text for p in train} & {p.text for p in test}
+    for prompt in [*train, *test]:
+        found = re.fullmatch(r"Question: (.+\?) Answer:", prompt.text)
+        assert found and part_of(found[1]) == prompt.id.split("-")[1]
+        assert prompt.answer is not None and final_number(prompt.answer) is not None
+    seen = arithmetic.observer_context(test[0].text, [" 1 + 1 = 2.", "2."])
+    assert seen == test[0].text.replace(" Answer:", " Reference: 1 + 1 = 2. Reference: 2. Answer:")
+
+
+def test_every_run_has_the_same_questions_in_its_own_order(tokenizer: Any) -> None:
+    size = ["task.train_problems=40", "task.test_problems=10"]
+    one, other = task(tokenizer, *size), task(tokenizer, *size, seed=1)
+    assert one.prompt_set.parts == other.prompt_set.parts
+    assert one.held_out(4, "train") == one.prompt_set.parts["train"][:4]
+    first, second = one.sample(40), other.sample(40)
+    assert first != second
+    assert sorted(p.id for p in first) == sorted(p.id for p in second)
+
+
+def test_a_probe_is_asked_as_the_questions_are(tokenizer: Any) -> None:
+    arithmetic = task(tokenizer, "task.train_problems=9", "task.test_problems=9")
+    probe = arithmetic.prompt_of("What is 1 + 1? ")
+    assert (probe.text, probe.answer) == ("Question: What is 1 + 1? Answer:", None)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("task.kinds=[adds]", "task.kinds: adds is not one of add, subtract, multiply, story, mix"),
+        ("task.kinds=[multiply]", "task.test_problems=500: multiply: only "),
+        ("task.kinds=[]", "task.source=generated needs task.kinds"),
+        ("task.kinds=null", "task.source=generated needs task.kinds"),
+        ("task.train_problems=null", "task.source=generated needs task.train_problems"),
+        ("task.test_problems=0", "task.test_problems must be at least 1, got 0"),
+        ("task.source=hub", "task.source=hub needs task.path"),
+        ("task.source=path", "task.source=path needs task.path"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(override: str, said: str, tokenizer: Any) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        task(tokenizer, "task.train_problems=100", override)
+    assert said in str(refusal.value) and "\n" not in str(refusal.value)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from transformers import AutoTokenizer
+
+from cory.config import ConfigError
+from cory.tasks.data.reviews import Review, clean, package_reviews, package_sentences
+from cory.tasks.imdb import ImdbTask
+from tests.support.composing import parsed
+
+REVIEWS = [f"review {n} says that the movie was good and the film was bad" for n in range(100)]
+SLICES = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model: str) -> Any:
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+@pytest.fixture(scope="module")
+def parts() -> dict[str, list[Review]]:
+    return {name: package_reviews(name) for name in ("lm", "classifier", "train", "test")}
+
+
+def task(tokenizer: Any, *overrides: str, seed: int = 0) -> ImdbTask:
+    return ImdbTask(parsed(*overrides).task, tokenizer, np.random.default_rng(seed))
+
+
+def file_task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> ImdbTask:
+    where = ["task.source=path", f"task.path={path}", "task.min_characters=1", *SLICES]
+    return task(tokenizer, *where, *overrides, seed=seed)
+
+
+@pytest.fixture
+def reviews_file(tmp_path: Path) -> Path:
+    path = tmp_path / "reviews.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in REVIEWS))
+    return path
+
+
+def test_the_parts_of_the_package_share_no_review(parts: dict[str, list[Review]]) -> None:
+    sizes = {name: len(reviews) for name, reviews in parts.items()}
+    # 3,000 and 1,000, less the 26 whose text an earlier part has
+    assert sizes == {"lm": 10_000, "classifier": 11_000, "train": 2_979, "test": 995}
+    for one, other in combinations(parts, 2):
+        rows, texts = (
+            {getattr(review, field) for review in parts[one]}
+            & {getattr(review, field) for review in parts[other]}
+            for field in ("row", "text")
+        )
+        assert not rows, (one, other)
+        # the data set holds 38 reviews twice that language model and judge have both seen
+        assert len(texts) == (38 if (one, other) == ("lm", "classifier") else 0), (one, other)
+
+
+def test_the_parts_of_the_package_are_always_the_same(parts: dict[str, list[Review]]) -> None:
+    assert package_reviews("test") == parts["test"]
+    assert {name: part[0].row for name, part in parts.items()} == FIRST_ROWS
+    for name, part in parts.items():
+        assert 0.48 < np.mean([review.label for review in part]) < 0.52, name
+    with pytest.raises(ConfigError, match="reviews part 'dev' is unknown; choose one of"):
+        package_reviews("dev")
+
+
+# a new version of NumPy or of the package that moved the parts would let prompts be seen before
+FIRST_ROWS = {"lm": 19086, "classifier": 7249, "train": 3721, "test": 19694}
+
+
+def test_sentences_are_no_reviews(parts: dict[str, list[Review]]) -> None:
+    sentences = package_sentences()
+    assert len(sentences) == 8_530
+    texts = {review.text for part in parts.values() for review in part}
+    assert not texts & {sentence.text for sentence in sentences}
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [("a<br /><br />b", "a b"), ("  a \n\t b  ", "a b"), ("a<br />", "a"), ("a < b", "a < b")],
+)
+def test_a_review_becomes_one_paragraph(raw: str, text: str) -> None:
+    assert clean(raw) == text
+
+
+def lengths(imdb: ImdbTask, count: int) -> Counter[int]:
+    """How many of `count` prompts are the first n tokens of their review, for each n."""
+    reviews, found = dict(imdb.parts["train"]), Counter[int]()
+    for prompt in imdb.sample(count):
+        ids = imdb.tokenizer(reviews[int(prompt.id.removeprefix("imdb-train-"))])["input_ids"]
+        fits = [n for n in range(1, 20) if imdb.tokenizer.decode(ids[:n]) == prompt.text]
+        assert len(fits) == 1 and prompt.answer is None
+        found[fits[0]] += 1
+    return found
+
+
+def test_prompts_are_the_first_2_to_8_tokens(tokenizer: Any) -> None:
+    paper = lengths(task(tokenizer), 500)
+    assert set(paper) == set(range(2, 9))
+    assert min(paper.values()) > 500 / 7 / 2  # none is rare
+
+
+def test_officially_prompts_have_2_to_7_tokens(reviews_file: Path, tokenizer: Any) -> None:
+    lower = ["fidelity=official", "task.min_characters=1"]
+    assert set(lengths(file_task(reviews_file, tokenizer, *lower), 300)) == set(range(2, 8))
+
+
+def test_sampling_is_a_function_of_the_seed(reviews_file: Path, tokenizer: Any) -> None:
+    one, same, other = (file_task(reviews_file, tokenizer, seed=s) for s in (1, 1, 2))
+    prompts = one.sample(30)
+    assert same.sample(7) + same.sample(23) == prompts  # in whatever portions
+    assert other.sample(30) != prompts
+
+
+def test_every_review_comes_once_per_pass(reviews_file: Path, tokenizer: Any) -> None:
+    imdb = file_task(reviews_file, tokenizer)
+    passes = [[prompt.id for prompt in imdb.sample(90)] for _ in range(3)]
+    for ids in passes:
+        assert sorted(ids) == sorted(f"imdb-train-{n}" for n in range(90))
+    assert passes[0] != passes[1] != passes[2]
+
+
+def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) -> None:
+    imdb, other, third = (file_task(reviews_file, tokenizer, seed=s) for s in (1, 2, 1))
+    first = imdb.held_out(10, "test")
+    assert [prompt.id for prompt in first] == [f"imdb-test-{n}" for n in range(10)]
+    assert len({len(prompt.text) for prompt in first}) > 1
+    next_ones = imdb.sample(5)
+    assert imdb.held_out(10, "test") == first == other.held_out(10, "test")
+    assert imdb.held_out(4, "test") == first[:4]
+    assert third.sample(5) == next_ones  # they take nothing from the data stream
+    with pytest.raises(ConfigError, match=r"evaluation.prompts \(11\) exceeds the 10 test reviews"):
+        imdb.held_out(11, "test")
+
+
+def test_a_file_is_cut_into_slices(reviews_file: Path, tokenizer: Any) -> None:
+    imdb = file_task(reviews_file, tokenizer)
+    assert [text for _, text in imdb.parts["train"]] == REVIEWS[:90]
+    assert [text for _, text in imdb.parts["test"]] == REVIEWS[90:]
+
+
+@pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])
+def test_a_file_may_have_other_formats(suffix: str, tokenizer: Any, tmp_path: Path) -> None:
+    path = tmp_path / f"reviews.{suffix}"
+    if suffix == "json":
+        path.write_text(json.dumps([{"body": text} for text in REVIEWS]))
+    elif suffix == "csv":
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([["body"], *([text] for text in REVIEWS)])
+    else:
+        Dataset.from_dict({"body": REVIEWS}).to_parquet(path)
+    imdb = file_task(path, tokenizer, "task.text_column=body")
+    assert [text for _, text in imdb.parts["train"] + imdb.parts["test"]] == REVIEWS
+
+
+def test_short_reviews_are_left_out(tokenizer: Any, tmp_path: Path) -> None:
+    path = tmp_path / "reviews.jsonl"
+    lengths = [5, 10, 11, 30, 9, 10, 10, 40, 3, 12]
+    path.write_text("".join(json.dumps({"text": "x" * n}) + "\n" for n in lengths))
+    imdb = file_task(path, tokenizer, "task.min_characters=10")
+    assert [(row, len(text)) for row, text in imdb.parts["train"]] == [
+        (1, 10), (2, 11), (3, 30), (5, 10), (6, 10), (7, 40)
+    ]  # fmt: skip
+    assert [(row, len(text)) for row, text in imdb.parts["test"]] == [(0, 12)]
+    package = task(tokenizer)
+    assert min(len(text) for _, text in package.parts["train"] + package.parts["test"]) >= 200

@@ -1,0 +1,225 @@
+"""TinyGSM: questions whose answers are computed, kept or left out, and computed once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from cory import distributed
+from cory.config import ConfigError
+from cory.tasks.questions import QuestionsTask
+from cory.tasks.sandbox import programs
+from cory.tasks.sandbox.process import Limits, ProgramResult
+from cory.tasks.sandbox.programs import answer_of
+from tests.support.composing import parsed
+
+
+def code(body: str) -> str:
+    return f'def simple_math_problem() -> int:\n    """So many."""\n    {body}\n'
+
+
+ROWS = [
+    ("Ada has 3 bags of 4 nuts. How many nuts?", code("return 3 * 4")),
+    ("How much is a third of a pound?", code("return 1 / 3")),
+    ("Ben pays 3 times $0.10. How many cents?", code("return 3 * 0.1 * 100")),
+    ("What is 5 - 14?", code("return 5 - 14")),
+    ("How many in all?", code("return undefined")),
+    ("Who reads this?", code("return open('/etc/hostname').read()")),
+    ("Ada again has 3 bags of 4 nuts.", code("return 3 * 4")),
+    ("And then?", "print(3)"),
+]
+GSM8K = [{"question": "What is 2 + 2?", "answer": "#### 4"}]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model: str) -> Any:
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+def write(file: Path, rows: Sequence[object]) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "gsm8k" / "test.jsonl", GSM8K)
+    rows = [{"question": question, "code": program} for question, program in ROWS]
+    write(tmp_path / "tinygsm" / "train.jsonl", rows)
+    return tmp_path
+
+
+def task(folder: Path, tokenizer: Any, *overrides: str) -> QuestionsTask:
+    settings = [
+        "task=tinygsm",
+        "task.source=path",
+        f"task.path={folder}/gsm8k",
+        f"task.programs.path={folder}/tinygsm",
+        f"task.programs.cache={folder}/cache",
+        "task.train_split=train",
+        "task.max_prompt_tokens=2000",
+    ]
+    config = parsed(*settings, *overrides).task
+    return QuestionsTask(config, tokenizer, np.random.default_rng(0))
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The programs that were really run."""
+    seen: list[str] = []
+    outcomes = programs.program_results
+
+    def watched(texts: Sequence[str], function: str, limits: Limits) -> Iterator[ProgramResult]:
+        for text, outcome in zip(texts, outcomes(texts, function, limits), strict=True):
+            seen.append(text)
+            yield outcome
+
+    monkeypatch.setattr(programs, "program_results", watched)
+    return seen
+
+
+def test_the_answer_is_what_the_program_returns(
+    folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tinygsm = task(folder, tokenizer)
+    rows = [(prompt.id, prompt.answer) for prompt in tinygsm.prompt_set.parts["train"]]
+    assert rows == [
+        ("tinygsm-train-0", "12"),
+        ("tinygsm-train-2", "30"),
+        ("tinygsm-train-3", "-9"),
+        ("tinygsm-train-6", "12"),
+    ]
+    assert tinygsm.prompt_set.parts["train"][0].text.startswith(ROWS[0][0] + "\n")
+    assert tinygsm.is_right("3 bags of 4: 12 nuts.", "12")
+    said = re.findall(r"note: .*", capsys.readouterr().err)
+    assert re.fullmatch(
+        rf"note: runs 7 programs of task.programs.path={folder}/tinygsm; what they return is kept "
+        rf"in {folder}/cache/programs-[0-9a-f]{{12}}.jsonl",
+        said[0],
+    )
+    assert said[1] == (
+        "note: task.programs.answers=integers leaves out 4 of 8 training questions: no integer 1, "
+        "raised 1, refused 1, no function 1"
+    )
+    # evaluated on GSM8K
+    (question,) = tinygsm.held_out(None, "test")
+    assert (question.answer, question.text.startswith("What is 2 + 2?\n")) == ("4", True)
+
+
+def test_the_first_rows_are_a_setting(folder: Path, tokenizer: Any) -> None:
+    few = task(folder, tokenizer, "task.train_split='train[:3]'")
+    assert [prompt.answer for prompt in few.prompt_set.parts["train"]] == ["12", "30"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "integer", "number"),
+    [
+        ("12", "12", "12"),
+        ("-3.0", "-3", "-3"),
+        ("0.30000000000000004", None, "0.3"),
+        ("30.000000000000004", "30", "30"),
+        ("2.9999999999999996", "3", "3"),
+        ("1e-07", None, "0.0000001"),
+        ("1e-12", "0", "0"),
+        ("-0.0", "0", "0"),
+        ("1200.50", None, "1200.5"),
+        ("1e+16", "1" + "0" * 16, "1" + "0" * 16),
+    ],
+)
+def test_answers_are_written_as_data_sets_write_them(
+    returned: str, integer: str | None, number: str
+) -> None:
+    assert answer_of(ProgramResult("value", returned), "integers") == integer
+    assert answer_of(ProgramResult("value", returned), "numbers") == number
+
+
+def test_other_numbers_may_be_kept(folder: Path, tokenizer: Any) -> None:
+    tinygsm = task(folder, tokenizer, "task.programs.answers=numbers")
+    assert [prompt.answer for prompt in tinygsm.prompt_set.parts["train"]][:2] == [
+        "12",
+        "0.333333333",
+    ]
+
+
+def test_no_program_is_run_twice(
+    folder: Path, tokenizer: Any, ran: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = task(folder, tokenizer)
+    assert sorted(ran) == sorted({program for _, program in ROWS})
+    capsys.readouterr()
+    again = task(folder, tokenizer)
+    assert len(ran) == 7 and again.prompt_set.parts == first.prompt_set.parts
+    assert len(re.findall("note: .*", capsys.readouterr().err)) == 1  # of what is left out
+    # one program more
+    rows = [{"question": q, "code": p} for q, p in [*ROWS, ("One?", code("return 1"))]]
+    write(folder / "tinygsm" / "train.jsonl", rows)
+    assert task(folder, tokenizer).prompt_set.parts["train"][-1].answer == "1"
+    assert ran[7:] == [code("return 1")]
+    # under other limits it may end otherwise
+    task(folder, tokenizer, "task.programs.seconds=3", "task.train_split='train[:1]'")
+    assert ran[8:] == [ROWS[0][1]]
+
+
+def test_a_run_that_was_killed_goes_on(folder: Path, tokenizer: Any, ran: list[str]) -> None:
+    whole = task(folder, tokenizer).prompt_set.parts
+    (cache,) = (folder / "cache").iterdir()
+    lines = cache.read_bytes().splitlines(keepends=True)
+    cache.write_bytes(b"".join(lines[:4]) + lines[4][:30])
+    ran.clear()
+    assert task(folder, tokenizer).prompt_set.parts == whole
+    assert len(ran) == 4
+    ran.clear()
+    assert task(folder, tokenizer).prompt_set.parts == whole and ran == []
+
+
+def test_one_process_runs_the_programs(
+    folder: Path, tokenizer: Any, ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = task(folder, tokenizer)
+    found = [ProgramResult("value", str(n)) for n in range(len(ROWS))]
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    monkeypatch.setattr(distributed, "from_first", lambda own: found)
+    ran.clear()
+    other = task(folder, tokenizer, "task.programs.seconds=4")
+    assert [p.answer for p in other.prompt_set.parts["train"]] == [str(n) for n in range(len(ROWS))]
+    assert ran == [] and whole.prompt_set.parts["test"] == other.prompt_set.parts["test"]
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("task.programs.answers=even", "task.programs.answers must be one of integers, numbers"),
+        ("task.programs.function=f-1", "task.programs.function must be a Python name, got 'f-1'"),
+        ("task.programs.seconds=0", "task.programs.seconds must be at least 1, got 0"),
+        ("task.programs.memory=8", "task.programs.memory must be at least 64, got 8"),
+        ("task.programs.code_column=body", "task.programs.code_column=body is not in the data; it"),
+        ("task.programs.path={tmp}/x", "task.programs.path={tmp}/x: there is no such file"),
+        ("task.programs.cache={tmp}/gsm8k/test.jsonl",
+         "task.programs.cache={tmp}/gsm8k/test.jsonl cannot be written: "),
+        ("task.programs.function=main", "task.programs.path={tmp}/tinygsm: no program returned an"),
+        ("task.source=generated task.kinds=[add] task.train_problems=1 task.test_problems=1",
+         "task.programs needs task.source=hub or path; task.source=generated asks questions of"),
+        ("task.programs.seconds=x", "task.programs.seconds: "),
+        ("+task.programs.second=1", "task.programs.second is not a setting; did you mean seconds"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(override: str, said: str, folder: Path, tokenizer: Any) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        task(folder, tokenizer, *override.format(tmp=folder).split())
+    assert said.format(tmp=folder) in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_other_tasks_have_no_programs() -> None:
+    for name in ("gsm8k", "gsm8k_chat", "arithmetic"):
+        assert parsed(f"task={name}").task.programs is None
+    paper = parsed("task=tinygsm").task
+    assert (paper.train_split, paper.test_split, paper.path) == (
+        "train[:12800]", "test", "openai/gsm8k"
+    )  # fmt: skip

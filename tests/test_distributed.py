@@ -1,0 +1,59 @@
+"""How processes share work: every row to one of them, and what they give in the old order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from cory import distributed
+from tests.support.close import assert_close
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """[this process's number, how many there are], as the process group would say."""
+    place = [0, 1]
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_rank", lambda: place[0])
+    monkeypatch.setattr(dist, "get_world_size", lambda: place[1])
+    yield place
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [0, 1, 7, 8, 256])
+def test_every_row_belongs_to_one_process_and_shares_are_even(
+    world: list[int], rows: int, count: int
+) -> None:
+    shares = []
+    for rank in range(count):
+        world[:] = [rank, count]
+        shares.append(list(range(rows))[distributed.own_rows(rows)])
+    assert [row for share in shares for row in share] == list(range(rows))
+    sizes = {len(share) for share in shares}
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_shares_come_together_in_the_order_of_the_ranks(
+    world: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world[:] = [1, 3]
+
+    def answer(lists: list[object], own: list[torch.Tensor]) -> None:
+        lists[:] = [[torch.zeros(2, 2)], own, [torch.full((1, 2), 2.0)]]
+
+    monkeypatch.setattr(dist, "all_gather_object", answer)
+    rows = distributed.gathered_rows(torch.ones(3, 2))
+    assert_close(rows[:, 0], [0.0, 0.0, 1.0, 1.0, 1.0, 2.0])
+    assert rows.shape == (6, 2)
+
+
+def test_one_process_alone_exchanges_nothing() -> None:
+    own = [object()]
+    assert distributed.gathered(own) is own
+    numbers = torch.ones(2)
+    assert distributed.summed(numbers) is numbers
+    assert distributed.any_of(True) and not distributed.any_of(False)
+    distributed.wait_for_all()

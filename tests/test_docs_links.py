@@ -1,0 +1,108 @@
+"""README and docs/: every link, heading, file and name of the code that they mention exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# the pages of docs/results are generated
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WIDTH = 120  # characters of a line; rows of tables and code have no place to break
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+# a file or folder of this repository; `cory/fig3` and the like name an experiment or a sweep
+PLACE = re.compile(
+    r"(?<![\w/.=,-])(?:cory(?:/[\w-]+)*(?:/\w+\.py|/)|(?:conf|scripts|tests|docs)(?:/[\w.-]+)+/?)(?![\w/*<-])"
+)
+RENAMED = re.compile(r"^\| `(?P<old>[^`]+)` \| `(?P<new>[^`]+)` \|", re.MULTILINE)
+all_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def anchors(text: str) -> set[str]:
+    """The names under which GitHub links to a page's headings."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", without_code(text), flags=re.MULTILINE):
+        shown = LINK.sub(r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        assert name not in found, f"two headings named '{heading}'"
+        found.add(name)
+    return found
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def links(page: Path) -> list[tuple[str, Path, str]]:
+    """Text, file and anchor of every link that does not leave the repository."""
+    found = []
+    for text, target in LINK.findall(without_code(page.read_text(encoding="utf-8"))):
+        if "://" not in target:
+            place, _, anchor = target.partition("#")
+            found.append((text, (page.parent / place).resolve() if place else page, anchor))
+    return found
+
+
+def defines(source: str, name: str) -> bool:
+    """Whether a module has a function, a class or a constant of that name."""
+    return bool(re.search(rf"^\s*(?:(?:def|class) {name}\b|{name}(?:: .+)? = )", source, re.M))
+
+
+@all_pages
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for text, place, anchor in links(page):
+        assert place.exists(), f"[{text}]: there is no {place.relative_to(ROOT)}"
+        if anchor:
+            headings = anchors(place.read_text(encoding="utf-8"))
+            assert anchor in headings, f"[{text}]: {place.name} has no heading #{anchor}"
+
+
+@all_pages
+def test_a_link_to_a_module_names_what_it_defines(page: Path) -> None:
+    for text, place, _ in links(page):
+        if place.suffix == ".py" and text.startswith("`"):
+            source = place.read_text(encoding="utf-8")
+            for name in text.strip("`").split("."):
+                assert defines(source, name), f"{place.relative_to(ROOT)} has no {name}"
+
+
+@all_pages
+def test_every_file_that_a_page_mentions_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    known = {old for old, _ in RENAMED.findall(text)}  # modules of the past, with their new names
+    for match in PLACE.finditer(LINK.sub(r"\1", text)):
+        place = match[0].rstrip(".")
+        assert place in known or (ROOT / place).exists(), f"there is no {place}"
+
+
+def test_the_log_resolves_old_names() -> None:
+    table = RENAMED.findall((ROOT / "docs" / "log.md").read_text(encoding="utf-8"))
+    assert len(table) > 50
+    for old, new in table:
+        assert (ROOT / new).exists(), f"{old} is said to be {new} now"
+
+
+@all_pages
+def test_lines_are_short(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    everything = page.name == "README.md"
+    for line in (text if everything else without_code(text)).splitlines():
+        assert len(line) <= WIDTH or (line.startswith("|") and not everything), line
+
+
+@pytest.mark.parametrize("name", ["details.md", "log.md", "running.md", "architecture.md"])
+def test_the_table_of_contents_lists_every_section(name: str) -> None:
+    page = ROOT / "docs" / name
+    text = without_code(page.read_text(encoding="utf-8"))
+    sections = re.findall(r"^#{2,3} (.+)$", text, flags=re.MULTILINE)
+    top = text.split("\n## ")[0]
+    listed = {anchor for _, place, anchor in links(page) if place == page and f"#{anchor})" in top}
+    deep = {"details.md"}  # where the entries are one level below
+    level = "{3}" if name in deep else "{2}"
+    wanted = re.findall(rf"^#{level} (.+)$", text, flags=re.MULTILINE)
+    assert sections and wanted
+    for heading in wanted:
+        (anchor,) = anchors(f"# {heading}")
+        assert anchor in listed, f"{name}: '{heading}' is not in its table of contents"

@@ -1,0 +1,291 @@
+"""Updates on stored games: their references, their weights, their loss, and going on with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from cory.config import Config
+from cory.functional.offline import self_play_loss
+from cory.trainers.offline import INSTRUCTION, OfflineTrainer, Utterance
+from cory.trainers.sanity_checks import FirstUpdateError
+from tests.support.playing import (
+    IMITATION,
+    SPAG,
+    build_games,
+    game_config,
+    played,
+    write_games,
+    write_instructions,
+)
+
+Settings = Callable[..., Config]
+# three games that attackers win and one of a defender's; words of 6 train words
+GAMES = [
+    played("movie", "attacker", "it is a good film", "the movie"),
+    played("good", "attacker", "a film", "it is bad", "was a sentence", "good"),
+    played("film", "attacker", "it was", "film"),
+    played("bad", "defender", "not good", "I know the word! It is bad"),
+]
+
+
+@pytest.fixture
+def teacher(tmp_path: Path) -> Path:
+    return write_games(tmp_path / "teacher.jsonl", GAMES)
+
+
+@pytest.fixture
+def imitation(config_of: Settings, tiny_model: str, tmp_path: Path, teacher: Path) -> Settings:
+    """Imitation of GAMES; all four words are trained on."""
+    base = [
+        *IMITATION,
+        f"model.path={tiny_model}",
+        f"run_dir={tmp_path}/run",
+        f"algorithm.games={teacher}",
+        "task.words=[movie,good,make,film,bad,sentence,positive,more]",
+        "task.test_words=1",
+        "task.train_words=7",
+        "evaluation.prompts=1",
+        "algorithm.prompts_per_iteration=2",
+        "algorithm.sampling.min_response_tokens=24",
+        "algorithm.sampling.max_response_tokens=24",
+        "task.max_prompt_tokens=40",
+    ]
+    return lambda *overrides: game_config(base, *overrides)
+
+
+@pytest.fixture
+def self_play(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
+    base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
+    return lambda *overrides: game_config(base, *overrides)
+
+
+def logprob(trainer: OfflineTrainer, said: Utterance) -> float:
+    """Mean log-probability of an utterance's tokens, by the library alone."""
+    lm = trainer.voice.model.lm.eval()
+    ids = torch.tensor([said.context_ids + said.response_ids])
+    with torch.no_grad():
+        logp = lm(input_ids=ids).logits[0].log_softmax(-1)
+    places = range(len(said.context_ids), ids.shape[1])
+    return sum(logp[p - 1, ids[0, p]].item() for p in places) / len(said.response_ids)
+
+
+def test_imitation_loss_by_hand(imitation: Settings) -> None:
+    """The first step of a set: the loss is the weighted mean of -log p, since the KL is 0."""
+    config = imitation("algorithm.iterations=1", "algorithm.prompts_per_iteration=4",
+                       "algorithm.minibatch_size=8")  # fmt: skip
+    trainer = build_games(config)
+    metrics = trainer.step(0)
+    said = [one for own in trainer.games or [] for one in own]
+    # an attacker's one utterance, another's two, a third one's, and a defender's
+    assert [len(own) for own in trainer.games or []] == [1, 2, 1, 1]
+    # N / (2 N_role), 1 / T, and 5 utterances over 4 games
+    share = 5 / 4
+    attacker, defender = 4 / (2 * 3), 4 / (2 * 1)
+    weights = [attacker, attacker / 2, attacker / 2, attacker, defender]
+    assert [one.weight for one in said] == pytest.approx([w * share for w in weights])
+    # the run is over: its weights have moved, so a new one tells what they were
+    fresh = build_games(config)
+    nll = [-logprob(fresh, one) for one in said]
+    by_hand = sum(w * share * n for w, n in zip(weights, nll, strict=True)) / 5
+    assert metrics["offline/loss/agent_0"] == pytest.approx(by_hand, rel=1e-4)
+    assert metrics["offline/nll_game/agent_0"] == pytest.approx(sum(nll) / 5, rel=1e-4)
+    assert metrics["offline/ratio/agent_0"] == pytest.approx(1, abs=1e-4)
+    assert metrics["offline/kl/agent_0"] == pytest.approx(0, abs=1e-4)
+    assert metrics["offline/examples/agent_0"] == 5
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_both_roles_have_half_of_the_gradient_of_a_skewed_set(
+    imitation: Settings, teacher: Path, turns: int
+) -> None:
+    """Nine games won by attackers, in one or two turns, and one by a defender."""
+    long = ("a", "b") * (turns - 1)
+    won = [played("film", "attacker", *long, "c", "film") for _ in range(9)]
+    lost = played("bad", "defender", "good", "I know the word! It is bad")
+    write_games(teacher, [*won, lost])
+    trainer = build_games(imitation("algorithm.iterations=1", "algorithm.prompts_per_iteration=10"))
+    trainer.step(0)
+    said = [one for own in trainer.games or [] for one in own]
+    assert len(said) == 9 * turns + 1
+    logprobs = torch.zeros(len(said), requires_grad=True)
+    found = trainer.loss(logprobs, torch.zeros(len(said)), torch.ones(len(said)))
+    (found.per_utterance * torch.tensor([one.weight for one in said])).sum().backward()
+    assert logprobs.grad is not None
+    mass = {"attacker": 0.0, "defender": 0.0}
+    for one, slope in zip(said, logprobs.grad.tolist(), strict=True):
+        mass[one.source] += abs(slope)
+    assert mass["attacker"] == pytest.approx(mass["defender"], rel=1e-5)
+
+
+def test_every_set_begins_at_ratio_one_and_kl_zero(self_play: Settings) -> None:
+    """Two sets of two iterations of one minibatch each: what is sampled is what is learnt."""
+    trainer = build_games(
+        self_play(
+            "algorithm.iterations=4",
+            "algorithm.iterations_per_epoch=2",
+            "algorithm.prompts_per_iteration=6",
+            "algorithm.minibatch_size=24",
+            "algorithm.threshold=-0.5",  # ties too: a random model seldom wins
+        )
+    )
+    found = [trainer.step(iteration) for iteration in range(4)]
+    ratios = [metrics["offline/ratio/agent_0"] for metrics in found]
+    kls = [abs(metrics["offline/kl/agent_0"]) for metrics in found]
+    assert [ratios[n] for n in (0, 2)] == pytest.approx([1, 1], abs=1e-4)
+    assert [kls[n] for n in (0, 2)] == pytest.approx([0, 0], abs=1e-4)
+    for part in (1, 3):
+        assert abs(ratios[part] - 1) > 1e-3 and kls[part] > 1e-4
+    assert all("game/games" in found[n] for n in (0, 2))
+    assert not any("game/games" in found[n] for n in (1, 3))
+
+
+def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> None:
+    trainer = build_games(self_play("algorithm.threshold=-0.5"))
+    trainer.step(0)
+    tokenizer = trainer.voice.team.tokenizer
+    texts = {t.response for episode in trainer.episodes for t in episode.turns}
+    sampled = {tuple(t.response_ids) for e in trainer.episodes for t in e.turns if t.response}
+    learnt = {tuple(one.response_ids) for own in trainer.games or [] for one in own}
+    assert sampled and sampled <= learnt | {()}
+    for ids in learnt:
+        assert tokenizer.decode(ids, skip_special_tokens=True).strip()  # nothing empty
+    assert texts
+
+
+def test_advantages_decay_from_the_last_turn(self_play: Settings, tmp_path: Path) -> None:
+    path = write_games(tmp_path / "games.jsonl", [GAMES[1]])
+    config = self_play(
+        f"algorithm.games={path}",
+        "algorithm.iterations=1",
+        "algorithm.prompts_per_iteration=1",
+        "task.words=[movie,good,make,film,bad,sentence,positive,more]",
+        "task.test_words=1",
+        "task.train_words=7",
+        "evaluation.prompts=1",
+        "algorithm.sampling.min_response_tokens=24",
+        "algorithm.sampling.max_response_tokens=24",
+        "task.max_prompt_tokens=40",
+    )
+    trainer = build_games(config)
+    metrics = trainer.step(0)
+    (said,) = trainer.games or []
+    assert [one.advantage for one in said] == pytest.approx([0.4444, 0.5556], abs=1e-4)
+    # one role won: half of the weight, and two utterances for one game
+    assert [one.weight for one in said] == [0.5 * 2, 0.5 * 2]
+    # -(1/2) (0.4444 + 0.5556), as the sum over a game is meant
+    assert metrics["offline/loss/agent_0"] == pytest.approx(-0.5, abs=1e-4)
+
+
+def test_instructions_stand_beside_games(imitation: Settings, tmp_path: Path) -> None:
+    """The loss is that of the games plus alpha times that of the instructions."""
+    path = write_instructions(tmp_path / "instructions.jsonl")
+    changes = [
+        "algorithm.iterations=1",
+        "algorithm.prompts_per_iteration=4",
+        "algorithm.minibatch_size=8",
+        f"algorithm.instructions.path={path}",
+        "algorithm.instructions.template='{instruction}:'",
+    ]
+    alone = build_games(imitation(*changes)).step(0)
+    told = [*changes, "algorithm.instructions.per_iteration=3"]
+    half = build_games(imitation(*told, "algorithm.instructions_coef=0.5")).step(0)
+    assert "offline/nll_sft/agent_0" not in alone
+    by_hand = alone["offline/loss/agent_0"] + 0.5 * half["offline/nll_sft/agent_0"]
+    assert half["offline/loss/agent_0"] == pytest.approx(by_hand, rel=1e-4)
+    assert half["offline/examples/agent_0"] == alone["offline/examples/agent_0"] == 5
+    only = build_games(imitation(*told, "algorithm.games=none")).step(0)
+    assert "offline/nll_game/agent_0" not in only
+    assert only["offline/loss/agent_0"] == pytest.approx(only["offline/nll_sft/agent_0"], rel=1e-5)
+
+
+@pytest.mark.parametrize("micro", [1, 3, 8])
+def test_neither_padding_nor_microbatches_change_anything(imitation: Settings, micro: int) -> None:
+    changes = [
+        "algorithm.iterations=1",
+        "algorithm.prompts_per_iteration=4",
+        "algorithm.minibatch_size=24",
+        "algorithm.epochs=2",
+    ]
+    whole = build_games(imitation(*changes, "hardware.microbatch_size=24")).step(0)
+    parts = build_games(
+        imitation(*changes, f"hardware.microbatch_size={micro}", "hardware.rollout_batch_size=2")
+    ).step(0)
+    for key, value in whole.items():
+        if not key.startswith("time/"):
+            assert parts[key] == pytest.approx(value, rel=2e-3, abs=2e-4), key
+
+
+def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
+    self_play: Settings,
+) -> None:
+    config = self_play(
+        "algorithm.iterations=3",
+        "algorithm.iterations_per_epoch=3",
+        "algorithm.minibatch_size=24",
+        "algorithm.threshold=-0.5",
+    )
+    whole = build_games(config)
+    whole.step(0)
+    state = whole.state_dict()
+    weights = {k: v.clone() for k, v in whole.voice.model.state_dict().items()}
+    expected = [whole.step(1), whole.step(2)]
+    again = build_games(config)
+    again.voice.model.load_state_dict(weights)
+    again.load_state_dict(state)
+    found = [again.step(1), again.step(2)]
+    # Adam's moments are the engine's to keep; the first step shows what the trainer keeps
+    for key in ("loss", "ratio", "kl", "nll_game", "examples"):
+        name = f"offline/{key}/agent_0"
+        assert found[0][name] == pytest.approx(expected[0][name], rel=1e-5), key
+    assert again.references == whole.references and again.order == whole.order
+
+
+def test_a_training_pass_that_disagrees_is_found(self_play: Settings) -> None:
+    trainer = build_games(self_play("algorithm.threshold=-0.5"))
+    reckon = trainer._logprobs
+    trainer._logprobs = lambda rows: [x - 0.1 for x in reckon(rows)]  # type: ignore[method-assign]
+    with pytest.raises(FirstUpdateError, match=r"the policy ratio is off 1 by 0\.11"):
+        trainer.step(0)
+
+
+def test_the_learning_rate_follows_its_schedule(imitation: Settings) -> None:
+    trainer = build_games(
+        imitation(
+            "algorithm.schedule=cosine",
+            "algorithm.warmup=0.5",
+            "algorithm.prompts_per_iteration=2",
+            "algorithm.minibatch_size=8",
+        )
+    )
+    rates: list[float] = []
+    trainer.voice.engine.set_learning_rate = rates.append  # type: ignore[method-assign]
+    trainer.step(0)
+    trainer.step(1)
+    # one minibatch each, in the middle of its half: 0.25 and 0.75 of the set
+    half = 0.5 * (1 + math.cos(math.pi / 2))
+    assert rates == pytest.approx([3e-3 * 0.5, 3e-3 * half])
+
+
+def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
+    trainer = build_games(
+        self_play(
+            "algorithm.clip_range=0.1",
+            "algorithm.kl_in_advantage=true",
+            "algorithm.kl_coef=0.7",
+            "algorithm.kl_estimator=weighted",
+        )
+    )
+    own, old, worth = torch.tensor([-1.0]), torch.tensor([-1.5]), torch.tensor([0.3])
+    expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True)
+    assert trainer.loss(own, old, worth).per_utterance == expected.per_utterance
+
+
+def test_instructions_are_never_played(self_play: Settings) -> None:
+    trainer = build_games(self_play("algorithm.threshold=-0.5"))
+    trainer.step(0)
+    assert INSTRUCTION not in {one.source for own in trainer.games or [] for one in own}

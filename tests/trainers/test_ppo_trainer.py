@@ -1,0 +1,285 @@
+"""What one iteration changes, and what it must leave alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from cory.config import Config
+from cory.episode import Episode, turns_of
+from cory.trainers.ppo import PPOTrainer, TrainingDiverged
+from cory.trainers.sanity_checks import FirstUpdateError
+from tests.support.building import LetterShare, build, measure
+from tests.support.close import assert_close
+
+ConfigOf = Callable[..., Config]
+
+
+def digest(module: nn.Module) -> str:
+    """A fingerprint of every weight."""
+    content = hashlib.sha256()
+    for tensor in module.state_dict().values():
+        content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return content.hexdigest()
+
+
+def fingerprints(trainer: PPOTrainer) -> dict[str, str]:
+    return {name: digest(agent.model) for name, agent in trainer.agents.items()}
+
+
+def without_times(metrics: dict[str, float]) -> dict[str, float]:
+    return {k: v for k, v in metrics.items() if not k.startswith("time/")}
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "cory"])
+def test_a_step_changes_every_agent_and_never_the_reference(
+    config_of: ConfigOf, algorithm: str
+) -> None:
+    trainer = build(config_of(f"algorithm={algorithm}"), LetterShare())
+    reference = next(iter(trainer.agents.values())).team.pretrained
+    before, frozen = fingerprints(trainer), digest(reference)
+    trainer.step(0)
+    after = fingerprints(trainer)
+    assert all(before[name] != after[name] for name in trainer.agents)
+    assert digest(reference) == frozen
+
+
+def test_an_agents_update_leaves_the_other_agents_weights_alone(config_of: ConfigOf) -> None:
+    trainer = build(config_of("algorithm=cory"), LetterShare())
+    trainer.step(0)
+    before = fingerprints(trainer)
+    first = trainer.agents["agent_0"]
+    batch = first.annotate(turns_of(trainer.episodes, first.name))
+    advantages = torch.where(batch.response_mask, 1.0, 0.0)
+    trainer.update(first, batch, advantages, advantages)
+    after = fingerprints(trainer)
+    assert before["agent_0"] != after["agent_0"]
+    assert before["agent_1"] == after["agent_1"]
+
+
+def pioneers(trainer: PPOTrainer, iterations: int) -> list[str]:
+    """Who was pioneer at each iteration."""
+    found = []
+    for iteration in range(iterations):
+        trainer.step(iteration)
+        found.append(trainer.episodes[0].turns[0].agent)
+    return found
+
+
+def test_roles_are_exchanged_every_five_iterations(config_of: ConfigOf) -> None:
+    trainer = build(config_of("algorithm=cory", "algorithm.epochs=1"), LetterShare())
+    expected = ["agent_0"] * 5 + ["agent_1"] * 5 + ["agent_0"] * 5
+    assert pioneers(trainer, 15) == expected
+
+
+def test_roles_stay_without_exchange(config_of: ConfigOf) -> None:
+    config = config_of("algorithm=cory", "algorithm.epochs=1", "algorithm.swap_every=null")
+    assert pioneers(build(config, LetterShare()), 11) == ["agent_0"] * 11
+
+
+def states(trainer: PPOTrainer) -> dict[str, tuple[str, float, int, float]]:
+    """Weights, optimiser moments, statistics and KL coefficient of each agent."""
+    found = {}
+    for name, agent in trainer.agents.items():
+        moments = sum(float(m["exp_avg"].abs().sum()) for m in agent.engine.moments())
+        found[name] = (digest(agent.model), moments, int(agent.moments.count), agent.kl_coef)
+    return found
+
+
+@pytest.mark.parametrize("official", [False, True])
+def test_an_exchange_moves_no_state_and_the_official_one_resets_it(
+    config_of: ConfigOf, official: bool
+) -> None:
+    config = config_of(
+        "algorithm=cory",
+        "algorithm.swap_every=2",
+        f"algorithm.official_swap={official}".lower(),
+        "algorithm.kl_controller=adaptive",
+        "algorithm.score_scaling=normalise",
+    )
+    trainer = build(config, LetterShare())
+    trainer.step(0)
+    exchange = trainer.after_step
+    trainer.after_step = lambda iteration: None
+    trainer.step(1)
+    before = states(trainer)
+    exchange(1)
+    after = states(trainer)
+    assert [t.agent for t in trainer.interact(trainer.task.sample(1), _echo(trainer))[0].turns] == [
+        "agent_1",
+        "agent_0",
+    ]
+    if not official:
+        assert after == before
+        return
+    for name in trainer.agents:
+        assert after[name][0] == before[name][0]
+        assert before[name][1] > 0 and after[name][1] == 0
+        assert before[name][2] == 16 and after[name][2] == 0
+        assert before[name][3] != config.algorithm.kl_coef == after[name][3]
+
+
+def _echo(trainer: PPOTrainer) -> Callable[..., list]:
+    def speak(agent: str, role: str, round: int, contexts: list[str]) -> list:
+        return trainer._speak(2, {}, agent, role, round, contexts)
+
+    return speak
+
+
+def test_both_agents_get_the_sum_and_the_judge_is_asked_once(config_of: ConfigOf) -> None:
+    judge = LetterShare()
+    trainer = build(config_of("algorithm=cory"), judge)
+    trainer.step(0)
+    assert judge.calls == 1
+    for episode in trainer.episodes:
+        total = sum(turn.score for turn in episode.turns)
+        assert [turn.credit for turn in episode.turns] == [total, total]
+
+
+def test_individual_reward(config_of: ConfigOf) -> None:
+    trainer = build(config_of("algorithm=cory", "algorithm.collective_reward=false"), LetterShare())
+    trainer.step(0)
+    assert all(t.credit == t.score for e in trainer.episodes for t in e.turns)
+
+
+@pytest.mark.parametrize("estimator", ["full", "k1", "k2", "k3"])
+def test_the_logged_kl_is_the_one_that_is_optimised(config_of: ConfigOf, estimator: str) -> None:
+    config = config_of(
+        "algorithm=ppo", f"algorithm.kl_estimator={estimator}", "algorithm.learning_rate=1e-2"
+    )
+    trainer = build(config, LetterShare())
+    trainer.step(0)
+    metrics = trainer.step(1)
+    agent = trainer.agents["agent_0"]
+    kl = metrics["objective/kl/agent_0"]
+    assert kl != 0
+    assert_close(
+        metrics["objective/combined/agent_0"],
+        metrics["objective/score/agent_0"] - agent.kl_coef * kl,
+    )
+    if estimator in ("k1", "k3"):
+        assert_close(kl, metrics[f"objective/kl_{estimator}/agent_0"])
+
+
+def trajectory(config: Config, iterations: int = 3) -> list[dict[str, float]]:
+    trainer = build(config, LetterShare())
+    return [without_times(trainer.step(iteration)) for iteration in range(iterations)]
+
+
+@pytest.mark.parametrize(
+    "hardware", ["hardware.microbatch_size=2", "hardware.rollout_batch_size=3"]
+)
+def test_batch_limits_of_the_hardware_change_nothing(config_of: ConfigOf, hardware: str) -> None:
+    whole, cut = trajectory(config_of()), trajectory(config_of(hardware))
+    for one, other in zip(whole, cut, strict=True):
+        for key, value in one.items():
+            assert abs(value - other[key]) <= 2e-4 * max(1.0, abs(value)), key
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_zero_stages_follow_the_same_trajectory(config_of: ConfigOf, stage: int) -> None:
+    plain = trajectory(config_of())
+    staged = trajectory(config_of(f"hardware.zero_stage={stage}"))
+    for one, other in zip(plain, staged, strict=True):
+        for key, value in one.items():
+            assert abs(value - other[key]) <= 2e-4 * max(1.0, abs(value)), key
+
+
+def test_the_first_update_is_refused_when_the_reference_is_another_model(
+    config_of: ConfigOf,
+) -> None:
+    trainer = build(config_of(), LetterShare())
+    team = trainer.agents["agent_0"].team
+    with torch.no_grad():
+        next(team.pretrained.parameters()).mul_(2.0)
+    with pytest.raises(FirstUpdateError, match="KL to the reference"):
+        trainer.step(0)
+
+
+def test_the_first_update_is_refused_when_training_sees_other_logprobs(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = build(config_of("algorithm=ppo"), LetterShare())
+    engine = trainer.agents["agent_0"].engine
+    monkeypatch.setattr(
+        type(engine), "__call__", lambda self, *x: (self._engine(*x)[0] - 0.1, None)
+    )
+    with pytest.raises(FirstUpdateError, match="ratio is off 1"):
+        trainer.step(0)
+
+
+def test_a_sampler_that_differs_is_reported_with_its_setting(
+    config_of: ConfigOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = config_of("algorithm=ppo", "algorithm.sampling.repetition_penalty=1.5")
+    trainer = build(config, LetterShare())
+    metrics = trainer.step(0)
+    assert "algorithm.sampling.repetition_penalty=1.5" in capsys.readouterr().err
+    assert abs(metrics["objective/sampler_gap/agent_0"]) > 1e-3
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_metrics(
+    config_of: ConfigOf,
+) -> None:
+    class Broken(LetterShare):
+        def score(self, episodes: list[Episode]) -> None:
+            super().score(episodes)
+            episodes[0].turns[0].score = float("nan")
+
+    trainer = build(config_of("algorithm=ppo"), Broken())
+    with pytest.raises(TrainingDiverged, match="iteration 0") as stopped:
+        trainer.step(0)
+    assert "objective/kl/agent_0" in stopped.value.metrics
+
+
+def test_a_minibatch_with_a_wild_ratio_is_passed_over(config_of: ConfigOf) -> None:
+    config = config_of("algorithm=ppo", "algorithm.max_mean_ratio=1e-6")
+    trainer = build(config, LetterShare())
+    before = fingerprints(trainer)
+    trainer.step(0)
+    assert fingerprints(trainer) == before
+
+
+def test_evaluation_disturbs_no_training_stream(config_of: ConfigOf, tmp_path: Path) -> None:
+    plain = build(config_of("algorithm=ppo"), LetterShare())
+    measured = build(config_of("algorithm=ppo"), LetterShare())
+    plain.step(0)
+    measured.step(0)
+    settings = config_of("evaluation.greedy=true", "evaluation.samples=2")
+    first = measure(measured, settings, tmp_path)
+    assert first == measure(measured, settings, tmp_path)
+    assert without_times(plain.step(1)) == without_times(measured.step(1))
+
+
+def test_kl_is_a_cost(config_of: ConfigOf) -> None:
+    # with scores of 0, gamma 1 and lambda 1 a return is minus kl_coef times the KL still to come
+    config = config_of(
+        "algorithm=ppo",
+        "algorithm.kl_coef=1",
+        "algorithm.gae_lambda=1",
+        "algorithm.learning_rate=1e-2",
+    )
+    trainer = build(config, LetterShare(sign=0.0))
+    trainer.step(0)
+    metrics = trainer.step(1)
+    assert metrics["objective/kl/agent_0"] > 0
+    assert metrics["ppo/returns/mean/agent_0"] < 0
+
+
+def test_microbatches_add_up_to_the_gradient_of_their_minibatch(config_of: ConfigOf) -> None:
+    # Adam hides the scale of a gradient from the weights; its first moment shows it
+    moments = []
+    for size in (8, 2):
+        config = config_of(
+            "algorithm=ppo", "algorithm.epochs=1", f"hardware.microbatch_size={size}"
+        )
+        trainer = build(config, LetterShare())
+        trainer.step(0)
+        moments.append(states(trainer)["agent_0"][1])
+    whole, cut = moments
+    assert whole > 0 and abs(cut - whole) <= 1e-3 * whole

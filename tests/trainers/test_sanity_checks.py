@@ -1,0 +1,93 @@
+"""A run stops when its first update moves nothing, or moves what it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from cory.config import Config
+from cory.models.engine import Engine
+from cory.models.ppo_policy import PPOPolicy
+from cory.trainers import ppo
+from cory.trainers.sanity_checks import FirstUpdateError, check_first_update
+from tests.support.building import LetterShare, build
+
+ConfigOf = Callable[..., Config]
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_an_update_that_moves_nothing_stops_the_run(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, sharing: str
+) -> None:
+    """As with adapters that were loaded frozen."""
+    trainer = build(config_of(f"model.sharing={sharing}"), reward=LetterShare())
+    monkeypatch.setattr(Engine, "step", lambda engine: 1.0)
+    with pytest.raises(FirstUpdateError, match="agent_0: its first update changed none"):
+        trainer.step(0)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "whose", "said"),
+    [
+        ("copies", "other", "agent_0: its first update also changed agent_1: lm."),
+        ("copies", "reference", "agent_0: its first update also changed reference: "),
+        ("adapters", "other", "agent_0: its first update also changed agent_"),
+        ("adapters", "base", "agent_0: its first update also changed agent_"),
+    ],
+)
+def test_an_update_that_moves_more_than_its_own_stops_the_run(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, sharing: str, whose: str, said: str
+) -> None:
+    trainer = build(config_of(f"model.sharing={sharing}"), reward=LetterShare())
+    first, second = trainer.agents.values()
+    own = {id(p) for agent in (first, second) for p in agent.model.trainable().values()}
+    victims = {
+        "other": next(iter(second.model.trainable().values())),
+        "reference": next(first.team.pretrained.parameters()),
+        "base": next((p for p in first.model.lm.parameters() if id(p) not in own), None),
+    }
+    victim = victims[whose]
+    assert victim is not None
+    step = Engine.step
+
+    def step_and_nudge(engine: Engine) -> float | None:
+        with torch.no_grad():
+            victim.flatten()[0] += 1e-3
+        return step(engine)
+
+    monkeypatch.setattr(Engine, "step", step_and_nudge)
+    with pytest.raises(FirstUpdateError) as error:
+        trainer.step(0)
+    assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters", "adapter_copies"])
+def test_a_healthy_first_update_passes(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, sharing: str
+) -> None:
+    checked = []
+
+    def check(agent: PPOPolicy, *others: Any) -> None:
+        checked.append(agent.name)
+        check_first_update(agent, *others)
+
+    monkeypatch.setattr(ppo, "check_first_update", check)
+    trainer = build(config_of(f"model.sharing={sharing}"), reward=LetterShare())
+    models = [agent.model for agent in trainer.agents.values()]
+    own = [list(model.trainable().values()) for model in models]
+    learning = {id(parameter) for parameters in own for parameter in parameters}
+    everything = [*models, trainer.agents["agent_0"].team.pretrained]
+    frozen = [p for module in everything for p in module.parameters() if id(p) not in learning]
+    before = [[p.detach().clone() for p in parameters] for parameters in (*own, frozen)]
+    trainer.step(0)
+    *moved, stood = (
+        [not torch.equal(old, new) for old, new in zip(olds, news, strict=True)]
+        for olds, news in zip(before, (*own, frozen), strict=True)
+    )
+    assert len(moved) == 2 and all(any(flags) for flags in moved)
+    assert stood and not any(stood)
+    trainer.step(1)
+    assert checked == ["agent_0", "agent_1"]  # at the first update, and never again

@@ -1,0 +1,228 @@
+"""The trainer of examples: minibatches, idle iterations, and numbers that no layout changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cory.config import Config
+from cory.episode import Metrics
+from cory.functional.losses import token_bce, weighted_nll
+from cory.runs.checkpoint import Checkpoints
+from cory.trainers.divergence import TrainingDiverged
+from cory.trainers.supervised import Collected, Example, SupervisedTrainer
+from tests.support.close import assert_close
+from tests.support.commands import last_wins, metrics
+from tests.support.supervising import VERIFIER, build_verifier
+from tests.support.warm import WarmCommand
+
+Settings = Callable[..., Config]
+LABELS = [1.0, 0.0, 1.0, 1.0, 0.0]
+EXAMPLES = [
+    Example([40 + number] * (1 + number), list(range(60, 62 + number)), label)
+    for number, label in enumerate(LABELS)
+]
+
+
+@pytest.fixture
+def verifier_config(questions: Settings) -> Settings:
+    return lambda *overrides: questions(*VERIFIER, *overrides)
+
+
+def trainer_of(config: Config, examples: list[Example]) -> SupervisedTrainer:
+    """One that learns from the same examples in every iteration."""
+    trainer = build_verifier(config)
+    trainer.collect = lambda iteration: Collected({"verifier": examples}, [])
+    return trainer
+
+
+def numbers(metrics: Metrics) -> Metrics:
+    return {key: value for key, value in metrics.items() if not key.startswith("time/")}
+
+
+def weights(trainer: SupervisedTrainer) -> dict[str, torch.Tensor]:
+    pieces = trainer.agents["verifier"].engine.pieces()
+    return {name: piece.clone() for name, piece in pieces.items()}
+
+
+def by_hand(trainer: SupervisedTrainer, examples: list[Example]) -> tuple[torch.Tensor, int]:
+    """The loss of examples one by one, without padding, summed over tokens; and the tokens."""
+    model = trainer.agents["verifier"].model
+    losses, tokens = [], 0
+    for example in examples:
+        ids = torch.tensor([[*example.context_ids, *example.response_ids]])
+        mask = torch.ones(1, len(example.response_ids), dtype=torch.bool)
+        logprobs, values = model(ids, torch.ones_like(ids, dtype=torch.bool), mask)
+        losses.append(trainer.loss(logprobs, values, torch.tensor([example.label]), mask).sum())
+        tokens += mask.shape[1]
+    return torch.stack(losses).sum(), tokens
+
+
+@pytest.mark.parametrize("loss", [token_bce, weighted_nll])
+def test_a_step_is_the_one_worked_by_hand(verifier_config: Settings, loss: Any) -> None:
+    """Five examples in minibatches of eight: three rows are absent and change nothing."""
+    config = verifier_config("algorithm.minibatch_size=8", "hardware.microbatch_size=4")
+    ours, theirs = trainer_of(config, EXAMPLES), trainer_of(config, EXAMPLES)
+    for trainer in (ours, theirs):
+        if loss is token_bce:
+            trainer.loss = lambda logprobs, values, labels, mask: token_bce(values, labels, mask)
+        else:
+            trainer.loss = lambda logprobs, values, labels, mask: weighted_nll(
+                logprobs, labels, mask
+            )
+    model = theirs.agents["verifier"].model
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
+    total, tokens = by_hand(theirs, EXAMPLES)
+    (total / tokens).backward()
+    gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    norm = torch.stack([gradient.norm() for gradient in gradients.values()]).norm().item()
+    optimizer.step()
+    found = ours.step(0)
+    assert_close(found["verifier/loss"], total.item() / tokens)
+    assert_close(found["verifier/gradient_norm"], norm, rtol=1e-4)
+    assert found["verifier/examples"] == 5
+    expected = dict(model.named_parameters())
+    for name, piece in weights(ours).items():
+        if name in gradients:  # Adam makes whole steps of gradients that are rounding alone
+            real = gradients[name].abs() > 1e-5
+            both = piece[real], expected[name].detach()[real]
+            torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("micro", [1, 2, 4])
+def test_the_last_minibatch_is_filled_up_and_nothing_is_dropped(
+    verifier_config: Settings, micro: int
+) -> None:
+    config = verifier_config(
+        "algorithm.minibatch_size=4", "algorithm.epochs=3", f"hardware.microbatch_size={micro}"
+    )
+    trainer = trainer_of(config, EXAMPLES)
+    seen: list[list[Example | None]] = []
+    whole = trainer._minibatch
+
+    def watch(voice: Any, rows: Any) -> dict[str, float]:
+        seen.append(list(rows))
+        return whole(voice, rows)
+
+    trainer._minibatch = watch  # type: ignore[method-assign]  # to see what it is given
+    found = trainer.step(0)
+    assert [len(rows) for rows in seen] == [4] * 6  # three epochs of two
+    for epoch in (seen[:2], seen[2:4], seen[4:]):
+        present = [row for rows in epoch for row in rows if row is not None]
+        assert sorted(len(row.response_ids) for row in present) == [2, 3, 4, 5, 6]
+    assert 0 < found["verifier/loss"] < 2 and 0 <= found["verifier/accuracy"] <= 1
+
+
+def test_an_iteration_without_examples_steps_nothing_and_is_counted(
+    verifier_config: Settings,
+) -> None:
+    trainer = build_verifier(verifier_config(), letters="")  # nothing is right
+    before = weights(trainer)
+    for iteration in (0, 1):
+        found = trainer.step(iteration)
+        assert found["verifier/examples"] == 0 and found["verifier/idle"] == iteration + 1
+        assert found["verifier/questions_kept"] == 0 and "verifier/loss" not in found
+    after = weights(trainer)
+    assert all(torch.equal(piece, after[name]) for name, piece in before.items())
+
+
+def test_a_loss_that_is_no_number_stops_the_run(verifier_config: Settings) -> None:
+    trainer = trainer_of(verifier_config(), EXAMPLES)
+    trainer.loss = lambda logprobs, values, labels, mask: values * math.nan
+    with pytest.raises(TrainingDiverged, match="iteration 0: verifier/loss is not finite"):
+        trainer.step(0)
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_four_iterations_are_two_and_two_to_the_last_bit(
+    verifier_config: Settings, tmp_path: Path, sharing: str
+) -> None:
+    config = verifier_config(
+        f"model.sharing={sharing}", "model.adapter.dropout=0.1", "model.value_dropout=0.3"
+    )
+    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
+
+    def started() -> SupervisedTrainer:
+        torch.manual_seed(config.seed)
+        return build_verifier(config)
+
+    whole = started()
+    for iteration in range(2):
+        whole.step(iteration)
+    checkpoints.save(2, whole.agents, {"algorithm": whole.state_dict()})
+    expected = [numbers(whole.step(iteration)) for iteration in (2, 3)]
+    again = started()
+    torch.rand(7)  # wherever the new process's global stream is
+    restored = checkpoints.restore(again.agents)
+    assert restored is not None
+    again.load_state_dict(restored[1]["algorithm"])
+    assert [numbers(again.step(iteration)) for iteration in (2, 3)] == expected
+    ours, theirs = weights(whole), weights(again)
+    assert all(torch.equal(piece, theirs[name]) for name, piece in ours.items())
+
+
+LAYOUTS = {
+    "one": [],
+    "small passes": ["hardware.microbatch_size=1", "hardware.rollout_batch_size=3"],
+    "x2": ["hardware.processes=2"],
+    "x2, ZeRO-2": ["hardware.processes=2", "hardware.zero_stage=2", "hardware.microbatch_size=1"],
+    "ZeRO-3": ["hardware.zero_stage=3", "hardware.keep_whole_below=0"],
+}
+
+
+def test_a_layout_gives_the_numbers_of_one_process(
+    tmp_path: Path, tiny_math_settings: list[str]
+) -> None:
+    """Whole runs, evaluation included; within float32 rounding."""
+
+    def run(name: str) -> list[dict[str, Any]]:
+        run_dir = tmp_path / name.replace(", ", "_").replace(" ", "_")
+        words = last_wins([*tiny_math_settings, *LAYOUTS[name], f"run_dir={run_dir}"])
+        command = WarmCommand(tmp_path, words)
+        assert command.wait() == 0, command.err
+        assert (run_dir / "agents" / "verifier" / "value_head.safetensors").is_file()
+        return metrics(run_dir)
+
+    with ThreadPoolExecutor(2) as two_at_a_time:
+        found = dict(zip(LAYOUTS, two_at_a_time.map(run, LAYOUTS), strict=True))
+    assert found["one"][0]["verifier/examples"] % 4 > 0  # the last minibatch is filled up
+    assert len({line["verifier/loss"] for line in found["one"]}) == 3
+    for name, lines in found.items():
+        assert len(lines) == 3
+        for ours, theirs in zip(lines, found["one"], strict=True):
+            assert ours.keys() == theirs.keys()
+            for key, value in theirs.items():
+                torch.testing.assert_close(
+                    float(ours[key]), float(value), rtol=1e-4, atol=1e-5, msg=f"{name} {key}"
+                )
+
+
+@pytest.fixture
+def tiny_math_settings() -> list[str]:
+    """A verifier of tiny_math on short sums, which it solves now and then."""
+    return [
+        "experiment=maporl/verifier_gsm8k",
+        "hardware=cpu",
+        "model=tiny_math",
+        "task=arithmetic",
+        "task.kinds=[add,multiply]",
+        "task.train_problems=50",
+        "task.test_problems=20",
+        "algorithm.iterations=3",
+        "algorithm.prompts_per_iteration=4",
+        "algorithm.answers_per_question=8",
+        "algorithm.keep_per_label=3",
+        "algorithm.minibatch_size=4",
+        "algorithm.learning_rate=1e-4",
+        "algorithm.sampling.min_response_tokens=12",
+        "algorithm.sampling.max_response_tokens=12",
+        "evaluation.prompts=6",
+        "evaluation.samples=3",
+        "checkpoint_every=0",
+    ]

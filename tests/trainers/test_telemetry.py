@@ -1,0 +1,76 @@
+"""What is logged about collapse and about what agents take from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cory.config import Config
+from cory.episode import Episode, Prompt, Turn
+from cory.functional.ngrams import copied_share, distinct_share
+from cory.trainers.metrics import transfer_metrics
+from tests.support.building import LetterShare, build
+
+EOS = 0
+
+
+def episode(*answers: tuple[float, list[int]]) -> Episode:
+    """A chain of agents, each with its score and the tokens of its response."""
+    names = ["pioneer", *(f"observer_{i}" for i in range(1, len(answers)))]
+    return Episode(
+        Prompt("p", "query"),
+        [
+            Turn(f"agent_{i}", role, i, "", "", [9], ids, score)
+            for i, (role, (score, ids)) in enumerate(zip(names, answers, strict=True))
+        ],
+    )
+
+
+def test_transfer_by_hand() -> None:
+    episodes = [
+        # the first observer copies one of its two runs of four, the second has but two tokens
+        episode((1.0, [1, 2, 3, 4, EOS]), (0.0, [1, 2, 3, 4, 5, EOS]), (1.0, [2, 3, EOS])),
+        # end-of-text tokens alone are no copy, and not every response has one
+        episode((0.0, [EOS]), (3.0, [EOS]), (1.0, [7, 7, 7, 7])),
+    ]
+    assert transfer_metrics(episodes, {EOS}) == {
+        "transfer/gain/observer_1": ((0 - 1) + (3 - 0)) / 2,
+        "transfer/gain/observer_2": ((1 - 1) + (1 - 0)) / 2,
+        "transfer/copy_rate/observer_1": (1 / 2 + 0) / 2,
+        "transfer/copy_rate/observer_2": (1 + 0) / 2,
+    }
+
+
+def test_one_agent_takes_nothing_from_another() -> None:
+    assert transfer_metrics([episode((1.0, [1, 2]))], {EOS}) == {}
+
+
+def test_a_step_logs_them_by_agent_and_by_role(config_of: Callable[..., Config]) -> None:
+    trainer = build(config_of("algorithm=cory"), LetterShare())
+    eos = trainer.agents["agent_0"].team.tokenizer.eos_token_id
+    metrics = {}
+    for iteration in range(6):  # roles are exchanged after the fifth
+        metrics = trainer.step(iteration)
+    assert metrics["role/agent_1"] == 0
+    texts = []
+    for place, (agent, role) in enumerate((("agent_1", "pioneer"), ("agent_0", "observer"))):
+        turns = [episode.turns[place] for episode in trainer.episodes]
+        assert {turn.agent for turn in turns} == {agent}
+        ids = [turn.response_ids for turn in turns]
+        texts.append([row[:-1] if row[-1] == eos else row for row in ids])
+        expected = {
+            "rollout/truncated_share": sum(row[-1] != eos for row in ids) / 8,
+            "rollout/distinct_1": distinct_share(texts[place], 1),
+            "rollout/distinct_2": distinct_share(texts[place], 2),
+        }
+        for name, value in expected.items():
+            assert metrics[f"{name}/{agent}"] == metrics[f"{name}/{role}"] == pytest.approx(value)
+        entropy = metrics[f"objective/entropy/{agent}"]
+        assert metrics[f"objective/entropy/{role}"] == entropy > 0
+        eos_share = metrics[f"rollout/eos_share/{agent}"]
+        assert metrics[f"rollout/truncated_share/{agent}"] == pytest.approx(1 - eos_share)
+    copied = [copied_share(own, first, 4) for first, own in zip(*texts, strict=True)]
+    assert metrics["transfer/copy_rate/observer"] == pytest.approx(sum(copied) / 8)
+    gain = metrics["objective/score/observer"] - metrics["objective/score/pioneer"]
+    assert metrics["transfer/gain/observer"] == pytest.approx(gain)
