@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import wandb
-from cory.report.figures.draw.curves import PANELS
+
+from cory.report.figures.curves import PANELS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 WHOM = {  # how the names of a metric end, by whom it is about

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from cory.report.figures.draw.toys import skills_figure
 
 from cory.functional.skills import (
     ratio,
@@ -15,6 +14,7 @@ from cory.functional.skills import (
     trajectory,
     update,
 )
+from cory.report.figures.toys import skills_figure
 
 QUESTIONS, ITERATIONS = 500, 40
 

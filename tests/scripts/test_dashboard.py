@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cory.report.figures.draw.curves import PANELS
 
+from cory.report.figures.curves import PANELS
 from scripts.dashboard import PAGE, Metric, build, main, panels_of, read_metrics, sections
 from tests.support.wandb_server import WandbServer
 from tests.test_metrics_doc import documented
