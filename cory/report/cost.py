@@ -1,4 +1,4 @@
-"""What a sweep will cost, said before it starts: from records where there are any."""
+"""The cost of a sweep before it starts: from records of the same runs, else by estimate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cory.runs.run_dir import RECORD
 
 @dataclass(frozen=True)
 class Known:
-    """How long finished runs of an experiment took."""
+    """The measured duration of an experiment's finished runs."""
 
     seconds: float  # the mean
     runs: int
@@ -29,7 +29,7 @@ class Known:
 
 
 def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Compose) -> list[str]:
-    """Runs still to do, their iterations, and hours, line by line."""
+    """Lines of text: runs still to do, their iterations, and hours."""
     lines: list[str] = []
     total, unknown, hardware = 0.0, 0, set()
     folder = outputs / "runs" / table.scale / FIDELITY
@@ -83,7 +83,7 @@ def durations(
 
 
 def said(known: Known, config: Config) -> str:
-    """Where a duration was measured, and whether that is the device of this machine."""
+    """The device where a duration was measured, and whether this machine has the same."""
     devices = ", ".join(known.devices)
     number = f"{known.runs} run{'s' if known.runs > 1 else ''}"
     gpu = config.hardware.device == "cuda"
@@ -93,7 +93,7 @@ def said(known: Known, config: Config) -> str:
 
 
 def duration(hours: float) -> str:
-    """Minutes below two hours."""
+    """Hours as text; minutes below two hours."""
     if hours < 1 / 60:
         return "under a minute"
     return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} h"

@@ -1,4 +1,4 @@
-"""What is shown at the end of a run: a table, three episodes, and the curves."""
+"""The summary that a run prints at its end: tables of metrics, three episodes, and the curves."""
 
 from __future__ import annotations
 

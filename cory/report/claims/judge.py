@@ -1,4 +1,4 @@
-"""Statements about runs, judged on our records. The statements are data: conf/paper/."""
+"""Claims about metrics of runs, judged on the records. Claims are data: conf/paper/."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Absent(ValueError):
 
 @dataclass(frozen=True)
 class Sides:
-    """What one seed, or the mean over seeds, says to one part of a claim."""
+    """Both sides of one comparison of a claim, of one seed or as a mean over seeds."""
 
     left: float
     right: float  # before the part's factor
@@ -51,7 +51,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A claim beside our numbers. A list has one entry per part of the claim."""
+    """A judged claim with its numbers. A list has one entry per part of the claim."""
 
     seeds: dict[int, list[Sides]]  # of the seeds that all its experiments have
     mean: list[Sides] | None
@@ -61,13 +61,13 @@ class Outcome:
 
 
 def require_measure(at: str) -> None:
-    """ValueError for a word that is no measure."""
+    """Raise ValueError for an unknown measure."""
     if at not in MEASURES and not ITERATION.fullmatch(at):
         raise ValueError(f"at={at} is unknown; use one of {', '.join(MEASURES)}, iteration_<n>")
 
 
 def measure(lines: Lines, metric: str, at: str, window: int, other: str | None = None) -> float:
-    """One number of a run.
+    """One number of a run: a measure of a metric over its iterations.
 
     at: last: the last value; iteration_<n>: the one after so many iterations
         correlation: Pearson's, with the metric `other`, over the lines that have both
@@ -155,7 +155,7 @@ def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], wind
 
 
 def holds(part: Part, sides: Sides) -> bool:
-    """The predicate itself; false for anything that is not a number."""
+    """Whether the relation of a part holds; false where a side is not a number."""
     right = float(part.get("factor", 1)) * sides.right
     if part["relation"] == "~":
         return abs(sides.left - right) <= sides.margin
@@ -167,7 +167,7 @@ def holds(part: Part, sides: Sides) -> bool:
 
 
 def operands(claim: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Everything in a claim that names experiments."""
+    """The operands of a claim: all mappings in it that name experiments."""
     for part in claim["parts"]:
         for operand in (part["left"], part["right"], part.get("within", {}).get("of")):
             while isinstance(operand, Mapping):
@@ -176,7 +176,7 @@ def operands(claim: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def experiments(claim: Mapping[str, Any]) -> set[str]:
-    """The experiments that a claim is about."""
+    """The names of the experiments that a claim compares."""
     return {
         name
         for operand in operands(claim)
@@ -185,7 +185,7 @@ def experiments(claim: Mapping[str, Any]) -> set[str]:
 
 
 def metrics(claim: Mapping[str, Any]) -> set[str]:
-    """The metrics that a claim is about."""
+    """The names of the metrics that a claim compares."""
     return {
         name
         for operand in operands(claim)
@@ -197,12 +197,12 @@ def metrics(claim: Mapping[str, Any]) -> set[str]:
 
 
 def frontier_metrics(operand: Mapping[str, Any]) -> tuple[str, str]:
-    """Task reward and KL of the agent whose frontier is meant."""
+    """The two metrics of an agent's frontier: task reward and KL."""
     return f"objective/score/{operand['agent']}", f"objective/kl/{operand['agent']}"
 
 
 def _sides(name: str, part: Part, records: Records, seed: int, window: int) -> Sides:
-    """Both sides and the margin for one seed."""
+    """Both sides and the margin of a part, for one seed."""
 
     def number(experiment: str, metric: str, at: str, other: str | None = None) -> float:
         try:
@@ -245,7 +245,7 @@ def _deviation(values: Any) -> float:
 
 
 def _verdict(seeds: int, found: int, absent: Sequence[str], holding: int, mean_holds: bool) -> str:
-    """The outcome in words.
+    """The verdict in words.
 
     absent: of the seeds whose runs lack a metric, which
     """

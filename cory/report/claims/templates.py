@@ -31,7 +31,7 @@ def expand(template: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def fill(node: Any, words: Mapping[str, Any]) -> Any:
-    """The same with {word} replaced in every text."""
+    """A copy of nested data with {word} replaced in every text."""
     if isinstance(node, dict):
         return {key: fill(value, words) for key, value in node.items()}
     if isinstance(node, list):

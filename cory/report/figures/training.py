@@ -112,7 +112,7 @@ def pareto_figure(methods: dict[str, list[Point]]) -> Figure:
                 parts.append(Curve("", [x_off], [y_off], colour=number, look=hollow))
     every = [point for points in methods.values() for point in points]
     ends = [np.add(p.mean, sign * np.array(p.spread)) for p in every for sign in (-1, 1)]
-    size = np.ptp(ends, axis=0)
+    size = np.nanmax(ends, axis=0) - np.nanmin(ends, axis=0)
     for number, points in enumerate(methods.values()):
         beside = (6, 5 - 13 * (number % 2))
         parts += [

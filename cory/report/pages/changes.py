@@ -1,4 +1,4 @@
-"""How runs differ from the paper's setting: what a scale changes and why, then key by key."""
+"""The section on changes from the paper's setting: what a scale changes and why, key by key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEEPING = (
 
 
 def changes(table: Table, found: Collected, compose: Compose) -> list[str]:
-    """How the runs differ from the paper's setting: the scale's reasons, then key by key."""
+    """The whole section: the reasons in the files of the scale, then the settings that differ."""
     first = {name: seeds[min(seeds)] for name, seeds in found.counted.items() if seeds}
     paper = {
         name: OmegaConf.to_container(compose(name, PAPER_SCALE), resolve=True) for name in first

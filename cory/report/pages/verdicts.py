@@ -1,4 +1,4 @@
-"""Claims as text: both sides per seed, over seeds, and whether the claim holds."""
+"""Verdicts on the claims of a table, as text: numbers per seed, over seeds, and the answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEW_PARTS = 2  # of a claim, of which all numbers are shown
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim beside our numbers, as pages say it."""
+    """The verdict on a claim, as pages show it."""
 
     claim: Mapping[str, Any]
     question: bool  # ours rather than the paper's
@@ -57,14 +57,14 @@ def verdicts(table: Table, found: Collected) -> list[Verdict]:
 
 
 def _asked(table: Table, claim: Mapping[str, Any]) -> bool:
-    """Whether it belongs on the page: what is asked at a small scale only is not the paper's."""
+    """Whether a claim belongs on the page: one of the small scale only is not on the paper's."""
     return bool({table.scale, PAPER_SCALE} & set(claim.get("scales", [table.scale])))
 
 
 def _verdict(
     table: Table, judged_on: tuple[Records, Sequence[int], int], claim: Mapping[str, Any]
 ) -> Verdict:
-    """A claim on records, for seeds, with a window."""
+    """The verdict on one claim. judged_on: records, seeds, and the window of means."""
     question = not table.in_paper or bool(claim.get("ours", False))
     settled = _beforehand(table, claim)
     if settled is not None:
@@ -112,7 +112,7 @@ def tally(found: Sequence[Verdict]) -> str:
 
 
 def _sides(claim: Mapping[str, Any], sides: Sequence[Sides]) -> str:
-    """What the parts of a claim compare; of a claim with many parts, those that do not hold."""
+    """The numbers of each part of a claim; of a claim with many parts, of those that fail."""
     parts = claim["parts"]
     if len(parts) <= FEW_PARTS:
         return "; ".join(_compared(part, one) for part, one in zip(parts, sides, strict=True))
@@ -126,7 +126,7 @@ def _sides(claim: Mapping[str, Any], sides: Sequence[Sides]) -> str:
 
 
 def _mean(claim: Mapping[str, Any], outcome: Outcome) -> str:
-    """Both sides over the seeds."""
+    """The numbers of a claim as mean and standard deviation over seeds."""
     if outcome.mean is None:
         return NONE
     parts = claim["parts"]
@@ -142,7 +142,7 @@ def _mean(claim: Mapping[str, Any], outcome: Outcome) -> str:
 
 
 def _compared(part: Mapping[str, Any], sides: Sides, std: Sides | None = None) -> str:
-    """Both numbers, with what they are compared by."""
+    """One comparison as text: `left vs factor x right (margin)`."""
     if part["relation"] == DOMINATES:
         return f"{sides.left:.3g} of {sides.right:g} points"
     factor = f"{part['factor']:g} x " if "factor" in part else ""

@@ -1,4 +1,4 @@
-"""What is kept of a finished run, in a file small enough to be committed beside the pages.
+"""The archive: one JSON file per finished run, small enough to be committed beside the pages.
 
 docs/results/<paper>/records/<scale>/<experiment>/seed<N>.json, and refused.json beside the
 experiments. The bytes of a file are a function of the run; pages are a function of these files.
@@ -43,7 +43,7 @@ HOW = ("hardware", "wandb", "sweep", "checkpoint_every", "keep_last", "preflight
 
 @dataclass(frozen=True)
 class Probe:
-    """What one agent answered to one text after the last iteration."""
+    """The response of one agent to one probe text after the last iteration."""
 
     agent: str
     text: str
@@ -53,7 +53,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Archived:
-    """A finished run."""
+    """A finished run as the archive keeps it."""
 
     experiment: str  # with the paper's prefix
     seed: int
@@ -74,7 +74,7 @@ class Archived:
 
 @dataclass(frozen=True)
 class Refused:
-    """A run directory that does not count."""
+    """A run directory that does not count, and the reason."""
 
     experiment: str
     name: str
@@ -83,17 +83,17 @@ class Refused:
 
 
 def kept(metric: str) -> bool:
-    """Whether the archive holds a metric."""
+    """Whether the archive keeps a metric."""
     return any(pattern.fullmatch(metric) for pattern in SERIES)
 
 
 def path_of(folder: Path, run: Archived) -> Path:
-    """Where a run lies; folder: docs/results/<paper>/records/<scale>."""
+    """The file of a run; folder: docs/results/<paper>/records/<scale>."""
     return folder / run.experiment.partition("/")[2] / f"seed{run.seed}.json"
 
 
 def write(path: Path, text: str) -> None:
-    """In one step: a reader finds the old file or the new one."""
+    """Write a file atomically: a reader sees the old text or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.part")
     partial.write_text(text, encoding="utf-8")
@@ -101,7 +101,7 @@ def write(path: Path, text: str) -> None:
 
 
 def encode(run: Archived) -> str:
-    """The file of a run: one line per field and per series, numbers unrounded."""
+    """The text of a run's file: one line per field and per series, numbers unrounded."""
     fields = {key: value for key, value in asdict(run).items() if key != "lines"}
     text = ",\n".join(f"{json.dumps(key)}: {_compact(value)}" for key, value in fields.items())
     blocks = ",\n".join(
@@ -115,7 +115,7 @@ def encode(run: Archived) -> str:
 
 
 def decode(text: str) -> Archived:
-    """The run of a file; ValueError where it is not as `encode` wrote it."""
+    """The run in a file's text; ValueError where it is not as `encode` wrote it."""
     fields = json.loads(text)
     head, _, rest = text.partition(",\n")
     if head != f'{{\n"sha256": "{_digest(rest)}"':
@@ -131,7 +131,7 @@ def decode(text: str) -> Archived:
 
 
 def same_results(one: Archived, other: Archived) -> bool:
-    """Whether two runs did the same and found the same, to the last digit."""
+    """Whether two runs have the same settings and the same results, to the last digit."""
 
     def results(run: Archived) -> Any:
         what = {key: value for key, value in run.settings.items() if key not in HOW}
@@ -142,7 +142,7 @@ def same_results(one: Archived, other: Archived) -> bool:
 
 
 def load(path: Path) -> Archived:
-    """The run of a file; ValueError names the file where it is none."""
+    """Read one file; ValueError with its name where it cannot be read."""
     try:
         return decode(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -150,7 +150,7 @@ def load(path: Path) -> Archived:
 
 
 def read(folder: Path) -> list[Archived]:
-    """Every run of a scale, in order of experiment and seed; ValueError names a file that is none.
+    """Read every run of a scale, by experiment and seed; ValueError names a file it cannot read.
 
     folder: docs/results/<paper>/records/<scale>
     """
@@ -164,7 +164,7 @@ def read(folder: Path) -> list[Archived]:
 
 
 def read_refused(folder: Path) -> list[Refused]:
-    """The runs that the last gathering left out; ValueError names a torn file."""
+    """Read the list of refused runs; ValueError names a file that cannot be read."""
     path = folder / REFUSED
     if not path.exists():
         return []
@@ -175,7 +175,7 @@ def read_refused(folder: Path) -> list[Refused]:
 
 
 def write_refused(folder: Path, refused: Sequence[Refused]) -> None:
-    """The list of the runs that were left out, one a line; no file where there are none."""
+    """Write the list of refused runs, one a line; remove the file where there are none."""
     if not refused:
         (folder / REFUSED).unlink(missing_ok=True)
         return
@@ -184,7 +184,7 @@ def write_refused(folder: Path, refused: Sequence[Refused]) -> None:
 
 
 def _blocks(lines: Lines) -> Iterator[tuple[list[int], dict[str, list[Any]]]]:
-    """The kept series, those of the same iterations together."""
+    """The kept series, grouped by the iterations at which they have values."""
     series: dict[str, dict[int, Any]] = {}
     for line in lines:
         for name, value in line.items():

@@ -1,4 +1,4 @@
-"""Scores on reasoning benchmarks, as a run's record holds them, for pages and claims."""
+"""Scores on reasoning benchmarks in the record of a run, as metrics for pages and claims."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def metric_of(name: str, part: str = "") -> str:
 
 
 def benchmark_metrics(record: Mapping[str, Any]) -> dict[str, float]:
-    """What a record says about benchmarks, as metrics: scores from 0 to 1, standard errors."""
+    """The benchmarks of a record as metrics: scores from 0 to 1, and their standard errors."""
     found = {}
     for agent, scores in record.get(KEY, {}).items():
         for name, score in scores.items():
@@ -41,7 +41,7 @@ def benchmark_metrics(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def without_benchmarks(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A run's metrics as it logged them."""
+    """The metrics of a run as it logged them, without benchmarks."""
     return [
         {name: value for name, value in line.items() if not name.startswith(FAMILY)}
         for line in lines
@@ -49,7 +49,7 @@ def without_benchmarks(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def without(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as it was when the run finished, before any benchmark."""
+    """A record without its benchmarks, as it was when the run finished."""
     return {key: value for key, value in record.items() if key != KEY}
 
 

@@ -1,4 +1,4 @@
-"""The runs of one table as the archive holds them, and by name those that are missing."""
+"""The archived runs that one table counts, and the names of those that are missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cory.report.records.gather import doubts, short
 
 @dataclass
 class Collected:
-    """The runs of a table, and the ones that are left out."""
+    """The runs of a table, and those that do not count."""
 
     counted: dict[str, dict[int, Archived]]  # experiment -> seed -> run
     refused: list[Refused] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Collected:
 
     @property
     def records(self) -> Records:
-        """Their lines, as claims read them."""
+        """The metrics of the runs that count, as claims read them."""
         return {
             name: {seed: run.lines for seed, run in seeds.items()}
             for name, seeds in self.counted.items()
@@ -66,7 +66,7 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
 
 
 def _flaws(table: Table, run: Archived) -> Iterator[str]:
-    """Why an archived run is of no use to this table."""
+    """Reasons why an archived run does not count for this table."""
     if run.seed not in table.seeds:
         yield f"seed {run.seed} is not of the sweep"
     if table.averages and 0 < run.record["iterations"] < 2 * table.window:
@@ -75,7 +75,7 @@ def _flaws(table: Table, run: Archived) -> Iterator[str]:
 
 
 def code_of(run: Archived) -> str | None:
-    """What tells the code of two runs apart: of the files that train, else the commit."""
+    """The identity of a run's code: the digest of the training code, else its commit."""
     return run.code or run.record["commit"]
 
 

@@ -1,4 +1,4 @@
-"""From outputs/ into the archive: which runs count, and by name which do not."""
+"""Gathering: copy finished runs from outputs/ into the archive, and name those refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIDELITY = "paper"  # the one that pages are about
 PROBE = "probe"
 # what a run behind a table may have been started with; anything else makes it another experiment
 ALLOWED = ("experiment", "sweep", "seed", "scale", "hardware", "wandb", "checkpoint_every")
-# what trains: at commits that agree in it, runs are alike
+# the training code: commits that agree in it give the same runs
 TRAINS = ("cory", "conf", "pyproject.toml")
 # plots: at older commits
 ELSE = re.compile(r"(cory/report|cory/plots|conf/paper|conf/sweep)/")
@@ -39,7 +39,7 @@ ELSE = re.compile(r"(cory/report|cory/plots|conf/paper|conf/sweep)/")
 
 @dataclass
 class Gathered:
-    """What one gathering did."""
+    """The result of one gathering: runs by name."""
 
     written: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
@@ -90,7 +90,7 @@ def gather(
 
 
 def load(run_dir: Path, experiment: str, scale: str) -> Archived:
-    """A finished run as it lies on disk, or ValueError with its name.
+    """Read a finished run from its directory, or raise ValueError with its name.
 
     experiment, scale: what its folder says
     """
@@ -127,7 +127,7 @@ def fidelity_of(overrides: Sequence[str]) -> str:
 
 
 def doubts(run: Archived) -> list[str]:
-    """What makes it unsure which code a run ran."""
+    """Reasons to doubt which code a run was made with."""
     commit = run.record["commit"]
     if commit is None:
         return ["no commit is known"]
@@ -139,12 +139,12 @@ def doubts(run: Archived) -> list[str]:
 
 
 def short(commit: str | None) -> str:
-    """A commit as pages show it."""
+    """The first seven digits of a commit, as pages show it."""
     return (commit or "unknown")[:7]
 
 
 def unfinished(run_dir: Path) -> str:
-    """How far a run without a record came."""
+    """Why a run has no record: it is still running, has diverged, or has failed."""
     lines = read_lines(run_dir / METRICS) if (run_dir / METRICS).exists() else []
     asked = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), "algorithm.iterations")
     so_far = f"{len(lines)} of {asked} iterations, no {RECORD}"
@@ -158,7 +158,7 @@ def unfinished(run_dir: Path) -> str:
 
 @lru_cache
 def training_code(commit: str | None) -> str | None:
-    """A digest of the files that train, as a commit has them; None where git does not know it."""
+    """A digest of the training code at a commit; None where git does not know the commit."""
     listed = git("ls-tree", "-r", "--full-tree", commit, "--", *TRAINS) if commit else None
     if not listed:
         return None
@@ -169,7 +169,7 @@ def training_code(commit: str | None) -> str | None:
 def _flaws(
     run: Archived, run_dir: Path, experiment: str, scale: str, seeds: Sequence[int]
 ) -> Iterator[str]:
-    """Why a run is not one of the sweep's, whatever the options."""
+    """Reasons why a run is not one of the sweep's, whatever the options."""
     record = run.record
     for key, value in {"experiment": experiment, "scale": scale}.items():
         if record[key] != value:
@@ -223,7 +223,7 @@ def _with_benchmarks_of(old: Archived, run: Archived) -> Archived:
 
 
 def _keeps(old: Archived, new: Archived) -> str:
-    """Why the archive stays as it is; empty where the new run takes its place."""
+    """Why the archive keeps its run; empty where the new run replaces it."""
     if old.record["clean"] and not new.record["clean"]:
         return "its tree was clean"
     if archive.same_results(old, new) and not lost(new.record, old.record):
