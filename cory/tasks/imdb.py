@@ -1,4 +1,4 @@
-"""IMDB: continue the first words of a movie review so that it turns out positive."""
+"""IMDB: continue the first words of a movie review so that the review becomes positive."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cory.config import ImdbConfig, require
 from cory.episode import Prompt
 from cory.tasks.data.epochs import EpochSampler
 from cory.tasks.data.reviews import clean, package_reviews
-from cory.tasks.data.tables import column, hub_table, local_table
+from cory.tasks.data.tables import split_rows
 
-# no run's seed reaches the evaluation prompts: all runs are measured on the same ones
+# evaluation prompts do not depend on a run's seed: all runs are measured on the same ones
 HELD_OUT_SEED = 20_241_001
 
 
@@ -32,7 +32,7 @@ class ImdbTask:
         self.load_state_dict = self.sampler.load_state_dict
 
     def sample(self, count: int) -> list[Prompt]:
-        """The next prompts: every review once per pass, passes shuffled anew."""
+        """The next training prompts: each review once per epoch, epochs in new random orders."""
         prompts = []
         for _ in range(count):
             row, text = self.parts["train"][self.sampler.next()]
@@ -40,7 +40,7 @@ class ImdbTask:
         return prompts
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
-        """The first `count` prompts of a split, or all, cut at fixed lengths."""
+        """The first `count` prompts of a split, or all; their lengths are the same every time."""
         reviews = self.parts[split]
         require(
             count is None or count <= len(reviews),
@@ -50,18 +50,18 @@ class ImdbTask:
         return [self._prompt(f"{split}-{row}", text, stream) for row, text in reviews[:count]]
 
     def prompt_of(self, text: str) -> Prompt:
-        """The text as it stands: a review's beginning is its own prompt."""
+        """The text unchanged: the beginning of a review is its own prompt."""
         return Prompt(id="probe", text=text)
 
     def read(self, response: str) -> None:
-        """Nothing: a review may go on in any way."""
+        """None: a continuation gives no answer."""
 
     def is_right(self, response: str, answer: str) -> bool:
-        """No continuation is the right one; prompts of this task have no answer."""
+        """False: prompts of this task have no answer."""
         return False
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The observer's prompt (App. A.2): the completed sentence quoted, then the query again."""
+        """The completed texts as quotations, then the query again (Ma et al., App. A.2)."""
         config = self.config
         quoted = config.answer_separator.join(
             config.answer_template.format(query=query, response=answer) for answer in answers
@@ -72,7 +72,7 @@ class ImdbTask:
         length = int(
             stream.integers(self.config.min_prompt_tokens, self.config.max_prompt_tokens + 1)
         )
-        # a token is at most a few dozen bytes long: the rest of the review need not be read
+        # a token has at most a few dozen characters: the rest need not be tokenised
         ids = self.tokenizer(text[: 40 * length], add_special_tokens=False)["input_ids"][:length]
         return Prompt(id=f"imdb-{name}", text=self.tokenizer.decode(ids))
 
@@ -88,14 +88,11 @@ class ImdbTask:
 
 
 def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
-    """(row, text) of every review of a part, `train` or `test`, from the source asked for."""
+    """(row, text) of every review of a part, `train` or `test`, from `config.source`."""
     if config.source == "package":
         return [(review.row, review.text) for review in package_reviews(part)]
     split = config.train_split if part == "train" else config.test_split
-    if config.source == "hub":
-        offline = "task.source=package, or task.source=path with a local file"
-        table = hub_table(config.path, None, split, offline)
-    else:
-        table = local_table(config.path, split, (config.text_column,))
-    texts = enumerate(column(table, "task.text_column", config.text_column))
-    return [(row, clean(str(text))) for row, text in texts if text and str(text).strip()]
+    columns = {"task.text_column": config.text_column}
+    offline = "task.source=package, or task.source=path with a local file"
+    rows = enumerate(split_rows(config.source, config.path, split, columns, offline=offline))
+    return [(row, clean(str(text))) for row, (text,) in rows if text and str(text).strip()]

@@ -1,4 +1,4 @@
-"""Instructions with answers, to be imitated beside games."""
+"""Instructions with answers, which SPAG imitates beside games (Cheng et al., 2024)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from cory.config import InstructionsConfig, require
 from cory.tasks.data.epochs import EpochSampler
 from cory.tasks.data.reviews import package_reviews
-from cory.tasks.data.tables import column, hub_table, local_table
+from cory.tasks.data.tables import split_rows
 
-REVIEWS = "lm"  # the part that stands in for instructions offline
-SHOWN = 12  # words of a review that ask for the rest of it
-TOLD = 24  # words of that rest
+REVIEWS = "lm"  # part of the movie reviews that replaces instruction data offline
+PROMPT_WORDS = 12  # first words of a review, shown as the instruction
+ANSWER_WORDS = 24  # words after them, imitated as the answer
 KEY = "algorithm.instructions"
 
 
 class Instructions:
-    """Prompts and answers of any instruction data, in random order, each once per pass."""
+    """Prompts and answers of instruction data in random order, each once per epoch."""
 
     def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
         self.rows = load_instructions(config)
@@ -32,42 +32,42 @@ class Instructions:
 def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     """Every (prompt, answer); rows without an answer are left out."""
     if config.source == "package":
-        return [beginning(review.text) for review in package_reviews(REVIEWS)]
+        return [_beginning(review.text) for review in package_reviews(REVIEWS)]
     assert config.path is not None
-    names = {
+    columns = {
         f"{KEY}.instruction_column": config.instruction_column,
         f"{KEY}.output_column": config.output_column,
     }
     if config.input_column is not None:
-        names[f"{KEY}.input_column"] = config.input_column
-    if config.source == "hub":
-        offline = f"{KEY}.source=path with a local file, or {KEY}.source=package"
-        table = hub_table(config.path, None, config.split, offline, f"{KEY}.path")
-    else:
-        table = local_table(config.path, config.split, tuple(names.values()), f"{KEY}.path", False)
-    columns = {name: column(table, key, name) for key, name in names.items()}
-    inputs = [""] * len(columns[config.instruction_column])
-    if config.input_column is not None:
-        inputs = columns[config.input_column]
-    rows = [
-        (prompt_of(config, str(asked), str(about or "")), str(answer).strip())
-        for asked, about, answer in zip(
-            columns[config.instruction_column], inputs, columns[config.output_column], strict=True
-        )
+        columns[f"{KEY}.input_column"] = config.input_column
+    rows = split_rows(
+        config.source,
+        config.path,
+        config.split,
+        columns,
+        key=f"{KEY}.path",
+        offline=f"{KEY}.source=path with a local file, or {KEY}.source=package",
+        sliced=False,
+    )
+    pairs = [
+        (_prompt(config, str(instruction), *inputs), str(answer).strip())
+        for instruction, answer, *inputs in rows
         if answer and str(answer).strip()
     ]
-    require(bool(rows), f"{KEY}: no row of {config.path} has an answer")
-    return rows
+    require(bool(pairs), f"{KEY}: no row of {config.path} has an answer")
+    return pairs
 
 
-def prompt_of(config: InstructionsConfig, instruction: str, about: str) -> str:
-    """An instruction as the model is shown it."""
-    if about.strip():
-        return config.input_template.format(instruction=instruction.strip(), input=about.strip())
+def _prompt(config: InstructionsConfig, instruction: str, given: object = None) -> str:
+    """An instruction with the input given to it, where there is one, as the model sees it."""
+    text = str(given or "").strip()
+    if text:
+        return config.input_template.format(instruction=instruction.strip(), input=text)
     return config.template.format(instruction=instruction.strip())
 
 
-def beginning(text: str) -> tuple[str, str]:
+def _beginning(text: str) -> tuple[str, str]:
     """The first words of a review, and those that follow."""
     words = text.split()
-    return " ".join(words[:SHOWN]), " ".join(words[SHOWN : SHOWN + TOLD])
+    end = PROMPT_WORDS + ANSWER_WORDS
+    return " ".join(words[:PROMPT_WORDS]), " ".join(words[PROMPT_WORDS:end])

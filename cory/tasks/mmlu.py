@@ -10,25 +10,21 @@ import numpy as np
 from cory.config import ConfigError, MmluConfig, require
 from cory.episode import Prompt
 from cory.tasks.answers.choices import CHOICES, final_choice
-from cory.tasks.data.prompt_set import PromptSet, PromptSetTask
-from cory.tasks.data.subset import pick_subset, refuse_shared
-from cory.tasks.data.tables import column, hub_table, local_table
+from cory.tasks.data.prompt_set import PromptSet
+from cory.tasks.data.tables import part_rows, row_texts
 
-# as the hub's data set numbers them, or by name
-CHOICE_OF: dict[object, str] = {
-    **dict(enumerate(CHOICES)),
-    **{letter: letter for letter in CHOICES},
-}
+# values of the answer column: the numbers of the hub's data set, or letters
+CHOICE_OF: dict[object, str] = {**dict(enumerate(CHOICES)), **{name: name for name in CHOICES}}
 
 
 class MmluForm:
-    """A question and its options; the answer is the letter of one."""
+    """Asks a question with four options; the answer is the letter of one."""
 
     def __init__(self, config: MmluConfig) -> None:
         self.config = config
 
     def prompt_of(self, text: str) -> Prompt:
-        """A question from elsewhere, its options on its last four lines; its answer is unknown."""
+        """A prompt without an answer; the last four lines of `text` are the options."""
         lines = text.strip().split("\n")
         require(
             len(lines) > len(CHOICES),
@@ -38,7 +34,7 @@ class MmluForm:
         return Prompt(id="probe", text=self._text("\n".join(lines[: -len(CHOICES)]), options))
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The same message, with the answers given before."""
+        """The message `query` with the answers of other agents."""
         return self.config.with_answers(query, answers)
 
     def read(self, response: str) -> str | None:
@@ -46,7 +42,7 @@ class MmluForm:
         return final_choice(response)
 
     def is_right(self, response: str, answer: str) -> bool:
-        """Whether that is the right one."""
+        """Whether the response chooses the letter `answer`."""
         return final_choice(response) == answer
 
     def _text(self, question: str, options: Sequence[str]) -> str:
@@ -58,34 +54,26 @@ class MmluForm:
         )
 
 
-class MmluTask(MmluForm, PromptSetTask):
+class MmluTask(MmluForm, PromptSet):
     """Questions of the data set."""
 
     def __init__(self, config: MmluConfig, tokenizer: Any, stream: np.random.Generator) -> None:
-        super().__init__(config)
-        train, test = pick_subset(config, self._prompts("train"), self._prompts("test"))
-        refuse_shared(train, test)
-        self.prompt_set = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
+        MmluForm.__init__(self, config)
+        PromptSet.__init__(self, config, self._prompts, tokenizer, stream, disjoint=True)
 
     def _prompts(self, part: str) -> list[Prompt]:
-        config = self.config
-        split = config.train_split if part == "train" else config.test_split
-        names = (config.question_column, config.choices_column, config.answer_column)
-        if config.source == "hub":
-            offline = "task.source=path with a local file or folder"
-            table = hub_table(config.path, config.subset, split, offline)
-        else:
-            table = local_table(config.path, split, names, sliced=not config.picks())
-        keys = ("task.question_column", "task.choices_column", "task.answer_column")
-        columns = [column(table, key, name) for key, name in zip(keys, names, strict=True)]
-        rows = enumerate(zip(*columns, strict=True))
+        columns = {
+            "task.question_column": self.config.question_column,
+            "task.choices_column": self.config.choices_column,
+            "task.answer_column": self.config.answer_column,
+        }
+        rows = enumerate(part_rows(self.config, part, columns, self.config.subset))
         return [self._prompt(f"{part}-{row}", *values) for row, values in rows]
 
     def _prompt(self, name: str, question: object, options: object, answer: object) -> Prompt:
         config = self.config
         where = f"task.path={config.path}: row {name}"
-        if not isinstance(question, str) or not question.strip():
-            raise ConfigError(f"{where} has no text in '{config.question_column}'")
+        (question,) = row_texts(where, (config.question_column, question))
         if (
             not isinstance(options, list)
             or len(options) != len(CHOICES)

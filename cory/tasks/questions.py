@@ -1,4 +1,4 @@
-"""Questions with one number as their answer: GSM8K and files of its form, programs, or made up."""
+"""Questions whose answer is one number: GSM8K, files of its form, TinyGSM, or generated."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import numpy as np
 from cory.config import ConfigError, QuestionsConfig, require
 from cory.episode import Prompt
 from cory.tasks.answers.answers import final_number, is_number, is_right
-from cory.tasks.data.prompt_set import PromptSet, PromptSetTask
-from cory.tasks.data.subset import pick_subset
-from cory.tasks.data.tables import column, hub_table, local_table, rows_of_split
+from cory.tasks.data.prompt_set import PromptSet
+from cory.tasks.data.tables import part_rows, row_texts, rows_of_split
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.programs import answered_questions
 
 MARK = "####"  # stands before the answer, after the worked solution
-# no run's seed reaches the generated questions: all runs learn from, and are measured on, the same
-GENERATED = {"train": 20_241_002, "test": 20_241_003}
+# generated questions do not depend on a run's seed: all runs are trained and tested on the same
+GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
 
 
 class QuestionsForm:
@@ -27,25 +26,25 @@ class QuestionsForm:
 
     def __init__(self, config: QuestionsConfig) -> None:
         self.config = config
-        # an observer's prompt is made from the query: its question lies between these two
+        # what stands around a prompt's question: an observer's prompt repeats the question alone
         self.before, self.after = config.prompt_template.format(
             example=config.example, question="\0"
         ).split("\0")
 
     def prompt_of(self, text: str) -> Prompt:
-        """A question from elsewhere, asked as the task's own are; its answer is not known."""
+        """The question `text` as a prompt without an answer."""
         return Prompt(id="probe", text=f"{self.before}{text.strip()}{self.after}")
 
     def read(self, response: str) -> Fraction | None:
-        """The exact value of the response's last or marked number."""
+        """The exact value of the number that the response gives as its answer."""
         return final_number(response)
 
     def is_right(self, response: str, answer: str) -> bool:
-        """Whether that number has the answer's value."""
+        """Whether the response's number has the value of `answer`."""
         return is_right(response, answer)
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The same question, with the answers given before as reference."""
+        """The question of `query` with the answers of other agents as reference."""
         config = self.config
         quoted = config.answer_separator.join(
             config.answer_template.format(response=answer.strip()) for answer in answers
@@ -56,37 +55,28 @@ class QuestionsForm:
         )
 
 
-class QuestionsTask(QuestionsForm, PromptSetTask):
-    """Questions asked so, of a data set or made up."""
+class QuestionsTask(QuestionsForm, PromptSet):
+    """Questions of a data set, or generated."""
 
     def __init__(
         self, config: QuestionsConfig, tokenizer: Any, stream: np.random.Generator
     ) -> None:
-        super().__init__(config)
-        train, test = pick_subset(config, self._prompts("train"), self._prompts("test"))
-        self.prompt_set = PromptSet(train, test, tokenizer, config.max_prompt_tokens, stream)
+        QuestionsForm.__init__(self, config)
+        PromptSet.__init__(self, config, self._prompts, tokenizer, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
-        if self.config.source == "generated":
-            return self._generated(part)
         config = self.config
+        if config.source == "generated":
+            return self._generated(part)
         if config.programs is not None and part == "train":
             rows = answered_questions(config.programs, config.source, config.train_split)
             return [self._prompt(f"train-{row}", *pair) for row, *pair in rows]
-        assert config.path is not None  # QuestionsConfig
-        split = config.train_split if part == "train" else config.test_split
-        if config.source == "hub":
-            offline = "task.source=path with a local file or folder"
-            table = hub_table(config.path, config.subset, split, offline)
-        else:
-            names = (config.question_column, config.answer_column)
-            table = local_table(config.path, split, names, sliced=not config.picks())
-        questions = column(table, "task.question_column", config.question_column)
-        solutions = column(table, "task.answer_column", config.answer_column)
-        return [
-            self._prompt(f"{part}-{row}", question, solution)
-            for row, (question, solution) in enumerate(zip(questions, solutions, strict=True))
-        ]
+        columns = {
+            "task.question_column": config.question_column,
+            "task.answer_column": config.answer_column,
+        }
+        pairs = enumerate(part_rows(config, part, columns, config.subset))
+        return [self._prompt(f"{part}-{row}", *pair) for row, pair in pairs]
 
     def _generated(self, part: str) -> list[Prompt]:
         config = self.config
@@ -99,9 +89,8 @@ class QuestionsTask(QuestionsForm, PromptSetTask):
         count = config.train_problems if part == "train" else config.test_problems
         assert count is not None
         try:
-            problems = draw_distinct(
-                np.random.default_rng(GENERATED[part]), config.kinds, part, count
-            )
+            stream = np.random.default_rng(GENERATED_SEEDS[part])
+            problems = draw_distinct(stream, config.kinds, part, count)
         except ValueError as error:
             raise ConfigError(f"task.{part}_problems={count}: {error}") from None
         split = config.train_split if part == "train" else config.test_split
@@ -112,14 +101,13 @@ class QuestionsTask(QuestionsForm, PromptSetTask):
 
     def _prompt(self, name: str, question: object, solution: object) -> Prompt:
         config = self.config
-        for key, text in ((config.question_column, question), (config.answer_column, solution)):
-            if not isinstance(text, str) or not text.strip():
-                raise ConfigError(f"task.path={config.path}: row {name} has no text in '{key}'")
-        answer = str(solution).rpartition(MARK)[2].strip()
+        where = f"task.path={config.path}: row {name}"
+        columns = (config.question_column, question), (config.answer_column, solution)
+        asked, worked = row_texts(where, *columns)
+        answer = worked.rpartition(MARK)[2].strip()
         require(
             is_number(answer),
-            f"task.path={config.path}: row {name} must end in a number, alone or after {MARK}; "
-            f"got '{answer[-40:]}'",
+            f"{where} must end in a number, alone or after {MARK}; got '{answer[-40:]}'",
         )
-        text = f"{self.before}{str(question).strip()}{self.after}"
+        text = f"{self.before}{asked.strip()}{self.after}"
         return Prompt(id=f"{config.name}-{name}", text=text, answer=answer)

@@ -69,7 +69,7 @@ def test_a_prompt_holds_premise_and_hypothesis_and_asks_for_a_box(
     # an echo of the prompt is no answer
     assert anli.read(prompt.text) is None
     # braces of the data are left alone
-    assert "Ada has 10 {nuts}.\n" in anli.prompt_set.parts["train"][0].text
+    assert "Ada has 10 {nuts}.\n" in anli.parts["train"][0].text
 
 
 def test_what_the_others_said_follows_the_prompt(folder: Path, tokenizer: Any) -> None:
@@ -117,11 +117,9 @@ def test_verifier_and_agents_learn_from_other_rows(folder: Path, tokenizer: Any)
     assert (paper.train_split, paper.test_split) == ("train_r3[10000:22800]", "test_r3")
     agents = task(folder, tokenizer)
     verifier = task(folder, tokenizer, "task.train_split='train_r3[:10]'")
-    rows = [
-        [prompt.text for prompt in each.prompt_set.parts["train"]] for each in (verifier, agents)
-    ]
+    rows = [[prompt.text for prompt in each.parts["train"]] for each in (verifier, agents)]
     assert [len(texts) for texts in rows] == [10, 20] and not set(rows[0]) & set(rows[1])
-    assert [prompt.answer for prompt in agents.prompt_set.parts["train"]] == [
+    assert [prompt.answer for prompt in agents.parts["train"]] == [
         LABELS[n % 3] for n in range(10, 30)
     ]
 
@@ -150,10 +148,10 @@ def test_lengths(folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str
     write(folder / "train_r3.jsonl", [*TRAIN, {**TRAIN[0], "premise": "x" * 500}])
     limit = max(
         len(tokenizer(prompt.text)["input_ids"])
-        for prompt in task(folder, tokenizer).prompt_set.parts["train"][:20]
+        for prompt in task(folder, tokenizer).parts["train"][:20]
     )
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
-    assert len(short.prompt_set.parts["train"]) == 20
+    assert len(short.parts["train"]) == 20
     said = f"note: task.max_prompt_tokens={limit} leaves out 1 of 21 training prompts\n"
     assert said in capsys.readouterr().err
     with pytest.raises(ConfigError, match=r"tokens of test prompt anli-test-0$"):

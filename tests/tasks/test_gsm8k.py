@@ -129,7 +129,7 @@ def test_gold_answers_score_1_and_others_0(folder: Path, tokenizer: Any) -> None
     gsm8k = task(folder, tokenizer)
     config = parsed("task=gsm8k", "reward=exact_match").reward
     judge = REWARDS["exact_match"](config, gsm8k, None)
-    prompts = gsm8k.prompt_set.parts["train"] + gsm8k.prompt_set.parts["test"]
+    prompts = gsm8k.parts["train"] + gsm8k.parts["test"]
     rows = dict(zip([prompt.id for prompt in prompts], TRAIN + TEST, strict=True))
     episodes = [
         Episode(
@@ -173,20 +173,17 @@ def test_long_training_prompts_are_left_out_and_counted(
 ) -> None:
     longer = [{"question": "x" * n, "answer": "#### 1"} for n in (400, 10, 300)]
     write(folder / "train.jsonl", [*TRAIN, *longer])
-    limit = max(
-        tokens(tokenizer, prompt)
-        for prompt in task(folder, tokenizer).prompt_set.parts["train"][:30]
-    )
+    limit = max(tokens(tokenizer, prompt) for prompt in task(folder, tokenizer).parts["train"][:30])
     capsys.readouterr()
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
     said = capsys.readouterr()
     assert said.err == (
         f"note: task.max_prompt_tokens={limit} leaves out 2 of 33 training prompts\n"
     )
-    assert [prompt.id for prompt in short.prompt_set.parts["train"]] == [
+    assert [prompt.id for prompt in short.parts["train"]] == [
         f"gsm8k-train-{n}" for n in [*range(30), 31]
     ]
-    assert max(tokens(tokenizer, prompt) for prompt in short.prompt_set.parts["train"]) <= limit
+    assert max(tokens(tokenizer, prompt) for prompt in short.parts["train"]) <= limit
     # said once: other processes are silent; and nothing is said when nothing is left out
     monkeypatch.setattr(distributed, "rank", lambda: 1)
     task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
@@ -198,8 +195,7 @@ def test_long_training_prompts_are_left_out_and_counted(
 def test_long_test_prompts_are_refused(folder: Path, tokenizer: Any) -> None:
     gsm8k = task(folder, tokenizer)
     limit, longest = (
-        tokens(tokenizer, prompt)
-        for prompt in (gsm8k.prompt_set.parts["train"][0], gsm8k.prompt_set.parts["test"][0])
+        tokens(tokenizer, prompt) for prompt in (gsm8k.parts["train"][0], gsm8k.parts["test"][0])
     )
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit + 5}")
     with pytest.raises(
@@ -227,12 +223,8 @@ def test_held_out_prompts_are_the_first_rows(folder: Path, tokenizer: Any) -> No
 def test_one_file_is_cut_into_slices(tmp_path: Path, tokenizer: Any) -> None:
     slices = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
     gsm8k = task(write(tmp_path / "all.jsonl", TRAIN), tokenizer, *slices)
-    assert [p.answer for p in gsm8k.prompt_set.parts["train"]] == [
-        f"{n + 1:,}" for n in range(995, 1022)
-    ]
-    assert [p.answer for p in gsm8k.prompt_set.parts["test"]] == [
-        f"{n + 1:,}" for n in range(1022, 1025)
-    ]
+    assert [p.answer for p in gsm8k.parts["train"]] == [f"{n + 1:,}" for n in range(995, 1022)]
+    assert [p.answer for p in gsm8k.parts["test"]] == [f"{n + 1:,}" for n in range(1022, 1025)]
 
 
 def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: Any) -> None:
@@ -242,14 +234,14 @@ def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: 
         folder, tokenizer, "task.train_split='few[:5]'", "task.test_split='few[5:7]'",
         "task.question_column=body", "task.answer_column=number",
     )  # fmt: skip
-    assert [p.answer for p in gsm8k.prompt_set.parts["train"]] == [
+    assert [p.answer for p in gsm8k.parts["train"]] == [
         "996",
         "997",
         "998",
         "999",
         "1,000",
     ]
-    assert [p.answer for p in gsm8k.prompt_set.parts["test"]] == ["1,001", "1,002"]
+    assert [p.answer for p in gsm8k.parts["test"]] == ["1,001", "1,002"]
 
 
 @pytest.mark.parametrize(

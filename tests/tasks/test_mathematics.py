@@ -221,12 +221,12 @@ def test_a_response_is_right_when_its_box_equals_the_solutions(
 
 def test_problems_of_the_levels_that_are_asked_for(task: Callable[..., MathTask]) -> None:
     few = task()
-    assert [prompt.id for prompt in few.prompt_set.parts["train"]] == [
+    assert [prompt.id for prompt in few.parts["train"]] == [
         f"math-train-{row}" for row in (0, 1, 4, 5, 6, 9)
     ]
-    every = task(levels=None).prompt_set.parts
+    every = task(levels=None).parts
     assert [len(every[part]) for part in ("train", "test")] == [10, 10]
-    hardest = task(levels=[5]).prompt_set.parts["test"]
+    hardest = task(levels=[5]).parts["test"]
     assert [(prompt.id, prompt.answer) for prompt in hardest] == [
         ("math-test-2", r"\boxed{13}"), ("math-test-7", r"\boxed{18}")
     ]  # fmt: skip
@@ -259,16 +259,16 @@ def test_all_subjects_come_from_the_hub(
 ) -> None:
     asked: list[tuple[str, str, str]] = []
 
-    def given(path: str, subset: str, split: str, offline: str) -> Rows:
+    def given(path: str, subset: str, split: str, offline: str, key: str) -> Rows:
         asked.append((path, subset, split))
         return Rows(f"{subset} of {split}")
 
-    monkeypatch.setattr("cory.tasks.mathematics.hub_table", given)
+    monkeypatch.setattr("cory.tasks.data.tables.hub_table", given)
     settings = replace(composed, pick_train=5, pick_test=4)
     math = MathTask(settings, tokenizer, np.random.default_rng(0))
     hub = "EleutherAI/hendrycks_math"
     assert asked == [(hub, name, split) for split in ("train", "test") for name in SUBJECTS]
-    assert [len(part) for part in math.prompt_set.parts.values()] == [5, 4]
+    assert [len(part) for part in math.parts.values()] == [5, 4]
 
 
 def test_testing_on_training_problems_is_refused(task: Callable[..., MathTask]) -> None:
@@ -278,7 +278,7 @@ def test_testing_on_training_problems_is_refused(task: Callable[..., MathTask]) 
     assert str(refusal.value).startswith(
         "training problem math-train-0 and test problem math-test-0 ask the same question; choose "
     )
-    made = task(train_split="test", pick_train=3, pick_test=3).prompt_set.parts
+    made = task(train_split="test", pick_train=3, pick_test=3).parts
     assert len({prompt.text for part in made.values() for prompt in part}) == 6
 
 

@@ -62,7 +62,7 @@ def rng() -> np.random.Generator:
 
 
 def test_questions_are_asked_with_their_options(task: Callable[..., MmluTask]) -> None:
-    parts = task().prompt_set.parts
+    parts = task().parts
     every = {prompt.text: prompt for part in parts.values() for prompt in part}
     assert [len(parts[part]) for part in ("train", "test")] == [8, 4] and len(every) == 12
     (first,) = [prompt for prompt in every.values() if prompt.id.endswith("-0")]
@@ -100,14 +100,12 @@ def test_all_subjects_come_from_one_split_of_the_hub(
 
     asked: list[tuple[str | None, ...]] = []
 
-    def given(path: str, subset: str | None, split: str, offline: str) -> Table:
+    def given(path: str, subset: str | None, split: str, offline: str, key: str) -> Table:
         asked.append((path, subset, split))
         return Table()
 
-    monkeypatch.setattr("cory.tasks.mmlu.hub_table", given)
-    parts = MmluTask(
-        replace(composed, pick_train=6, pick_test=6), tokenizer, rng()
-    ).prompt_set.parts
+    monkeypatch.setattr("cory.tasks.data.tables.hub_table", given)
+    parts = MmluTask(replace(composed, pick_train=6, pick_test=6), tokenizer, rng()).parts
     assert asked == [("cais/mmlu", "all", "test")] * 2
     assert len({prompt.text for part in parts.values() for prompt in part}) == 12
 

@@ -129,7 +129,7 @@ def test_all_the_problems_that_there_are_can_be_asked_for_and_no_more() -> None:
 
 def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
     arithmetic = task(tokenizer, "task.train_problems=60", "task.test_problems=30")
-    train, test = arithmetic.prompt_set.parts["train"], arithmetic.held_out(None, "test")
+    train, test = arithmetic.parts["train"], arithmetic.held_out(None, "test")
     assert (len(train), len(test)) == (60, 30)
     assert not {p.text for p in train} & {p.text for p in test}
     for prompt in [*train, *test]:
@@ -143,8 +143,8 @@ def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
 def test_every_run_has_the_same_questions_in_its_own_order(tokenizer: Any) -> None:
     size = ["task.train_problems=40", "task.test_problems=10"]
     one, other = task(tokenizer, *size), task(tokenizer, *size, seed=1)
-    assert one.prompt_set.parts == other.prompt_set.parts
-    assert one.held_out(4, "train") == one.prompt_set.parts["train"][:4]
+    assert one.parts == other.parts
+    assert one.held_out(4, "train") == one.parts["train"][:4]
     first, second = one.sample(40), other.sample(40)
     assert first != second
     assert sorted(p.id for p in first) == sorted(p.id for p in second)

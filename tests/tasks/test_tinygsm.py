@@ -89,14 +89,14 @@ def test_the_answer_is_what_the_program_returns(
     folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tinygsm = task(folder, tokenizer)
-    rows = [(prompt.id, prompt.answer) for prompt in tinygsm.prompt_set.parts["train"]]
+    rows = [(prompt.id, prompt.answer) for prompt in tinygsm.parts["train"]]
     assert rows == [
         ("tinygsm-train-0", "12"),
         ("tinygsm-train-2", "30"),
         ("tinygsm-train-3", "-9"),
         ("tinygsm-train-6", "12"),
     ]
-    assert tinygsm.prompt_set.parts["train"][0].text.startswith(ROWS[0][0] + "\n")
+    assert tinygsm.parts["train"][0].text.startswith(ROWS[0][0] + "\n")
     assert tinygsm.is_right("3 bags of 4: 12 nuts.", "12")
     said = re.findall(r"note: .*", capsys.readouterr().err)
     assert re.fullmatch(
@@ -115,7 +115,7 @@ def test_the_answer_is_what_the_program_returns(
 
 def test_the_first_rows_are_a_setting(folder: Path, tokenizer: Any) -> None:
     few = task(folder, tokenizer, "task.train_split='train[:3]'")
-    assert [prompt.answer for prompt in few.prompt_set.parts["train"]] == ["12", "30"]
+    assert [prompt.answer for prompt in few.parts["train"]] == ["12", "30"]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_answers_are_written_as_data_sets_write_them(
 
 def test_other_numbers_may_be_kept(folder: Path, tokenizer: Any) -> None:
     tinygsm = task(folder, tokenizer, "task.programs.answers=numbers")
-    assert [prompt.answer for prompt in tinygsm.prompt_set.parts["train"]][:2] == [
+    assert [prompt.answer for prompt in tinygsm.parts["train"]][:2] == [
         "12",
         "0.333333333",
     ]
@@ -155,12 +155,12 @@ def test_no_program_is_run_twice(
     assert sorted(ran) == sorted({program for _, program in ROWS})
     capsys.readouterr()
     again = task(folder, tokenizer)
-    assert len(ran) == 7 and again.prompt_set.parts == first.prompt_set.parts
+    assert len(ran) == 7 and again.parts == first.parts
     assert len(re.findall("note: .*", capsys.readouterr().err)) == 1  # of what is left out
     # one program more
     rows = [{"question": q, "code": p} for q, p in [*ROWS, ("One?", code("return 1"))]]
     write(folder / "tinygsm" / "train.jsonl", rows)
-    assert task(folder, tokenizer).prompt_set.parts["train"][-1].answer == "1"
+    assert task(folder, tokenizer).parts["train"][-1].answer == "1"
     assert ran[7:] == [code("return 1")]
     # under other limits it may end otherwise
     task(folder, tokenizer, "task.programs.seconds=3", "task.train_split='train[:1]'")
@@ -168,15 +168,15 @@ def test_no_program_is_run_twice(
 
 
 def test_a_run_that_was_killed_goes_on(folder: Path, tokenizer: Any, ran: list[str]) -> None:
-    whole = task(folder, tokenizer).prompt_set.parts
+    whole = task(folder, tokenizer).parts
     (cache,) = (folder / "cache").iterdir()
     lines = cache.read_bytes().splitlines(keepends=True)
     cache.write_bytes(b"".join(lines[:4]) + lines[4][:30])
     ran.clear()
-    assert task(folder, tokenizer).prompt_set.parts == whole
+    assert task(folder, tokenizer).parts == whole
     assert len(ran) == 4
     ran.clear()
-    assert task(folder, tokenizer).prompt_set.parts == whole and ran == []
+    assert task(folder, tokenizer).parts == whole and ran == []
 
 
 def test_one_process_runs_the_programs(
@@ -188,8 +188,8 @@ def test_one_process_runs_the_programs(
     monkeypatch.setattr(distributed, "from_first", lambda own: found)
     ran.clear()
     other = task(folder, tokenizer, "task.programs.seconds=4")
-    assert [p.answer for p in other.prompt_set.parts["train"]] == [str(n) for n in range(len(ROWS))]
-    assert ran == [] and whole.prompt_set.parts["test"] == other.prompt_set.parts["test"]
+    assert [p.answer for p in other.parts["train"]] == [str(n) for n in range(len(ROWS))]
+    assert ran == [] and whole.parts["test"] == other.parts["test"]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Rows of a data set: from the hub, from a local file, or from a folder with a file per split."""
+"""Rows of a data set on the hub, in a local file, or in a folder with one file per split."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,72 @@ from datasets import ReadInstruction, load_dataset
 from datasets.exceptions import DatasetNotFoundError
 
 from cory.config import ConfigError, require
+from cory.config.task import MessageConfig, QuestionsConfig
 
 FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+
+
+def split_rows(
+    source: str,
+    path: str,
+    split: str,
+    columns: Mapping[str, str],
+    *,
+    subset: str | None = None,
+    key: str = "task.path",
+    offline: str = "task.source=path with a local file or folder",
+    sliced: bool = True,
+) -> list[tuple[Any, ...]]:
+    """The rows of one split, each as a tuple of the columns in their order.
+
+    source: hub | path
+    columns: setting that names a column -> the column's name in the data
+    subset, offline, key: as in `hub_table`
+    sliced: as in `local_table`
+    Raises ConfigError where the data or a column cannot be had.
+    """
+    if source == "hub":
+        table = hub_table(path, subset, split, offline, key)
+    else:
+        table = local_table(path, split, tuple(columns.values()), key, sliced)
+    values = [column(table, setting, name) for setting, name in columns.items()]
+    return list(zip(*values, strict=True))
+
+
+def part_rows(
+    config: QuestionsConfig | MessageConfig,
+    part: str,
+    columns: Mapping[str, str],
+    subset: str | None = None,
+) -> list[tuple[Any, ...]]:
+    """`split_rows` of the split that a task's settings name for a part, `train` or `test`."""
+    assert config.path is not None  # generated questions have no rows
+    split = config.train_split if part == "train" else config.test_split
+    sliced = not config.picks()  # picked problems of one split share no question
+    return split_rows(config.source, config.path, split, columns, subset=subset, sliced=sliced)
+
+
+def row_texts(where: str, *columns: tuple[str, object]) -> list[str]:
+    """The texts in some columns of one row; ConfigError for a value that is no text, or blank.
+
+    where: setting, path and row, for the error message
+    columns: (name of the column, value in this row)
+    """
+    texts = []
+    for name, value in columns:
+        if not isinstance(value, str) or not value.strip():
+            raise ConfigError(f"{where} has no text in '{name}'")
+        texts.append(value)
+    return texts
 
 
 def hub_table(
     path: str, subset: str | None, split: str, offline: str, key: str = "task.path"
 ) -> Any:
-    """One split of a data set of the hub.
+    """One split of a data set on the hub.
 
-    subset: of data sets that come in several, the one that is meant
-    offline: what to set instead, for the error message
+    subset: name of a configuration, of data sets that have several
+    offline: settings that need no network, for the error message
     key: the setting that `path` comes from
     """
     try:
@@ -34,20 +89,20 @@ def hub_table(
 
 
 def local_table(
-    path: str, split: str, needed: Sequence[str], key: str = "task.path", sliced: bool = True
+    path: str, split: str, columns: Sequence[str], key: str = "task.path", sliced: bool = True
 ) -> Any:
-    """A slice of a file, as `train[:90%]`; or of a folder's file `<split>.jsonl` and the like.
+    """A slice of one file, as `train[:90%]`, or of the file for the split in a folder.
 
-    needed: keys that every line of a .jsonl file must have, unless none has them
+    columns: keys that every line of a .jsonl file must have
     key: the setting that `path` comes from
-    sliced: training and test rows come from the same path, so a file must be cut
+    sliced: refuse all of one file as a split, because training and test rows would be the same
     """
     place = Path(path).expanduser()
-    name = split.partition("[")[0]
-    file = _file_of_split(place, name, f"{key}={path}") if place.is_dir() else place
+    split_name = split.partition("[")[0]
+    file = _file_of_split(place, split_name, f"{key}={path}") if place.is_dir() else place
     require(file.is_file(), f"{key}={path}: there is no such file")
-    kind = FORMATS.get(file.suffix)
-    if kind is None:
+    reader = FORMATS.get(file.suffix)
+    if reader is None:
         raise ConfigError(f"{key}={path} must end in one of {', '.join(FORMATS)}")
     # a file is one split called train; `test` of a file would be the same rows again
     require(
@@ -56,15 +111,18 @@ def local_table(
         f"and 'task.test_split=\"train[90%:]\"', or a folder with a file per split; got {split}",
     )
     if file.suffix == ".jsonl":
-        _check_lines(file, needed, key)
+        _check_lines(file, columns, key)
     try:
-        return load_dataset(kind, data_files={name: str(file)}, split=split)
+        return load_dataset(reader, data_files={split_name: str(file)}, split=split)
     except Exception as error:  # each reader behind `datasets` raises its own (detail 17)
         raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from error
 
 
 def rows_of_split(split: str, name: str, count: int) -> list[int]:
-    """The rows that `name`, or a slice of it as name[:90%], means where there are `count`."""
+    """The row numbers that a split means, `name` itself or a slice as name[:90%], of `count` rows.
+
+    Raises ConfigError for a split of another name or form.
+    """
     try:
         parts = ReadInstruction.from_spec(split).to_absolute({name: count})
     except (ValueError, AssertionError) as error:
@@ -76,7 +134,10 @@ def rows_of_split(split: str, name: str, count: int) -> list[int]:
 
 
 def column(table: Any, key: str, name: str) -> list[Any]:
-    """One column of a table; `key` names the setting that chose it."""
+    """All values of one column; ConfigError where the table has none of this name.
+
+    key: the setting that `name` comes from
+    """
     require(
         name in table.column_names,
         f"{key}={name} is not in the data; it has {', '.join(table.column_names)}",
@@ -84,8 +145,8 @@ def column(table: Any, key: str, name: str) -> list[Any]:
     return list(table[name])
 
 
-def _check_lines(file: Path, needed: Sequence[str], key: str) -> None:
-    """Refuse an empty, broken or incomplete line by its number: the reader would pass over it."""
+def _check_lines(file: Path, columns: Sequence[str], key: str) -> None:
+    """Refuses an empty, broken or incomplete line by its number: the reader would pass over it."""
     try:
         text = file.read_text(encoding="utf-8")
     except ValueError as error:
@@ -101,8 +162,8 @@ def _check_lines(file: Path, needed: Sequence[str], key: str) -> None:
             raise ConfigError(f"{where} is not JSON: {error}") from None
         require(isinstance(row, dict), f"{where} must be an object with keys")
         first = first or row
-        for name in needed:
-            # a key that no line has is the setting's mistake, which `column` names
+        for name in columns:
+            # a key that the first line lacks, too, is the setting's mistake, which `column` reports
             require(name in row or name not in first, f"{where} has no '{name}'")
 
 

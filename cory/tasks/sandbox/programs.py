@@ -1,4 +1,4 @@
-"""Questions whose answers are what their programs return, as TinyGSM's (Liu et al., 2023)."""
+"""Questions whose answers are computed by programs, as those of TinyGSM (Liu et al., 2023)."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pathlib import Path
 
 from cory import distributed
 from cory.config import ConfigError, ProgramsConfig, require
-from cory.tasks.data.tables import column, hub_table, local_table
+from cory.tasks.data.tables import row_texts, split_rows
 from cory.tasks.sandbox.process import GUARD, Limits, ProgramResult, program_results
 
-DECIMALS = 9  # more are noise of the computer's fractions: 0.1 + 0.2 is 0.30000000000000004
+DECIMALS = 9  # more are rounding errors of floats: 0.1 + 0.2 is 0.30000000000000004
 
 
 def answered_questions(
     config: ProgramsConfig, source: str, split: str
 ) -> list[tuple[int, str, str]]:
-    """Row, question and answer, of the rows whose program returns an answer that is asked for."""
+    """(row, question, answer) of the rows whose program returns an answer of the kind asked for."""
     questions, programs = load_programs(config, source, split)
-    # one process runs them, whatever the number of processes
-    found = distributed.from_first(
+    # the first process runs the programs for all processes
+    results = distributed.from_first(
         run_programs(config, programs) if distributed.rank() == 0 else []
     )
     if distributed.rank() == 0:
-        tell(config, found)
-    answers = [answer_of(outcome, config.answers) for outcome in found]
+        report_left_out(config, results)
+    answers = [answer_of(result, config.answers) for result in results]
     kept = [
         (row, question, answer)
         for row, (question, answer) in enumerate(zip(questions, answers, strict=True))
@@ -39,51 +39,46 @@ def answered_questions(
     return kept
 
 
-def tell(config: ProgramsConfig, found: Sequence[ProgramResult]) -> None:
-    """How many questions are left out, and why."""
-    left = Counter(
-        "no integer" if outcome.word == "value" else outcome.word.replace("_", " ")
-        for outcome in found
-        if answer_of(outcome, config.answers) is None
+def report_left_out(config: ProgramsConfig, results: Sequence[ProgramResult]) -> None:
+    """Prints how many questions are left out, and why."""
+    reasons = Counter(
+        "no integer" if result.word == "value" else result.word.replace("_", " ")
+        for result in results
+        if answer_of(result, config.answers) is None
     )
-    if left:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in left.most_common())
+    if reasons:
+        listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
         print(
-            f"note: task.programs.answers={config.answers} leaves out {left.total()} of "
-            f"{len(found)} training questions: {reasons}",
+            f"note: task.programs.answers={config.answers} leaves out {reasons.total()} of "
+            f"{len(results)} training questions: {listed}",
             file=sys.stderr,
         )
 
 
 def load_programs(config: ProgramsConfig, source: str, split: str) -> tuple[list[str], list[str]]:
-    """Questions and programs."""
+    """The questions of a split, and their programs."""
     names = (config.question_column, config.code_column)
-    if source == "hub":
-        offline = "task.source=path with a local file or folder"
-        table = hub_table(config.path, None, split, offline, "task.programs.path")
-    else:
-        table = local_table(config.path, split, names, "task.programs.path")
     keys = ("task.programs.question_column", "task.programs.code_column")
-    columns = [column(table, key, name) for key, name in zip(keys, names, strict=True)]
-    for name, texts in zip(names, columns, strict=True):
-        for row, text in enumerate(texts):
-            if not isinstance(text, str) or not text.strip():
-                raise ConfigError(
-                    f"task.programs.path={config.path}: row {row} has no text in '{name}'"
-                )
-    questions, programs = columns
+    columns = dict(zip(keys, names, strict=True))
+    questions, programs = [], []
+    rows = split_rows(source, config.path, split, columns, key="task.programs.path")
+    for row, values in enumerate(rows):
+        where = f"task.programs.path={config.path}: row {row}"
+        question, program = row_texts(where, *zip(names, values, strict=True))
+        questions.append(question)
+        programs.append(program)
     return questions, programs
 
 
 def run_programs(config: ProgramsConfig, programs: Sequence[str]) -> list[ProgramResult]:
-    """What became of each program; those that were run before are not run again.
+    """The result of each program; results in the cache are not computed again.
 
-    Each outcome is written as soon as it is known, so that a run that was killed goes on.
+    Each result is cached at once, so that a run that was killed goes on where it was.
     """
-    file = cache_of(config)
-    known = read_cache(file)
-    names = [hashlib.sha256(program.encode(errors="replace")).hexdigest() for program in programs]
-    missing = {name: text for name, text in zip(names, programs, strict=True) if name not in known}
+    file = cache_file(config)
+    cached = read_cache(file)
+    hashes = [hashlib.sha256(program.encode(errors="replace")).hexdigest() for program in programs]
+    missing = {key: text for key, text in zip(hashes, programs, strict=True) if key not in cached}
     if missing:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -100,43 +95,43 @@ def run_programs(config: ProgramsConfig, programs: Sequence[str]) -> list[Progra
         with cache:
             cache.write("\n")  # ends a line that a kill may have torn
             limits = Limits(config.seconds, config.memory)
-            found = program_results(list(missing.values()), config.function, limits)
-            for name, outcome in zip(missing, found, strict=True):
-                known[name] = outcome
-                cache.write(json.dumps([name, outcome.word, outcome.detail]) + "\n")
+            results = program_results(list(missing.values()), config.function, limits)
+            for key, result in zip(missing, results, strict=True):
+                cached[key] = result
+                cache.write(json.dumps([key, result.word, result.detail]) + "\n")
                 cache.flush()
-    return [known[name] for name in names]
+    return [cached[key] for key in hashes]
 
 
-def cache_of(config: ProgramsConfig) -> Path:
-    """The file for these limits and this sandbox: under others a program may end otherwise."""
+def cache_file(config: ProgramsConfig) -> Path:
+    """The file of results under these limits and this sandbox; others may change a result."""
     rules = f"{config.function} {config.seconds} {config.memory}".encode() + GUARD.read_bytes()
     name = f"programs-{hashlib.sha256(rules).hexdigest()[:12]}.jsonl"
     return Path(config.cache).expanduser() / name
 
 
 def read_cache(file: Path) -> dict[str, ProgramResult]:
-    """The outcomes in a file, by the hash of their program; torn lines do not count."""
+    """The results in a file, by the hash of their program; torn lines do not count."""
     if not file.exists():
         return {}
-    known = {}
+    results = {}
     for line in file.read_bytes().splitlines():
         try:
-            name, word, detail = json.loads(line)
+            key, word, detail = json.loads(line)
         except ValueError:
             continue
-        known[name] = ProgramResult(word, detail)
-    return known
+        results[key] = ProgramResult(word, detail)
+    return results
 
 
-def answer_of(outcome: ProgramResult, kept: str) -> str | None:
-    """The number as a data set would print it; None where it is none that is kept.
+def answer_of(result: ProgramResult, kept: str) -> str | None:
+    """The number as a data set would print it; None for what is not kept.
 
     kept: integers | numbers
     """
-    if outcome.word != "value":
+    if result.word != "value":
         return None
-    value = round(Decimal(outcome.detail), DECIMALS)
+    value = round(Decimal(result.detail), DECIMALS)
     if value == value.to_integral_value():
         return str(int(value))
     return f"{value.normalize():f}" if kept == "numbers" else None

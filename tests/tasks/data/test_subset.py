@@ -39,11 +39,11 @@ def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> Question
 
 
 def ids(made: Any, part: str) -> list[str]:
-    return [prompt.id for prompt in made.prompt_set.parts[part]]
+    return [prompt.id for prompt in made.parts[part]]
 
 
 def texts(made: Any, part: str) -> set[str]:
-    return {prompt.text for prompt in made.prompt_set.parts[part]}
+    return {prompt.text for prompt in made.parts[part]}
 
 
 def test_nothing_is_picked_unless_asked_for(folder: Path, tokenizer: Any) -> None:
@@ -55,14 +55,14 @@ def test_nothing_is_picked_unless_asked_for(folder: Path, tokenizer: Any) -> Non
 def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) -> None:
     size = ["task.pick_train=8", "task.pick_test=6"]
     one, other = (task(folder, tokenizer, *size, seed=seed) for seed in (0, 1))
-    assert one.prompt_set.parts == other.prompt_set.parts
+    assert one.parts == other.parts
     assert [len(ids(one, part)) for part in ("train", "test")] == [8, 6]
-    assert one.held_out(None, "test") == one.prompt_set.parts["test"]
+    assert one.held_out(None, "test") == one.parts["test"]
     assert one.sample(8) != other.sample(8)  # in another order
     # not the first rows, and others with another seed
     assert sorted(ids(one, "test")) != [f"gsm8k-test-{n}" for n in range(6)]
     third = task(folder, tokenizer, *size, "task.pick_seed=1")
-    assert third.prompt_set.parts != one.prompt_set.parts
+    assert third.parts != one.parts
 
 
 def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer: Any) -> None:
@@ -74,7 +74,7 @@ def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer:
     # from one file, too
     file = folder / "train.jsonl"
     again = task(file, tokenizer, *one_split, *every)
-    assert again.prompt_set.parts == made.prompt_set.parts
+    assert again.parts == made.parts
     # all that are left
     rest = task(folder, tokenizer, *one_split, "task.pick_test=10", "task.pick_seed=4")
     assert sorted(ids(rest, "train")) == sorted(ids(made, "train"))
@@ -96,7 +96,7 @@ def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> Non
     for seed in (0, 1):
         size = ["task.pick_train=3", "task.pick_test=15", f"task.pick_seed={seed}"]
         made = task(folder, tokenizer, *size)
-        found = sorted(prompt.answer or "" for prompt in made.prompt_set.parts["train"])
+        found = sorted(prompt.answer or "" for prompt in made.parts["train"])
         assert found == ["1", "2", "3"]
 
 
