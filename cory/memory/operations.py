@@ -31,10 +31,10 @@ FORWARD, BACKWARD = 2, 4  # operations per weight and token; the way back to the
 UNKNOWN_SPLIT = "; without its evaluation on a whole split of unknown size"
 
 
-def estimated(config: Config, test_problems: Mapping[str, Any]) -> tuple[float | None, str]:
+def estimated_hours(config: Config, test_problems: Mapping[str, Any]) -> tuple[float | None, str]:
     """Hours by arithmetic, and how they were reckoned; None where even that is impossible."""
-    counted = next((count for kind, count in COUNTED.items() if isinstance(config.algorithm, kind)),
-                   None)  # fmt: skip
+    kinds = [kind for kind in OPERATIONS if isinstance(config.algorithm, kind)]
+    counted = OPERATIONS[kinds[0]] if kinds else None
     if counted is None:
         return None, f"no record, and no estimate for algorithm={config.algorithm.name}"
     if getattr(config.algorithm, "endpoint", None) is not None:
@@ -75,7 +75,7 @@ class Spoken:
     held_out: int  # in an evaluation
 
 
-def spoken(config: Config) -> Spoken:
+def responses_per_prompt(config: Config) -> Spoken:
     """How often agents speak: alone, in their roles, or as debaters over turns."""
     algorithm, evaluation = config.algorithm, config.evaluation
     policies = agents_of(config)
@@ -97,7 +97,7 @@ def operations_of(
     algorithm = config.algorithm
     tokens = longest_context(config) + mean_response(config)
     learning = 2 * FORWARD + algorithm.epochs * step_of(config)
-    responses = spoken(config)
+    responses = responses_per_prompt(config)
     each = responses.sampled * FORWARD + responses.learned * learning
     asked = algorithm.iterations * algorithm.prompts_per_iteration
     training = float(asked * tokens * weights * each)
@@ -167,7 +167,7 @@ def operations_of_fine_tuning(
     return training + evaluations(config) * held_out, "; without measures of diversity"
 
 
-COUNTED = {
+OPERATIONS = {
     PPOConfig: operations_of,
     OfflineConfig: operations_of_games,
     MaftConfig: operations_of_fine_tuning,

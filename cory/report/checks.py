@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cory.report.claims.judge import RELATIONS, experiments, metrics, operands, require_measure
-from cory.report.kinds import COMPUTED, KINDS, NAMES
+from cory.report.kinds import COMPUTED, KIND_NAMES, TABLE_KINDS
 from cory.report.paper import Table, load_paper
 from cory.report.records import archive
 
 SHOWN = ("win_rates", "matrix", "lengths")  # parts of a page of kind matches
-OPPONENTS = ("itself", "start", "scripted", "random", "endpoint", "im", r"spag_\d+")
-ROLES = ("attacker", "defender", "guesser", "oracle")
+OPPONENT_NAMES = ("itself", "start", "scripted", "random", "endpoint", "im", r"spag_\d+")
+GAME_ROLES = ("attacker", "defender", "guesser", "oracle")
 WHO = re.compile(  # the last part of a metric's name
     r"agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within|"
-    r"(generation|critic)(_\d+)?|single|" + "|".join(OPPONENTS)
+    r"(generation|critic)(_\d+)?|single|" + "|".join(OPPONENT_NAMES)
 )
 # what stands for a part of a name in docs/metrics.md; anything else for a number
-PLACES = {"<role>": f"({'|'.join(ROLES)})"}
+PLACES = {"<role>": f"({'|'.join(GAME_ROLES)})"}
 
 
 def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
@@ -33,10 +33,10 @@ def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
     if not (conf / "scale" / f"{scale}.yaml").exists():
         raise ValueError(f"--scale {scale}: there is no conf/scale/{scale}.yaml")
     kind = about["tables"][name]["kind"]
-    if kind not in NAMES:
-        raise ValueError(f"{paper} {name}: kind {kind} is none of {', '.join(NAMES)}")
-    averages = kind in KINDS and KINDS[kind].averages
-    table = Table(paper, name, scale, conf, about, averages, kind in KINDS)
+    if kind not in KIND_NAMES:
+        raise ValueError(f"{paper} {name}: kind {kind} is none of {', '.join(KIND_NAMES)}")
+    averages = kind in TABLE_KINDS and TABLE_KINDS[kind].averages
+    table = Table(paper, name, scale, conf, about, averages, kind in TABLE_KINDS)
     flaws = _computed_flaws(table) if kind in COMPUTED else _flaws(table)
     for flaw in flaws:
         raise ValueError(f"{table.where}: {flaw}")
@@ -102,7 +102,7 @@ def _sweep_flaws(table: Table) -> Iterator[str]:
 
 def _entry_flaws(table: Table) -> Iterator[str]:
     """Parts that an entry lacks for its kind, or that belong to another kind."""
-    entry, kind = table.entry, KINDS[table.kind]
+    entry, kind = table.entry, TABLE_KINDS[table.kind]
     shows = entry.get("shows", [])
     if (table.kind == "matches") != bool(shows) or not set(shows) <= set(SHOWN):
         yield f"shows must be some of {', '.join(SHOWN)} for kind matches only"

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from cory.config import Config, parse_config
-from cory.memory.operations import estimated
+from cory.memory.operations import estimated_hours
 from cory.report.pages.presets import Compose
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
-from cory.report.records.gather import FIDELITY, load
+from cory.report.records.gather import FIDELITY, load_run
 from cory.runs.provenance import device_name
 from cory.runs.run_dir import RECORD
 
@@ -43,9 +43,9 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
         todo_in_all += len(todo)
         known = durations(experiment, table.scale, config, outputs, archived)
         hours, source = (
-            estimated(config, table.about.get("test_problems", {}))
+            estimated_hours(config, table.about.get("test_problems", {}))
             if known is None
-            else (known.seconds / 3600, said(known, config))
+            else (known.seconds / 3600, measured_text(known, config))
         )
         each = "time unknown" if hours is None else f"{duration(hours)} each"
         lines.append(
@@ -73,7 +73,7 @@ def durations(
 ) -> Known | None:
     """Finished runs of the same experiment, scale and length: of outputs/, else of the archive."""
     here = outputs / "runs" / scale / FIDELITY / experiment
-    found = [load(path.parent, experiment, scale) for path in sorted(here.glob(f"*/{RECORD}"))]
+    found = [load_run(path.parent, experiment, scale) for path in sorted(here.glob(f"*/{RECORD}"))]
     found = found or [run for run in archived if run.experiment == experiment]
     same = [run.record for run in found if run.record["iterations"] == config.algorithm.iterations]
     if not same:
@@ -82,7 +82,7 @@ def durations(
     return Known(seconds, len(same), sorted({record["device"] for record in same}))
 
 
-def said(known: Known, config: Config) -> str:
+def measured_text(known: Known, config: Config) -> str:
     """The device where a duration was measured, and whether this machine has the same."""
     devices = ", ".join(known.devices)
     number = f"{known.runs} run{'s' if known.runs > 1 else ''}"

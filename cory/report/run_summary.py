@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cory.report.figures.curves import draw_curves
-from cory.report.tables.numbers import agents_of
+from cory.report.tables.numbers import agents_in_metrics
 from cory.rollout.debate import DEBATER
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
@@ -22,7 +22,7 @@ ROWS = {
     "held-out task reward": "eval/score",
 }
 # numbers of an evaluation that every agent has; those with an interval have it under other names
-ALONE = re.compile(r"score|greedy|(pass_at|any_of)_\d+")
+OF_AGENTS = re.compile(r"score|greedy|(pass_at|any_of)_\d+")
 # training by examples, and answers that broke a guard
 LEARNT = re.compile(
     r"(verifier|supervised)/(loss|accuracy|kept_score|score)|debate/penalised|"
@@ -32,7 +32,7 @@ CHANGES = {"wrong, now right": "eval/flow_wr", "right, now wrong": "eval/flow_rw
 LAST = 10  # iterations that an end value is averaged over
 
 
-def show(run_dir: Path) -> None:
+def show_summary(run_dir: Path) -> None:
     """Print the summary of a finished run and draw its curves."""
     lines = read_lines(run_dir / METRICS)
     record = json.loads((run_dir / RECORD).read_text())
@@ -40,13 +40,13 @@ def show(run_dir: Path) -> None:
     # without known answers, the table of the training has all that there is
     more = not trained or any(key.startswith("eval/pass_at_") for key in lines[-1])
     alone = evaluation(lines[-1]) if more else ""
-    found = [alone, debate(lines[-1]), verdicts(lines[-1]), games(lines[-1])]
+    found = [alone, debate(lines[-1]), verifier_table(lines[-1]), games(lines[-1])]
     if not trained:
         print("\n" + "\n\n".join(filter(None, found)))
         print(f"\nrecords in {run_dir}")
         return
     said = samples(read_lines(run_dir / SAMPLES))
-    print("\n" + "\n\n".join(filter(None, [table(lines), learnt(lines), *found, said])))
+    print("\n" + "\n\n".join(filter(None, [training_table(lines), learnt(lines), *found, said])))
     print(f"\n{record['iterations']} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
     print(phases(read_lines(run_dir / TIMES)))
     print(f"Agents: {run_dir / AGENTS}")
@@ -73,9 +73,9 @@ def phases(lines: list[dict[str, Any]]) -> str:
     return "Time: " + ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
 
 
-def table(lines: list[dict[str, Any]]) -> str:
+def training_table(lines: list[dict[str, Any]]) -> str:
     """First iteration beside the mean of the last ones, per agent."""
-    agents = agents_of(lines)
+    agents = agents_in_metrics(lines)
     wide = max([15, *(len(agent) + 8 for agent in agents)])
     head = f"{'':26}" + "".join(
         f"{agent + ' first':>{wide}}{'last ' + str(LAST):>10}" for agent in agents
@@ -104,7 +104,7 @@ def learnt(lines: list[dict[str, Any]]) -> str:
     return "\n".join([f"{'':34}{'first':>10}{'last ' + str(LAST):>10}", *rows]) if rows else ""
 
 
-def verdicts(line: dict[str, Any]) -> str:
+def verifier_table(line: dict[str, Any]) -> str:
     """How good a verifier is at held-out questions; empty for other runs."""
     rows = [
         f"{key.removeprefix('eval/verifier_'):34}{value:>10.3f}"
@@ -143,7 +143,7 @@ def evaluation(line: dict[str, Any]) -> str:
         if not key.startswith("eval/"):
             continue
         _, name, who = key.split("/")
-        if not ALONE.fullmatch(name):
+        if not OF_AGENTS.fullmatch(name):
             continue
         text = f"{value:.3f}"
         if f"eval/{name}_low/{who}" in line:

@@ -150,7 +150,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     finally:
         record.close()
     if distributed.rank() == 0:
-        run_summary.show(run_dir)
+        run_summary.show_summary(run_dir)
     stop_process_group()
 
 

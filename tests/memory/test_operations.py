@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cory.memory.operations import estimated, operations_of, operations_of_games
+from cory.memory.operations import estimated_hours, operations_of, operations_of_games
 from cory.memory.workload import longest_context
 from tests.support.composing import parsed
 
@@ -48,7 +48,7 @@ def test_operations_of_a_debate_by_hand() -> None:
 def test_what_is_no_ppo_has_no_estimate() -> None:
     config = parsed("scale=small", "experiment=cory/gsm8k_ppo")
     config.algorithm = SimpleNamespace(name="other")
-    assert estimated(config, {}) == (None, "no record, and no estimate for algorithm=other")
+    assert estimated_hours(config, {}) == (None, "no record, and no estimate for algorithm=other")
 
 
 def test_operations_of_games_by_hand() -> None:

@@ -19,7 +19,7 @@ def test_an_archived_run_is_what_was_run(write_run: WriteRun, tmp_path: Path) ->
     made(tmp_path)
     path = tmp_path / "docs/cory/records/small/imdb_cory/seed1.json"
     (run,) = archive.read(path.parent.parent)
-    asked = gather.load(run_dir, "cory/imdb_cory", "small")
+    asked = gather.load_run(run_dir, "cory/imdb_cory", "small")
     assert (run.settings, run.probes) == (asked.settings, asked.probes)
     assert run.record["settings_sha256"] and "final" not in run.record
     assert "run_dir:" in (run_dir / "config.yaml").read_text()

@@ -43,7 +43,7 @@ def test_the_archive_says_it_where_outputs_hold_nothing(tmp_path: Path) -> None:
         "cory/imdb_ppo", 0, lines_of(2, 20, 1, 0, asked("cory/imdb_ppo")), wall_s=10_800.0,
         device="other",
     )  # fmt: skip
-    run = archive.decode(archive.encode(gather.load(run_dir, "cory/imdb_ppo", "small")))
+    run = archive.decode(archive.encode(gather.load_run(run_dir, "cory/imdb_ppo", "small")))
     lines = cost(TABLE, tmp_path, [run], composed)
     assert "3 to do" in lines[1] and "3.0 h each (measured: 1 run on other, which" in lines[1]
     shorter = {**run.record, "iterations": 7}

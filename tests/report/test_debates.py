@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cory.report.figures.debates import alone as alone_figure
+from cory.report.figures.debates import draw_alone as alone_figure
 from cory.report.kinds import draw
 from cory.report.pages.overview import Shown, report
 from cory.report.pages.write import checked, write_page
@@ -61,6 +61,10 @@ def test_votes_stand_turn_by_turn(write_run: WriteRun, tmp_path: Path) -> None:
     figure = draw(table, collect(table, archive.read(places.records("p", "small")), []))
     assert figure is not None
     assert [axes.get_title() for axes in figure.axes] == ["sums", "ANLI"]
+    assert figure.get_suptitle().splitlines() == [
+        "Small scale, not the paper's models and data.",
+        "Lines: means over seeds. Bands: one standard deviation.",
+    ]
     (line,) = figure.axes[0].get_lines()
     assert list(line.get_xdata()) == [1, 2, 3] and line.get_label() == "off"
     assert line.get_color() != figure.axes[1].get_lines()[0].get_color()
@@ -82,7 +86,7 @@ def test_second_hand_numbers_stand_apart(tmp_path: Path) -> None:
     assert row(text, "off")[-2] == "turn 1: 67.7 %, turn 3: 64.0 %"
     assert row(text, "trained")[-2] == "-"
     with pytest.raises(ValueError, match="turn3 is neither turn_<t> nor change_<n>"):
-        second_hand.said({"experiment": "x", "second_hand": {"turn3": 0.5}})
+        second_hand.second_hand_text({"experiment": "x", "second_hand": {"turn3": 0.5}})
 
 
 def test_flows_and_rates(write_run: WriteRun, tmp_path: Path) -> None:

@@ -246,14 +246,14 @@ RULES = {"models": 2, "topics": 3, "questions": 100, "iterations": 40, "seed": 1
 
 
 def test_the_skill_model_is_computed() -> None:
-    found = {name: lines[-1] for name, lines in skills.records(RULES).items()}
+    found = {name: lines[-1] for name, lines in skills.skills_records(RULES).items()}
     assert found.keys() == {"largest_skill", "falls", "equation_3", "teams"}
     assert found["falls"]["disagreements"] == found["equation_3"]["disagreements"] == 0
     assert found["largest_skill"]["least_largest"] > 0.99
     teams = found["teams"]
     assert teams["all_different"] + teams["all_the_same"] == pytest.approx(1)  # of two models
     with pytest.raises(ValueError, match="skills: needs iterations, models"):
-        skills.records({})
+        skills.skills_records({})
 
 
 def test_the_page_of_the_skill_model(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from cory.report.pages.readme import readme_block
 from cory.report.pages.verdicts import tally, verdicts
 from cory.report.pages.write import checked, write_page
 from cory.report.paper import Table
-from cory.report.records.collect import Collected
-from cory.report.tables.game import METRICS, played, records
+from cory.report.records.collect import CountedRuns
+from cory.report.tables.game import GAME_METRICS, game_records, played
 from tests.support.composing import CONF
 from tests.support.reporting import composed, places_in, row, run_script
 
@@ -116,22 +116,22 @@ def test_scripts_run_nothing(tmp_path: Path) -> None:
 
 
 def test_claims_are_judged_on_the_numbers() -> None:
-    judged = {one.claim["id"]: one.text for one in verdicts(table(), Collected({}))}
+    judged = {one.claim["id"]: one.text for one in verdicts(table(), CountedRuns({}))}
     assert judged["joint_first_t10"] == judged["joint_more_t20"] == "holds"
     # dear and far: together they hardly ever begin
     other = with_game(r_ind=0.6, r_col=0.4, thresholds={10: {"uniform": 10}, 20: {"uniform": 20}})
-    judged = {one.claim["id"]: one.text for one in verdicts(other, Collected({}))}
+    judged = {one.claim["id"]: one.text for one in verdicts(other, CountedRuns({}))}
     assert judged["joint_first_t10"] == judged["joint_more_t20"] == "does not hold"
     assert judged["observation_2"] == "holds"
 
 
 def test_curves_are_read_like_runs() -> None:
-    found = records(rules())
+    found = game_records(rules())
     assert {name for name in found if name.startswith("turns10/")} == {
         "turns10/joint", "turns10/pi0.5", "turns10/pi0.6", "turns10/pi0.7",
     }  # fmt: skip
     lines = found["turns20/pi0.6"]
-    assert len(lines) == 20 and set(lines[0]) == set(METRICS) - {"disagreements"}
+    assert len(lines) == 20 and set(lines[0]) == set(GAME_METRICS) - {"disagreements"}
     mean = sum(line["collaboration"] for line in lines) / 20
     assert lines[-1]["collaboration_so_far"] == pytest.approx(mean)
     assert disagreements(1, rules()["steps"])["observation_2_even"] == (16, 120)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.report.figures.games import factor_figure, matrix, stages
-from cory.report.figures.radar import Circle
+from cory.report.figures.games import factor_figure, matrix_panel, stages_panel
+from cory.report.figures.radar import RadarPanel
 from cory.report.figures.style import figure_of
 from cory.report.pages.readme import readme_block
 from cory.report.pages.write import checked, gather_tables, write_page
@@ -252,8 +252,8 @@ def test_an_opponent_that_nobody_defines_is_refused(tmp_path: Path) -> None:
 
 def test_the_figures_draw_what_they_are_given() -> None:
     lines = {"mean": [[(0.4, 0.3, 0.5)], [(0.5, 0, 1), (0.7, 0, 1)], []]}
-    rates = stages(lines, ["IM", "SPAG-1", "SPAG-2"], "win rate", even=0.5)
-    figure = figure_of([rates, matrix({("a", "b"): [0.4, 0.6]}, ["a", "b"])])
+    rates = stages_panel(lines, ["IM", "SPAG-1", "SPAG-2"], "win rate", even=0.5)
+    figure = figure_of([rates, matrix_panel({("a", "b"): [0.4, 0.6]}, ["a", "b"])])
     drawn, heat, _ = figure.axes  # and the heat map's scale
     line, _, (bars,) = drawn.containers[0]
     np.testing.assert_allclose(line.get_ydata().astype(float), [0.4, 0.6])
@@ -267,7 +267,7 @@ def test_the_figures_draw_what_they_are_given() -> None:
     assert axes.get_xscale() == "log"
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1K", "5K"]
     scores = {"base": {"BBH": 0.3, "PIQA": 0.8}, "IM": {"BBH": 0.6, "PIQA": 0.4}}
-    (polar,) = figure_of([Circle("M", scores)], projection="polar").axes
+    (polar,) = figure_of([RadarPanel("M", scores)], projection="polar").axes
     np.testing.assert_allclose(polar.lines[0].get_ydata(), [0.5, 1, 0.5])
     assert polar.get_xticklabels()[0].get_text() == "BBH\n60.0"
 

@@ -62,7 +62,7 @@ def test_a_table_fits_its_sweep(paper: str, name: str) -> None:
     sweep = OmegaConf.load(CONF / "sweep" / f"{table.entry['sweep']}.yaml")
     assert sorted(table.to_run) == sorted(sweep.hydra.sweeper.params.experiment.split(","))
     assert table.seeds == [0, 1, 2]
-    assert all(second_hand.said(row) for row in table.rows)
+    assert all(second_hand.second_hand_text(row) for row in table.rows)
     if table.kind in DEBATES:
         check_debates(table)
         return

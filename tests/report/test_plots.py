@@ -15,9 +15,9 @@ from matplotlib.colors import to_hex
 
 from cory.report.figures.curves import curves_figure, draw_curves, mean_curve
 from cory.report.figures.debates import over_steps
-from cory.report.figures.style import figure_of, save
-from cory.report.figures.training import Point, grid_panel, pareto_figure, pass_panel
-from cory.report.tables.numbers import agent_label, agents_of
+from cory.report.figures.style import figure_of, save_figure
+from cory.report.figures.training import EndPoint, grid_panel, pareto_figure, pass_panel
+from cory.report.tables.numbers import agent_label, agents_in_metrics
 from cory.report.tables.training import frontier
 from cory.runs.run_dir import read_lines
 
@@ -163,15 +163,15 @@ def test_the_x_axis_can_count_responses(tmp_path: Path) -> None:
 
 def test_agents_are_known_from_an_evaluation_alone() -> None:
     line = {"eval/score/agent_1": 1.0, "eval/score/agent_0": 1.0, "eval/score/team": 1.0}
-    assert agents_of([line]) == ["agent_0", "agent_1"]
+    assert agents_in_metrics([line]) == ["agent_0", "agent_1"]
 
 
 def test_agents_of_debates_are_named_by_turns() -> None:
     line = {f"objective/score/{name}": 1.0 for name in ("turn_10", "turn_2", "team")}
-    assert agents_of([line]) == ["turn_2", "turn_10"]
+    assert agents_in_metrics([line]) == ["turn_2", "turn_10"]
     assert agent_label("MAPoRL", "turn_2", ["turn_2", "turn_3"]) == "MAPoRL turn 2"
     pair = ["agent_0_turn_2", "agent_1_turn_2"]
-    assert agents_of([{f"eval/score/{name}": 1.0 for name in reversed(pair)}]) == pair
+    assert agents_in_metrics([{f"eval/score/{name}": 1.0 for name in reversed(pair)}]) == pair
     assert agent_label("MAPoRL", pair[1], pair) == "MAPoRL LLM2 turn 2"
 
 
@@ -201,7 +201,7 @@ def test_a_frontier_holds_what_nothing_betters() -> None:
 
 
 def test_pareto_points_off_the_frontier_are_hollow() -> None:
-    ppo = [Point("1e-2", [1.0, 1.2], [2.0, 4.0]), Point("1e-3", [0.5], [9.0])]
+    ppo = [EndPoint("1e-2", [1.0, 1.2], [2.0, 4.0]), EndPoint("1e-3", [0.5], [9.0])]
     (axes,) = pareto_figure({"PPO": ppo}).axes
     edge, hollow = [line for line in axes.get_lines() if line.get_marker() == "o"]
     assert (list(edge.get_xdata()), list(edge.get_ydata())) == ([1.1], [-3.0])
@@ -212,8 +212,12 @@ def test_pareto_points_off_the_frontier_are_hollow() -> None:
 
 
 def test_pareto_points_in_one_place_share_a_label() -> None:
-    ppo = [Point("1e-2", [1.0], [2.0]), Point("1e-3", [1.01], [2.01]), Point("1e-4", [1.5], [2.0])]
-    (axes,) = pareto_figure({"PPO": ppo, "CORY": [Point("1e-2", [0.0], [9.0])]}).axes
+    ppo = [
+        EndPoint("1e-2", [1.0], [2.0]),
+        EndPoint("1e-3", [1.01], [2.01]),
+        EndPoint("1e-4", [1.5], [2.0]),
+    ]
+    (axes,) = pareto_figure({"PPO": ppo, "CORY": [EndPoint("1e-2", [0.0], [9.0])]}).axes
     assert [(text.get_text(), text.xy) for text in axes.texts] == [
         (r"$\eta$ = 1e-2, 1e-3", (1.0, -2.0)),
         (r"$\eta$ = 1e-4", (1.5, -2.0)),
@@ -245,6 +249,6 @@ def test_a_grid_says_what_was_not_run() -> None:
 def test_a_figure_is_the_same_bytes_each_time(tmp_path: Path) -> None:
     run = write_run(tmp_path / "r", [1.0, 2.0])
     for name in ("one.png", "two.png"):
-        save(curves_figure({"PPO": [read(run)]}), tmp_path / name)
+        save_figure(curves_figure({"PPO": [read(run)]}), tmp_path / name)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
     assert b"tEXt" not in (tmp_path / "one.png").read_bytes()  # no dates, no versions

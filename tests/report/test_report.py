@@ -222,4 +222,4 @@ def test_responses_stand_side_by_side(write_run: WriteRun, tmp_path: Path) -> No
     assert row(first, "CORY (tiny) LLM2")[1:] == [r"agent\_1: fine", r"agent\_1: fine"]
     assert row(first, "PPO (tiny)")[1:] == ["not run", "not run"]
     assert row(first, "paper: PPO")[1].startswith("a chain of words of praise")
-    assert gather.PROBE == cory.evaluation.evaluate.PROBE
+    assert gather.PROBE_LINE == cory.evaluation.evaluate.PROBE

@@ -12,7 +12,7 @@ import numpy as np
 Lines = list[dict[str, Any]]
 # experiment -> seed -> lines of metrics.jsonl, for the runs that count
 Records = Mapping[str, Mapping[int, Lines]]
-Part = Mapping[str, Any]  # left, relation, right; perhaps factor, within, name
+ClaimPart = Mapping[str, Any]  # left, relation, right; perhaps factor, within, name
 
 DOMINATES = "dominates"
 RELATIONS = (">", "<", "<=", "~", DOMINATES)
@@ -132,7 +132,7 @@ def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], wind
 
     claim: with `parts`, all of which must hold, or as many as `at_least` says
     """
-    parts: Sequence[Part] = claim["parts"]
+    parts: Sequence[ClaimPart] = claim["parts"]
     for part in parts:
         if part["relation"] not in RELATIONS:
             raise ValueError(f"{claim['id']}: relation must be one of {', '.join(RELATIONS)}")
@@ -154,7 +154,7 @@ def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], wind
     return Outcome(found, mean, std, holding, verdict)
 
 
-def holds(part: Part, sides: Sides) -> bool:
+def holds(part: ClaimPart, sides: Sides) -> bool:
     """Whether the relation of a part holds; false where a side is not a number."""
     right = float(part.get("factor", 1)) * sides.right
     if part["relation"] == "~":
@@ -201,7 +201,7 @@ def frontier_metrics(operand: Mapping[str, Any]) -> tuple[str, str]:
     return f"objective/score/{operand['agent']}", f"objective/kl/{operand['agent']}"
 
 
-def _sides(name: str, part: Part, records: Records, seed: int, window: int) -> Sides:
+def _sides(name: str, part: ClaimPart, records: Records, seed: int, window: int) -> Sides:
     """Both sides and the margin of a part, for one seed."""
 
     def number(experiment: str, metric: str, at: str, other: str | None = None) -> float:

@@ -54,7 +54,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Bars:
+class BarPanel:
     """One panel of bars."""
 
     bars: Sequence[Bar]
@@ -125,7 +125,7 @@ def bars_figure(tasks: Mapping[str, Groups], axis: str, guess: float | None = No
             for name, values in own.items()
             if values
         ]
-        panels.append(Bars(bars, list(groups), axis, task, line=guess))
+        panels.append(BarPanel(bars, list(groups), axis, task, line=guess))
     width = max(4.5, 0.22 * len(names) * most + 0.35 * most + 1.2)
     return figure_of(panels, width=width, height=4.4)
 

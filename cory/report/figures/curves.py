@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from cory.report.figures.lines import Curve, Lines, marked
-from cory.report.figures.style import figure_of, require_styles, save
-from cory.report.tables.numbers import agent_label, agents_of
+from cory.report.figures.lines import Curve, LinePanel, marked
+from cory.report.figures.style import figure_of, require_styles, save_figure
+from cory.report.tables.numbers import agent_label, agents_in_metrics
 from cory.runs.run_dir import METRICS, read_lines
 
 PANELS = {
@@ -26,7 +26,7 @@ Logged = list[dict[str, Any]]  # the lines of metrics.jsonl
 def draw_curves(groups: dict[str, list[Path]], path: Path) -> None:
     """Write the curves of run directories as a PNG."""
     runs = {name: [read_lines(d / METRICS) for d in dirs] for name, dirs in groups.items()}
-    save(curves_figure(runs), path)
+    save_figure(curves_figure(runs), path)
 
 
 def curves_figure(
@@ -49,7 +49,7 @@ def curves_figure(
                 method, seeds, metric, number, responses[method] if responses else None
             )
         ]
-        panels.append(Lines(curves, unit, name, steps=(1, 2, 2.5, 5, 10)))
+        panels.append(LinePanel(curves, unit, name, steps=(1, 2, 2.5, 5, 10)))
     return figure_of(panels, letters=True)
 
 
@@ -74,7 +74,7 @@ def _of_method(
     method: str, seeds: Sequence[Logged], metric: str, number: int, responses: int | None
 ) -> list[Curve]:
     """One line per agent, in the method's colour, with a band where there are several seeds."""
-    agents = agents_of(line for lines in seeds for line in lines)
+    agents = agents_in_metrics(line for lines in seeds for line in lines)
     curves = []
     for place, agent in enumerate(agents):
         points = mean_curve(seeds, f"{metric}/{agent}")

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from cory.report.figures.bars import Bar, Bars, bars_figure
-from cory.report.figures.lines import Curve, estimated, per_panel
+from cory.report.figures.bars import Bar, BarPanel, bars_figure
+from cory.report.figures.lines import Curve, estimated_curve, per_panel
 from cory.report.figures.rows import Tasks, by_group, by_method, with_runs
 from cory.report.figures.style import COLOURS, Panel, dash, figure_of
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
+from cory.report.records.collect import CountedRuns
 from cory.report.tables.debates import (
     FLOWS,
     POOLED,
     QUALITIES,
     changes_of,
     policies_in,
-    spoken,
+    policy_words,
 )
-from cory.report.tables.numbers import Row, estimates, last, turns_in
+from cory.report.tables.numbers import PaperRow, estimates, last, turns_in
 from cory.report.tables.second_hand import row_name
 
 Shares = Mapping[str, Sequence[float]]  # flow or rate -> a share per seed
@@ -34,10 +34,10 @@ ROW = 0.42  # inches of a bar
 WRITTEN = 0.07  # shares from here on are written into their bars
 
 
-def turns(table: Table, found: Collected) -> Figure:
+def draw_turns(table: Table, found: CountedRuns) -> Figure:
     """Votes over turns, a panel per task."""
 
-    def votes(row: Row, runs: list[Archived]) -> dict[int, Any]:
+    def votes(row: PaperRow, runs: list[Archived]) -> dict[int, Any]:
         steps = turns_in(runs, "eval/vote")
         return {turn: estimates(runs, "eval/vote", f"turn_{turn}") for turn in steps}
 
@@ -56,7 +56,7 @@ def over_steps(tasks: Tasks, x: str, y: str, share: bool) -> Figure:
         again, colour = divmod(number, len(COLOURS))  # the same colours, dashed and hollow
         fill = "none" if again else "full"
         look = {"linestyle": dash(again), "markersize": 6, "fillstyle": fill}
-        return [estimated(name, points, colour, look=look, band=0.12)]
+        return [estimated_curve(name, points, colour, look=look, band=0.12)]
 
     panels = []
     for panel in per_panel(tasks, curves, x, y, percent=0 if share else None, margins=(0.08, 0.05)):
@@ -65,7 +65,7 @@ def over_steps(tasks: Tasks, x: str, y: str, share: bool) -> Figure:
     return figure_of(panels, width=max(4.6, 7.0 / len(tasks)), height=4.6)
 
 
-def transitions(table: Table, found: Collected) -> Figure:
+def draw_transitions(table: Table, found: CountedRuns) -> Figure:
     """How right and wrong answers change over a debate (Park et al., figs. 3 and 4).
 
     For incentives those of all turns, and what the incentives changed.
@@ -93,7 +93,7 @@ def transitions(table: Table, found: Collected) -> Figure:
     return figure_of(panels, width=width, height=1.9 + ROW * most)
 
 
-def stacked(title: str, flows: Mapping[str, Shares], named: bool) -> Bars:
+def stacked(title: str, flows: Mapping[str, Shares], named: bool) -> BarPanel:
     """One bar per method, the first on top, made of its flows."""
     bars = []
     for place, shares in enumerate(flows.values()):
@@ -108,13 +108,13 @@ def stacked(title: str, flows: Mapping[str, Shares], named: bool) -> Bars:
                 Bar(name, place, shares[flow], SHADES[flow], 0.72, left, False, text=text, ink=ink)
             )
             left += share
-    return Bars(
+    return BarPanel(
         bars, list(flows), "share of single answers", title, horizontal=True, limits=(0, 1),
         grid=False, named=named,
     )  # fmt: skip
 
 
-def changed(changes: Mapping[str, Shares]) -> Bars:
+def changed(changes: Mapping[str, Shares]) -> BarPanel:
     """Two bars per method: the change of the rate that is paid for, and of the one charged for."""
     kinds = {"wrong → right, paid": COLOURS[2], "right → wrong, charged": COLOURS[3]}
     bars = [
@@ -123,22 +123,22 @@ def changed(changes: Mapping[str, Shares]) -> Bars:
         for number, (kind, values) in enumerate(zip(kinds, rates.values(), strict=True))
         if values
     ]
-    return Bars(
+    return BarPanel(
         bars, list(changes), "change against no incentives (points)",
         "rates that the incentive is about", horizontal=True, line=0, dashed=False, symbol="",
     )  # fmt: skip
 
 
-def alone(table: Table, found: Collected) -> Figure:
+def draw_alone(table: Table, found: CountedRuns) -> Figure:
     """Every policy alone on the bare question, beside the team's votes."""
 
-    def policies(row: Row, runs: list[Archived]) -> dict[str, list[float]]:
+    def policies(row: PaperRow, runs: list[Archived]) -> dict[str, list[float]]:
         return {
-            f"alone, {spoken(policy)}": last(runs, f"eval/pass_at_1/{policy}")
+            f"alone, {policy_words(policy)}": last(runs, f"eval/pass_at_1/{policy}")
             for policy in policies_in(runs)
         }
 
-    def team(row: Row, runs: list[Archived]) -> dict[str, list[float]]:
+    def team(row: PaperRow, runs: list[Archived]) -> dict[str, list[float]]:
         steps = turns_in(runs, "eval/vote")
         ends = {"first": steps[:1], "last": steps[-1:]}
         return {
@@ -150,10 +150,10 @@ def alone(table: Table, found: Collected) -> Figure:
     return bars_figure(tasks, "accuracy on held-out questions")
 
 
-def verifier(table: Table, found: Collected) -> Figure:
+def draw_verifier(table: Table, found: CountedRuns) -> Figure:
     """Accuracies and AUCs, a panel per task."""
 
-    def qualities(row: Row, runs: list[Archived]) -> dict[str, list[float]]:
+    def qualities(row: PaperRow, runs: list[Archived]) -> dict[str, list[float]]:
         return {name: last(runs, metric) for metric, name in QUALITIES.items()}
 
     tasks = by_group(table, found, qualities)

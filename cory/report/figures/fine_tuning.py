@@ -14,8 +14,8 @@ from cory.report.figures.rows import by_method, with_runs
 from cory.report.figures.style import Panel, figure_of, require_styles
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
-from cory.report.tables.numbers import Estimate, Row, at_iterations, last
+from cory.report.records.collect import CountedRuns
+from cory.report.tables.numbers import Estimate, PaperRow, at_iterations, last
 
 
 def _mean(values: Sequence[Estimate]) -> float:
@@ -25,7 +25,7 @@ def _mean(values: Sequence[Estimate]) -> float:
 Points = list[tuple[float, float, int]]  # x, y, iteration
 
 
-def accuracies(table: Table, found: Collected) -> Figure | None:
+def draw_accuracies(table: Table, found: CountedRuns) -> Figure | None:
     """A panel per model, in it a group of bars per task, a bar per method."""
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     for row, runs in with_runs(table, found):
@@ -35,7 +35,7 @@ def accuracies(table: Table, found: Collected) -> Figure | None:
     return bars_figure(panels, "accuracy on held-out problems") if panels else None
 
 
-def iterations(table: Table, found: Collected) -> Figure | None:
+def draw_iterations(table: Table, found: CountedRuns) -> Figure | None:
     """A line per method over fine-tuning iterations, a panel per model."""
     tasks = by_method(table, found, lambda row, runs: at_iterations(runs, row["metric"]))
     axis = table.entry["axis"]
@@ -44,13 +44,13 @@ def iterations(table: Table, found: Collected) -> Figure | None:
     return over_steps(tasks, "fine-tuning iteration", axis["name"], bool(axis["share"]))
 
 
-def scatter(table: Table, found: Collected) -> Figure | None:
+def draw_scatter(table: Table, found: CountedRuns) -> Figure | None:
     """One number against another, a point per iteration, a panel per model.
 
     A thin line joins a method's iterations.
     """
 
-    def points(row: Row, runs: list[Archived]) -> Points:
+    def points(row: PaperRow, runs: list[Archived]) -> Points:
         across, up = (at_iterations(runs, row[key]) for key in ("across", "metric"))
         return [(_mean(across[step]), _mean(up[step]), step) for step in across if step in up]
 

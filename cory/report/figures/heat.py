@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
-COLOURS = colormaps["cividis"]  # even in lightness, also to a colour-blind reader
+LIGHTNESS = colormaps["cividis"]  # even in lightness, also to a colour-blind reader
 
 
 @dataclass(frozen=True)
-class Heat:
+class HeatPanel:
     """One panel; a cell is called by its row and its column."""
 
     rows: Sequence[str]
@@ -40,7 +40,7 @@ class Heat:
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         least = 0.01 if self.percent else 1
         scale = Normalize(low, high if high > low else low + least)
-        image = axes.imshow(values, cmap=COLOURS, norm=scale, aspect="auto")
+        image = axes.imshow(values, cmap=LIGHTNESS, norm=scale, aspect="auto")
         for i, row in enumerate(self.rows):
             for j, column in enumerate(self.columns):
                 ink, size = "black" if scale(values[i, j]) > 0.5 else "white", self.fontsize

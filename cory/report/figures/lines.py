@@ -81,7 +81,7 @@ class Cross:
 
 
 @dataclass(frozen=True)
-class Lines:
+class LinePanel:
     """One panel of curves, and what else is drawn among them."""
 
     curves: Sequence[Panel]
@@ -122,7 +122,7 @@ class Lines:
         finish(axes)
 
 
-def estimated(
+def estimated_curve(
     label: str, points: Mapping[Any, Sequence[Estimate]], number: int, **more: Any
 ) -> Curve:
     """A curve of means over seeds, with a band of one standard deviation.
@@ -148,7 +148,7 @@ def per_panel(
     x: str,
     y: str,
     **more: Any,
-) -> list[Lines]:
+) -> list[LinePanel]:
     """One panel per task, one line per method, in the same colour everywhere.
 
     tasks: title of a panel, perhaps empty -> method -> what `curves` makes lines of, with the
@@ -158,5 +158,5 @@ def per_panel(
     panels = []
     for task, methods in tasks.items():
         parts = [curves(name, own, names.index(name)) for name, own in methods.items()]
-        panels.append(Lines([part for own in parts for part in own], x, y, task, **more))
+        panels.append(LinePanel([part for own in parts for part in own], x, y, task, **more))
     return panels

@@ -12,7 +12,7 @@ from cory.report.figures.style import COLOURS, dash, require_styles
 
 
 @dataclass(frozen=True)
-class Circle:
+class RadarPanel:
     """One panel with polar axes; every axis ends at the largest value on it."""
 
     title: str

@@ -7,14 +7,14 @@ from typing import Any
 
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
-from cory.report.tables.numbers import Row, runs_of
+from cory.report.records.collect import CountedRuns
+from cory.report.tables.numbers import PaperRow, runs_of
 
 Tasks = dict[str, dict[str, Any]]  # title of a panel, perhaps empty -> method or group -> numbers
 
 
 def by_method(
-    table: Table, found: Collected, numbers: Callable[[Row, list[Archived]], Any]
+    table: Table, found: CountedRuns, numbers: Callable[[PaperRow, list[Archived]], Any]
 ) -> Tasks:
     """Panel -> method -> what `numbers` says of it; without methods that have none."""
     tasks: Tasks = {}
@@ -26,8 +26,8 @@ def by_method(
 
 def by_group(
     table: Table,
-    found: Collected,
-    *groups: Callable[[Row, list[Archived]], Mapping[str, list[float]]],
+    found: CountedRuns,
+    *groups: Callable[[PaperRow, list[Archived]], Mapping[str, list[float]]],
 ) -> Tasks:
     """Panel -> group of bars -> method -> a value per seed, of the rows that have runs.
 
@@ -42,6 +42,6 @@ def by_group(
     return tasks
 
 
-def with_runs(table: Table, found: Collected) -> Iterable[tuple[Row, list[Archived]]]:
+def with_runs(table: Table, found: CountedRuns) -> Iterable[tuple[PaperRow, list[Archived]]]:
     """The rows that have something to draw."""
     return ((row, runs) for row in table.rows if (runs := runs_of(found, row)))

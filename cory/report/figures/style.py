@@ -110,6 +110,6 @@ def dash(number: int) -> Dash:
     return (0, (5, 1.5) + (1, 1.5) * (number - len(DASHES) + 1))
 
 
-def save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     """Write a PNG whose bytes depend on the figure and on the version of matplotlib alone."""
     figure.savefig(path, dpi=150, metadata={"Software": None})

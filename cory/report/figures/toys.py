@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from cory.report.figures.lines import Curve, Lines, marked
+from cory.report.figures.lines import Curve, LinePanel, marked
 from cory.report.figures.style import figure_of, require_styles
 from cory.report.paper import Table
 from cory.report.tables.game import label, played
@@ -15,7 +15,7 @@ from cory.report.tables.skills import drawn
 RED = 1  # of the colours: the agents that are trained together
 
 
-def game(table: Table) -> Figure:
+def draw_game(table: Table) -> Figure:
     """How often agents collaborate, turn by turn (Park et al., 2025, fig. 5): a panel per game."""
     games = {
         f"T = {one.turns}": {
@@ -34,7 +34,7 @@ def collaboration_figure(
 
     games: name of the panel -> way of training -> probability of collaborating at turns 1, 2, ...
     """
-    panels: list[Lines] = []
+    panels: list[LinePanel] = []
     for name, curves in games.items():
         require_styles(list(curves))
         others = iter(number for number in range(len(curves) + 1) if number != RED)
@@ -46,11 +46,11 @@ def collaboration_figure(
             x = range(1, turns + 1)
             drawn_curves.append(Curve(way, x, probabilities, colour=number, look=look))
         y = "" if panels else "probability of collaborating"
-        panels.append(Lines(drawn_curves, "turn", y, name, limits=(0, 1.03)))
+        panels.append(LinePanel(drawn_curves, "turn", y, name, limits=(0, 1.03)))
     return figure_of(panels, width=4.6, letters=True)
 
 
-def skills(table: Table) -> Figure:
+def draw_skills(table: Table) -> Figure:
     """Skills of models that learn from their own right answers (Subramaniam et al., App. G)."""
     return skills_figure(drawn(table.entry["skills"]))
 
@@ -61,7 +61,7 @@ def skills_figure(models: Sequence[Sequence[Sequence[float]]]) -> Figure:
     models: [model][iteration][topic], as `cory.functional.skills.trajectories` gives them
     """
     require_styles(range(len(models[0][0])))
-    panels: list[Lines] = []
+    panels: list[LinePanel] = []
     for number, model in enumerate(models, 1):
         curves = [
             Curve(f"topic {chr(ord('A') + topic)}", range(len(model)), skill, colour=topic,
@@ -69,5 +69,5 @@ def skills_figure(models: Sequence[Sequence[Sequence[float]]]) -> Figure:
             for topic, skill in enumerate(zip(*model, strict=True))
         ]  # fmt: skip
         y = "" if panels else "skill"
-        panels.append(Lines(curves, "iteration", y, f"model {number}", limits=(-0.03, 1.03)))
+        panels.append(LinePanel(curves, "iteration", y, f"model {number}", limits=(-0.03, 1.03)))
     return figure_of(panels, height=3.8)

@@ -10,15 +10,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cory.report.figures.curves import curves_figure
-from cory.report.figures.heat import Heat
-from cory.report.figures.lines import Cross, Curve, Lines, Note, estimated
+from cory.report.figures.heat import HeatPanel
+from cory.report.figures.lines import Cross, Curve, LinePanel, Note, estimated_curve
 from cory.report.figures.style import Panel, dash, figure_of, require_styles
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
+from cory.report.records.collect import CountedRuns
 from cory.report.tables.numbers import (
     agent_label,
-    agents_of,
+    agents_in_metrics,
     at_end,
     estimates,
     lines_of,
@@ -29,7 +29,7 @@ from cory.report.tables.table import lines, over_agents
 from cory.report.tables.training import SCORES, end_points, frontier
 
 
-def curves(table: Table, found: Collected) -> Figure:
+def draw_runs(table: Table, found: CountedRuns) -> Figure:
     """Training curves, over iterations or over sampled responses."""
     groups = {row["label"]: runs_of(found, row) for row in table.rows}
     runs = {label: [run.lines for run in own] for label, own in groups.items() if own}
@@ -45,7 +45,7 @@ def responses_of(run: Archived) -> int:
 
 
 @dataclass(frozen=True)
-class Point:
+class EndPoint:
     """Where the runs of one method and one KL coefficient end."""
 
     label: str  # the coefficient, as written
@@ -66,10 +66,10 @@ class Point:
 
 
 def joint_labels(
-    points: Sequence[Point], size: Sequence[float]
+    points: Sequence[EndPoint], size: Sequence[float]
 ) -> list[tuple[tuple[float, float], str]]:
     """Places and texts, one text for points nearer than 3 % of the figure's `size` (x, y)."""
-    groups: list[list[Point]] = []
+    groups: list[list[EndPoint]] = []
     for point in points:
         for group in groups:
             apart = [abs(a - b) for a, b in zip(point.mean, group[0].mean, strict=True)]
@@ -81,17 +81,17 @@ def joint_labels(
     return [(group[0].mean, ", ".join(point.label for point in group)) for group in groups]
 
 
-def pareto(table: Table, found: Collected) -> Figure:
+def draw_pareto(table: Table, found: CountedRuns) -> Figure:
     """Task reward against KL, one point per KL coefficient (Ma et al., fig. 2(c))."""
-    methods: dict[str, list[Point]] = {}
+    methods: dict[str, list[EndPoint]] = {}
     for line in lines(table.rows, found, over_agents):
         if line.words["agent"]:
-            point = Point(line.row["eta"], *end_points(table, line))
+            point = EndPoint(line.row["eta"], *end_points(table, line))
             methods.setdefault(line.names[0], []).append(point)
     return pareto_figure(methods)
 
 
-def pareto_figure(methods: dict[str, list[Point]]) -> Figure:
+def pareto_figure(methods: dict[str, list[EndPoint]]) -> Figure:
     """Points with crosses of one standard deviation, and the frontier of each method.
 
     Points that are not on their method's frontier are hollow.
@@ -119,7 +119,7 @@ def pareto_figure(methods: dict[str, list[Point]]) -> Figure:
             Note(f"$\\eta$ = {label}", place, number, beside, 7.5)
             for place, label in joint_labels(points, size)
         ]
-    panel = Lines(
+    panel = LinePanel(
         parts,
         "task reward (score) at the end of training",
         "negative KL divergence to the reference (nats)",
@@ -129,7 +129,7 @@ def pareto_figure(methods: dict[str, list[Point]]) -> Figure:
     return figure_of([panel], width=7.0, height=5.0)
 
 
-def pass_at_k(table: Table, found: Collected) -> Figure | None:
+def draw_pass_at_k(table: Table, found: CountedRuns) -> Figure | None:
     """The share of problems that are passed with k tries, over k (Ma et al., fig. 5)."""
     kinds = {
         "eval/any_of_": "one of k responses right",
@@ -140,7 +140,7 @@ def pass_at_k(table: Table, found: Collected) -> Figure | None:
         methods = {}
         for row in table.rows:
             runs = runs_of(found, row)
-            agents = agents_of(lines_of(runs))
+            agents = agents_in_metrics(lines_of(runs))
             for who in [*agents, "team"]:
                 ks = [int(k) for k in named(lines_of(runs), rf"{prefix}(\d+)/{who}")]
                 label = agent_label(row["label"], who, agents)
@@ -152,20 +152,24 @@ def pass_at_k(table: Table, found: Collected) -> Figure | None:
     return figure_of(panels, width=5.5, letters=True) if panels else None
 
 
-def pass_panel(methods: dict[str, dict[int, list[tuple[float, float, float]]]], name: str) -> Lines:
+def pass_panel(
+    methods: dict[str, dict[int, list[tuple[float, float, float]]]], name: str
+) -> LinePanel:
     """One kind of estimate. methods: label -> k -> the values of the seeds."""
     require_styles(list(methods))
     own = [
-        estimated(label, rates, number, band=0.15,
+        estimated_curve(label, rates, number, band=0.15,
                   look={"linestyle": dash(number % 3), "markersize": 5})
         for number, (label, rates) in enumerate(methods.items())
     ]  # fmt: skip
     ks = sorted({k for rates in methods.values() for k in rates})
     ticks = {k: str(k) for k in ks}
-    return Lines(own, "k, responses per problem (log scale)", name, ticks=ticks, log=2, percent=0)
+    return LinePanel(
+        own, "k, responses per problem (log scale)", name, ticks=ticks, log=2, percent=0
+    )
 
 
-def grid(table: Table, found: Collected) -> Figure:
+def draw_grid(table: Table, found: CountedRuns) -> Figure:
     """Learning rate against KL coefficient (Ma et al., App. A.1), a panel per number."""
     cells = {(row["lr"], row["eta"]): runs_of(found, row) for row in table.rows}
     rates, etas = (list(dict.fromkeys(cell[axis] for cell in cells)) for axis in (0, 1))
@@ -182,9 +186,9 @@ def grid(table: Table, found: Collected) -> Figure:
 
 def grid_panel(
     rates: Sequence[str], etas: Sequence[str], means: dict[tuple[str, str], float], name: str
-) -> Heat:
+) -> HeatPanel:
     """One number of a grid search."""
-    return Heat(
+    return HeatPanel(
         rates,
         etas,
         means,

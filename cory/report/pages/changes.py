@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from cory.report.pages.presets import Compose
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
+from cory.report.records.collect import CountedRuns
 from cory.report.tables.markdown import cell, markdown
 
 # settings that say how fast, where, and under which name a run was made, not what it does
@@ -27,7 +27,7 @@ KEEPING = (
 )
 
 
-def changes(table: Table, found: Collected, compose: Compose) -> list[str]:
+def changes(table: Table, found: CountedRuns, compose: Compose) -> list[str]:
     """The whole section: the reasons in the files of the scale, then the settings that differ."""
     first = {name: seeds[min(seeds)] for name, seeds in found.counted.items() if seeds}
     paper = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cory.report.kinds import COMPUTED, KINDS, PRESET
+from cory.report.kinds import COMPUTED, PRESET, TABLE_KINDS
 from cory.report.pages.page import (
     claims_table,
     header,
@@ -16,10 +16,10 @@ from cory.report.pages.page import (
     remarks,
 )
 from cory.report.pages.presets import Compose, compare
-from cory.report.pages.verdicts import FAILS, LEFT_OUT, Verdict, tally, verdicts
+from cory.report.pages.verdicts import FAILS, LEFT_OUT, ClaimVerdict, tally, verdicts
 from cory.report.paper import PAPER_SCALE, Table
-from cory.report.records.collect import Collected, lacking
-from cory.report.tables.markdown import NONE, markdown
+from cory.report.records.collect import CountedRuns, lacking
+from cory.report.tables.markdown import DASH, markdown
 
 BY_HAND = "Written by `make report` from the records of the runs; not edited by hand."
 
@@ -29,7 +29,7 @@ class Shown:
     """One table or figure at one scale, as the overviews show it."""
 
     table: Table
-    found: Collected
+    found: CountedRuns
     image: str | None  # file name beside its page
 
     @property
@@ -38,7 +38,7 @@ class Shown:
         return bool(self.found.runs or self.found.refused)
 
     @property
-    def judged(self) -> list[Verdict]:
+    def judged(self) -> list[ClaimVerdict]:
         """Its claims."""
         return verdicts(self.table, self.found)
 
@@ -94,7 +94,7 @@ def report(tables: Everything, compose: Compose) -> str:
         for scale, shown in scales.items():
             own = scale == PAPER_SCALE
             blocks.append(f"### {'At the paper’s scale' if own else f'At {scale} scale'}")
-            known = KINDS[one.table.kind].printed
+            known = TABLE_KINDS[one.table.kind].printed
             blocks += _shown(shown) if shown.ran else [_nothing(shown), *known(shown.table)]
     return "\n\n".join(blocks) + "\n"
 
@@ -150,7 +150,7 @@ def _how_many_ran(tables: Iterable[Shown]) -> str:
 
 def _shown(shown: Shown) -> list[str]:
     """Figure, numbers, claims, cost."""
-    table, found, kind = shown.table, shown.found, KINDS[shown.table.kind]
+    table, found, kind = shown.table, shown.found, TABLE_KINDS[shown.table.kind]
     numbers = [] if kind.long else kind.results(table, found)
     asked = any(one.kind != LEFT_OUT for one in shown.judged)
     return [
@@ -187,7 +187,7 @@ def _glance(how: str, shown: Shown) -> list[str]:
     ]
 
 
-def _mark(one: Verdict) -> str:
+def _mark(one: ClaimVerdict) -> str:
     """The verdict without its reasons; what contradicts the paper stands out."""
     word = one.text.partition(" (")[0]
     return f"**{word}**" if one.kind == FAILS and not one.question else word
@@ -209,7 +209,7 @@ def _index_row(scales: Mapping[str, Shown], compose: Compose) -> list[str]:
     ]
     if not one.table.has_runs:
         counts = _settings(one, compose) if one.table.kind == PRESET else tally(one.judged)
-        cells = [f"[{counts}]({one.page})", *[NONE] * (len(scales) - 1)]
+        cells = [f"[{counts}]({one.page})", *[DASH] * (len(scales) - 1)]
     return [str(one.table.entry["title"]), *cells]
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from cory.report.kinds import COMPUTED, KINDS, PRESET
+from cory.report.kinds import COMPUTED, PRESET, TABLE_KINDS
 from cory.report.pages.changes import changes
 from cory.report.pages.presets import Compose, compare
-from cory.report.pages.verdicts import LEFT_OUT, NOT_JUDGED, Verdict, verdicts
+from cory.report.pages.verdicts import LEFT_OUT, NOT_JUDGED, ClaimVerdict, verdicts
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
+from cory.report.records.collect import CountedRuns
 from cory.report.records.gather import short
-from cory.report.tables.markdown import NONE, markdown
+from cory.report.tables.markdown import DASH, markdown
 
 
-def page(table: Table, found: Collected, image: str | None, compose: Compose) -> str:
+def page(table: Table, found: CountedRuns, image: str | None, compose: Compose) -> str:
     """Everything that docs/results/ says about one table or figure at one scale.
 
     image: file name of the figure; None when there is none
@@ -43,7 +43,7 @@ def page(table: Table, found: Collected, image: str | None, compose: Compose) ->
             header(table, found.runs),
             *picture,
             "## Results",
-            *KINDS[table.kind].results(table, found),
+            *TABLE_KINDS[table.kind].results(table, found),
             *omitted(table),
             *left_out(found),
             *_claims(table, judged),
@@ -89,7 +89,7 @@ def header(table: Table, runs: Sequence[Archived]) -> str:
         "when": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
         "wall time": wall,
     }
-    return markdown(list(cells), [[cell or NONE for cell in cells.values()]])
+    return markdown(list(cells), [[cell or DASH for cell in cells.values()]])
 
 
 def omitted(table: Table) -> list[str]:
@@ -110,7 +110,7 @@ def omitted(table: Table) -> list[str]:
     return [f"Left out at this scale: {'; '.join(parts)}. {reason}".strip()] if parts else []
 
 
-def left_out(found: Collected) -> list[str]:
+def left_out(found: CountedRuns) -> list[str]:
     """What stands under the results: runs that do not count, and doubts about those that do."""
     refused = [f"- `{one.name}`: {one.why}" for one in found.refused]
     notes = [f"- {note}" for note in found.notes]
@@ -118,7 +118,7 @@ def left_out(found: Collected) -> list[str]:
     return ["\n".join([f"{head}\n", *listed]) for head, listed in named.items() if listed]
 
 
-def _claims(table: Table, judged: Sequence[Verdict]) -> list[str]:
+def _claims(table: Table, judged: Sequence[ClaimVerdict]) -> list[str]:
     """Every claim with its numbers."""
     if not judged:
         return ["## Claims", "The paper says nothing about it that runs could contradict."]
@@ -137,7 +137,7 @@ def _claims(table: Table, judged: Sequence[Verdict]) -> list[str]:
     ]
 
 
-def claims_table(table: Table, judged: Sequence[Verdict], per_seed: bool = False) -> str:
+def claims_table(table: Table, judged: Sequence[ClaimVerdict], per_seed: bool = False) -> str:
     """Every claim that is asked at this scale, with its numbers."""
     rows = [
         [statement(table, one), str(one.claim["section"]), *([one.per_seed] if per_seed else []),
@@ -150,14 +150,14 @@ def claims_table(table: Table, judged: Sequence[Verdict], per_seed: bool = False
     return markdown([said, "section", *["per seed"] * per_seed, numbers, "here"], rows)
 
 
-def not_asked(judged: Sequence[Verdict]) -> list[str]:
+def not_asked(judged: Sequence[ClaimVerdict]) -> list[str]:
     """How many claims are about rows that this scale leaves out."""
     number = sum(one.kind == LEFT_OUT for one in judged)
     words = "statement is" if number == 1 else "statements are"
     return [f"{number} more {words} about rows that are left out here."] if number else []
 
 
-def statement(table: Table, one: Verdict) -> str:
+def statement(table: Table, one: ClaimVerdict) -> str:
     """The claim with its note; whose it is where that is not the page's subject."""
     note = f" ({one.claim['note']})" if "note" in one.claim else ""
     ours = "Our question, not the paper's: " if one.question and table.in_paper else ""
@@ -187,9 +187,9 @@ def _preset(table: Table, compose: Compose) -> list[str]:
     compared, rows = compare(table.entry, compose), []
     for setting, group in groupby(compared, lambda one: one.setting):
         columns = list(group)
-        keys = "<br>".join(f"`{key}`" for key in columns[0].keys) or NONE
+        keys = "<br>".join(f"`{key}`" for key in columns[0].keys) or DASH
         values = [
-            f"{one.printed}; {', '.join(dict.fromkeys(f'{v}' for v in one.ours)) or NONE}"
+            f"{one.printed}; {', '.join(dict.fromkeys(f'{v}' for v in one.ours)) or DASH}"
             for one in columns
         ]
         same = [one.same for one in columns]

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from textwrap import fill
 
+from cory.config import ITSELF
 from cory.report.kinds import COMPUTED, PRESET
 from cory.report.pages.overview import Everything, Shown, about, preset_counts, scales_of
 from cory.report.pages.presets import Compose
 from cory.report.pages.verdicts import tally
 from cory.report.paper import PAPER_SCALE
-from cory.report.tables.accuracies import measured, tasks_of
+from cory.report.tables.accuracies import measured_accuracy, tasks_of
 from cory.report.tables.debates import votes
-from cory.report.tables.games import ITSELF, rates
-from cory.report.tables.markdown import NONE, markdown
-from cory.report.tables.numbers import Row, runs_of
+from cory.report.tables.games import rates
+from cory.report.tables.markdown import DASH, markdown
+from cory.report.tables.numbers import PaperRow, runs_of
 from cory.report.tables.table import (
     Axis,
     Column,
-    Line,
+    TableLine,
     lines,
     names_of,
     number,
@@ -32,7 +33,7 @@ from cory.report.tables.training import HELD_OUT, SCORES
 BEGIN = "<!-- results: written by `make report` -->"
 END = "<!-- results: end -->"
 ROOT = "docs/results/"
-WIDTH = 120  # characters of a line of README.md
+README_WIDTH = 120  # characters of a line of README.md
 SEEDS = Column("seeds", text=lambda line: str(len(line.runs)))
 
 
@@ -64,7 +65,7 @@ def _summary(paper: str, tables: Everything, compose: Compose) -> str:
 
 def _wrapped(text: str, indent: str = "") -> str:
     """A paragraph in lines of at most WIDTH characters."""
-    return fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    return fill(text, README_WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _claims(tables: Everything, scale: str, compose: Compose) -> str:
@@ -82,9 +83,9 @@ def _claims(tables: Everything, scale: str, compose: Compose) -> str:
     return "; ".join(parts)
 
 
-def _each_once(shown: Sequence[Shown], axis: Axis = once) -> list[Line]:
+def _each_once(shown: Sequence[Shown], axis: Axis = once) -> list[TableLine]:
     """The lines of all tables that have runs, an experiment's agents once, by its name."""
-    found: dict[Hashable, Line] = {}
+    found: dict[Hashable, TableLine] = {}
     for one in shown:
         for line in lines(one.table.rows, one.found, axis):
             if line.runs:
@@ -92,7 +93,7 @@ def _each_once(shown: Sequence[Shown], axis: Axis = once) -> list[Line]:
                 agent = line.words.get("agent")
                 if agent and line.names != [line.row["label"]]:
                     name += f" LLM{int(agent[6:]) + 1}"
-                own = Line([name], line.row, line.runs, line.words)
+                own = TableLine([name], line.row, line.runs, line.words)
                 found.setdefault((line.row["experiment"], agent), own)
     return list(found.values())
 
@@ -129,15 +130,17 @@ def _accuracies(shown: Sequence[Shown]) -> str:
     """Accuracies of every method that was run; the same number may stand under two labels."""
     tables = [one for one in shown if one.table.kind == "accuracy"]
     names = {task: name for one in tables for task, name in one.table.columns.items()}
-    known: dict[Hashable, tuple[Shown, Row]] = {}
+    known: dict[Hashable, tuple[Shown, PaperRow]] = {}
     for one in tables:
         for row in one.table.rows:
             if runs_of(one.found, row):
                 known.setdefault((row["experiment"], row["metric"]), (one, row))
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     for one, row in known.values():
-        cells.setdefault(tuple(names_of(row)), {})[row["column"]] = measured(one.found, row)
+        cells.setdefault(tuple(names_of(row)), {})[row["column"]] = measured_accuracy(
+            one.found, row
+        )
     ran = {row["column"] for _, row in known.values()}
     tasks = [t for t in tasks_of([row for one in tables for row in one.table.rows]) if t in ran]
-    rows = [[*own, *[line.get(task, NONE) for task in tasks]] for own, line in cells.items()]
+    rows = [[*own, *[line.get(task, DASH) for task in tasks]] for own, line in cells.items()]
     return markdown(["model", "method", *[names[task] for task in tasks]], rows) if tasks else ""

@@ -20,8 +20,8 @@ from cory.report.claims.judge import (
 from cory.report.kinds import COMPUTED
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.benchmarks import FAMILY
-from cory.report.records.collect import Collected
-from cory.report.tables.markdown import NONE
+from cory.report.records.collect import CountedRuns
+from cory.report.tables.markdown import DASH
 
 FAILS, NOT_RUN, NOT_JUDGED = "does not hold", "not run", "not judged"
 LEFT_OUT = "left out"  # of a scale that runs some rows of the table only
@@ -29,7 +29,7 @@ FEW_PARTS = 2  # of a claim, of which all numbers are shown
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """The verdict on a claim, as pages show it."""
 
     claim: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Verdict:
         return f"{words.get(self.kind, self.kind)}{self.why}"
 
 
-def verdicts(table: Table, found: Collected) -> list[Verdict]:
+def verdicts(table: Table, found: CountedRuns) -> list[ClaimVerdict]:
     """Every claim of a table, judged on the runs that count."""
     judged_on = found.records, table.seeds, table.window
     if table.kind in COMPUTED:  # its numbers depend on no seed
@@ -63,19 +63,19 @@ def _asked(table: Table, claim: Mapping[str, Any]) -> bool:
 
 def _verdict(
     table: Table, judged_on: tuple[Records, Sequence[int], int], claim: Mapping[str, Any]
-) -> Verdict:
+) -> ClaimVerdict:
     """The verdict on one claim. judged_on: records, seeds, and the window of means."""
     question = not table.in_paper or bool(claim.get("ours", False))
     settled = _beforehand(table, claim)
     if settled is not None:
-        return Verdict(claim, question, NONE, NONE, *settled, beforehand=True)
+        return ClaimVerdict(claim, question, DASH, DASH, *settled, beforehand=True)
     outcome = judge(claim, *judged_on)
     per_seed = [f"{seed}: {_sides(claim, sides)}" for seed, sides in sorted(outcome.seeds.items())]
     kind, bracket, rest = outcome.verdict.partition(" (")
     if table.kind in COMPUTED:
         bracket = rest = ""  # about seeds
-    listed = "<br>".join(per_seed) or NONE
-    return Verdict(claim, question, listed, _mean(claim, outcome), kind, bracket + rest)
+    listed = "<br>".join(per_seed) or DASH
+    return ClaimVerdict(claim, question, listed, _mean(claim, outcome), kind, bracket + rest)
 
 
 def _beforehand(table: Table, claim: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -94,7 +94,7 @@ def _beforehand(table: Table, claim: Mapping[str, Any]) -> tuple[str, str] | Non
     return None
 
 
-def tally(found: Sequence[Verdict]) -> str:
+def tally(found: Sequence[ClaimVerdict]) -> str:
     """`3 hold, 1 does not hold, 2 not run`; behind it the questions: `2 yes, 1 no`."""
     claims = [verdict.kind for verdict in found if not verdict.question]
     questions = [verdict.kind for verdict in found if verdict.question]
@@ -108,7 +108,7 @@ def tally(found: Sequence[Verdict]) -> str:
         parts.append(", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts if n))
     if parts[1]:
         parts[1] = f"questions: {parts[1]}"
-    return "; ".join(filter(None, parts)) or NONE
+    return "; ".join(filter(None, parts)) or DASH
 
 
 def _sides(claim: Mapping[str, Any], sides: Sequence[Sides]) -> str:
@@ -128,7 +128,7 @@ def _sides(claim: Mapping[str, Any], sides: Sequence[Sides]) -> str:
 def _mean(claim: Mapping[str, Any], outcome: Outcome) -> str:
     """The numbers of a claim as mean and standard deviation over seeds."""
     if outcome.mean is None:
-        return NONE
+        return DASH
     parts = claim["parts"]
     if len(parts) > FEW_PARTS:
         holding = sum(map(holds, parts, outcome.mean))

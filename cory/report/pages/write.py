@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cory.report.checks import check_claims, defined_metrics, load_table
-from cory.report.figures.style import save
+from cory.report.figures.style import save_figure
 from cory.report.kinds import COMPUTED, draw
 from cory.report.pages.overview import Everything, Shown, index, report
 from cory.report.pages.page import page
@@ -15,7 +15,7 @@ from cory.report.pages.presets import Compose
 from cory.report.pages.readme import BEGIN, END, readme_block
 from cory.report.paper import PAPER_SCALE, Table, load_paper
 from cory.report.records import archive
-from cory.report.records.collect import Collected, collect
+from cory.report.records.collect import CountedRuns, collect
 from cory.report.records.gather import Gathered, gather
 
 
@@ -64,7 +64,7 @@ def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, P
     """
     path = places.docs / table.paper / f"{table.page}.md"
     image = path.with_suffix(".png")
-    found, figure = Collected({}), None
+    found, figure = CountedRuns({}), None
     if table.has_runs:
         folder = places.records(table.paper, table.scale)
         found = collect(table, archive.read(folder), archive.read_refused(folder))
@@ -80,7 +80,7 @@ def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, P
         return shown, None
     archive.write(path, page(table, found, shown.image, compose))
     if figure is not None:
-        save(figure, image)
+        save_figure(figure, image)
     return shown, path
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from cory.report.claims.judge import Lines
 from cory.report.records.benchmarks import without_benchmarks
 
-REFUSED = "refused.json"
+REFUSED_FILE = "refused.json"
 # the metrics that pages and claims use; the others stay in the run directory
 SERIES = tuple(
     re.compile(pattern)
@@ -38,7 +38,7 @@ SERIES = tuple(
     )
 )
 # settings that say how fast, where and on whose behalf a run was made
-HOW = ("hardware", "wandb", "sweep", "checkpoint_every", "keep_last", "preflight_only")
+MANNER = ("hardware", "wandb", "sweep", "checkpoint_every", "keep_last", "preflight_only")
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,14 @@ def same_results(one: Archived, other: Archived) -> bool:
     """Whether two runs have the same settings and the same results, to the last digit."""
 
     def results(run: Archived) -> Any:
-        what = {key: value for key, value in run.settings.items() if key not in HOW}
+        what = {key: value for key, value in run.settings.items() if key not in MANNER}
         # benchmarks are no part of what a run does: they are added later, or not at all
         return what, list(_blocks(without_benchmarks(run.lines))), run.probes
 
     return bool(results(one) == results(other))
 
 
-def load(path: Path) -> Archived:
+def load_record(path: Path) -> Archived:
     """Read one file; ValueError with its name where it cannot be read."""
     try:
         return decode(path.read_text(encoding="utf-8"))
@@ -156,7 +156,7 @@ def read(folder: Path) -> list[Archived]:
     """
     runs = []
     for path in sorted(folder.glob("*/*.json")):
-        run = load(path)
+        run = load_record(path)
         if (path_of(folder, run), run.scale) != (path, folder.name):
             raise ValueError(f"{path} holds {run.name} of scale {run.scale}")
         runs.append(run)
@@ -165,7 +165,7 @@ def read(folder: Path) -> list[Archived]:
 
 def read_refused(folder: Path) -> list[Refused]:
     """Read the list of refused runs; ValueError names a file that cannot be read."""
-    path = folder / REFUSED
+    path = folder / REFUSED_FILE
     if not path.exists():
         return []
     try:
@@ -177,10 +177,10 @@ def read_refused(folder: Path) -> list[Refused]:
 def write_refused(folder: Path, refused: Sequence[Refused]) -> None:
     """Write the list of refused runs, one a line; remove the file where there are none."""
     if not refused:
-        (folder / REFUSED).unlink(missing_ok=True)
+        (folder / REFUSED_FILE).unlink(missing_ok=True)
         return
     lines = ",\n".join(_compact(asdict(entry)) for entry in refused)
-    write(folder / REFUSED, f"[\n{lines}\n]\n")
+    write(folder / REFUSED_FILE, f"[\n{lines}\n]\n")
 
 
 def _blocks(lines: Lines) -> Iterator[tuple[list[int], dict[str, list[Any]]]]:

@@ -18,9 +18,9 @@ BENCHMARKS = {
     "winogrande": "WGrande",
     "piqa": "PIQA",
 }
-COLUMNS = BENCHMARKS | {GEOMETRIC_MEAN: "GM"}
+BENCHMARK_COLUMNS = BENCHMARKS | {GEOMETRIC_MEAN: "GM"}
 COT = {"bbh_cot": "BBH, CoT"}  # asked for a chain of thought
-KEY = "benchmarks"  # in a record
+IN_RECORD = "benchmarks"  # in a record
 FAMILY = "benchmark/"  # how the metrics' names begin
 
 
@@ -32,7 +32,7 @@ def metric_of(name: str, part: str = "") -> str:
 def benchmark_metrics(record: Mapping[str, Any]) -> dict[str, float]:
     """The benchmarks of a record as metrics: scores from 0 to 1, and their standard errors."""
     found = {}
-    for agent, scores in record.get(KEY, {}).items():
+    for agent, scores in record.get(IN_RECORD, {}).items():
         for name, score in scores.items():
             found[f"{FAMILY}{name}/{agent}"] = float(score["value"])
             if score.get("stderr") is not None:
@@ -50,7 +50,7 @@ def without_benchmarks(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 def without(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record without its benchmarks, as it was when the run finished."""
-    return {key: value for key, value in record.items() if key != KEY}
+    return {key: value for key, value in record.items() if key != IN_RECORD}
 
 
 def lost(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -63,11 +63,11 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
     Numbers of one agent belong together: it is all of them from one record.
     """
-    theirs, ours = old.get(KEY, {}), new.get(KEY, {})
+    theirs, ours = old.get(IN_RECORD, {}), new.get(IN_RECORD, {})
     kept = {who: scores for who, scores in theirs.items() if scores.keys() - ours.get(who, {})}
     both = {**ours, **kept}
-    return {**without(new), **({KEY: both} if both else {})}
+    return {**without(new), **({IN_RECORD: both} if both else {})}
 
 
 def _named(record: Mapping[str, Any]) -> set[tuple[str, str]]:
-    return {(who, name) for who, scores in record.get(KEY, {}).items() for name in scores}
+    return {(who, name) for who, scores in record.get(IN_RECORD, {}).items() for name in scores}

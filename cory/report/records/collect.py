@@ -13,7 +13,7 @@ from cory.report.records.gather import doubts, short
 
 
 @dataclass
-class Collected:
+class CountedRuns:
     """The runs of a table, and those that do not count."""
 
     counted: dict[str, dict[int, Archived]]  # experiment -> seed -> run
@@ -34,12 +34,12 @@ class Collected:
         }
 
 
-def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refused]) -> Collected:
+def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refused]) -> CountedRuns:
     """The runs of every experiment of the table, and by name those that do not count.
 
     Runs of other code than their neighbours' count and are named.
     """
-    found = Collected({name: {} for name in table.shown})
+    found = CountedRuns({name: {} for name in table.shown})
     for run in archived:
         if run.experiment not in found.counted:
             continue
@@ -86,7 +86,7 @@ def common_code(runs: Sequence[Archived]) -> str | None:
     return max(counts, key=lambda code: (counts[code], last[code]), default=None)
 
 
-def lacking(table: Table, found: Collected, experiment: str) -> str:
+def lacking(table: Table, found: CountedRuns, experiment: str) -> str:
     """`not run (2 of 3 seeds): 1, 2`, the same for refused runs; empty when every seed counts."""
     absent = [seed for seed in table.seeds if seed not in found.counted[experiment]]
     finished = {refused.seed for refused in found.refused if refused.experiment == experiment}

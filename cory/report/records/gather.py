@@ -28,7 +28,7 @@ from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, SETTINGS, in_
 
 FIDELITY = "paper"  # the one that pages are about
 # as cory/evaluation/evaluate.py marks lines of samples.jsonl; importing it takes seconds
-PROBE = "probe"
+PROBE_LINE = "probe"
 # what a run behind a table may have been started with; anything else makes it another experiment
 ALLOWED = ("experiment", "sweep", "seed", "scale", "hardware", "wandb", "checkpoint_every")
 # the training code: commits that agree in it give the same runs
@@ -69,9 +69,9 @@ def gather(
             run_dir = settings.parent
             name = str(run_dir.relative_to(source))
             if not (run_dir / RECORD).exists():
-                done.refused.append(Refused(experiment, name, unfinished(run_dir), None))
+                done.refused.append(Refused(experiment, name, why_unfinished(run_dir), None))
                 continue
-            run = load(run_dir, experiment, scale)
+            run = load_run(run_dir, experiment, scale)
             flaws = [*_flaws(run, run_dir, experiment, scale, seeds)]
             flaws += [] if allow_dirty else doubts(run)
             seed = int(run.record["seed"])
@@ -89,7 +89,7 @@ def gather(
     return done
 
 
-def load(run_dir: Path, experiment: str, scale: str) -> Archived:
+def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
     """Read a finished run from its directory, or raise ValueError with its name.
 
     experiment, scale: what its folder says
@@ -143,7 +143,7 @@ def short(commit: str | None) -> str:
     return (commit or "unknown")[:7]
 
 
-def unfinished(run_dir: Path) -> str:
+def why_unfinished(run_dir: Path) -> str:
     """Why a run has no record: it is still running, has diverged, or has failed."""
     lines = read_lines(run_dir / METRICS) if (run_dir / METRICS).exists() else []
     asked = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), "algorithm.iterations")
@@ -190,7 +190,7 @@ def _flaws(
 def _store(run: Archived, folder: Path, done: Gathered) -> None:
     """Write a run, unless the archive holds a better one; say so wherever it holds another."""
     path = archive.path_of(folder, run)
-    old = archive.load(path) if path.exists() else None
+    old = archive.load_record(path) if path.exists() else None
     # the same record but for benchmarks, which are added to it later: the same run
     same = old is not None and without(old.record) == without(run.record)
     if old is not None and same:
@@ -240,10 +240,10 @@ def probes_of(run_dir: Path) -> list[Probe]:
         return found
     with (run_dir / SAMPLES).open("rb") as file:
         for raw in file:
-            if PROBE.encode() not in raw:  # the file may hold millions of other responses
+            if PROBE_LINE.encode() not in raw:  # the file may hold millions of other responses
                 continue
             line = json.loads(raw)
-            if line["kind"] == PROBE:
+            if line["kind"] == PROBE_LINE:
                 how = "greedy" if line["sample"] is None else "sampled"
                 (turn,) = line["turns"]
                 found.append(Probe(line["who"], line["prompt"], how, turn["response"]))

@@ -16,21 +16,21 @@ from functools import partial
 import numpy as np
 
 from cory.report.paper import PAPER_SCALE, Table
-from cory.report.records.collect import Collected
-from cory.report.tables.markdown import NONE, percent
-from cory.report.tables.numbers import Row, last, runs_of
-from cory.report.tables.table import Column, Line, head_of, names_of, render, seeds_text
+from cory.report.records.collect import CountedRuns
+from cory.report.tables.markdown import DASH, percent
+from cory.report.tables.numbers import PaperRow, last, runs_of
+from cory.report.tables.table import Column, TableLine, head_of, names_of, render, seeds_text
 
 WRONG, IMPOSSIBLE = "†", "‡"
 UNSUPPORTED = "not supported"
-MEANINGS = {
+SIGNS = {
     WRONG: "the standard error is wrong in print; behind the sign stands the one that this "
     "accuracy has over as many problems",
     IMPOSSIBLE: "no share of as many problems is this accuracy",
 }
 
 
-def accuracies(table: Table, found: Collected) -> list[str]:
+def accuracies_results(table: Table, found: CountedRuns) -> list[str]:
     """What every method reaches on every task."""
     beside = table.scale == PAPER_SCALE and any(row.get("printed") for row in table.rows)
     columns = []
@@ -43,7 +43,7 @@ def accuracies(table: Table, found: Collected) -> list[str]:
         "the mean over seeds of its binomial standard error (SE), in points, which is what the "
         "paper's ± means.",
         render(head_of(table), methods(table.rows), columns),
-        *(meanings(table) if beside else []),
+        *(meaning_of_signs(table) if beside else []),
     ]
 
 
@@ -55,42 +55,44 @@ def printed_accuracies(table: Table) -> list[str]:
     if not body:
         return []
 
-    def here(line: Line) -> str:
+    def here(line: TableLine) -> str:
         return said_unsupported(line.row) if "unsupported" in line.row else "not run"
 
     columns = [_printed_in(table, task) for task in tasks_of(table.rows)]
     return [
         "Printed, accuracy in per cent ± standard error:",
         render(head_of(table), body, [*columns, Column("here", text=here)]),
-        *meanings(table),
+        *meaning_of_signs(table),
     ]
 
 
-def methods(rows: Sequence[Row]) -> list[Line]:
+def methods(rows: Sequence[PaperRow]) -> list[TableLine]:
     """A line for each method of each model; its words: task -> the row of that cell."""
-    own: dict[tuple[str, ...], dict[str, Row]] = {}
+    own: dict[tuple[str, ...], dict[str, PaperRow]] = {}
     for row in rows:
         own.setdefault(tuple(names_of(row)), {})[row["column"]] = row
-    return [Line([*names], next(iter(cells.values())), [], cells) for names, cells in own.items()]
+    return [
+        TableLine([*names], next(iter(cells.values())), [], cells) for names, cells in own.items()
+    ]
 
 
-def tasks_of(rows: Sequence[Row]) -> list[str]:
+def tasks_of(rows: Sequence[PaperRow]) -> list[str]:
     """The tasks that the rows have, in their order."""
     return list(dict.fromkeys(row["column"] for row in rows))
 
 
-def _measured_in(found: Collected, task: str, line: Line) -> str:
-    return measured(found, line.words[task]) if task in line.words else NONE
+def _measured_in(found: CountedRuns, task: str, line: TableLine) -> str:
+    return measured_accuracy(found, line.words[task]) if task in line.words else DASH
 
 
 def _printed_in(table: Table, task: str, suffix: str = "") -> Column:
-    def text(line: Line) -> str:
+    def text(line: TableLine) -> str:
         return printed(table, line.words.get(task, {}))
 
     return Column(f"{table.columns[task]}{suffix}", text=text)
 
 
-def measured(found: Collected, row: Row) -> str:
+def measured_accuracy(found: CountedRuns, row: PaperRow) -> str:
     """Our number for one cell."""
     if "unsupported" in row:
         return said_unsupported(row)
@@ -101,15 +103,15 @@ def measured(found: Collected, row: Row) -> str:
     return f"{percent(last(runs, row['metric']))}{bracket}"
 
 
-def said_unsupported(row: Row) -> str:
+def said_unsupported(row: PaperRow) -> str:
     """Why there is no number."""
     return f"{UNSUPPORTED}: {row['unsupported']}"
 
 
-def printed(table: Table, row: Row) -> str:
+def printed(table: Table, row: PaperRow) -> str:
     """The paper's number for one cell, with its doubts."""
     if not row.get("printed"):
-        return NONE
+        return DASH
     accuracy, error, *marks = row["printed"]
     # over how many problems the paper's accuracy is taken
     problems = int(row.get("problems", {}).get(row["column"], table.entry["problems"]))
@@ -130,14 +132,14 @@ def possible(accuracy: float, problems: int) -> bool:
     return abs(100 * right / problems - accuracy) < 0.0051
 
 
-def meanings(table: Table) -> list[str]:
+def meaning_of_signs(table: Table) -> list[str]:
     """What the signs mean that stand in the table."""
     cells = " ".join(printed(table, row) for row in table.rows)
-    meant = [f"{sign}: {text}." for sign, text in MEANINGS.items() if sign in cells]
+    meant = [f"{sign}: {text}." for sign, text in SIGNS.items() if sign in cells]
     return [" ".join(meant)] if meant else []
 
 
-def _seeds(table: Table, found: Collected, line: Line) -> str:
+def _seeds(table: Table, found: CountedRuns, line: TableLine) -> str:
     """How many seeds count, for the whole line where it is the same everywhere."""
     texts = {
         table.columns[task]: seeds_text(table, found, row["experiment"])
@@ -145,5 +147,5 @@ def _seeds(table: Table, found: Collected, line: Line) -> str:
         if "experiment" in row
     }
     if len(set(texts.values())) <= 1:
-        return next(iter(texts.values()), NONE)
+        return next(iter(texts.values()), DASH)
     return "<br>".join(f"{name}: {text}" for name, text in texts.items())

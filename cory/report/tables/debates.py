@@ -11,11 +11,20 @@ import numpy as np
 
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
-from cory.report.tables.markdown import NONE, percent
-from cory.report.tables.numbers import Row, last, lines_of, named, runs_of, turns_in
+from cory.report.records.collect import CountedRuns
+from cory.report.tables.markdown import DASH, percent
+from cory.report.tables.numbers import PaperRow, last, lines_of, named, runs_of, turns_in
 from cory.report.tables.second_hand import meaning, second_hand
-from cory.report.tables.table import Column, Line, head_of, lines, names_of, render, seeds, share
+from cory.report.tables.table import (
+    Column,
+    TableLine,
+    head_of,
+    lines,
+    names_of,
+    render,
+    seeds,
+    share,
+)
 
 FLOWS = {"rr": "right → right", "wr": "wrong → right", "rw": "right → wrong", "ww": "wrong → wrong"}
 # metric -> how an answer changed, and with which incentive that is rewarded or punished
@@ -47,15 +56,15 @@ QUALITIES = {
     "eval/verifier_auc/within": "AUC inside questions",
 }
 POOLED = "team"  # of all turns together
-ALONE = r"eval/pass_at_1/((?!team).+)"  # who was asked alone
+ASKED_ALONE = r"eval/pass_at_1/((?!team).+)"  # who was asked alone
 
 
 def policies_in(runs: Sequence[Archived]) -> list[str]:
     """The policies that were asked alone, in the order of their numbers."""
-    return named(lines_of(runs), ALONE)
+    return named(lines_of(runs), ASKED_ALONE)
 
 
-def spoken(policy: str) -> str:
+def policy_words(policy: str) -> str:
     """A policy's name in words: `agent 0, turn 2`."""
     return re.sub(r"_(?=\d)", " ", policy).replace("_turn", ", turn")
 
@@ -66,7 +75,7 @@ def votes(runs: Sequence[Archived]) -> list[Column]:
     return [share(f"vote, turn {turn}", f"eval/vote/turn_{turn}") for turn in steps]
 
 
-def turns(table: Table, found: Collected) -> list[str]:
+def turns_results(table: Table, found: CountedRuns) -> list[str]:
     """Accuracy after every turn."""
     final = (turns_in(found.runs, "eval/vote") or [1])[-1]
     single = share(f"single answers, turn {final}", f"eval/right/turn_{final}")
@@ -80,13 +89,13 @@ def turns(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def transitions(table: Table, found: Collected) -> list[str]:
+def transitions_results(table: Table, found: CountedRuns) -> list[str]:
     """What became of right and wrong answers from one turn to the next."""
     steps = turns_in(found.runs, "eval/flow_rr")
     places = {f"{turn - 1} → {turn}": f"turn_{turn}" for turn in steps} | {"all": POOLED}
     flows = [share(name, f"eval/flow_{flow}/{{where}}") for flow, name in FLOWS.items()]
 
-    def over_steps(row: Row, runs: list[Archived]) -> list[tuple[list[str], dict[str, Any]]]:
+    def over_steps(row: PaperRow, runs: list[Archived]) -> list[tuple[list[str], dict[str, Any]]]:
         return [([*names_of(row), step], {"where": where}) for step, where in places.items()]
 
     body = lines(table.rows, found)
@@ -116,19 +125,19 @@ def pooled(rate: str) -> str:
     return f"eval/{rate}/{POOLED}"
 
 
-def _changes(table: Table, found: Collected) -> list[str]:
+def _changes(table: Table, found: CountedRuns) -> list[str]:
     """For rows that pay an incentive: the rates it is about, against the run without incentives."""
     if "against" not in table.entry:
         return []
     without = runs_of(found, {"experiment": table.entry["against"]})
 
-    def over_rates(row: Row, runs: list[Archived]) -> list[tuple[list[str], dict[str, Any]]]:
+    def over_rates(row: PaperRow, runs: list[Archived]) -> list[tuple[list[str], dict[str, Any]]]:
         return [
             (names_of(row), {"rate": rate, "changed": changed})
             for rate, changed in changes_of(table, found, row).items()
         ]
 
-    def rate(line: Line) -> str:
+    def rate(line: TableLine) -> str:
         return str(line.words["rate"])
 
     columns = [
@@ -153,7 +162,7 @@ def _changes(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def changes_of(table: Table, found: Collected, row: Row) -> dict[str, list[float]]:
+def changes_of(table: Table, found: CountedRuns, row: PaperRow) -> dict[str, list[float]]:
     """The rates that a row's incentive is about -> how each seed's changed."""
     without, own = (found.counted[name] for name in (table.entry["against"], row["experiment"]))
     changes: dict[str, list[float]] = {}
@@ -169,25 +178,27 @@ def changes_of(table: Table, found: Collected, row: Row) -> dict[str, list[float
 def points(changed: Sequence[float]) -> str:
     """Changes of shares, as percentage points with a sign."""
     if not changed:
-        return NONE
+        return DASH
     spread = f" ± {100 * np.std(changed, ddof=1):.1f}" if len(changed) > 1 else ""
     return f"{100 * np.mean(changed):+.1f}{spread} points"
 
 
-def alone(table: Table, found: Collected) -> list[str]:
+def alone_results(table: Table, found: CountedRuns) -> list[str]:
     """Every policy on the bare question, beside the team."""
 
-    def over_policies(row: Row, runs: list[Archived]) -> list[tuple[list[str], dict[str, Any]]]:
+    def over_policies(
+        row: PaperRow, runs: list[Archived]
+    ) -> list[tuple[list[str], dict[str, Any]]]:
         steps = turns_in(runs, "eval/vote") or [1]
         return [
             (
-                [*names_of(row), spoken(policy) or NONE],
+                [*names_of(row), policy_words(policy) or DASH],
                 {"policy": policy, "first": steps[0], "last": steps[-1]},
             )
             for policy in policies_in(runs) or [""]
         ]
 
-    def printed(line: Line) -> str:
+    def printed(line: TableLine) -> str:
         return str(line.row.get("printed", "no number printed"))
 
     columns = [
@@ -206,7 +217,7 @@ def alone(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def verifier(table: Table, found: Collected) -> list[str]:
+def verifier_results(table: Table, found: CountedRuns) -> list[str]:
     """How well a verifier tells right answers from wrong ones."""
     columns = [share(name, metric) for metric, name in QUALITIES.items()]
     return [

@@ -39,10 +39,10 @@ from cory.report.paper import Table
 from cory.report.tables.markdown import markdown
 
 # of a turn; mean of the turns up to it; points or games where something is not as said
-METRICS = ("collaboration", "collaboration_so_far", "disagreements")
-KEYS = {"r_syn", "r_ind", "r_col", "tau", "equilibrium", "fixed", "thresholds", "steps"}
+GAME_METRICS = ("collaboration", "collaboration_so_far", "disagreements")
+GAME_KEYS = {"r_syn", "r_ind", "r_col", "tau", "equilibrium", "fixed", "thresholds", "steps"}
 DISTRIBUTIONS = {"uniform": uniform, "exactly": exactly}
-COUNTED = {
+OBSERVATIONS = {
     "observation_1": "Observation 1, best response",
     "observation_2": "Observation 2, equilibrium with most collaboration",
     "observation_2_even": "Observation 2, equilibrium that is the better answer to a coin",
@@ -71,8 +71,10 @@ class Played:
 
 def played(rules: Mapping[str, Any]) -> list[Played]:
     """The games of an entry, one per number of turns; ValueError for what is no such game."""
-    if set(rules) - {"others"} != KEYS:
-        raise ValueError(f"game: needs {', '.join(sorted(KEYS))}; has {', '.join(sorted(rules))}")
+    if set(rules) - {"others"} != GAME_KEYS:
+        raise ValueError(
+            f"game: needs {', '.join(sorted(GAME_KEYS))}; has {', '.join(sorted(rules))}"
+        )
     if not rules["thresholds"] or not rules["fixed"]:
         raise ValueError("game: thresholds and fixed must not be empty")
     if rules["equilibrium"] not in EQUILIBRIA:
@@ -97,7 +99,7 @@ def played(rules: Mapping[str, Any]) -> list[Played]:
     return found
 
 
-def others(rules: Mapping[str, Any]) -> Iterator[tuple[str, Played]]:
+def other_games(rules: Mapping[str, Any]) -> Iterator[tuple[str, Played]]:
     """The games that test how far the claims reach, with their names."""
     base = {key: value for key, value in rules.items() if key != "others"}
     for other in rules["others"]:
@@ -106,7 +108,7 @@ def others(rules: Mapping[str, Any]) -> Iterator[tuple[str, Played]]:
             yield other["name"], one
 
 
-def records(rules: Mapping[str, Any]) -> dict[str, Lines]:
+def game_records(rules: Mapping[str, Any]) -> dict[str, Lines]:
     """Every curve and count, as claims read a run: one line per turn."""
     found: dict[str, Lines] = {}
     for one in played(rules):
@@ -115,7 +117,7 @@ def records(rules: Mapping[str, Any]) -> dict[str, Lines]:
             found[f"turns{one.turns}/pi{pi:g}"] = _lines(curve)
     for name, (different, _) in disagreements(rules["r_syn"], rules["steps"]).items():
         found[name] = [{"disagreements": float(different)}]
-    against = sum(not one.first_turn_higher for _, one in others(rules))
+    against = sum(not one.first_turn_higher for _, one in other_games(rules))
     found["others"] = [{"disagreements": float(against)}]
     return found
 
@@ -133,7 +135,7 @@ def label(pi: float | None) -> str:
     return "trained together" if pi is None else f"opponent fixed at {pi:g}"
 
 
-def results(table: Table) -> list[str]:
+def game_results(table: Table) -> list[str]:
     """The numbers behind the figure."""
     head = ["T", "trained", "first turn", "middle turn", "last turn", "mean"]
     rows = []
@@ -148,7 +150,7 @@ def results(table: Table) -> list[str]:
     ]
 
 
-def sections(table: Table) -> list[str]:
+def game_sections(table: Table) -> list[str]:
     """The rules, other games, and the two observations."""
     rules = table.rules
     first = [f"pi = {pi:g}" for pi in rules["fixed"]]
@@ -161,14 +163,14 @@ def sections(table: Table) -> list[str]:
         "How far the order of the curves reaches is our question: the same game with one thing "
         "changed. In each column: the first turn; the mean over the turns. Higher: trained "
         "together above every fixed opponent.",
-        markdown(head, [_compared(name, one) for name, one in others(rules)]),
+        markdown(head, [_compared(name, one) for name, one in other_games(rules)]),
         "## The two observations",
         f"T = 2, C = 1; R_ind and R_col in steps of R_syn / {rules['steps']} from -R_syn, pi in "
         f"steps of 1 / {rules['steps']}. A point agrees when backward induction collaborates at "
         "turn 1 where the printed condition says so, and only there.",
         markdown(
             ["", "points", "that do not agree"],
-            [[COUNTED[name], str(of), str(wrong)] for name, (wrong, of) in counted.items()],
+            [[OBSERVATIONS[name], str(of), str(wrong)] for name, (wrong, of) in counted.items()],
         ),
     ]
 

@@ -18,17 +18,16 @@ from collections.abc import Sequence
 
 from omegaconf import OmegaConf
 
-from cory.config import GEOMETRIC_MEAN
+from cory.config import GEOMETRIC_MEAN, ITSELF
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
-from cory.report.records.benchmarks import COLUMNS, COT, metric_of
-from cory.report.records.collect import Collected
-from cory.report.tables.markdown import NONE, markdown, percent
+from cory.report.records.benchmarks import BENCHMARK_COLUMNS, COT, metric_of
+from cory.report.records.collect import CountedRuns
+from cory.report.tables.markdown import DASH, markdown, percent
 from cory.report.tables.numbers import last, runs_of
 from cory.report.tables.second_hand import largest, meaning, second_hand
-from cory.report.tables.table import Column, Line, head_of, lines, number, render, seeds, share
+from cory.report.tables.table import Column, TableLine, head_of, lines, number, render, seeds, share
 
-ITSELF = "itself"
 # who knows the word, who looks for it; the names differ by game
 KNOWS, SEEKS = ("attacker", "oracle"), ("defender", "guesser")
 LENGTHS = {
@@ -42,7 +41,7 @@ WITHOUT_BENCHMARKS = (
 )
 
 
-def matches(table: Table, found: Collected) -> list[str]:
+def matches_results(table: Table, found: CountedRuns) -> list[str]:
     """The parts that the entry asks for."""
     parts = {"win_rates": win_rates, "matrix": matrix, "lengths": lengths}
     return [block for name in table.entry["shows"] for block in parts[name](table, found)]
@@ -59,12 +58,12 @@ def in_roles(roles: Sequence[str], opponent: str) -> list[str]:
     return [f"eval/win_rate_{role}/{opponent}" for role in roles]
 
 
-def by_label(table: Table, found: Collected) -> list[Line]:
+def by_label(table: Table, found: CountedRuns) -> list[TableLine]:
     """A line for each row, called by its label alone."""
     return lines(table.rows, found, lambda row, runs: [([row["label"]], {})])
 
 
-def win_rates(table: Table, found: Collected) -> list[str]:
+def win_rates(table: Table, found: CountedRuns) -> list[str]:
     """Against the one opponent that every row plays."""
     opponent = table.words["opponent"]
     columns = [
@@ -80,7 +79,7 @@ def win_rates(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def matrix(table: Table, found: Collected) -> list[str]:
+def matrix(table: Table, found: CountedRuns) -> list[str]:
     """Every checkpoint as attacker against every one as defender."""
     labels = [row["label"] for row in table.rows]
     cells = cells_of(table, found)
@@ -97,7 +96,7 @@ def matrix(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def cells_of(table: Table, found: Collected) -> dict[tuple[str, str], list[float]]:
+def cells_of(table: Table, found: CountedRuns) -> dict[tuple[str, str], list[float]]:
     """Attacker and defender -> the attacker's win rate, per seed."""
     cells = {}
     for i, attacker in enumerate(table.rows):
@@ -114,7 +113,7 @@ def cells_of(table: Table, found: Collected) -> dict[tuple[str, str], list[float
     return cells
 
 
-def lengths(table: Table, found: Collected) -> list[str]:
+def lengths(table: Table, found: CountedRuns) -> list[str]:
     """How long games against oneself and their utterances are."""
     shares = {
         "wins_attacker": "attacker wins",
@@ -136,14 +135,14 @@ def lengths(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def benchmarks(table: Table, found: Collected) -> list[str]:
+def benchmarks_results(table: Table, found: CountedRuns) -> list[str]:
     """Scores on every benchmark, or win rates at a scale that has none."""
     return _scores(table, found) if table.scale == PAPER_SCALE else _stand_ins(table, found)
 
 
-def _scores(table: Table, found: Collected) -> list[str]:
+def _scores(table: Table, found: CountedRuns) -> list[str]:
     asked = {name: head for name, head in COT.items() if last(found.runs, metric_of(name))}
-    columns = [share(head, metric_of(name)) for name, head in (COLUMNS | asked).items()]
+    columns = [share(head, metric_of(name)) for name, head in (BENCHMARK_COLUMNS | asked).items()]
     columns += [*second_hand(table), seeds(table, found)]
     return [
         "Mean ± sample standard deviation over seeds. BBH: exact matches of generated answers, "
@@ -155,8 +154,8 @@ def _scores(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def _stand_ins(table: Table, found: Collected) -> list[str]:
-    def solved(line: Line) -> str:
+def _stand_ins(table: Table, found: CountedRuns) -> list[str]:
+    def solved(line: TableLine) -> str:
         asking = [run for run in line.runs if last([run], *guessing)]
         return percent(last(asking, f"eval/solved/{ITSELF}"))
 
@@ -178,7 +177,7 @@ def _stand_ins(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def factor(table: Table, found: Collected) -> list[str]:
+def factor_results(table: Table, found: CountedRuns) -> list[str]:
     """The geometric mean, or the win rate, at every value of the factor."""
     if table.scale == PAPER_SCALE:
         columns = [share("GM", metric_of(GEOMETRIC_MEAN)), share("MMLU", metric_of("mmlu"))]
@@ -188,8 +187,8 @@ def factor(table: Table, found: Collected) -> list[str]:
         columns = rates(table.words["opponent"], (player, "as attacker", "as defender"))
         said = f"{WITHOUT_BENCHMARKS} {INVALID}"
 
-    def value(line: Line) -> str:
-        return f"{value_of(table, line.runs[0]):g}" if line.runs else NONE
+    def value(line: TableLine) -> str:
+        return f"{value_of(table, line.runs[0]):g}" if line.runs else DASH
 
     varied = Column(str(table.entry["factor"]["name"]), text=value)
     return [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-NONE = "-"
+DASH = "-"
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -18,14 +18,14 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def plus_minus(values: Sequence[float], digits: int = 2) -> str:
     """Mean ± sample standard deviation; the mean alone for one value; a dash for none."""
     if not values:
-        return NONE
+        return DASH
     spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
     return f"{np.mean(values):.{digits}f}{spread}"
 
 
 def percent(values: Sequence[float]) -> str:
     """Shares as per cent."""
-    return f"{plus_minus([100 * value for value in values], 1)} %" if values else NONE
+    return f"{plus_minus([100 * value for value in values], 1)} %" if values else DASH
 
 
 def cell(text: str, most: int = 0) -> str:

@@ -8,17 +8,17 @@ from typing import Any
 
 from cory.report.claims.judge import Absent, measure
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
+from cory.report.records.collect import CountedRuns
 
-Row = dict[str, Any]  # of conf/paper/
+PaperRow = dict[str, Any]  # of conf/paper/
 # of a seed: the value, and both ends of its 95 % interval (the value itself where none is known)
 Estimate = tuple[float, float, float]
 # an agent is named by its number, the turn that it plays in a debate, or both
 AGENT = r"(?:objective|eval)/score/(agent_\d+(?:_turn_\d+)?|turn_\d+)"
-INTERVAL = 1.96  # standard errors to either side
+HALF_INTERVAL = 1.96  # standard errors to either side
 
 
-def runs_of(found: Collected, row: Row) -> list[Archived]:
+def runs_of(found: CountedRuns, row: PaperRow) -> list[Archived]:
     """The runs of a row, by seed; none of a row without an experiment."""
     seeds = found.counted.get(row.get("experiment", ""), {})
     return [seeds[seed] for seed in sorted(seeds)]
@@ -36,7 +36,7 @@ def named(lines: Iterable[Mapping[str, Any]], pattern: str) -> list[str]:
     return sorted(parts, key=lambda part: ([int(n) for n in re.findall(r"\d+", part)], part))
 
 
-def agents_of(lines: Iterable[Mapping[str, Any]]) -> list[str]:
+def agents_in_metrics(lines: Iterable[Mapping[str, Any]]) -> list[str]:
     """The agents that metrics name, in their order: agent_0, turn_2, agent_0_turn_2."""
     return named(lines, AGENT)
 
@@ -80,7 +80,7 @@ def intervals(runs: Sequence[Archived], metric: str, who: str) -> list[Estimate]
     errors = "_stderr" if metric.startswith("benchmark/") else "_se"
     found = []
     for run in runs:
-        width = INTERVAL * (last([run], f"{metric}{errors}/{who}") or [0.0])[0]
+        width = HALF_INTERVAL * (last([run], f"{metric}{errors}/{who}") or [0.0])[0]
         found += [(v, v - width, v + width) for v in last([run], f"{metric}/{who}")]
     return found
 
@@ -101,7 +101,7 @@ def at_iterations(runs: Sequence[Archived], metric: str) -> dict[int, list[Estim
     return dict(sorted(found.items()))
 
 
-def correlations(runs: Sequence[Archived], row: Row) -> list[float]:
+def correlations(runs: Sequence[Archived], row: PaperRow) -> list[float]:
     """Per seed: of a row's two metrics over iterations; none of a seed where one does not vary."""
     found = []
     for run in runs:

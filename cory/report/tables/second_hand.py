@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 
 from cory.report.paper import PAPER_SCALE, Table
-from cory.report.records.benchmarks import COLUMNS
-from cory.report.tables.markdown import NONE, markdown
-from cory.report.tables.numbers import Row
+from cory.report.records.benchmarks import BENCHMARK_COLUMNS
+from cory.report.tables.markdown import DASH, markdown
+from cory.report.tables.numbers import PaperRow
 from cory.report.tables.table import Column
 
 HEAD = "second-hand, unverified"
@@ -27,7 +27,7 @@ def second_hand(table: Table) -> list[Column]:
     """The column, where such numbers are shown."""
     known = any("second_hand" in row for row in table.rows)
     shown = table.scale == PAPER_SCALE and known
-    return [Column(HEAD, text=lambda line: said(line.row))] if shown else []
+    return [Column(HEAD, text=lambda line: second_hand_text(line.row))] if shown else []
 
 
 def meaning(table: Table) -> list[str]:
@@ -35,13 +35,13 @@ def meaning(table: Table) -> list[str]:
     return [MEANING] if second_hand(table) or largest(table) else []
 
 
-def said(row: Row) -> str:
+def second_hand_text(row: PaperRow) -> str:
     """A row's numbers: accuracies after turns, changes of a rate against others, benchmarks."""
     parts = []
     for key, value in row.get("second_hand", {}).items():
         match = re.fullmatch(r"(turn|change)_(\d+)", key)
-        if key in COLUMNS:
-            parts.append(f"{COLUMNS[key]}: {100 * float(value):.2f} %")
+        if key in BENCHMARK_COLUMNS:
+            parts.append(f"{BENCHMARK_COLUMNS[key]}: {100 * float(value):.2f} %")
         elif match is None:
             raise ValueError(
                 f"second_hand of {row['experiment']}: {key} is neither turn_<t> nor change_<n>, "
@@ -51,12 +51,12 @@ def said(row: Row) -> str:
             parts.append(f"turn {match[2]}: {100 * float(value):.1f} %")
         else:
             parts.append(f"Δ{match[2]}: {100 * float(value):+.1f} points")
-    return ", ".join(parts) or NONE
+    return ", ".join(parts) or DASH
 
 
 def block(table: Table) -> list[str]:
     """All of a table's second-hand numbers, for a place where no runs are shown."""
-    rows = [[row_name(row), said(row)] for row in table.rows if "second_hand" in row]
+    rows = [[row_name(row), second_hand_text(row)] for row in table.rows if "second_hand" in row]
     of_rows = [markdown(["method", HEAD], rows)] if second_hand(table) else []
     return [*meaning(table), *of_rows, *largest(table)]
 
@@ -66,17 +66,17 @@ def largest(table: Table) -> list[str]:
     known = table.entry.get("largest", [])
     if not known or table.scale != PAPER_SCALE:
         return []
-    names = [name for name in COLUMNS if any(name in one for one in known)]
+    names = [name for name in BENCHMARK_COLUMNS if any(name in one for one in known)]
     rows = [
-        [one["panel"], *[f"{100 * one[name]:.2f} %" if name in one else NONE for name in names]]
+        [one["panel"], *[f"{100 * one[name]:.2f} %" if name in one else DASH for name in names]]
         for one in known
     ]
     return [
         f"Largest value on each benchmark of any of the paper's own models ({HEAD}):",
-        markdown(["base model", *[COLUMNS[name] for name in names]], rows),
+        markdown(["base model", *[BENCHMARK_COLUMNS[name] for name in names]], rows),
     ]
 
 
-def row_name(row: Row) -> str:
+def row_name(row: PaperRow) -> str:
     """The label of a row, behind the panel that it stands in."""
     return f"{row['panel']}, {row['label']}" if "panel" in row else str(row["label"])

@@ -22,37 +22,39 @@ from typing import Any
 from cory.functional.skills import Skills, falls, specialities, trajectories, unlike_equation_3
 from cory.report.claims.judge import Lines
 from cory.report.paper import Table
-from cory.report.tables.markdown import NONE, markdown
+from cory.report.tables.markdown import DASH, markdown
 
 # the least of the models' largest skills; models or points; of teams: whose models all specialise
 # in different topics, and all in the same one
-METRICS = ("least_largest", "disagreements", "all_different", "all_the_same")
-MEANINGS = {
+SKILLS_METRICS = ("least_largest", "disagreements", "all_different", "all_the_same")
+SKILLS_SETTINGS = {
     "models": "models of a team",
     "topics": "topics",
     "questions": "questions of each topic, from which first skills are read",
     "iterations": "iterations",
     "seed": "seed of the draw",
 }
-KEYS = {*MEANINGS, "teams"}
+SKILLS_KEYS = {*SKILLS_SETTINGS, "teams"}
 
 
 def drawn(rules: Mapping[str, Any]) -> list[list[Skills]]:
     """[model][iteration][topic] of the team that the figure shows; ValueError for no rules."""
-    if set(rules) != KEYS:
-        raise ValueError(f"skills: needs {', '.join(sorted(KEYS))}; has {', '.join(sorted(rules))}")
-    return trajectories(*(int(rules[key]) for key in MEANINGS))
+    if set(rules) != SKILLS_KEYS:
+        raise ValueError(
+            f"skills: needs {', '.join(sorted(SKILLS_KEYS))}; has {', '.join(sorted(rules))}"
+        )
+    return trajectories(*(int(rules[key]) for key in SKILLS_SETTINGS))
 
 
 def topics_of_teams(rules: Mapping[str, Any]) -> dict[int, float]:
     """Number of different topics in which a team's models specialise -> share of the teams."""
-    return specialities(int(rules["teams"]), *(int(rules[key]) for key in MEANINGS))
+    return specialities(int(rules["teams"]), *(int(rules[key]) for key in SKILLS_SETTINGS))
 
 
-def records(rules: Mapping[str, Any]) -> dict[str, Lines]:
+def skills_records(rules: Mapping[str, Any]) -> dict[str, Lines]:
     """Every number that claims may compare, as they read a run."""
     team, shares = drawn(rules), topics_of_teams(rules)
-    _, *same = (int(rules[key]) for key in MEANINGS)
+    _, *same = (int(rules[key]) for key in SKILLS_SETTINGS)
     models = trajectories(int(rules["teams"]) * int(rules["models"]), *same)
     different, the_same = shares.get(int(rules["models"]), 0.0), shares.get(1, 0.0)
     return {
@@ -65,7 +67,7 @@ def records(rules: Mapping[str, Any]) -> dict[str, Lines]:
     }
 
 
-def results(table: Table) -> list[str]:
+def skills_results(table: Table) -> list[str]:
     """The numbers behind the figure, and of many teams."""
     shares, rows = topics_of_teams(table.rules), []
     for number, model in enumerate(drawn(table.rules), 1):
@@ -76,7 +78,7 @@ def results(table: Table) -> list[str]:
         rows.append([f"model {number}", first, chr(ord("A") + best), *skills])
     most = min(int(table.rules["models"]), int(table.rules["topics"]))
     of_teams = [
-        [str(number), f"{100 * shares[number]:.1f} %" if number in shares else NONE]
+        [str(number), f"{100 * shares[number]:.1f} %" if number in shares else DASH]
         for number in range(1, most + 1)
     ]
     head = ["", "first skills (A, B, C, ...)", "ends in", "its skill at first", "half-way"]
@@ -89,7 +91,7 @@ def results(table: Table) -> list[str]:
     ]
 
 
-def sections(table: Table) -> list[str]:
+def skills_sections(table: Table) -> list[str]:
     """The settings of the model."""
-    rows = [[meaning, str(table.rules[key])] for key, meaning in MEANINGS.items()]
+    rows = [[meaning, str(table.rules[key])] for key, meaning in SKILLS_SETTINGS.items()]
     return ["## The model", markdown(["", "value"], rows)]

@@ -13,17 +13,25 @@ from typing import Any
 
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected, lacking
+from cory.report.records.collect import CountedRuns, lacking
 from cory.report.tables.markdown import markdown, percent, plus_minus
-from cory.report.tables.numbers import Row, agent_label, agents_of, at_end, last, lines_of, runs_of
+from cory.report.tables.numbers import (
+    PaperRow,
+    agent_label,
+    agents_in_metrics,
+    at_end,
+    last,
+    lines_of,
+    runs_of,
+)
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """One line of a table."""
 
     names: list[str]  # its first cells
-    row: Row
+    row: PaperRow
     runs: list[Archived]
     words: Mapping[str, Any] = field(default_factory=dict)  # who or what of the row it is about
 
@@ -36,9 +44,9 @@ class Column:
     metrics: tuple[str, ...] = ()
     form: Callable[[Sequence[float]], str] = percent
     read: Callable[..., list[float]] = last
-    text: Callable[[Line], str] | None = None
+    text: Callable[[TableLine], str] | None = None
 
-    def cell(self, line: Line) -> str:
+    def cell(self, line: TableLine) -> str:
         """What stands in a line under this heading."""
         if self.text is not None:
             return self.text(line)
@@ -47,33 +55,33 @@ class Column:
 
 
 # runs of a row -> first cells and words of its lines
-Axis = Callable[[Row, list[Archived]], Iterable[tuple[list[str], dict[str, Any]]]]
+Axis = Callable[[PaperRow, list[Archived]], Iterable[tuple[list[str], dict[str, Any]]]]
 
 
-def once(row: Row, runs: list[Archived]) -> Iterable[tuple[list[str], dict[str, Any]]]:
+def once(row: PaperRow, runs: list[Archived]) -> Iterable[tuple[list[str], dict[str, Any]]]:
     """One line for each row."""
     yield names_of(row), {}
 
 
-def over_agents(row: Row, runs: list[Archived]) -> Iterable[tuple[list[str], dict[str, Any]]]:
+def over_agents(row: PaperRow, runs: list[Archived]) -> Iterable[tuple[list[str], dict[str, Any]]]:
     """One line for each agent; a single one, without an agent, where nothing was run."""
-    agents = agents_of(lines_of(runs))
+    agents = agents_in_metrics(lines_of(runs))
     for agent in agents:
         yield [agent_label(row["label"], agent, agents)], {"agent": agent}
     if not agents:
         yield [row["label"]], {"agent": ""}
 
 
-def lines(rows: Iterable[Row], found: Collected, axis: Axis = once) -> list[Line]:
+def lines(rows: Iterable[PaperRow], found: CountedRuns, axis: Axis = once) -> list[TableLine]:
     """The lines of all rows."""
     return [
-        Line(names, row, runs_of(found, row), words)
+        TableLine(names, row, runs_of(found, row), words)
         for row in rows
         for names, words in axis(row, runs_of(found, row))
     ]
 
 
-def render(head: Sequence[str], body: Iterable[Line], columns: Sequence[Column]) -> str:
+def render(head: Sequence[str], body: Iterable[TableLine], columns: Sequence[Column]) -> str:
     """The table as Markdown; `head`: headings of the lines' names."""
     cells = [[*line.names, *(column.cell(line) for column in columns)] for line in body]
     return markdown([*head, *(column.head for column in columns)], cells)
@@ -95,12 +103,12 @@ def trained(names: Mapping[str, str], table: Table, who: str = "{agent}") -> lis
     return [Column(head, (f"{metric}/{who}",), plus_minus, read) for metric, head in names.items()]
 
 
-def seeds(table: Table, found: Collected) -> Column:
+def seeds(table: Table, found: CountedRuns) -> Column:
     """How many seeds count, and which do not."""
     return Column("seeds", text=lambda line: seeds_text(table, found, line.row["experiment"]))
 
 
-def seeds_text(table: Table, found: Collected, experiment: str) -> str:
+def seeds_text(table: Table, found: CountedRuns, experiment: str) -> str:
     """The same for one experiment."""
     gaps = lacking(table, found, experiment)
     return "; ".join(filter(None, [str(len(found.counted[experiment])), gaps]))
@@ -111,6 +119,6 @@ def head_of(table: Table) -> list[str]:
     return [str(table.entry["panels"]), "method"] if "panels" in table.entry else ["method"]
 
 
-def names_of(row: Row) -> list[str]:
+def names_of(row: PaperRow) -> list[str]:
     """Its panel, where the table has panels, and its label."""
     return [row["panel"], row["label"]] if "panel" in row else [row["label"]]

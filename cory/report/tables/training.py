@@ -10,12 +10,12 @@ import numpy as np
 
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import Collected
-from cory.report.tables.markdown import NONE, plus_minus
+from cory.report.records.collect import CountedRuns
+from cory.report.tables.markdown import DASH, plus_minus
 from cory.report.tables.numbers import (
-    Row,
+    PaperRow,
     agent_label,
-    agents_of,
+    agents_in_metrics,
     at_end,
     last,
     lines_of,
@@ -23,7 +23,7 @@ from cory.report.tables.numbers import (
 )
 from cory.report.tables.table import (
     Column,
-    Line,
+    TableLine,
     lines,
     number,
     over_agents,
@@ -41,7 +41,7 @@ SCORES = {
 COLLAPSE = {"rollout/distinct_2": "distinct-2", "rollout/truncated_share": "cut off at the limit"}
 HELD_OUT = number("held-out task reward", "eval/score/{agent}")
 NOT_PRINTED = "no number printed"
-RATES = {  # how the metrics' names begin -> heading
+RATE_KINDS = {  # how the metrics' names begin -> heading
     "eval/any_of_": "The paper's measure: at least one of the first k responses is right",
     "eval/pass_at_": "pass@k, unbiased",
 }
@@ -49,7 +49,7 @@ Point = tuple[float, float]  # task reward and negative KL
 ETA = Column("eta", text=lambda line: str(line.row["eta"]))
 
 
-def curves(table: Table, found: Collected) -> list[str]:
+def curves_results(table: Table, found: CountedRuns) -> list[str]:
     """Where every agent's training ends."""
     columns = [*trained(SCORES, table), HELD_OUT, *trained(COLLAPSE, table), *paper(table)]
     return [
@@ -60,7 +60,7 @@ def curves(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def pareto(table: Table, found: Collected) -> list[str]:
+def pareto_results(table: Table, found: CountedRuns) -> list[str]:
     """Task reward against KL for every coefficient."""
     body = lines(table.rows, found, over_agents)
     points: dict[str, list[Point]] = {}
@@ -68,9 +68,9 @@ def pareto(table: Table, found: Collected) -> list[str]:
         points.setdefault(line.names[0], []).extend(mean_point(table, line))
     edges = {label: frontier(own) for label, own in points.items()}
 
-    def on_frontier(line: Line) -> str:
+    def on_frontier(line: TableLine) -> str:
         own = mean_point(table, line)
-        return NONE if not own else "yes" if own[0] in edges[line.names[0]] else "no"
+        return DASH if not own else "yes" if own[0] in edges[line.names[0]] else "no"
 
     reward, kl, _ = trained(SCORES, table)
     less = Column("-KL (nats)", kl.metrics, lambda kls: plus_minus([-v for v in kls]), kl.read)
@@ -82,13 +82,13 @@ def pareto(table: Table, found: Collected) -> list[str]:
     ]
 
 
-def end_points(table: Table, line: Line) -> tuple[list[float], list[float]]:
+def end_points(table: Table, line: TableLine) -> tuple[list[float], list[float]]:
     """Task rewards and KLs at the end of an agent's runs."""
     score, kl = (f"objective/{name}/{line.words['agent']}" for name in ("score", "kl"))
     return at_end(line.runs, score, table.window), at_end(line.runs, kl, table.window)
 
 
-def mean_point(table: Table, line: Line) -> list[Point]:
+def mean_point(table: Table, line: TableLine) -> list[Point]:
     """The mean over seeds; empty where nothing was run."""
     scores, kls = end_points(table, line)
     return [(float(np.mean(scores)), -float(np.mean(kls)))] if scores else []
@@ -103,7 +103,7 @@ def frontier(points: Sequence[Point]) -> list[Point]:
     return kept[::-1]
 
 
-def pass_at_k(table: Table, found: Collected) -> list[str]:
+def pass_at_k_results(table: Table, found: CountedRuns) -> list[str]:
     """The share of problems passed with k responses, by who answers."""
     blocks = [
         "Mean ± sample standard deviation over seeds, each on the whole test split, one agent "
@@ -111,7 +111,7 @@ def pass_at_k(table: Table, found: Collected) -> list[str]:
         "pioneer's sampled response; the team passes when any agent's response among the first k "
         "does."
     ]
-    for prefix, heading in RATES.items():
+    for prefix, heading in RATE_KINDS.items():
         ks = named(lines_of(found.runs), rf"{prefix}(\d+)/.+") or ["1"]
         columns = [share(f"k = {k}", f"{prefix}{k}/{{who}}") for k in ks]
         columns += [share("greedy", "eval/greedy/{who}"), *_printed(table, prefix)]
@@ -121,10 +121,10 @@ def pass_at_k(table: Table, found: Collected) -> list[str]:
 
 
 def _over_answering(
-    prefix: str, row: Row, runs: list[Archived]
+    prefix: str, row: PaperRow, runs: list[Archived]
 ) -> Iterable[tuple[list[str], dict[str, Any]]]:
     """A line for every agent, role and team; a single one where nothing was run."""
-    agents = agents_of(lines_of(runs))
+    agents = agents_in_metrics(lines_of(runs))
     whos = sorted(named(lines_of(runs), rf"{prefix}\d+/(.+)"))
     for who in whos:
         alone = who.startswith("agent_")
@@ -139,25 +139,25 @@ def _printed(table: Table, prefix: str) -> list[Column]:
     if table.scale != PAPER_SCALE:
         return []
 
-    def printed(line: Line) -> float | None:
+    def printed(line: TableLine) -> float | None:
         who = line.words["who"]
         own = not who or (who.startswith("agent_") and prefix == "eval/any_of_")
         return float(line.row["printed"]) if own and "printed" in line.row else None
 
-    def theirs(line: Line) -> str:
+    def theirs(line: TableLine) -> str:
         number = printed(line)
         return NOT_PRINTED if number is None else f"{100 * number:g} %"
 
-    def difference(line: Line) -> str:
+    def difference(line: TableLine) -> str:
         number, values = printed(line), last(line.runs, f"{prefix}1/{line.words['who']}")
         if number is None or not values:
-            return NONE
+            return DASH
         return f"{100 * (np.mean(values) - number):+.1f} points"
 
     return [Column("paper, k = 1", text=theirs), Column("difference", text=difference)]
 
 
-def grid(table: Table, found: Collected) -> list[str]:
+def grid_results(table: Table, found: CountedRuns) -> list[str]:
     """Every cell of a grid search."""
     read = partial(at_end, window=table.window, at="last_half_std")
     unsteady = Column("unsteadiness", ("objective/combined/agent_0",), plus_minus, read)
