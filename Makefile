@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= paper
 
-.PHONY: help install demo test lint smollm2 benchmarks debate report clean
+.PHONY: help install demo test test-all lint smollm2 benchmarks debate report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -23,7 +23,10 @@ install: $(BIN)/installed ## Create .venv and install cory with everything it ne
 demo: install ## Run the quickstart: CORY on movie reviews, minutes on a laptop CPU
 	$(BIN)/python -m cory.train
 
-test: install ## Run the tests
+test: install ## Run the tests of every part, minutes
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: install ## Run every test: also whole runs in every layout, kills, sweeps in parallel, learning
 	$(BIN)/python -m pytest
 
 lint: install ## Style and types

@@ -7,12 +7,13 @@ are computed alike everywhere, and the number of processes changes nothing but r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -40,14 +41,20 @@ def gathered(own: list[T]) -> list[T]:
     return [item for part in lists for item in part]
 
 
-def gathered_rows(own: Tensor) -> Tensor:
-    """The rows of all processes, one below another in the order of their ranks.
+def map_rows(
+    rows: Sequence[R], size: int, function: Callable[[Sequence[R]], Iterable[T]]
+) -> list[T]:
+    """The result of `function` for every row, in order, in every process.
 
-    own: (n, ...), n may differ between processes
+    Each process computes its own share of the rows, and gets the others' results from them.
+
+    size: rows that `function` gets at once
+    function: rows -> a result for each; of a tensor in main memory, each entry of its first
+        dimension is one
     """
-    if count() == 1:
-        return own
-    return torch.cat(gathered([own.cpu()])).to(own.device)
+    own = rows[own_rows(len(rows))]
+    batches = [function(own[start : start + size]) for start in range(0, len(own), size)]
+    return [result for batch in gathered(batches) for result in batch]
 
 
 def summed(numbers: Tensor) -> Tensor:

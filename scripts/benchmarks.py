@@ -1,11 +1,11 @@
-"""Put reasoning benchmarks to agents of finished runs, and keep the scores with the runs.
+"""Measure reasoning benchmarks on agents of finished runs, and keep the scores with the runs.
 
     python scripts/benchmarks.py RUN_DIR                       the eight of the SPAG paper
     python scripts/benchmarks.py RUN_DIR RUN_DIR --tasks piqa  one of them, for two runs
     python scripts/benchmarks.py RUN_DIR --cot                 those with a chain of thought
     python scripts/benchmarks.py RUN_DIR --base                the model that the run started from
 
-Scores go to RUN_DIR/benchmarks.json and RUN_DIR/record.json; what is there is not measured again.
+Scores go to RUN_DIR/benchmarks.json and RUN_DIR/record.json; existing ones are not measured again.
 Needs `pip install '.[eval]'`, and once per machine the network, for the questions.
 """
 
@@ -24,8 +24,8 @@ from cory.config import ConfigError, SuiteConfig, load_suite, require
 from cory.train import CONF
 
 
-def asked() -> argparse.Namespace:
-    """The command line."""
+def arguments() -> argparse.Namespace:
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -49,14 +49,14 @@ def asked() -> argparse.Namespace:
 
 
 def suite_of(name: str) -> SuiteConfig:
-    """The suite that was named."""
+    """A suite by its file, or by its name in conf/benchmarks/."""
     return load_suite(
         Path(name) if name.endswith(".yaml") else CONF / "benchmarks" / f"{name}.yaml"
     )
 
 
 def request_of(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> BenchmarkRequest:
-    """What is asked for one of the runs."""
+    """The request for one of the runs."""
     require(args.limit is None or args.limit > 0, f"--limit={args.limit} must be above 0")
     batch = args.batch_size
     require(
@@ -78,7 +78,7 @@ def request_of(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> B
 
 
 def line(name: str, entry: Entry) -> str:
-    """A score in per cent."""
+    """A line with a score in per cent."""
     error = "" if entry["stderr"] is None else f" ± {100 * entry['stderr']:.2f}"
     shots = "" if entry["shots"] is None else f", {entry['shots']} shots"
     limit = "" if entry["limit"] is None else f", only {entry['limit']} questions per task"
@@ -86,7 +86,7 @@ def line(name: str, entry: Entry) -> str:
 
 
 def main() -> None:
-    args = asked()
+    args = arguments()
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     try:
         suite = suite_of(args.suite)
@@ -94,9 +94,9 @@ def main() -> None:
         if args.device == "cpu":
             print(f"note: on the CPU weights are in {suite.cpu_dtype}", file=sys.stderr)
         for request in requests:
-            found = measure_benchmarks(request)
-            print(f"{request.run_dir} {request.who}")
-            print("\n".join(line(name, entry) for name, entry in found.items()), flush=True)
+            entries = measure_benchmarks(request)
+            print(f"{request.run_dir} {request.model}")
+            print("\n".join(line(name, entry) for name, entry in entries.items()), flush=True)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
@@ -36,18 +36,36 @@ def test_every_row_belongs_to_one_process_and_shares_are_even(
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_shares_come_together_in_the_order_of_the_ranks(
+def test_results_come_together_in_the_order_of_the_rows(
     world: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of seven rows in three processes this one has the middle two, and computes no other."""
     world[:] = [1, 3]
+    asked: list[list[int]] = []
 
-    def answer(lists: list[object], own: list[torch.Tensor]) -> None:
-        lists[:] = [[torch.zeros(2, 2)], own, [torch.full((1, 2), 2.0)]]
+    def answer(lists: list[object], own: list[object]) -> None:
+        lists[:] = [[[0.0, 1.0]], own, [[4.0], [5.0, 6.0]]]
+
+    def double(batch: Sequence[int]) -> torch.Tensor:
+        asked.append(list(batch))
+        return torch.tensor([2.0 * row for row in batch])
 
     monkeypatch.setattr(dist, "all_gather_object", answer)
-    rows = distributed.gathered_rows(torch.ones(3, 2))
-    assert_close(rows[:, 0], [0.0, 0.0, 1.0, 1.0, 1.0, 2.0])
-    assert rows.shape == (6, 2)
+    results = distributed.map_rows(range(7), 1, double)
+    assert asked == [[2], [3]]
+    assert_close(torch.tensor(results), [0.0, 1.0, 4.0, 6.0, 4.0, 5.0, 6.0])
+
+
+def test_one_process_maps_all_rows_in_batches() -> None:
+    asked: list[str] = []
+
+    def upper(batch: Sequence[str]) -> list[str]:
+        asked.append("".join(batch))
+        return [row.upper() for row in batch]
+
+    assert distributed.map_rows("abcde", 2, upper) == list("ABCDE")
+    assert asked == ["ab", "cd", "e"]
+    assert distributed.map_rows("", 2, upper) == []
 
 
 def test_one_process_alone_exchanges_nothing() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +20,9 @@ from cory.runs.run_dir import (
     is_complete,
     write_settings,
 )
+from tests.support.commands import Command
 from tests.support.composing import compose_config
+from tests.support.warm import WarmCommand
 
 Typed = Callable[..., tuple[int, str, str]]
 MISSPELT = "algorithm.clip_rang is not a setting; did you mean clip_range?\n"
@@ -196,21 +196,21 @@ def test_an_unusable_run_dir_is_refused(
     assert_refused(typed(f"run_dir={run_dir}"), f"run_dir={run_dir} ", said)
 
 
+def test_a_refusal_by_the_command_itself(tmp_path: Path) -> None:
+    words = ["-m", "cory.train", "algorithm.clip_rang=0.1", "run_dir=run"]
+    command = Command(tmp_path, words)
+    assert_refused((command.wait(), command.out, command.err), MISSPELT)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("algorithm.clip_rang=0.1", MISSPELT),
         ("model.path={tmp}/nowhere", "model.path={tmp}/nowhere: there is no such folder"),
         ("model=gpt2 model.path=nobody/nothing", "set model.path to a folder"),
     ],
-)  # fmt: skip
-def test_a_refusal_by_the_command_itself(words: str, said: str, tmp_path: Path) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-m", "cory.train", *words.format(tmp=tmp_path).split(),
-         f"hydra.run.dir={tmp_path}/run"],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert_refused((answer.returncode, answer.stdout, answer.stderr), said.format(tmp=tmp_path))
+)
+def test_a_refusal_by_a_worker(words: str, said: str, tmp_path: Path) -> None:
+    command = WarmCommand(tmp_path, [*words.format(tmp=tmp_path).split(), "run_dir=run"])
+    assert_refused((command.wait(), command.out, command.err), said.format(tmp=tmp_path))
     assert not (tmp_path / "run" / RECORD).exists()

@@ -17,7 +17,7 @@ from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import BeforeEach, Request
 from cory.models.policy import Policy
 from cory.runs.partial_results import PartialResults
-from cory.trainers.interruption import Pause, go_on
+from cory.runs.stop import StopPoint, never_stop
 
 
 class Algorithm(Protocol):
@@ -30,10 +30,10 @@ class Algorithm(Protocol):
 
     episodes: list[Episode]  # of the last step
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
-        """Roll out and update once; `pause` is called where the iteration can be left, if at all.
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
+        """Roll out and update once; `stop_point` is called where the iteration can be left, if any.
 
-        Interrupted: it was asked to stop in between, and goes on when it is begun again.
+        Stopped: the run was asked to stop within the iteration, which the next start goes on with.
         """
         ...
 

@@ -20,10 +20,10 @@ from cory.functional.votes import elected_answer
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
 from cory.rollout.interactions import Interaction, Speak
-from cory.runs.partial_results import PartialResults
-from cory.runs.run_dir import DEBATES, STOP
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults, resumable
+from cory.runs.run_dir import DEBATES
 from cory.seeding import keyed
-from cory.trainers.interruption import Interrupted
 from cory.trainers.supervised import Collected, Example
 
 # begin the keys of random numbers
@@ -86,23 +86,29 @@ class DebateCollector:
         sampling = self.config.sampling
         limit = sampling.max_response_tokens
         size = self.parts.config.hardware.rollout_batch_size * distributed.count()
-        spans = [
-            range(start, min(start + size, len(prompts))) for start in range(0, len(prompts), size)
-        ]
-        pieces = PartialResults(self.run_dir / DEBATES, "")  # the directory holds one run's
-        found = pieces.open(iteration, fingerprint(self.voices), [len(span) for span in spans])
-        episodes = [of_plain(line) for line in found]
         streams = [self._stream(iteration, place) for place in range(self.places)]
-        for span in spans:
-            if span.stop <= len(found):
-                for stream in streams:
-                    draw_uniforms(len(span), limit, stream)
-                continue
-            self._stop_if_asked(len(episodes), len(prompts))
-            held = self.interact(list(prompts[span.start : span.stop]), self._speak(streams))
-            pieces.add([as_plain(episode) for episode in held])
-            episodes += held
-        pieces.close()
+
+        def answer(asked: Sequence[Prompt], rows: range) -> list[Line]:
+            held = self.interact([asked[row] for row in rows], self._speak(streams))
+            return [as_plain(episode) for episode in held]
+
+        def skip(asked: Sequence[Prompt], rows: range) -> None:
+            for stream in streams:
+                draw_uniforms(len(rows), limit, stream)
+
+        results = PartialResults(self.run_dir / DEBATES, "")  # the directory holds one run's
+        batches = resumable(
+            results,
+            iteration,
+            fingerprint(self.voices),
+            [prompts],
+            size,
+            answer=answer,
+            skip=skip,
+            before_each=self._stop_if_asked,
+        )
+        episodes = [of_plain(line) for _, lines in batches for line in lines]
+        results.close()
         return episodes
 
     def _speak(self, streams: Sequence[torch.Generator]) -> Speak:
@@ -120,8 +126,7 @@ class DebateCollector:
 
     def _stop_if_asked(self, held: int, wanted: int) -> None:
         """The debates of an iteration may take hours: they can be left after each batch."""
-        if distributed.any_of((self.run_dir / STOP).exists()):
-            raise Interrupted(f"saved with {held} of {wanted} debates of an iteration")
+        self.parts.stop.check(f"with {held} of {wanted} debates of an iteration")
 
     def _own(
         self,

@@ -13,6 +13,7 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import ActorCriticModel, Team
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
+from cory.runs.stop import StopRequest
 from cory.seeding import Streams
 from cory.tasks import Task
 
@@ -28,6 +29,11 @@ class Parts:
     task: Task
     reward: Reward
     streams: Streams
+
+    @property
+    def stop(self) -> StopRequest:
+        """Asks the run to stop while data are collected."""
+        return StopRequest(Path(self.config.run_dir))
 
     def new_ppo_policies(
         self, names: Sequence[str], team: Team | None = None

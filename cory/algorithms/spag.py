@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from cory import distributed
 from cory.algorithms.parts import Parts
 from cory.algorithms.spag_data import TrainingSelection
 from cory.config import (
@@ -37,10 +36,8 @@ from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
 from cory.rollout.opponents import Opponents
 from cory.rollout.self_play import play
-from cory.runs.run_dir import STOP
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
-from cory.trainers.interruption import Interrupted
 from cory.trainers.offline import INSTRUCTION, Loss, OfflineTrainer, Stored, Utterance
 
 NAME = "agent_0"
@@ -243,8 +240,7 @@ class Collector:
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
         """A collection may take hours: it can be left between any two utterances."""
-        if distributed.any_of((self.arrangement.run_dir / STOP).exists()):
-            raise Interrupted(f"saved with {len(games.found)} of {wanted} games of a set")
+        self.arrangement.parts.stop.check(f"with {len(games.found)} of {wanted} games of a set")
 
     def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""

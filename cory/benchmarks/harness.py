@@ -1,4 +1,4 @@
-"""lm-evaluation-harness (EleutherAI): its tasks, and its numbers for one model."""
+"""lm-evaluation-harness (EleutherAI): loads its tasks, and measures a model on them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from cory.config import BenchmarkConfig, ConfigError, SuiteConfig, require
 
 PACKAGE = "lm_eval"
-WRAPPER = "cory"  # the group that every benchmark is put into, so that its filter can be set
-GENERATE = "generate_until"  # kind of request that asks for a text
+WRAPPER = "cory"  # name of the group that wraps every benchmark, so that its filter can be set
+GENERATE = "generate_until"  # the harness's type of tasks whose answers are generated
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Benchmark:
 
     name: str
     config: BenchmarkConfig
-    loaded: Any  # as the harness loads it: the task in a group
-    included: bool  # its task is the user's own, not the harness's
+    loaded: Any  # the harness's group with the task
+    included: bool  # whether its task is from --include, not the harness's own
 
     @property
     def tasks(self) -> list[Any]:
@@ -33,13 +33,13 @@ class Benchmark:
 
     @property
     def generates(self) -> bool:
-        """Whether answers are generated, rather than chosen by their likelihood."""
+        """Whether answers are generated, not chosen by their likelihood."""
         return any(task.OUTPUT_TYPE == GENERATE for task in self.tasks)
 
 
 @dataclass(frozen=True)
 class TaskScore:
-    """What one task of a benchmark found."""
+    """The score of one task of a benchmark."""
 
     value: float
     stderr: float | None
@@ -49,18 +49,18 @@ class TaskScore:
 
 @dataclass(frozen=True)
 class BenchmarkScore:
-    """A benchmark's number, from 0 to 1, and where it comes from."""
+    """The score of a benchmark, and its details."""
 
-    value: float
-    stderr: float | None  # None where there is one question
+    value: float  # 0 to 1
+    stderr: float | None  # None with a single question
     questions: int
-    empty_share: float | None  # of generated answers; None where none are generated
-    parts: dict[str, TaskScore]
-    others: dict[str, float]  # the harness's other numbers for the same answers
+    empty_share: float | None  # share of empty generated answers; None without generation
+    parts: dict[str, TaskScore]  # by name of the task
+    others: dict[str, float]  # the harness's other metrics of the same answers
 
 
 def harness_version() -> str:
-    """The version that is installed, or a refusal."""
+    """The installed version; ConfigError where there is none."""
     require(
         importlib.util.find_spec(PACKAGE) is not None,
         f"benchmarks need the package {PACKAGE}: pip install '.[eval]'",
@@ -70,16 +70,16 @@ def harness_version() -> str:
 
 @functools.cache
 def manager(include: Path | None) -> Any:
-    """The tasks that the harness knows; it takes seconds to read their files."""
+    """The harness's index of tasks; cached, since reading all task files takes seconds."""
     from lm_eval.tasks import TaskManager  # noqa: PLC0415  an extra, and slow to import
 
     return TaskManager(include_path=None if include is None else str(include))
 
 
 def load_benchmark(name: str, config: BenchmarkConfig, include: Path | None) -> Benchmark:
-    """A benchmark with its data at hand, or a refusal.
+    """A benchmark with its data; ConfigError where it cannot be had.
 
-    include: folder with further task files; a task there goes before one of the same name
+    include: folder with further task files, which take precedence over tasks of the same name
     """
     harness_version()
     require(include is None or include.is_dir(), f"--include={include}: there is no such folder")
@@ -90,7 +90,7 @@ def load_benchmark(name: str, config: BenchmarkConfig, include: Path | None) -> 
         f"{harness_version()} has no such task" + (f", and {include} neither" if include else ""),
     )
     source = known.task_index[config.task].yaml_path
-    # what stands in a group beside its members holds for each of them
+    # the settings of a group beside its members apply to each of them
     spec: dict[str, Any] = {"group": WRAPPER, "task": [config.task]}
     if config.steps is not None:
         steps = [{"function": step} for step in config.steps]
@@ -109,7 +109,7 @@ def load_benchmark(name: str, config: BenchmarkConfig, include: Path | None) -> 
         include is not None and source is not None and source.is_relative_to(include),
     )
     for task in benchmark.tasks:
-        # the harness leaves such a task as it is, and would say so only in its log
+        # the harness would ignore the setting, with a line in its log only
         require(
             config.shots == 0 or task.get_config("num_fewshot") != 0,
             f"benchmarks.{name}.shots={config.shots}: {task.config.task} is always asked without "
@@ -119,10 +119,10 @@ def load_benchmark(name: str, config: BenchmarkConfig, include: Path | None) -> 
 
 
 def _loaded(known: Any, spec: dict[str, Any]) -> Any:
-    """The tasks of a group that is described as in a task file of the harness."""
+    """The tasks of a group with this specification, as in a task file of the harness."""
     from lm_eval.tasks._index import Entry, Kind  # noqa: PLC0415
 
-    # known by a name, as a file would be: given directly, a group gives its own settings to none
+    # in the index under a name: a group that is passed directly loses its own settings
     known.task_index[WRAPPER] = Entry(WRAPPER, Kind.GROUP, None, spec)
     return known.load([WRAPPER])
 
@@ -133,11 +133,11 @@ Measure = Callable[[Benchmark], BenchmarkScore]
 def benchmark_runner(
     model: Any, tokenizer: Any, suite: SuiteConfig, batch_size: int | str, limit: int | None
 ) -> Measure:
-    """A function that puts a benchmark's questions to a model.
+    """A function that measures the model on a benchmark.
 
     model: a language model on its device
-    batch_size: or `auto`: as many as fit
-    limit: questions per task; None: all of them
+    batch_size: texts at once, or `auto`: as many as fit
+    limit: questions per task; None: all
     """
     from lm_eval import evaluate  # noqa: PLC0415  an extra, and slow to import
     from lm_eval.models.huggingface import HFLM  # noqa: PLC0415
@@ -156,16 +156,16 @@ def benchmark_runner(
             if task.OUTPUT_TYPE == GENERATE:
                 longest = {"max_gen_toks": suite.max_new_tokens}
                 task.set_config("generation_kwargs", longest, update=True)
-        return _found(benchmark, evaluate(lm, benchmark.loaded, limit=limit, log_samples=False))
+        return _score(benchmark, evaluate(lm, benchmark.loaded, limit=limit, log_samples=False))
 
     return measure
 
 
-def _found(benchmark: Benchmark, answer: Any) -> BenchmarkScore:
-    """The numbers that count, out of all that the harness says."""
+def _score(benchmark: Benchmark, output: Any) -> BenchmarkScore:
+    """The benchmark's score from the output of the harness."""
     config = benchmark.config
-    results = answer["results"]
-    whole = results.get(config.task, {})  # nothing, of a group that is not averaged
+    results = output["results"]
+    whole = results.get(config.task, {})  # empty for a group without an average
     key = f"{config.metric},{config.filter}"
     known = sorted(name for name in whole if "," in name and "_stderr" not in name)
     require(
@@ -178,8 +178,8 @@ def _found(benchmark: Benchmark, answer: Any) -> BenchmarkScore:
         name: TaskScore(
             float(results[name][key]),
             _stderr(results[name], config),
-            int(answer["n-samples"][name]["effective"]),
-            str(answer["versions"][name]),
+            int(output["n-samples"][name]["effective"]),
+            str(output["versions"][name]),
         )
         for name in names
     }
@@ -199,7 +199,7 @@ def _stderr(numbers: dict[str, Any], config: BenchmarkConfig) -> float | None:
 
 
 def _empty_share(benchmark: Benchmark) -> float:
-    """How many of the generated answers say nothing: a format problem rather than a wrong one."""
+    """Share of empty answers: a problem of the format rather than of the model."""
     answers = [
         text
         for task in benchmark.tasks

@@ -1,4 +1,4 @@
-"""Reasoning benchmarks on the agents of finished runs: measured once, and kept with the run."""
+"""Measures reasoning benchmarks on the agents of finished runs, once per agent."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ from cory.models.loading import ASSETS, load_language_model, load_tokenizer, nf4
 from cory.runs.provenance import WHAT_RUNS, device_name, git
 from cory.runs.run_dir import AGENTS, RECORD, SETTINGS, lock
 
-BASE = "base"  # under which the untrained model's numbers stand, beside the agents'
+BASE = "base"  # key of the untrained model's scores, beside those of the agents
 ADAPTER = "adapter_config.json"  # as PEFT calls it
 
 
 @dataclass(frozen=True)
 class BenchmarkRequest:
-    """What is asked for one run."""
+    """The benchmarks to measure on one model of one run."""
 
     run_dir: Path
     agent: str
-    base: bool  # the model that the agent was trained from, in its place
+    base: bool  # measure the model that the agent was trained from instead
     suite: SuiteConfig
     names: list[str]  # of the suite's benchmarks
-    include: Path | None
-    limit: int | None
+    include: Path | None  # folder with further task files
+    limit: int | None  # questions per task; None: all
     batch_size: int | str
     device: str
-    again: bool
+    again: bool  # replace scores that exist
 
     @property
-    def who(self) -> str:
-        """Whose numbers they are, in the record."""
+    def model(self) -> str:
+        """Key of the model's scores in benchmarks.json and the record."""
         return BASE if self.base else self.agent
 
     @property
     def section(self) -> str:
-        """Which part of benchmarks.json they stand in."""
+        """The section of benchmarks.json for these scores."""
         return WHOLE if self.limit is None else LIMITED
 
 
 def chosen_benchmarks(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
-    """The benchmarks that were asked for; all that are asked plainly, or all with `cot`."""
+    """The benchmarks listed in `tasks`; else all of the suite without or with chain of thought."""
     if tasks is None:
         return suite.names(cot)
     names = [name.strip() for name in tasks.split(",")]
@@ -81,38 +81,43 @@ def chosen_benchmarks(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[
 
 
 def measure_benchmarks(request: BenchmarkRequest) -> dict[str, Entry]:
-    """Measure what is missing; all of the agent's numbers, by benchmark."""
+    """Measures the missing benchmarks; returns all scores of the model by benchmark.
+
+    Raises ConfigError for a run that is not finished, or scores that would not be comparable.
+    """
     version = harness_version()
     require(
         torch.cuda.is_available() or not request.device.startswith("cuda"),
         f"--device={request.device}: this machine has no CUDA device",
     )
-    settings = _finished(request.run_dir)
+    settings = _settings(request.run_dir)
     source = _source(request, settings)
     run_dir, suite = request.run_dir, request.suite
     with closing(lock(run_dir)):
-        there = read_scores(run_dir).get(request.section, {}).get(request.who, {})
-        how = _how(request, version, source)
+        measured = read_scores(run_dir).get(request.section, {}).get(request.model, {})
+        conditions = _conditions(request, version, source)
         benchmarks = [
             load_benchmark(name, suite.benchmarks[name], request.include)
-            for name in _wanted(request, there, how)
+            for name in _missing(request, measured, conditions)
         ]
         if benchmarks:
-            model, tokenizer = _load(source, how["dtype"], request.device)
+            model, tokenizer = _load(source, conditions["dtype"], request.device)
             measure = benchmark_runner(model, tokenizer, suite, request.batch_size, request.limit)
             for benchmark in benchmarks:
                 began = time.time()
-                entry = _entry(benchmark, measure(benchmark), how, began)
-                keep_score(run_dir, request.section, request.who, benchmark.name, entry)
-        # also when nothing was missing: the last command may have been killed here
-        add_geometric_mean(run_dir, request.section, request.who, suite.name, suite.geometric_mean)
+                entry = _entry(benchmark, measure(benchmark), conditions, began)
+                keep_score(run_dir, request.section, request.model, benchmark.name, entry)
+        # even if nothing was missing: the last command may have been killed before this
+        add_geometric_mean(
+            run_dir, request.section, request.model, suite.name, suite.geometric_mean
+        )
         if request.section == WHOLE:
             record_scores(run_dir)
-        return read_scores(run_dir)[request.section][request.who]
+        return read_scores(run_dir)[request.section][request.model]
 
 
-def _finished(run_dir: Path) -> DictConfig:
-    """The settings of a run that is finished, or a refusal."""
+def _settings(run_dir: Path) -> DictConfig:
+    """The settings of a finished run; ConfigError for any other."""
     require((run_dir / SETTINGS).is_file(), f"{run_dir}: there is no run")
     require(
         (run_dir / RECORD).is_file(),
@@ -125,11 +130,11 @@ def _finished(run_dir: Path) -> DictConfig:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model's weights lie."""
+    """Where a model's weights are."""
 
-    model: str  # folder or name of the whole model, or of an adapter's base: the tokenizer, too
+    model: str  # folder or name of the whole model or an adapter's base, with the tokenizer
     adapter: Path | None
-    packing: DictConfig | None  # settings of the model that say how its base is packed in 4 bits
+    packing: DictConfig | None  # settings of the model if its base is quantised
 
     @property
     def quantisation(self) -> str:
@@ -137,7 +142,7 @@ class Source:
 
 
 def _source(request: BenchmarkRequest, settings: DictConfig) -> Source:
-    """Whether an agent is a whole model or an adapter, and of what; a refusal where it is none."""
+    """The weights of an agent, a whole model or an adapter; ConfigError where there are none."""
     agents = request.run_dir / AGENTS
     folder = agents / request.agent
     known = sorted(path.name for path in agents.iterdir()) if agents.is_dir() else []
@@ -163,10 +168,10 @@ def _source(request: BenchmarkRequest, settings: DictConfig) -> Source:
 
 
 def _base_of(folder: Path, path: str) -> str:
-    """The model that an adapter belongs to.
+    """The base model of an adapter.
 
-    path: what the run's settings say. A model that comes with cory was noted by the folder that it
-    lay in then, which may be another one now.
+    path: `model.path` of the run's settings. A model that comes with cory is stored in the adapter
+        with its folder at that time, which may have changed.
     """
     adapter = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
     named = str(adapter["base_model_name_or_path"])
@@ -176,14 +181,14 @@ def _base_of(folder: Path, path: str) -> str:
 
 def _load(source: Source, dtype: str, device: str) -> tuple[Any, Any]:
     """The model, on its device, and its tokenizer."""
-    place = torch.device(device)
-    kind: torch.dtype = getattr(torch, dtype)
+    target = torch.device(device)
+    precision: torch.dtype = getattr(torch, dtype)
     quantisation = None
     if source.packing is not None:
-        quantisation = nf4(source.packing.double_quantisation, kind, kind)
-    model = load_language_model(source.model, "model", False, kind, quantisation, place)
+        quantisation = nf4(source.packing.double_quantisation, precision, precision)
+    model = load_language_model(source.model, "model", False, precision, quantisation, target)
     if quantisation is None:
-        model.to(place)
+        model.to(target)
     if source.adapter is not None:
         from cory.models.lora import load_adapter  # noqa: PLC0415  takes five seconds
 
@@ -191,8 +196,8 @@ def _load(source: Source, dtype: str, device: str) -> tuple[Any, Any]:
     return model.eval(), load_tokenizer(source.model, "model")
 
 
-def _how(request: BenchmarkRequest, version: str, source: Source) -> Entry:
-    """What is the same for all benchmarks that are measured now."""
+def _conditions(request: BenchmarkRequest, version: str, source: Source) -> Entry:
+    """The part of an entry that is the same for all benchmarks measured now."""
     suite = request.suite
     return {
         "suite": suite.name,
@@ -210,34 +215,42 @@ def _how(request: BenchmarkRequest, version: str, source: Source) -> Entry:
     }
 
 
-def _wanted(request: BenchmarkRequest, there: Mapping[str, Entry], how: Entry) -> list[str]:
-    """The benchmarks to measure; refuses numbers beside others that were measured otherwise."""
-    for name, entry in there.items():
-        asked = {key: how[key] for key in ALIKE}
+def _missing(
+    request: BenchmarkRequest, measured: Mapping[str, Entry], conditions: Entry
+) -> list[str]:
+    """The benchmarks to measure; ConfigError for scores measured under other conditions."""
+    for name, entry in measured.items():
+        expected = {key: conditions[key] for key in ALIKE}
         if name in request.names:
             if request.again:
-                continue  # it makes room
-            asked |= asdict(request.suite.benchmarks[name])
-        for key, value in asked.items():
+                continue  # it is replaced
+            expected |= asdict(request.suite.benchmarks[name])
+        for key, value in expected.items():
             require(
                 entry[key] == value or name == GEOMETRIC_MEAN,
-                f"{request.run_dir} has {name} of {request.who} with {key}={entry.get(key)}, not "
+                f"{request.run_dir} has {name} of {request.model} with {key}={entry.get(key)}, not "
                 f"{value}; numbers of one agent are measured alike: name it in --tasks and say "
                 f"--again",
             )
-    return [name for name in request.names if request.again or name not in there]
+    return [name for name in request.names if request.again or name not in measured]
 
 
-def _entry(benchmark: Benchmark, found: BenchmarkScore, how: Entry, began: float) -> Entry:
-    """All that there is to say about a number."""
+def _entry(benchmark: Benchmark, score: BenchmarkScore, conditions: Entry, began: float) -> Entry:
+    """A score with its details and the conditions of its measurement."""
     numbers = {
-        "value": found.value,
-        "stderr": found.stderr,
-        "questions": found.questions,
-        "empty_share": found.empty_share,
-        "others": found.others,
-        "parts": {name: asdict(part) for name, part in found.parts.items()},
+        "value": score.value,
+        "stderr": score.stderr,
+        "questions": score.questions,
+        "empty_share": score.empty_share,
+        "others": score.others,
+        "parts": {name: asdict(part) for name, part in score.parts.items()},
     }
     when = datetime.fromtimestamp(began, timezone.utc).isoformat(timespec="seconds")
     took = {"began": when, "seconds": round(time.time() - began, 1)}
-    return {**numbers, **asdict(benchmark.config), "included": benchmark.included, **how, **took}
+    return {
+        **numbers,
+        **asdict(benchmark.config),
+        "included": benchmark.included,
+        **conditions,
+        **took,
+    }

@@ -1,7 +1,7 @@
-"""The numbers of benchmarks on disk: benchmarks.json of a run directory, and its record.
+"""The scores of benchmarks on disk: benchmarks.json of a run directory, and its record.
 
-`benchmarks.json` holds all that was found. What pages need of it is copied into `record.json`,
-under "benchmarks"; the rest of the record is left as it is.
+`benchmarks.json` holds every detail. The part that pages need is copied into `record.json` under
+"benchmarks"; the rest of the record is not changed.
 """
 
 from __future__ import annotations
@@ -18,45 +18,49 @@ from cory.runs.run_dir import RECORD, write_whole
 FILE = "benchmarks.json"
 KEY = "benchmarks"  # in record.json
 WHOLE, LIMITED = "whole", "limited"  # sections of benchmarks.json: all questions, or the first few
-# what the record says of each benchmark; the rest is in benchmarks.json
+# keys of a score that are copied into the record
 RECORDED = (
     *("value", "stderr", "metric", "shots", "suite", "task", "filter", "questions", "included"),
     *("empty_share", "harness", "dtype", "quantisation", "device", "commit", "clean"),
 )
-# numbers of one agent that are shown side by side agree in these
+# keys in which all scores of one agent must agree, since they are shown side by side
 ALIKE = ("harness", "dtype", "quantisation", "bos", "max_new_tokens", "seed", "limit")
 
-Entry = dict[str, Any]  # all that there is to say about a number
+Entry = dict[str, Any]  # a score and how it was measured
 Sections = dict[str, dict[str, dict[str, Entry]]]  # by section, by agent, by benchmark
 
 
 def read_scores(run_dir: Path) -> Sections:
-    """What benchmarks.json holds; nothing where there is none."""
+    """The content of benchmarks.json; empty without the file, ConfigError if it is broken."""
     path = run_dir / FILE
     if not path.exists():
         return {}
     try:
-        found: Sections = json.loads(path.read_text(encoding="utf-8"))
+        sections: Sections = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    return found
+    return sections
 
 
-def keep_score(run_dir: Path, section: str, who: str, name: str, entry: Entry) -> None:
-    """Add a number at once: what is measured is not lost when the next one fails."""
-    everything = read_scores(run_dir)
-    entries = everything.setdefault(section, {}).setdefault(who, {})
-    entries.pop(GEOMETRIC_MEAN, None)  # of the number that was there before
+def keep_score(run_dir: Path, section: str, model: str, name: str, entry: Entry) -> None:
+    """Writes a score at once, so that it is not lost when the next measurement fails.
+
+    model: name of the agent, or `base`
+    name: of the benchmark
+    """
+    sections = read_scores(run_dir)
+    entries = sections.setdefault(section, {}).setdefault(model, {})
+    entries.pop(GEOMETRIC_MEAN, None)  # it was of the previous score
     entries[name] = entry
-    write_json(run_dir / FILE, everything)
+    write_json(run_dir / FILE, sections)
 
 
 def add_geometric_mean(
-    run_dir: Path, section: str, who: str, suite: str, names: Sequence[str]
+    run_dir: Path, section: str, model: str, suite: str, names: Sequence[str]
 ) -> None:
-    """Add the geometric mean of `names`, where all of them are there."""
-    everything = read_scores(run_dir)
-    entries = everything.get(section, {}).get(who, {})
+    """Writes the geometric mean of the benchmarks `names`, if all of them are measured."""
+    sections = read_scores(run_dir)
+    entries = sections.get(section, {}).get(model, {})
     if GEOMETRIC_MEAN in entries or not all(name in entries for name in names):
         return
     value, stderr = geometric_mean(
@@ -68,28 +72,28 @@ def add_geometric_mean(
         **{"suite": suite, "of": list(names)},
         **alike,
     }
-    write_json(run_dir / FILE, everything)
+    write_json(run_dir / FILE, sections)
 
 
 def record_scores(run_dir: Path) -> None:
-    """Put the numbers over all questions into record.json, and change nothing else there.
+    """Copies the scores over all questions into record.json, without other changes there.
 
-    A number over the first few questions would look like the paper's and not be it.
+    Scores over the first few questions stay out: they would look comparable to the paper's.
     """
     path = run_dir / RECORD
     content = json.loads(path.read_text(encoding="utf-8"))
     content[KEY] = {
-        who: {
+        model: {
             name: {key: entry[key] for key in RECORDED if key in entry}
             for name, entry in entries.items()
         }
-        for who, entries in read_scores(run_dir).get(WHOLE, {}).items()
+        for model, entries in read_scores(run_dir).get(WHOLE, {}).items()
     }
     write_json(path, content)
 
 
 def write_json(path: Path, content: Any) -> None:
-    """As JSON, in one step."""
+    """Writes JSON atomically; ConfigError where that fails."""
     try:
         write_whole(path, json.dumps(content, indent=1) + "\n")
     except OSError as error:
@@ -97,10 +101,10 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def geometric_mean(numbers: Sequence[tuple[float, float | None]]) -> tuple[float, float | None]:
-    """The geometric mean of numbers, and its standard error by the delta method.
+    """The geometric mean of independent numbers, and its standard error by the delta method.
 
-    numbers: each with its standard error, independent of the others; None where it is not known
-    returns: no standard error where one of them is not known, or where a number is 0
+    numbers: (value, standard error); None for an unknown error
+    returns: (mean, standard error); None where an error is unknown or a value is 0
     """
     values = [value for value, _ in numbers]
     if 0 in values:

@@ -146,22 +146,24 @@ def token_nll(
     returns: None for a response without tokens
     """
     tokenizer, room = voice.team.tokenizer, voice.team.context_length
-    own = distributed.own_rows(len(contexts))
-    shown = [tokenizer(text)["input_ids"] for text in contexts[own]]
-    said = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in responses[own]]
-    said = [ids[: room - len(before)] for before, ids in zip(shown, said, strict=True)]
-    size, found = voice.hardware.rollout_batch_size, list[float | None]()
+
+    def score(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        shown = [tokenizer(context)["input_ids"] for context, _ in pairs]
+        said = [tokenizer(text, add_special_tokens=False)["input_ids"] for _, text in pairs]
+        said = [ids[: room - len(before)] for before, ids in zip(shown, said, strict=True)]
+        tensors = pad_turns(shown, said, tokenizer.pad_token_id)
+        ids, attended, mask = (tensor.to(voice.team.device) for tensor in tensors)
+        # not called as a module: at its end ZeRO-3 would take a training pass to be over
+        logprobs, _ = voice.model.forward(ids, attended, mask)
+        return [
+            -float(row[counted].mean()) if bool(counted.any()) else None
+            for row, counted in zip(logprobs, mask, strict=True)
+        ]
+
     voice.model.eval()
+    pairs = list(zip(contexts, responses, strict=True))
     with voice.whole():
-        for start in range(0, len(said), size):
-            part = slice(start, start + size)
-            tensors = pad_turns(shown[part], said[part], tokenizer.pad_token_id)
-            ids, attended, mask = (tensor.to(voice.team.device) for tensor in tensors)
-            # not called as a module: at its end ZeRO-3 would take a training pass to be over
-            logprobs, _ = voice.model.forward(ids, attended, mask)
-            for row, counted in zip(logprobs, mask, strict=True):
-                found.append(-float(row[counted].mean()) if bool(counted.any()) else None)
-    return distributed.gathered(found)
+        return distributed.map_rows(pairs, voice.hardware.rollout_batch_size, score)
 
 
 def mean(numbers: Sequence[float]) -> float:

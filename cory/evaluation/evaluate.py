@@ -18,7 +18,8 @@ from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.interactions import PIONEER, Interaction
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults, resumable
 from cory.seeding import keyed
 from cory.tasks import Task
 
@@ -97,27 +98,26 @@ def evaluate(
     # as much at once as the processes together take, so that memory does not grow with the rows
     rows_each = bench.rows or next(iter(bench.agents.values())).hardware.rollout_batch_size
     size = rows_each * distributed.count()
-    spans = [
-        (part, range(start, min(start + size, len(part))))
-        for part in parts
-        for start in range(0, len(part), size)
-    ]
-    weights = fingerprint(bench.agents)
-    found = pieces.open(request.iteration, weights, [len(rows) for _, rows in spans])
-    done = 0
-    for part, rows in spans:
-        if done < len(found):
-            part.lines += found[done : done + len(rows)]
-            if part.samples is not None:
-                for stream in part.streams:  # the rows that follow get the numbers they would have
-                    draw_uniforms(len(rows), bench.sampling.max_response_tokens, stream)
-        else:
-            before_each(done, sum(map(len, parts)))
-            answered = zip(rows, answers(bench, part, rows), strict=True)
-            lines = [line(request, part, row, episode) for row, episode in answered]
-            pieces.add(lines)
-            part.lines += lines
-        done += len(rows)
+
+    def answer(part: Part, rows: range) -> list[Line]:
+        answered = zip(rows, answers(bench, part, rows), strict=True)
+        return [line(request, part, row, episode) for row, episode in answered]
+
+    def skip(part: Part, rows: range) -> None:
+        for stream in part.streams if part.samples is not None else ():
+            draw_uniforms(len(rows), bench.sampling.max_response_tokens, stream)
+
+    for part, lines in resumable(
+        pieces,
+        request.iteration,
+        fingerprint(bench.agents),
+        parts,
+        size,
+        answer=answer,
+        skip=skip,
+        before_each=before_each,
+    ):
+        part.lines += lines
     metrics: Metrics = {}
     for part in parts:
         if part.kind == MEASURED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.opponents import Opponent, Opponents
 from cory.rollout.self_play import Player, play
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults, resumable
 from cory.tasks.game import GameTask
 
 EXAM = 2  # begins the keys of all random numbers here, apart from those of the training
@@ -66,25 +68,18 @@ class GameEvaluator:
         Nothing of the training is touched: the games are a function of weights and seed.
         """
         matches = self._matches(request)
-        size = self.config.game_batch
-        tables = [
-            (match, range(start, min(start + size, len(match))))
-            for match in matches
-            for start in range(0, len(match), size)
-        ]
-        weights = fingerprint({self.voice.name: self.voice})
-        found = pieces.open(request.iteration, weights, [len(rows) for _, rows in tables])
         lines: dict[int, list[Line]] = {match.number: [] for match in matches}
-        done, all_of_them = 0, sum(map(len, matches))
-        for match, rows in tables:
-            if done < len(found):
-                lines[match.number] += found[done : done + len(rows)]
-            else:
-                before_each(done, all_of_them)
-                fresh = self._play(request, match, rows)
-                pieces.add(fresh)
-                lines[match.number] += fresh
-            done += len(rows)
+        for match, games in resumable(
+            pieces,
+            request.iteration,
+            fingerprint({self.voice.name: self.voice}),
+            matches,
+            self.config.game_batch,
+            answer=partial(self._play, request),
+            skip=nothing,  # every batch has random numbers of its own
+            before_each=before_each,
+        ):
+            lines[match.number] += games
         return metrics_of(matches, lines, self.task.game.roles)
 
     def _matches(self, request: Request) -> list[Match]:

@@ -55,17 +55,16 @@ class Encoder(Reader):
         rows = self.tokenizer(list(texts), truncation=True, max_length=self.longest)["input_ids"]
         # of an empty text some tokenizers give no token
         rows = [row or [int(self.tokenizer.pad_token_id)] for row in rows]
-        own = rows[distributed.own_rows(len(rows))]
-        found = [torch.zeros(0, model.config.hidden_size)]
-        for start in range(0, len(own), self.config.batch_size):
-            part = own[start : start + self.config.batch_size]
-            ids, mask = pad_right(part, self.tokenizer.pad_token_id)
+
+        def embed(batch: Sequence[list[int]]) -> Tensor:
+            ids, mask = pad_right(batch, self.tokenizer.pad_token_id)
             states = model(
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
             ).last_hidden_state.float()
             counted = mask[..., None].to(self.device)
-            found.append((torch.where(counted, states, 0.0).sum(1) / counted.sum(1)).cpu())
-        return distributed.gathered_rows(torch.cat(found))
+            return (torch.where(counted, states, 0.0).sum(1) / counted.sum(1)).cpu()
+
+        return torch.stack(distributed.map_rows(rows, self.config.batch_size, embed))
 
 
 class Scorer(Reader):
@@ -103,11 +102,9 @@ class Scorer(Reader):
         """
         model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
         pairs = list(zip(questions, responses, strict=True))
-        own = [
-            found(self._distributions(model, question, said))
-            for question, said in pairs[distributed.own_rows(len(pairs))]
-        ]
-        return distributed.gathered(own)
+        return distributed.map_rows(
+            pairs, 1, lambda batch: [found(self._distributions(model, *pair)) for pair in batch]
+        )
 
     def _distributions(
         self, model: torch.nn.Module, question: str, responses: Sequence[str]

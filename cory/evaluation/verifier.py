@@ -14,7 +14,8 @@ from cory.functional.ranking import auc
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Policy, Reference
 from cory.rewards.verifier import correctness_probabilities, readings
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults, resumable
 from cory.tasks import Task
 
 Verdict = tuple[float, bool]  # probability of being right, and whether it is
@@ -41,21 +42,18 @@ class VerifierEvaluator:
         prompts = self.task.held_out(config.prompts, config.split)
         count = len(prompts) * config.samples
         size = self.voice.hardware.rollout_batch_size * distributed.count()
-        spans = [range(start, min(start + size, count)) for start in range(0, count, size)]
-        numbers = stream(request.seed, 0)
-        weights = fingerprint({self.voice.name: self.voice})
-        found = pieces.open(request.iteration, weights, [len(rows) for rows in spans])
-        lines: list[Line] = []
-        for rows in spans:
-            if len(lines) < len(found):
-                lines += found[len(lines) : len(lines) + len(rows)]
-                # the rows that follow get the numbers they would have
-                draw_uniforms(len(rows), self.sampling.max_response_tokens, numbers)
-                continue
-            before_each(len(lines), count)
-            fresh = self._lines(request, prompts, rows, numbers)
-            pieces.add(fresh)
-            lines += fresh
+        numbers, limit = stream(request.seed, 0), self.sampling.max_response_tokens
+        batches = resumable(
+            pieces,
+            request.iteration,
+            fingerprint({self.voice.name: self.voice}),
+            [range(count)],
+            size,
+            answer=lambda _, rows: self._lines(request, prompts, rows, numbers),
+            skip=lambda _, rows: draw_uniforms(len(rows), limit, numbers),
+            before_each=before_each,
+        )
+        lines = [line for _, batch in batches for line in batch]
         return verdict_metrics(by_question(lines, len(prompts)))
 
     def _lines(
@@ -99,16 +97,14 @@ class VerifierEvaluator:
         """
         team, model = self.voice.team, self.voice.model
         rows = readings(team.tokenizer, questions, answers, team.context_length)
-        own = rows[distributed.own_rows(len(rows))]
         size = self.voice.hardware.rollout_batch_size
-        scores: list[float] = []
+        pad = int(team.tokenizer.pad_token_id)
         model.eval()
         with self.voice.engine.whole():
             model.activate()
-            for start in range(0, len(own), size):
-                pad = int(team.tokenizer.pad_token_id)
-                scores += correctness_probabilities(model, own[start : start + size], pad)
-        return distributed.gathered(scores)
+            return distributed.map_rows(
+                rows, size, lambda batch: correctness_probabilities(model, batch, pad)
+            )
 
 
 def by_question(lines: Sequence[Line], questions: int) -> list[list[Verdict]]:

@@ -1,4 +1,4 @@
-"""From the credit of a turn to the advantage of each of its tokens.
+"""Token rewards and advantages, from the credit of each turn.
 
 Letters: B turns, R response tokens. Column t of a (B, R) tensor belongs to response token t.
 """
@@ -23,7 +23,7 @@ def last_token(mask: Tensor) -> Tensor:
 def kl_penalised_rewards(credits: Tensor, kl: Tensor, mask: Tensor, kl_coef: float) -> Tensor:
     """Token rewards: -kl_coef * KL, plus the credit on the last token (Ma et al., eq. 2).
 
-    credits: (B,) what each turn is worth
+    credits: (B,) credit of each turn
     kl: (B, R) KL to the reference at each token, in nats
     mask: (B, R) bool, True on response tokens
     returns: (B, R)
@@ -39,7 +39,7 @@ def kl_penalised_rewards(credits: Tensor, kl: Tensor, mask: Tensor, kl_coef: flo
 def gae(
     rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, gae_lambda: float
 ) -> tuple[Tensor, Tensor]:
-    """Generalised advantages and returns (Schulman et al., 2016; Ma et al., eq. 12, corrected).
+    """Generalised advantage estimates (Schulman et al., 2016; Ma et al., eq. 12, corrected).
 
     The value after the last real token is 0: the episode ends there, whether the model stopped
     by itself or ran into the length limit.

@@ -1,28 +1,28 @@
 """The toy collaboration game of MAPoRL (Park et al., 2025, section 2), solved exactly.
 
 Two agents play T turns. In each turn both choose at once to collaborate (a_0) or to act
-independently (a_1). A question has a hidden threshold C of joint collaborations:
+independently (a_1). The game has a hidden threshold C of joint collaborations:
 
-    acting independently pays R_ind; collaborating pays R_col while fewer than C turns lie behind
-    in which both collaborated, and R_syn from then on
+    acting independently pays R_ind; collaborating pays R_col until both have collaborated in C
+    turns, and R_syn from then on
 
-with R_col < R_ind < R_syn. Both agents know how many turns of collaboration lie behind and whether
-the synergy is there; of C they know the distribution. A reward is undiscounted, and an agent's
-objective is the sum of its rewards plus tau times the entropy of what it plays.
+with R_col < R_ind < R_syn. Both agents know the number of joint collaborations so far and whether
+the synergy is reached; of C they know the distribution. Rewards are not discounted, and an agent's
+objective is the sum of its rewards plus tau times the entropy of its actions.
 
-The paper prints the actions, the order of the rewards, R_syn = 1, the horizons 10 and 20, pi in
-.5, .6, .7, tau = .1, backward induction, and two observations; the rest stands in its App. D, which
-this project does not have. Ours: what counts towards C (turns in which both collaborate), who is
-paid R_syn (whoever collaborates once C is reached, whatever the other does), what is seen, that the
-agent against a fixed opponent has the same entropy term, R_col, R_ind and the distribution of C.
-Payments and count are the simplest that make Observation 1 exact (`observation_1`, ties included).
+From the paper: the actions, the order of the rewards, R_syn = 1, the horizons 10 and 20, pi in
+.5, .6, .7, tau = .1, backward induction, and two observations; its App. D with the rest was not
+at hand. Ours: which turns count towards C (those in which both collaborate), which agents get R_syn
+(those that collaborate once C is reached, whatever the other does), the observed state, the entropy
+term of an agent against a fixed opponent, R_col, R_ind and the distribution of C. Rewards and count
+are the simplest ones that make Observation 1 exact (`observation_1`, ties included).
 
-Observation 2 is exact, too, for the equilibrium with most collaboration (`MOST`). Below a
-temperature there may be several: at tau -> 0 nobody collaborating is one in every game with T = 2
+Observation 2 is exact, too, for the equilibrium with most collaboration (`MOST`). At a low tau
+there may be several equilibria: at tau -> 0 no collaboration at all is one in every game with T = 2
 and C = 1. The first term of the printed condition, 3 R_col - 2 R_ind, is less than R_col and never
-decides. For the equilibrium on the side that is the better answer to a coin (`EVEN`) the condition
-is R_syn > 3 R_ind - 2 R_col: the printed term with R_col and R_ind exchanged. With
-tau >= (R_ind - R_col) / 2 there is one equilibrium, so that the choice has no effect.
+decides. For the equilibrium on the side of the best response to a coin (`EVEN`) the condition is
+R_syn > 3 R_ind - 2 R_col: the printed term with R_col and R_ind exchanged. With
+tau >= (R_ind - R_col) / 2 there is one equilibrium, and the choice has no effect.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-# turn, joint collaborations so far, what collaborating costs now, and what it gains later if the
-# other agent does so, too -> how likely the other is to collaborate
-Other = Callable[[int, int, float, float], float]
+# (turn, joint collaborations so far, cost of collaborating now, later gain if the other agent
+# collaborates, too) -> probability that the other agent collaborates
+Opponent = Callable[[int, int, float, float], float]
 
 MOST, EVEN = "most", "even"
 EQUILIBRIA = (MOST, EVEN)
@@ -43,7 +43,7 @@ COLD = 1e-3  # temperature that stands for the limit 0
 
 @dataclass(frozen=True)
 class Game:
-    """The rules."""
+    """The rules of one game."""
 
     turns: int  # T
     threshold: tuple[float, ...]  # probability that C is 1, 2, 3, ...
@@ -52,7 +52,7 @@ class Game:
     r_col: float
 
     def __post_init__(self) -> None:
-        """ValueError for what is no such game."""
+        """Raises ValueError for settings that are no such game."""
         if self.turns < 1:
             raise ValueError(f"turns={self.turns} must be at least 1")
         if not self.r_col < self.r_ind < self.r_syn:
@@ -62,9 +62,9 @@ class Game:
             raise ValueError(f"threshold={self.threshold} must be probabilities that add up to 1")
 
     def chance(self, done: int) -> float:
-        """Probability that one more joint collaboration brings the synergy, it not being there.
+        """Probability that the next joint collaboration reaches the threshold.
 
-        done: turns so far in which both collaborated
+        done: joint collaborations so far, without reaching it
         """
         beyond = sum(self.threshold[done:])
         return self.threshold[done] / beyond if beyond > 0 else 1.0
@@ -72,14 +72,14 @@ class Game:
 
 @dataclass(frozen=True)
 class Strategy:
-    """How likely an agent is to collaborate, for every state of the game."""
+    """Probability that an agent collaborates, for every state of the game."""
 
     before: tuple[tuple[float, ...], ...]  # [turn][joint collaborations so far], without synergy
     after: tuple[float, ...]  # [turn], with synergy
 
 
 def exactly(threshold: int) -> tuple[float, ...]:
-    """The distribution of a threshold that is known."""
+    """The distribution of a known threshold."""
     if threshold < 1:
         raise ValueError(f"the threshold must be at least 1, got {threshold}")
     return (0.0,) * (threshold - 1) + (1.0,)
@@ -93,7 +93,7 @@ def uniform(most: int) -> tuple[float, ...]:
 
 
 def constant(game: Game, pi: float) -> Strategy:
-    """An agent that collaborates with probability `pi`, whatever happens."""
+    """The strategy that collaborates with probability `pi` in every state."""
     if not 0 <= pi <= 1:
         raise ValueError(f"pi={pi} must lie between 0 and 1")
     states = len(game.threshold)
@@ -101,9 +101,9 @@ def constant(game: Game, pi: float) -> Strategy:
 
 
 def response(game: Game, opponent: Strategy, tau: float) -> Strategy:
-    """What is best against an opponent, by backward induction.
+    """The best response to an opponent, by backward induction.
 
-    tau: weight of the entropy; 0 is the best response itself, which collaborates in a tie
+    tau: weight of the entropy; 0: the best response without entropy, which collaborates in a tie
     """
     if tau < 0:
         raise ValueError(f"tau={tau} must not be negative")
@@ -111,15 +111,15 @@ def response(game: Game, opponent: Strategy, tau: float) -> Strategy:
 
 
 def joint(game: Game, tau: float, equilibrium: str = MOST) -> Strategy:
-    """The policy of both agents in a symmetric entropy-regularised Nash equilibrium.
+    """The strategy of both agents in a symmetric entropy-regularised Nash equilibrium.
 
-    By backward induction: in each state both answer each other's policy of this turn, given what
-    the rest of the game is worth when it is played so.
+    By backward induction: in each state both respond to each other's strategy of this turn, given
+    the value of the rest of the game under the equilibrium.
 
     tau: weight of the entropy, above 0
-    equilibrium: which to take where a state has several: `most` collaboration, or `even`: the one
-        on the side that is the better answer to an opponent who tosses a coin (collaboration in a
-        tie)
+    equilibrium: choice where a state has several: `most`: the one with most collaboration | `even`:
+        the one on the side of the best response to an opponent who tosses a coin (collaboration in
+        a tie)
     """
     if tau <= 0:
         raise ValueError(f"tau={tau} must be above 0")
@@ -135,7 +135,7 @@ def joint(game: Game, tau: float, equilibrium: str = MOST) -> Strategy:
 
 
 def collaboration(game: Game, policy: Strategy, opponent: Strategy) -> list[float]:
-    """Probability that an agent collaborates at each turn when the two play each other."""
+    """Probability that an agent collaborates in each turn against the opponent."""
     waiting = [1.0] + [0.0] * (len(game.threshold) - 1)  # by joint collaborations so far
     synergy = 0.0
     probabilities = []
@@ -152,7 +152,7 @@ def collaboration(game: Game, policy: Strategy, opponent: Strategy) -> list[floa
 
 
 def observation_1(game: Game, pi: float) -> bool:
-    """Whether an agent collaborates at turn 1 of T = 2, C = 1, against a fixed opponent: printed.
+    """The printed condition for collaborating in turn 1 of T = 2, C = 1 with a fixed opponent.
 
     (R_syn - R_ind) pi >= R_ind - R_col
     """
@@ -160,7 +160,7 @@ def observation_1(game: Game, pi: float) -> bool:
 
 
 def observation_2(game: Game) -> bool:
-    """Whether both collaborate at turn 1 of T = 2, C = 1, tau -> 0: the printed condition.
+    """The printed condition for joint collaboration in turn 1 of T = 2, C = 1, tau -> 0.
 
     R_syn > max(3 R_col - 2 R_ind, 2 R_ind - R_col)
     """
@@ -192,8 +192,8 @@ def disagreements(r_syn: float, steps: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _induce(game: Game, tau: float, other: Other) -> Strategy:
-    """What is best against the other agent, from the last turn to the first."""
+def _induce(game: Game, tau: float, opponent: Opponent) -> Strategy:
+    """The best response to an opponent by backward induction, last turn first."""
     loss = game.r_ind - game.r_col
     before: list[tuple[float, ...]] = []
     values, value_after = [0.0] * (len(game.threshold) + 1), 0.0  # of the turns to come
@@ -201,10 +201,10 @@ def _induce(game: Game, tau: float, other: Other) -> Strategy:
         policy, now = [], []
         for done, (stay, step) in enumerate(pairwise(values)):
             chance = game.chance(done)
-            # behind the last possible threshold the synergy is certain: `step` has weight 0
+            # past the largest possible threshold the synergy is certain: `step` has weight 0
             gain = chance * value_after + (1 - chance) * step - stay
-            with_me = other(turn, done, loss, gain)
-            collaborate, alone = game.r_col + with_me * gain, game.r_ind
+            joined = opponent(turn, done, loss, gain)
+            collaborate, alone = game.r_col + joined * gain, game.r_ind
             policy.append(_choice(collaborate - alone, tau))
             now.append(stay + _worth(collaborate, alone, tau))
         before.append(tuple(policy))
@@ -215,14 +215,14 @@ def _induce(game: Game, tau: float, other: Other) -> Strategy:
 
 
 def _choice(advantage: float, tau: float) -> float:
-    """Probability of the action that is worth so much more than the other."""
+    """Probability of an action whose value exceeds that of the other one by `advantage`."""
     if tau == 0:
         return float(advantage >= 0)
     return _sigmoid(advantage / tau)
 
 
 def _worth(one: float, other: float, tau: float) -> float:
-    """What a choice between two actions is worth, its entropy included."""
+    """Value of a choice between two actions of these values, its entropy included."""
     high, low = max(one, other), min(one, other)
     return high if tau == 0 else high + tau * math.log1p(math.exp((low - high) / tau))
 

@@ -1,6 +1,6 @@
-"""Credit rules: from the scores of an episode to what each turn is worth to its speaker.
+"""Credit assignment: from the scores of an episode to the credit of each of its turns.
 
-A rule fills `turn.credit` of every turn and reads nothing but what the judge filled in.
+A credit rule fills `turn.credit` of every turn and reads only what the reward filled in.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from cory.functional.transitions import others_majority
 
 
 def own_score(episodes: Iterable[Episode]) -> None:
-    """Each turn is worth its own score: r(s_0, a_i)."""
+    """The credit of a turn is its own score: r(s_0, a_i)."""
     for episode in episodes:
         for turn in episode.turns:
             turn.credit = _score(turn)
 
 
 def shared_sum(episodes: Iterable[Episode]) -> None:
-    """Each turn is worth the sum of all scores of its episode (Ma et al., eq. 4)."""
+    """The credit of a turn is the sum of all scores of its episode (Ma et al., eq. 4)."""
     for episode in episodes:
         total = sum(_score(turn) for turn in episode.turns)
         for turn in episode.turns:
@@ -29,18 +29,18 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
 
 @dataclass(frozen=True)
 class DebateCredit:
-    """What an answer in a debate is worth: Definition 1 or a variant, and the incentives."""
+    """Credit of the answers in a debate: influence-aware scores plus incentives (Park et al.)."""
 
     agents: int
-    horizon: str  # discounted_sum | last | current
-    share: str  # all | individual
+    horizon: str  # discounted_sum | last | current, as in `influence_aware`
+    share: str  # all | individual, as in `influence_aware`
     discount: float  # gamma, per turn
     alpha: tuple[float, float]  # alpha_0, alpha_1
     beta: tuple[float, float]  # beta_0, beta_1
-    official: bool  # incentives as the released code pays them
+    official: bool  # incentives as in the released code
     bonus_from: str  # ground_truth | verifier
-    penalty: float  # in place of the score of a flawed turn
-    scope: str  # own | propagate
+    penalty: float  # replaces the score of a flawed turn
+    scope: str  # own | propagate: whether earlier turns see the penalty, too
 
     def __call__(self, episodes: Iterable[Episode]) -> None:
         """Fill `turn.credit` and `turn.bonus` from `turn.score`, `turn.right`, `turn.flawed`."""
@@ -49,22 +49,22 @@ class DebateCredit:
             right = [[self._right(turn) for turn in turns] for turns in rounds]
             bonuses = incentives(right, self.alpha, self.beta, self.official)
             scores = [[_score(turn) for turn in turns] for turns in rounds]
-            paid = [
+            penalised = [
                 [self.penalty if turn.flawed else _score(turn) for turn in turns]
                 for turns in rounds
             ]
             for t, turns in enumerate(rounds):
                 for a, turn in enumerate(turns):
-                    seen = paid if self.scope == "propagate" else [list(row) for row in scores]
-                    seen[t][a] = paid[t][a]
+                    known = penalised if self.scope == "propagate" else [[*row] for row in scores]
+                    known[t][a] = penalised[t][a]
                     turn.bonus = bonuses[t][a]
                     turn.credit = turn.bonus + influence_aware(
-                        seen, t, a, self.discount, self.horizon, self.share
+                        known, t, a, self.discount, self.horizon, self.share
                     )
 
     def _right(self, turn: Turn) -> bool:
         if self.alpha == self.beta == (0.0, 0.0):
-            return False  # nothing is paid, so nobody needs to know
+            return False  # without incentives it plays no part
         if self.bonus_from == "verifier":
             return _score(turn) > 0.5
         if turn.right is None:
@@ -73,36 +73,37 @@ class DebateCredit:
 
 
 def rounds_of(episode: Episode, agents: int) -> list[list[Turn]]:
-    """The turns of a debate by turn and agent, as far as it went."""
+    """[round][agent]: the turns of a debate, without the rounds that it did not reach."""
     turns = episode.turns
     rounds = [turns[start : start + agents] for start in range(0, len(turns), agents)]
-    return [own for own in rounds if not own[0].absent]
+    return [turns for turns in rounds if not turns[0].absent]
 
 
 def influence_aware(
     scores: Sequence[Sequence[float]], t: int, a: int, discount: float, horizon: str, share: str
 ) -> float:
-    """What the answer of agent a at turn t is worth (Park et al., Definition 1).
+    """Discounted mean of the scores of an answer and of those after it (Park et al., Def. 1).
 
-    scores: [turn][agent], of all turns that there were
-    horizon: discounted_sum: of this turn and all later ones, divided by the sum of the discounts |
-        last | current: of one turn only
-    share: all: later scores are averaged over all agents; with last and current, the one turn's are
-        | individual: own scores only
+    scores: [round][agent], of all rounds of the debate
+    t, a: round and agent of the answer
+    horizon: discounted_sum: this and all later rounds, divided by the sum of the discounts |
+        last | current: the scores of one round only
+    share: all: scores are averaged over all agents, but for the answer's own in discounted_sum |
+        individual: scores of agent a only
     """
 
-    def mean(row: Sequence[float]) -> float:
+    def shared(row: Sequence[float]) -> float:
         return sum(row) / len(row) if share == "all" else row[a]
 
     if horizon == "last":
-        return mean(scores[-1])
+        return shared(scores[-1])
     if horizon == "current":
-        return mean(scores[t])
+        return shared(scores[t])
     if horizon != "discounted_sum":
         raise ValueError(f"unknown horizon '{horizon}'")
     weights = [discount**later for later in range(len(scores) - t)]
     later = sum(
-        weight * mean(row) for weight, row in zip(weights[1:], scores[t + 1 :], strict=True)
+        weight * shared(row) for weight, row in zip(weights[1:], scores[t + 1 :], strict=True)
     )
     return (scores[t][a] + later) / sum(weights)
 
@@ -113,33 +114,36 @@ def incentives(
     beta: tuple[float, float],
     official: bool,
 ) -> list[list[float]]:
-    """What is paid on top, by turn and agent (Park et al., Tables 1 and 2).
+    """[round][agent]: bonuses for revising and for persuading (Park et al., Tables 1 and 2).
 
-    alpha: for revising one's own answer, paid at the later turn; the second beside a right majority
-        of the others, the first beside a wrong one
-    beta: for what becomes of the others' majority, paid at the earlier turn; the second where one's
-        own answer was right there, the first where it was wrong
-    official: as the released code (detail 31)
-    Where the others are split evenly, nothing is paid.
+    right: [round][agent]
+    alpha: for an agent that revises its answer, at the later round: plus for a revision to the
+        right answer, minus to a wrong one; alpha_0 beside a wrong majority of the others, alpha_1
+        beside a right one
+    beta: for an agent beside whom the majority of the others changes, at the earlier round; plus
+        for a change to the right answer, minus to a wrong one; beta_0 where the agent itself was
+        wrong, beta_1 where it was right
+    official: with the deviations of the released code (detail 31)
+    Where the others are split evenly, the bonus is 0.
     """
-    paid = [[0.0] * len(row) for row in right]
+    bonuses = [[0.0] * len(row) for row in right]
     for t in range(1, len(right)):
         for a in range(len(right[t])):
             before, after = right[t - 1][a], right[t][a]
             others, others_after = others_majority(right[t - 1], a), others_majority(right[t], a)
             if others is not None and before != after:
-                gained = after
-                second = others != (official and gained)
-                paid[t][a] += alpha[second] if gained else -alpha[second]
+                corrected = after
+                second = others != (official and corrected)
+                bonuses[t][a] += alpha[second] if corrected else -alpha[second]
             if others is None or others_after is None or others == others_after:
                 continue
             persuaded = others_after
             if official:
-                if t > 1:  # it pays nothing at the first turn
-                    paid[t - 1][a] += -beta[before] if persuaded else beta[not before]
+                if t > 1:  # the released code has no bonus in the first round
+                    bonuses[t - 1][a] += -beta[before] if persuaded else beta[not before]
             else:
-                paid[t - 1][a] += beta[before] if persuaded else -beta[before]
-    return paid
+                bonuses[t - 1][a] += beta[before] if persuaded else -beta[before]
+    return bonuses
 
 
 def _score(turn: Turn) -> float:
@@ -149,13 +153,13 @@ def _score(turn: Turn) -> float:
 
 
 def outcome_decay(turns: int, decay: float, normaliser: str) -> list[float]:
-    """What each of a winner's turns is worth: the last one most (Cheng et al., App. B).
+    """Share of a game's reward for each of the winner's turns, growing (Cheng et al., App. B).
 
-    turns: T, of the winner in a game that is over
-    decay: gamma; a turn is worth gamma times the one after it
-    normaliser: exact: the turns' worth adds up to 1, as the paper says it does; printed: divided
-        by the paper's 1 - gamma^(T + 1), with which it adds up to less
-    returns: T numbers above 0
+    turns: T, of the winner in a finished game
+    decay: gamma; the share of a turn is gamma times that of the next one
+    normaliser: exact: the shares add up to 1, as the paper says they do | printed: divided by the
+        paper's 1 - gamma^(T + 1), with which they add up to less
+    returns: T shares above 0
     """
     if normaliser not in ("exact", "printed"):
         raise ValueError(f"unknown normaliser '{normaliser}'; choose exact or printed")

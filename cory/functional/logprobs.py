@@ -1,4 +1,4 @@
-"""Log-probabilities, entropy and KL divergence of the tokens that were generated.
+"""Log-probabilities, entropy and KL divergence of generated tokens.
 
 Letters: N tokens, H hidden width, V vocabulary. Everything is float32.
 """
@@ -15,10 +15,10 @@ from torch.utils.checkpoint import checkpoint
 
 LogitsOf = Callable[[Tensor], Tensor]  # (n, H) hidden states -> (n, V) logits
 
-# Beyond this the exponential of a log-ratio says nothing any more and soon overflows.
+# bound on log-ratios: larger ones carry no information, and their exponentials soon overflow
 MAX_LOG_RATIO = 20.0
-SLAB_BYTES = 256 * 2**20  # of float32 logits and what is made from them, while nothing learns
-# of that size: logits and log-probabilities of both models, a probability, a product
+SLAB_BYTES = 256 * 2**20  # memory for the float32 logits of a slab of tokens, and derived tensors
+# tensors of a slab's size: logits and log-probabilities of both models, probabilities, a product
 TENSORS_AT_ONCE = 6
 
 
@@ -90,7 +90,7 @@ def token_statistics(
     tokens: Tensor,
     vocabulary: int,
 ) -> TokenStatistics:
-    """Everything that a roll-out records, one slab of tokens at a time: no (N, V) tensor is kept.
+    """The statistics that a roll-out records, in slabs of tokens: no (N, V) tensor is kept.
 
     hidden, ref_hidden: (N, H) last hidden states of policy and reference, one row per token
     tokens: (N,) int64, the token that each row predicts
@@ -116,28 +116,28 @@ def token_statistics(
 def training_logprobs(
     hidden: Tensor, logits_of: LogitsOf, tokens: Tensor, vocabulary: int
 ) -> Tensor:
-    """Log-probabilities with a gradient; with several slabs, logits are made again on the way back.
+    """Log-probabilities with gradient; of several slabs, backward computes the logits again.
 
-    hidden: (N, H)
-    tokens: (N,) int64
+    hidden: (N, H) last hidden states, with gradient
+    tokens: (N,) int64, the token that each row predicts
     returns: (N,) float32
     """
     pieces = list(slabs(len(tokens), vocabulary))
     if len(pieces) == 1:
         return logprobs_of(logits_of(hidden), tokens)
 
-    def one(h: Tensor, t: Tensor) -> Tensor:
+    def of_slab(h: Tensor, t: Tensor) -> Tensor:
         return logprobs_of(logits_of(h), t)
 
     return torch.cat(
-        [checkpoint(one, hidden[rows], tokens[rows], use_reentrant=False) for rows in pieces]
+        [checkpoint(of_slab, hidden[rows], tokens[rows], use_reentrant=False) for rows in pieces]
     )
 
 
 def slabs(tokens: int, numbers: int) -> Iterator[slice]:
-    """Slices of at most SLAB_BYTES each; at least one, even over no tokens.
+    """Slices over the tokens of at most SLAB_BYTES each; at least one, even without tokens.
 
-    numbers: float32 numbers that a token takes
+    numbers: float32 numbers per token
     """
     size = max(1, SLAB_BYTES // (4 * numbers))
     for start in range(0, max(tokens, 1), size):

@@ -1,4 +1,4 @@
-"""Losses to minimise. Letters: B turns, R response tokens."""
+"""Losses of PPO and of supervised training. Letters: B turns, R response tokens."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cory.functional.logprobs import MAX_LOG_RATIO
 
 
 class Loss(NamedTuple):
-    """A loss before averaging, and what is worth logging about it; all (B, R).
+    """A loss before averaging, and statistics of it; all (B, R).
 
     The caller averages, because a minibatch may be cut into microbatches of unequal size.
     """
 
     per_token: Tensor  # with gradient
-    clipped: Tensor  # bool, True where clipping decided
+    clipped: Tensor  # bool, True where the clipped term is the larger one
     deviation: Tensor  # policy: approximate KL to the old policy (k2); value: squared error
 
 
@@ -65,13 +65,13 @@ def weighted_nll(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
     """Negative log-likelihood of each token, times the weight of its turn.
 
     logprobs: (B, R) under the policy being trained, with gradient
-    weights: (B,) 1 to imitate a turn as it is
-    mask: (B, R) bool, True on tokens to be learnt
+    weights: (B,) 1 for plain imitation
+    mask: (B, R) bool, True on tokens to imitate
     returns: (B, R), 0 outside the mask
     """
     _check_shapes(logprobs, mask)
     _check_rows(weights, mask)
-    inside = torch.where(mask, logprobs, 0.0)  # what is outside must not reach the gradient
+    inside = torch.where(mask, logprobs, 0.0)  # values outside must not reach the gradient
     return -inside * weights[:, None]
 
 

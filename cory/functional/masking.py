@@ -1,4 +1,4 @@
-"""Masked statistics and padding. A mask is True where the value counts."""
+"""Masked statistics and padding. A mask is True on values that count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """Mean of `x` where `mask` is True; 0 when nothing counts.
+    """Mean of `x` where `mask` is True; 0 where it is True nowhere.
 
     x: any shape, float
     mask: same shape, bool
@@ -70,7 +70,7 @@ def pad_turns(
     returns: input_ids (B, L) int64, attention_mask (B, L) bool, response_mask (B, R) bool, R > 0
     """
     context, context_mask = pad_left(contexts, pad_id)
-    width = max(1, *map(len, responses))  # a pass needs a column, also where nobody said anything
+    width = max(1, *map(len, responses))  # a forward pass needs a column even if all are empty
     filled = [[*row, *[pad_id] * (width - len(row))] for row in responses]
     response = torch.tensor(filled, dtype=torch.int64)
     response_mask = torch.arange(width) < torch.tensor([[len(row)] for row in responses])
@@ -88,9 +88,9 @@ def _pad(rows: Sequence[Sequence[int]], pad_id: int, left: bool) -> tuple[Tensor
     ids = torch.full((len(rows), width), pad_id, dtype=torch.int64)
     mask = torch.zeros((len(rows), width), dtype=torch.bool)
     for i, row in enumerate(rows):
-        where = slice(width - len(row), width) if left else slice(0, len(row))
-        ids[i, where] = torch.tensor(row, dtype=torch.int64)
-        mask[i, where] = True
+        columns = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[i, columns] = torch.tensor(row, dtype=torch.int64)
+        mask[i, columns] = True
     return ids, mask
 
 

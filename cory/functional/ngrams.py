@@ -1,4 +1,4 @@
-"""Runs of neighbouring tokens: how often texts repeat themselves, or each other."""
+"""N-grams of tokens: repetition within texts, and copying from one text to another."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections.abc import Iterable, Sequence
 
 
 def ngrams(tokens: Sequence[int], n: int) -> list[tuple[int, ...]]:
-    """Every run of n neighbouring tokens, in order; none in a shorter text."""
+    """All runs of n neighbouring tokens, in order; empty for a shorter text."""
     if n < 1:
         raise ValueError(f"n-grams of {n} tokens")
     return [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
 
 
 def distinct_share(texts: Iterable[Sequence[int]], n: int) -> float:
-    """Different n-grams over all n-grams of all texts (Li et al., 2016); 0 when there are none."""
-    found = [gram for tokens in texts for gram in ngrams(tokens, n)]
-    return len(set(found)) / len(found) if found else 0.0
+    """Distinct n-grams over all n-grams of the texts (Li et al., 2016); 0 without any."""
+    grams = [gram for tokens in texts for gram in ngrams(tokens, n)]
+    return len(set(grams)) / len(grams) if grams else 0.0
 
 
 def copied_share(tokens: Sequence[int], source: Sequence[int], n: int) -> float:
     """Share of a text's n-grams that occur in the source.
 
-    A text of fewer than n tokens counts as one n-gram of its own length; an empty one repeats
-    nothing.
+    A text of fewer than n tokens counts as one n-gram of its own length; for an empty one it is 0.
     """
     n = min(n, len(tokens))
     if n == 0:

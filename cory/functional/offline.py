@@ -1,4 +1,4 @@
-"""Losses on utterances that were spoken before, by a snapshot or by somebody else. B utterances."""
+"""Losses on recorded utterances (Cheng et al., 2024). Letters: B utterances, R tokens."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
 def utterance_logprobs(logprobs: Tensor, mask: Tensor, reduction: str) -> Tensor:
     """Log-probability of each utterance: mean or sum over its tokens.
 
-    The mean is what the code that Cheng et al. released takes: the ratio of two sums leaves any
-    range within a few dozen tokens.
+    The released code of Cheng et al. takes the mean: the ratio of two sums leaves any clip range
+    within a few dozen tokens.
 
     logprobs: (B, R)
     mask: (B, R) bool, True on tokens of the utterance
@@ -30,43 +30,42 @@ def utterance_logprobs(logprobs: Tensor, mask: Tensor, reduction: str) -> Tensor
     return total if reduction == "sum" else total / mask.sum(1).clamp(min=1)
 
 
-def offline_kl(logprobs: Tensor, reference: Tensor, spoken: Tensor, estimator: str) -> Tensor:
-    """KL(policy || reference) of utterances that the policy did not sample itself.
+def offline_kl(logprobs: Tensor, reference: Tensor, sampled: Tensor, estimator: str) -> Tensor:
+    """Estimate of KL(policy || reference) from utterances sampled by another policy.
 
-    weighted: k1 times the utterance's probability under the policy over that under whoever spoke
-        it, which makes the estimate unbiased for what the policy would say
-    k1, k3: as if the policy had spoken (`sampled_kl`)
+    estimator: weighted: k1 times the importance weight policy / sampling policy, which makes the
+        estimate unbiased | k1, k3: without a weight, as in `sampled_kl`
 
     logprobs: (B,) under the policy, with gradient
     reference: (B,) under the frozen reference
-    spoken: (B,) under whoever spoke; 0 where nobody knows
+    sampled: (B,) under the policy that sampled the utterances; 0 where it is not known
     """
     if estimator != "weighted":
         return sampled_kl(logprobs, reference, estimator)
-    weight = (logprobs - spoken).clamp(max=MAX_LOG_RATIO).exp()
+    weight = (logprobs - sampled).clamp(max=MAX_LOG_RATIO).exp()
     return weight * (logprobs - reference)
 
 
 class OfflineLoss(NamedTuple):
-    """A loss per utterance, and what is worth logging about it; all (B,)."""
+    """A loss per utterance, and statistics of it; all (B,)."""
 
     per_utterance: Tensor  # with gradient
     ratio: Tensor
     kl: Tensor
-    clipped: Tensor  # bool, True where clipping decided
+    clipped: Tensor  # bool, True where the clipped term is the larger one
 
 
 def kl_imitation_loss(
     logprobs: Tensor, reference: Tensor, kl_coef: float, estimator: str
 ) -> OfflineLoss:
-    """-log pi(u) + beta_1 KL, the sign of the KL mended (Cheng et al., eq. 8).
+    """-log pi(u) + beta_1 KL (Cheng et al., eq. 8, whose sign of the KL is corrected).
 
     logprobs, reference: (B,) of whole utterances
     """
     kl = offline_kl(logprobs, reference, torch.zeros_like(reference), estimator)
     ratio = (logprobs.detach() - reference).clamp(max=MAX_LOG_RATIO).exp()
-    nothing = torch.zeros_like(ratio, dtype=torch.bool)
-    return OfflineLoss(-logprobs + kl_coef * kl, ratio, kl.detach(), nothing)
+    clipped = torch.zeros_like(ratio, dtype=torch.bool)
+    return OfflineLoss(-logprobs + kl_coef * kl, ratio, kl.detach(), clipped)
 
 
 def self_play_loss(
@@ -78,23 +77,25 @@ def self_play_loss(
     clip_range: float | None,
     kl_in_advantage: bool,
 ) -> OfflineLoss:
-    """-(rho A - beta_2 KL) (Cheng et al., eq. 12), or with the KL inside A as they released it.
+    """-(rho A - beta_2 KL) (Cheng et al., eq. 12), or with the KL inside A as in their code.
 
     logprobs: (B,) of whole utterances, with gradient
     reference: (B,) under the snapshot that played: the denominator of rho, and the KL's reference
     advantages: (B,)
-    clip_range: None: rho is not clipped, as printed
+    clip_range: bound on |rho - 1|; None: not clipped, as printed
+    kl_in_advantage: take beta_2 log rho off A, as in the released code
     """
     difference = (logprobs - reference).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratio = difference.exp()
     kl = offline_kl(logprobs, reference, reference, estimator)
-    # not detached in the released code either: there the product rho log rho is what is estimated
-    worth = advantages - kl_coef * difference if kl_in_advantage else advantages
-    free = -worth * ratio
+    # not detached, as in the released code: rho log rho together estimates the KL
+    if kl_in_advantage:
+        advantages = advantages - kl_coef * difference
+    free = -advantages * ratio
     clipped = torch.zeros_like(ratio, dtype=torch.bool)
     loss = free
     if clip_range is not None:
-        held = -worth * ratio.clamp(1 - clip_range, 1 + clip_range)
+        held = -advantages * ratio.clamp(1 - clip_range, 1 + clip_range)
         loss, clipped = torch.maximum(free, held), held > free
     if not kl_in_advantage:
         loss = loss + kl_coef * kl
@@ -102,21 +103,21 @@ def self_play_loss(
 
 
 def role_weights(games: Mapping[str, int]) -> dict[str, float]:
-    """N / (2 N_role): both roles weigh the same, however often each is learnt from.
+    """N / (2 N_role): weights with which both roles count the same (Cheng et al., eq. 8 and 12).
 
-    As Cheng et al. released it, and what the halves before both sums of eq. 8 and 12 ask for.
+    The released code has the same weights.
 
-    games: role -> number of games in which it is learnt from, counted in games, not utterances
-    returns: for the roles that are learnt from at all
+    games: role -> number of training games of that role
+    returns: role -> weight, for roles with any training game
     """
-    whole = sum(games.values())
-    return {role: whole / (2 * count) for role, count in games.items() if count > 0}
+    total = sum(games.values())
+    return {role: total / (2 * count) for role, count in games.items() if count > 0}
 
 
 def game_share(utterances: int, games: int) -> float:
-    """What turns a mean over utterances into a mean over games of sums over their utterances.
+    """Factor from a mean over utterances to a mean over games of sums over utterances.
 
-    utterances: learnt from in all games together
-    games: learnt from, counted once for each role that is
+    utterances: number of training utterances
+    games: number of training games, counted once per training role
     """
     return utterances / games

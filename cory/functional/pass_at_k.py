@@ -1,18 +1,18 @@
-"""How many of a benchmark's prompts are solved within k tries, and how sure that number is."""
+"""pass@k: the share of prompts solved within k tries, and confidence intervals of such shares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-Z = 1.959963984540054  # of a normal distribution, 95 % lies within so many standard deviations
+Z = 1.959963984540054  # standard deviations around the mean that hold 95 % of a normal law
 
 
 def pass_at_k(right: int, of: int, k: int) -> float:
-    """Probability that k of the tries, drawn without putting back, hold a right one.
+    """Probability that k of the tries, drawn without replacement, include a right one.
 
-    1 - C(n - c, k) / C(n, k) (Chen et al., 2021, eq. 1): its expectation is the probability that
-    k fresh tries hold a right one, whatever n is.
+    1 - C(n - c, k) / C(n, k) (Chen et al., 2021, eq. 1): an unbiased estimate, for every n, of the
+    probability that k new tries include a right one.
 
     right, of: c right tries out of n
     """
@@ -29,17 +29,16 @@ def any_of_first(tries: Sequence[bool], k: int) -> bool:
 
 
 def interval(values: Sequence[float], responses: int) -> tuple[float, float]:
-    """Where the mean over all prompts lies with 95 % confidence, given some prompts' values.
+    """95 % confidence interval of the mean over all prompts, from a sample of prompts.
 
-    Wilson's score interval (Wilson, 1927) for as many independent 0-1 outcomes as would spread as
-    much as these values do: p (1 - p) / variance of the values, the effective sample size of
-    surveys (Korn and Graubard, 1998), at most as many as there are responses. Values of 0 and 1
-    alone give Wilson's own interval. Prompts are what is independent, not the responses to one.
-    Unlike a bootstrap over prompts it needs no random numbers, and where every prompt failed it
-    does not shrink to a point.
+    Wilson's score interval (Wilson, 1927) with the effective sample size of surveys (Korn and
+    Graubard, 1998), p (1 - p) / variance of the values, at most the number of responses. With
+    values of 0 and 1 alone it is Wilson's own interval. Prompts are independent, responses to one
+    prompt are not. Unlike a bootstrap over prompts it needs no random numbers, and it does not
+    shrink to a point where every prompt failed.
 
     values: in [0, 1], one per prompt
-    responses: how many were drawn for all prompts together, at least one per prompt
+    responses: number of responses to all prompts together, at least one per prompt
     """
     count = len(values)
     if not count or responses < count or not all(0 <= value <= 1 for value in values):
@@ -49,7 +48,7 @@ def interval(values: Sequence[float], responses: int) -> tuple[float, float]:
     effective = float(count)
     if 0 < mean < 1:
         most = mean * (1 - mean) * count
-        # prompts that all do equally well say no more than all responses together
+        # prompts with equal values are worth no more than all responses together
         effective = responses if variance * responses <= most else most / variance
     return wilson(mean, effective)
 
@@ -65,7 +64,7 @@ def wilson(share: float, of: float) -> tuple[float, float]:
     weight = Z**2 / of
     centre = (share + weight / 2) / (1 + weight)
     half = Z / (1 + weight) * math.sqrt(share * (1 - share) / of + Z**2 / (4 * of**2))
-    # where nothing, or everything, was right, the bound is that, but for rounding
+    # the exact bound where nothing, or everything, is right: rounding would miss it
     low = 0.0 if share == 0 else max(0.0, centre - half)
     high = 1.0 if share == 1 else min(1.0, centre + half)
     return low, high

@@ -1,4 +1,4 @@
-"""How well scores tell right answers from wrong ones."""
+"""How well scores separate right answers from wrong ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
     """Probability that a right answer scores above a wrong one, a tie counting one half.
 
-    right, wrong: the scores of each, neither empty
+    right, wrong: scores of the right and of the wrong answers, neither empty
     """
     if not right or not wrong:
         raise ValueError("an AUC needs right and wrong answers")
     ordered = sorted(wrong)
-    # twice the pairs won, so that all is counted in whole numbers
+    # twice the number of pairs won, so that ties stay whole numbers
     twice = sum(bisect_left(ordered, score) + bisect_right(ordered, score) for score in right)
     return twice / (2 * len(right) * len(wrong))

@@ -1,4 +1,4 @@
-"""How a learning rate changes while a stage of training goes on."""
+"""Learning-rate schedules over a stage of training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def share_of_peak(progress: float, schedule: str, warmup: float) -> float:
 
     progress: share of the stage that is over, in [0, 1]
     schedule: constant | cosine, after the warm-up
-    warmup: share of the stage in which it rises from 0, linearly
+    warmup: share of the stage in which the learning rate rises linearly from 0
     """
     if schedule not in ("constant", "cosine"):
         raise ValueError(f"unknown schedule '{schedule}'; choose constant or cosine")

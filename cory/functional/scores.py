@@ -1,4 +1,4 @@
-"""Scaling of credits and of the KL coefficient, from what was seen so far."""
+"""Scaling of credits by running statistics, and the adaptive KL coefficient."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FLOAT32_EPSILON = 2.0**-23
 
 @dataclass
 class RunningMoments:
-    """Count, mean and variance of all numbers seen, merged batch by batch (Chan et al., 1979)."""
+    """Count, mean and variance of all numbers so far, merged batch by batch (Chan et al., 1979)."""
 
     count: float = 0.0
     mean: float = 0.0
-    variance: float = 1.0  # population variance; 1 before anything was seen
+    variance: float = 1.0  # population variance; 1 before the first batch
 
     def update(self, numbers: Sequence[float]) -> None:
-        """Take in a batch of at least one number."""
+        """Adds a batch of at least one number."""
         n = len(numbers)
         mean = sum(numbers) / n
         squares = sum((x - mean) ** 2 for x in numbers)
@@ -31,8 +31,7 @@ class RunningMoments:
 
     @property
     def std(self) -> float:
-        """Unbiased standard deviation; 1 while all numbers seen are the same, so that dividing
-        by it changes nothing."""
+        """Unbiased standard deviation; 1 while all numbers are equal, so that it divides by 1."""
         if self.count < 2 or self.variance <= 1e-12 * max(1.0, self.mean**2):
             return 1.0
         return math.sqrt(self.variance * self.count / (self.count - 1))
@@ -41,9 +40,9 @@ class RunningMoments:
 def scaled_credits(
     numbers: Sequence[float], moments: RunningMoments, scaling: str, clip: float | None
 ) -> list[float]:
-    """Credits as PPO sees them: scaled by what was seen so far, then clipped (detail 5).
+    """Credits scaled by the running statistics, then clipped (detail 5).
 
-    scaling: `none`; `scale` divides by the running deviation; `normalise` also takes the mean off
+    scaling: none | scale: divided by the running deviation | normalise: less the running mean, too
     clip: bound on the absolute value, or None
     """
     if scaling == "none":

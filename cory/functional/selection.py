@@ -1,4 +1,4 @@
-"""What agents learn of their debates: data of generation and critic agents (Subramaniam et al.).
+"""Training data of generation and critic agents, selected from debates (Subramaniam et al.).
 
 Letters: P problems, M turns, N agents; both counted from 0.
 """
@@ -10,49 +10,52 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Answers = Sequence[Sequence[Hashable | None]]  # (M, N), of one debate; None: none could be read
+Answers = Sequence[Sequence[Hashable | None]]  # (M, N), of one debate; None: unreadable
 
 
 @dataclass(frozen=True)
 class Selected:
-    """Which debates an agent learns from, by number (Algorithm 1)."""
+    """Numbers of the debates that one agent is trained on (Algorithm 1)."""
 
-    generation: list[int]  # D^G: its first answer is the label
-    corrected: list[int]  # D^C-: its last answer is, its first is not
-    kept: list[int]  # D^C+: both are
+    generation: list[int]  # D^G: the agent's first answer equals the label
+    corrected: list[int]  # D^C-: its last answer does, its first does not
+    kept: list[int]  # D^C+: both do
 
 
 def select(debates: Sequence[Answers], labels: Sequence[Hashable | None], agent: int) -> Selected:
-    """What one agent learns from.
+    """The debates that one agent is trained on.
 
-    debates: (P, M, N)
-    labels: of each debate; None, where nobody's answer could be read, is learnt from by nobody
+    debates: (P, M, N) answers
+    labels: (P,) of each debate; None, where no answer could be read, selects nothing
     """
-    found = Selected([], [], [])
+    selected = Selected([], [], [])
     for number, (answers, label) in enumerate(zip(debates, labels, strict=True)):
         first, last = answers[0][agent], answers[-1][agent]
         if label is None:
             continue
         if first == label:
-            found.generation.append(number)
+            selected.generation.append(number)
         if last == label:
-            (found.kept if first == label else found.corrected).append(number)
-    return found
+            (selected.kept if first == label else selected.corrected).append(number)
+    return selected
 
 
 def mix_critic_debates(
     corrected: Sequence[int], kept: Sequence[int], share: float, stream: np.random.Generator
 ) -> list[int]:
-    """D^C = w D^C- + (1 - w) D^C+ (eq. 1): as many of both as there are in these proportions.
+    """D^C = w D^C- + (1 - w) D^C+ (eq. 1), as large as these proportions allow.
 
-    share: w, of corrected ones, in [0, 1]
-    returns: numbers in rising order; of the kind that there is too much of, a random part
+    The part that is too large is downsampled at random.
+
+    share: w, share of corrected debates, in [0, 1]
+    stream: random numbers for the downsampling
+    returns: numbers of debates in rising order
     """
     totals = [
         len(part) / weight for part, weight in ((corrected, share), (kept, 1 - share)) if weight > 0
     ]
     total = min(totals)
-    # without the rounding of floats: 0.3 * 10 is no 2.9999
+    # plus 1e-9, lest 2.9999 of a rounded product become 2
     counts = int(share * total + 1e-9), int((1 - share) * total + 1e-9)
     chosen: list[int] = []
     for part, count in zip((corrected, kept), counts, strict=True):

@@ -1,17 +1,17 @@
-"""Why learning from one's own right answers specialises (Subramaniam et al., 2025, App. G).
+"""A toy model of specialisation by training on own right answers (Subramaniam et al., App. G).
 
-A model has a skill in each topic: its share of right answers there. It learns from what it answers
-right, so a skill grows by its share of all that is right (eq. 2); then the skills of the model are
-divided by their sum, since its capacity is finite. The largest skill never falls (eqs. 3 and 4):
-whatever a model is better at by chance becomes all that it is good at.
+A model has a skill in each topic: its share of right answers there. It is trained on its right
+answers, so a skill grows by its share of all right answers (eq. 2); then the skills of the model
+are divided by their sum, since its capacity is finite. The largest skill never falls (eqs. 3 and
+4): the topic that a model is best at by chance becomes its only one.
 
-Equal skills stay equal; a small difference grows by a quarter in each iteration at first. The paper
-lets models differ because their questions are finitely many, and prints no number: here a model's
-first skill in a topic is its share of right answers to `questions` questions, each answered right
-with probability 1/3, divided by the sum like all later ones.
+Equal skills stay equal; a small difference grows by a quarter in each iteration at first. In the
+paper models differ because they see finitely many questions, whose number it does not print: here a
+model's first skill in a topic is its share of right answers to `questions` questions, each answered
+right with probability 1/3, divided by the sum like all later ones.
 
-Nothing is run for it: a page shows `trajectories` below, and `specialities` says how often models
-of one team end up in different topics, which the paper's argument does not make certain.
+It needs no runs. A page shows `trajectories` below; `specialities` says how often models of one team
+end up in different topics, which the paper's argument leaves open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
-CHANCE = 1 / 3  # of being right, in every topic, before any training
+CHANCE = 1 / 3  # probability of a right answer in every topic before training
 
 SLACK = 1e-12  # of rounding
 
@@ -30,7 +30,7 @@ Skills = list[float]  # of one model, by topic
 
 
 def update(skills: Sequence[float]) -> Skills:
-    """One iteration: eq. 2, then a sum of 1."""
+    """The skills after one iteration (eq. 2), scaled to a sum of 1."""
     total = sum(skills)
     if min(skills, default=0) < 0 or total <= 0:
         raise ValueError(f"skills must not be negative, and not all 0, got {list(skills)}")
@@ -39,26 +39,26 @@ def update(skills: Sequence[float]) -> Skills:
 
 
 def ratio(skills: Sequence[float], topic: int) -> float:
-    """The skill in a topic after an iteration over the one before (eq. 3), where the sum is 1."""
+    """Growth factor of a topic's skill over one iteration, for skills that add up to 1 (eq. 3)."""
     total = sum(skills)
     over_all = sum((1 + skill / total) * skill for skill in skills)
     return (1 + skills[topic] / total) / over_all
 
 
 def trajectory(skills: Sequence[float], iterations: int) -> list[Skills]:
-    """[iteration][topic]: the skills as given, and after each iteration."""
-    found = [list(skills)]
+    """[iteration][topic]: the skills at first and after each iteration."""
+    path = [list(skills)]
     for _ in range(iterations):
-        found.append(update(found[-1]))
-    return found
+        path.append(update(path[-1]))
+    return path
 
 
 def trajectories(
     models: int, topics: int, questions: int, iterations: int, seed: int
 ) -> list[list[Skills]]:
-    """[model][iteration][topic]: models that begin alike but for chance.
+    """[model][iteration][topic]: skills of models whose first skills differ by chance only.
 
-    questions: of each topic, from which a model's first skills are read
+    questions: number per topic that first skills are measured on
     """
     return [trajectory(start, iterations) for start in starts(models, topics, questions, seed)]
 
@@ -66,7 +66,7 @@ def trajectories(
 def specialities(
     teams: int, models: int, topics: int, questions: int, iterations: int, seed: int
 ) -> dict[int, float]:
-    """Number of different topics that the models of a team are best at -> share of the teams."""
+    """Share of the teams by the number of different topics that their models are best at."""
     first = starts(teams * models, topics, questions, seed)
     best = [trajectory(skills, iterations)[-1] for skills in first]
     chosen = [skills.index(max(skills)) for skills in best]
@@ -94,7 +94,7 @@ def unlike_equation_3(models: Sequence[list[Skills]]) -> int:
 
 
 def starts(models: int, topics: int, questions: int, seed: int) -> list[Skills]:
-    """[model][topic]: first skills."""
+    """[model][topic]: first skills; ValueError where a model answered no question right."""
     right = np.random.default_rng(seed).binomial(questions, CHANCE, size=(models, topics))
     if not right.sum(axis=1).all():
         raise ValueError(f"questions={questions} are too few: a model answered none right")

@@ -11,10 +11,10 @@ TIES = ("expected", "random", "lexicographic")
 
 
 def winners(answers: Sequence[Hashable | None]) -> list[Hashable | None]:
-    """The answers with the most votes, in the order in which they first came.
+    """The answers with the most votes, in the order of their first vote.
 
-    answers: None where no answer could be read; all of these are one class, which loses ties and
-        is right nowhere
+    answers: None for an unreadable answer; these form one class, which loses every tie
+    Raises ValueError without any answer.
     """
     if not answers:
         raise ValueError("a vote needs at least one answer")
@@ -27,10 +27,9 @@ def winners(answers: Sequence[Hashable | None]) -> list[Hashable | None]:
 def elected_answer(
     answers: Sequence[Hashable | None], ties: str, stream: np.random.Generator
 ) -> Hashable | None:
-    """The one answer that a vote comes to; None where no answer could be read.
+    """The answer that a majority vote elects; None where no answer could be read.
 
-    ties: lexicographic: of equally many votes the one whose text comes first | else: one of them by
-        `stream`
+    ties: lexicographic: the tied answer whose text comes first | else: one at random by `stream`
     """
     tied = winners(answers)
     return min(tied, key=str) if ties == "lexicographic" else tied[int(stream.integers(len(tied)))]
@@ -42,10 +41,10 @@ def vote_score(
     ties: str,
     stream: np.random.Generator | None = None,
 ) -> float:
-    """How right the majority is: 1, 0, or, where right and wrong answers tie, what `ties` says.
+    """Score of a majority vote: 1 if it is right, 0 if not, or in between for an expected tie.
 
-    ties: expected: 1 over the number of tied answers (Park et al., 4.1) | random: one of them by
-        `stream` | lexicographic: the one whose text comes first
+    ties: expected: 1 over the number of tied answers if one is right (Park et al., 4.1) |
+        random: one of the tied answers by `stream` | lexicographic: the one whose text comes first
     """
     if ties not in TIES:
         raise ValueError(f"unknown rule '{ties}'; choose one of {', '.join(TIES)}")
@@ -55,11 +54,11 @@ def vote_score(
     if stream is None:
         if ties == "random":
             raise ValueError("ties=random needs a stream")
-        stream = np.random.default_rng(0)  # plays no part
+        stream = np.random.default_rng(0)  # not used by lexicographic ties
     return float(elected_answer(answers, ties, stream) == right)
 
 
 def agreement(answers: Sequence[Hashable | None]) -> float:
-    """The largest share of equal answers; those that could not be read agree with nobody."""
+    """The largest share of equal answers; unreadable ones are equal to none."""
     counts = Counter(answer for answer in answers if answer is not None)
     return max(counts.values(), default=0) / len(answers)

@@ -1,6 +1,7 @@
-"""Word games: rules and judges, without any model.
+"""Word games: rules, judges, prompts and scripted players, without any language model.
 
-A new game is a class with the four members of `Game`, a line in GAMES, and its texts in conf/task.
+A new game is a class with the four members of `GameRules`, a line in RULES, and its texts in
+conf/task. May import: config.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ from cory.games.taboo import Taboo
 
 
 class GameRules(Protocol):
-    """The rules of a game; nothing inherits from it."""
+    """The rules of a game; a protocol, nothing inherits from it."""
 
     @property
     def roles(self) -> tuple[str, str]:
-        """Both roles, in the order in which they speak within a turn."""
+        """Both roles, in the order of their utterances within a turn."""
         ...
 
     @property
     def knows(self) -> str:
-        """The role that sees the word."""
+        """The role that sees the target word."""
         ...
 
     def outcome(self, position: GameState) -> GameResult | None:
-        """What the last utterance decided; None: the game goes on.
+        """The result after the last utterance; None: the game goes on.
 
-        Nothing that was said before has decided it. When all turns have been played, it is a tie.
+        No earlier utterance has ended the game. After all turns it is a tie.
         """
         ...
 
     def legal(self, position: GameState, text: str) -> bool:
-        """Whether the next to speak may say this without breaking the rules."""
+        """Whether the role that speaks next may say this text without breaking the rules."""
         ...
 
 
@@ -50,21 +51,24 @@ def _factory(rules: Callable[[Judge], GameRules]) -> Callable[[str], GameRules]:
     return lambda judge: rules(JUDGES[judge]())
 
 
-# judge, a name in JUDGES -> the game
+# name of a game -> (name of a judge in JUDGES -> its rules)
 GAMES: Mapping[str, Callable[[str], GameRules]] = {
     name: _factory(rules) for name, rules in RULES.items()
 }
 
 
 def decided_state(game: GameRules, position: GameState) -> tuple[GameState, GameResult | None]:
-    """The position right after the utterance that decided it; None: nothing has, yet."""
-    cut = GameState(position.word, position.max_turns)
+    """The state after the first utterance that ended the game, and its result.
+
+    returns: the whole position and None where the game goes on
+    """
+    state = GameState(position.word, position.max_turns)
     for utterance in position.utterances:
-        cut = cut.after(utterance.role, utterance.text)
-        outcome = game.outcome(cut)
-        if outcome is not None:
-            return cut, outcome
-    return cut, None
+        state = state.after(utterance.role, utterance.text)
+        result = game.outcome(state)
+        if result is not None:
+            return state, result
+    return state, None
 
 
 def next_role(game: GameRules, position: GameState) -> str:

@@ -1,4 +1,4 @@
-"""Words of a text, and the forms that a word may take in it."""
+"""Words of a text, and the inflected forms of a word."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 from lemminflect import getAllInflections, getAllInflectionsOOV, getAllLemmas, getInflection
 
-# by their names in Unicode, since they are hard to tell apart
+# by their Unicode names, since the characters look alike
 SINGLE = (
     *("LEFT SINGLE QUOTATION MARK", "RIGHT SINGLE QUOTATION MARK", "SINGLE LOW-9 QUOTATION MARK"),
     *("SINGLE HIGH-REVERSED-9 QUOTATION MARK", "PRIME", "ACUTE ACCENT"),
@@ -23,14 +23,14 @@ MARKS = {
     for typed, names in (("'", SINGLE), ('"', DOUBLE), ("-", ("EN DASH", "EM DASH")))
     for name in names
 }
-# letters and digits, and what an apostrophe ties to them
+# letters and digits, and parts joined by an apostrophe
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-# the word before these is said all the same: cat's, cat'll
+# endings that leave the word before them the same: cat's, cat'll
 ENDING = re.compile(r"'(?:s|ll|d|re|ve|m)$")
 
 
 def plain_text(text: str) -> str:
-    """Lower case, without accents, with the quotation marks and dashes of a typewriter."""
+    """The text in lower case, without accents, with ASCII quotation marks and dashes."""
     split = unicodedata.normalize("NFKD", text.translate(MARKS))
     return "".join(c for c in split if not unicodedata.combining(c)).casefold()
 
@@ -42,21 +42,21 @@ def tokens(text: str) -> tuple[str, ...]:
 
 @cache
 def inflected(word: str) -> frozenset[tuple[str, ...]]:
-    """Every form of a word, each as the words it is written in.
+    """Every inflected form of a word, as tuples of plain words.
 
-    These are all inflections of all that the word may be a form of: go, goes, going and gone for
-    `went`. A word that the dictionary does not know is inflected by rule; of several words the
-    last is inflected.
+    All inflections of all lemmas that the word may belong to: go, goes, going and gone for `went`.
+    A word that is not in the dictionary is inflected by rule; of several words the last is
+    inflected.
     """
     *before, last = tokens(word)
-    lemmas = {lemma for found in getAllLemmas(last).values() for lemma in found}
+    lemmas = {lemma for group in getAllLemmas(last).values() for lemma in group}
     tables = [getAllInflections(lemma) for lemma in lemmas]
     if not lemmas:
         tables = [getAllInflectionsOOV(last, kind) for kind in ("NOUN", "VERB")]
-    forms = {form for table in tables for found in table.values() for form in found}
+    forms = {form for table in tables for group in table.values() for form in group}
     return frozenset((*before, *tokens(form)) for form in {last, *lemmas, *forms})
 
 
 def plural(word: str) -> str:
-    """The word as a noun, in the plural."""
+    """The plural of the word as a noun."""
     return str(getInflection(word, "NNS")[0])

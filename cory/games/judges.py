@@ -1,4 +1,4 @@
-"""Whether a text says a word, and whether it makes the guess that Adversarial Taboo knows."""
+"""Judges of word games: whether a text says a word, and whether it makes a guess of Taboo."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from cory.games.inflection import inflected, plain_text, plural, tokens
 
 
 class Judge(Protocol):
-    """Reads utterances; nothing inherits from it."""
+    """Reads utterances; a protocol, nothing inherits from it."""
 
     def mentions(self, text: str, word: str) -> bool:
         """Whether the text says the word in any of its forms."""
         ...
 
     def guess(self, text: str, word: str) -> bool | None:
-        """Whether the text's guess is right; None: it makes none."""
+        """Whether the text's guess is right; None: the text makes no guess."""
         ...
 
 
 class WordsJudge:
-    """Whole words, in all their inflected forms, whatever marks stand around them.
+    """Compares whole words in all their inflected forms; punctuation does not matter.
 
     A guess is `I know the word`, then `it is` and the like or an exclamation mark or colon, then
-    what is guessed. The first guess counts. A guess in quotation marks must be the word and no
-    more; any other must begin with it, articles and the like aside.
+    the guessed word. The first guess counts. A guess in quotation marks must be the word alone;
+    any other must begin with it, not counting articles and the like.
     """
 
     def mentions(self, text: str, word: str) -> bool:
-        said = tokens(text)
-        return any(_contains(said, form) for form in inflected(word))
+        words = tokens(text)
+        return any(_contains(words, form) for form in inflected(word))
 
     def guess(self, text: str, word: str) -> bool | None:
-        found = DECLARED.search(plain_text(text))
-        if found is None:
+        declared = DECLARED.search(plain_text(text))
+        if declared is None:
             return None
-        guessed = FILLER.sub("", found["guess"])
+        guessed = FILLER.sub("", declared["guess"])
         quoted = QUOTED.match(guessed)
-        said = tokens(quoted["inner"] if quoted else guessed)
+        words = tokens(quoted["inner"] if quoted else guessed)
         if quoted:
-            return said in inflected(word)
-        return any(said[: len(form)] == form for form in inflected(word))
+            return words in inflected(word)
+        return any(words[: len(form)] == form for form in inflected(word))
 
 
-# texts are lower-cased and their quotation marks plain before these see them
+# these are applied to texts in plain form (`plain_text`)
 DECLARED = re.compile(
     r"\bi know the word"
     r"(?:\W*?\b(?:(?:it|that)(?: is|'s| must be)|its|is)\b|\s*[!:])"
@@ -59,16 +59,16 @@ FILLER = re.compile(
 QUOTED = re.compile(r"([\"'`]+)(?P<inner>.*?)\1", re.DOTALL)
 
 
-def _contains(said: tuple[str, ...], form: tuple[str, ...]) -> bool:
+def _contains(words: tuple[str, ...], form: tuple[str, ...]) -> bool:
     width = len(form)
-    return any(said[i : i + width] == form for i in range(len(said) - width + 1))
+    return any(words[i : i + width] == form for i in range(len(words) - width + 1))
 
 
 class OfficialJudge:
-    """As the released code judges: a form anywhere in the lower-cased text, `cat` in `category`.
+    """The judge of the released code: finds a form anywhere in the text, `cat` in `category`.
 
-    A guess is the phrase as the rules print it; up to eight characters may stand between `it` and
-    the word.
+    A guess is the phrase as printed in the rules; up to eight characters may stand between `it`
+    and the word.
     """
 
     def mentions(self, text: str, word: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a listener that knows only associations makes of a game: how likely each word is the one."""
+"""A Bayesian listener: the belief in each target word, from associations and the utterances."""
 
 from __future__ import annotations
 
@@ -12,70 +12,73 @@ from cory.games.associations import Associations
 from cory.games.inflection import tokens
 from cory.games.state import GameState
 
-# odds that an answer agrees with the associations: another player may see things otherwise
+# odds that an answer agrees with the associations: other players may have different ones
 AGREES = 9.0
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What has been said, as far as it tells about the word."""
+    """The evidence about the target word in the utterances so far."""
 
-    hints: list[int]  # columns that the role that knows the word has named
-    answers: list[tuple[list[int], bool]]  # columns that were asked about, and the answer
-    ruled_out: list[int]  # rows of words that were said and did not end the game
-    asked: list[int]  # columns of the last question, where it has not been answered
+    hints: list[int]  # columns of hints given by the role that knows the word
+    answers: list[tuple[list[int], bool]]  # columns of a question, and its answer
+    ruled_out: list[int]  # rows of words that were said without ending the game
+    asked: list[int]  # columns of the last question, if it is not answered yet
 
 
 class Listener:
-    """Takes hints to be independent of each other, given the word."""
+    """Naive Bayes: assumes that hints are independent of each other, given the word."""
 
     def __init__(self, config: ScriptedConfig, associations: Associations, knows: str) -> None:
         self.config = config
         self.associations = associations
         self.knows = knows
-        # (W, H) bool
+        # (W, H) bool: whether a hint is associated with a word
         self.goes_with = (associations.met >= config.least_sentences) & (
             associations.lift >= config.least_lift
         )
 
     def hear(self, position: GameState) -> Heard:
-        """What the utterances so far say."""
+        """The evidence in the utterances so far."""
         hints: list[int] = []
         answers: list[tuple[list[int], bool]] = []
         ruled_out: list[int] = []
         asked: list[int] = []
-        for said in position.utterances:
-            rows, columns = self.associations.read(said.text)
+        for utterance in position.utterances:
+            rows, columns = self.associations.read(utterance.text)
             ruled_out += rows
-            if said.role != self.knows:
+            if utterance.role != self.knows:
                 asked = columns
                 continue
             hints += columns
-            answer = self.answer(said.text)
+            answer = self.answer(utterance.text)
             if asked and answer is not None:
                 answers.append((asked, answer))
             asked = []
         return Heard(list(dict.fromkeys(hints)), answers, ruled_out, asked)
 
     def answer(self, text: str) -> bool | None:
-        """Whether a text begins with yes or with no; None: with neither."""
+        """True for a text that begins with yes, False for no, None for neither."""
         first = tokens(text)[:1]
         no, yes = (tokens(answer)[:1] for answer in self.config.answers)
         return first == yes if first in (no, yes) else None
 
-    def evidence(self, heard: Heard, besides: Sequence[int] = ()) -> np.ndarray:
-        """(W,) log of the belief in each word, up to a constant; besides: hints still to come."""
-        hints = [*heard.hints, *besides]
+    def evidence(self, heard: Heard, planned: Sequence[int] = ()) -> np.ndarray:
+        """(W,) log of the belief in each word, up to a constant.
+
+        planned: columns of hints that are going to be given
+        """
+        hints = [*heard.hints, *planned]
         sums = self.config.trust * self.associations.lift[:, hints].sum(axis=1)
         for asked, yes in heard.answers:
             sums = sums + np.log(AGREES) * (self.goes_with[:, asked].any(axis=1) == yes)
-        named = self.associations.read(" ".join(self.associations.hints[c] for c in besides))[0]
+        named = self.associations.read(" ".join(self.associations.hints[c] for c in planned))[0]
         sums[[*heard.ruled_out, *named]] = -np.inf
         return np.asarray(sums)
 
 
 def belief(evidence: np.ndarray) -> np.ndarray:
-    """Shares that sum to one along the first axis; all alike where every word is ruled out."""
+    """Softmax over the first axis; uniform where every word is ruled out (-inf)."""
     highest = evidence.max(axis=0)
     odds = np.exp(evidence - np.where(np.isfinite(highest), highest, 0.0))
     odds = np.where(np.isfinite(highest), odds, 1.0)

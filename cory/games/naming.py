@@ -1,6 +1,6 @@
-"""20 Questions and Guess My City: one asks until it can name what the other thinks of.
+"""20 Questions and Guess My City: the guesser asks questions until it can name the word.
 
-Both follow the same rules; what the roles are told differs, and where the words come from.
+The rules of both are the same; their prompts and target words differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NAMED = GameResult(("guesser", "oracle"), "guessed", valid=True)
 
 @dataclass(frozen=True)
 class Naming:
-    """Both win as soon as the guesser names the word, in whatever sentence."""
+    """Both roles win as soon as the guesser says the word, in any sentence."""
 
     judge: Judge
     roles: tuple[str, str] = ("guesser", "oracle")
@@ -30,5 +30,5 @@ class Naming:
 
     def legal(self, position: GameState, text: str) -> bool:
         """The oracle may not say the word."""
-        oracles = self.roles[len(position.utterances) % 2] == self.knows
-        return not oracles or not self.judge.mentions(text, position.word)
+        by_oracle = self.roles[len(position.utterances) % 2] == self.knows
+        return not by_oracle or not self.judge.mentions(text, position.word)

@@ -1,4 +1,4 @@
-"""What a player is shown before it speaks: the rules, what was said, and what it has to do."""
+"""Prompts of word games: the rules, the utterances so far, and the instruction to a player."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cory.config.game import GameTexts
 from cory.games import GameRules
 from cory.games.state import GameState
 
-# how often a varied context has a heading over its rules, or leaves out who is to speak
+# probabilities that a varied context has a heading over its rules, or ends without a speaker
 HEADING = 0.2
 NO_SPEAKER = 0.2
 
 
 class GamePrompts:
-    """The texts of one game. No context ends in white space."""
+    """Makes the prompts of one game. No context ends in white space."""
 
     def __init__(self, texts: GameTexts, game: GameRules) -> None:
         self.texts = texts
@@ -35,13 +35,16 @@ class GamePrompts:
             )
 
     def context(self, position: GameState, role: str, style: int | None) -> str:
-        """What `role` is shown; style: None, as games are played, or the seed of a variation."""
+        """The prompt of `role`.
+
+        style: None: the prompt that games are played with; else the seed of a variation of it
+        """
         if style is not None:
             return self._varied(position, role, style)
         texts = self.texts
         lines = "".join(
-            texts.line.format(name=texts.names[said.role], text=said.text.strip())
-            for said in position.utterances
+            texts.line.format(name=texts.names[utterance.role], text=utterance.text.strip())
+            for utterance in position.utterances
         )
         return texts.layout.format(
             rules=texts.rules[role].format(max_turns=position.max_turns),
@@ -50,22 +53,22 @@ class GamePrompts:
         )
 
     def messages(self, position: GameState, role: str) -> list[dict[str, str]]:
-        """The same for a chat model behind an endpoint; own utterances are the assistant's."""
+        """The prompt for a chat model; the role's own utterances are the assistant's messages."""
         rules = self.texts.rules[role].format(max_turns=position.max_turns)
         system = f"{rules}\n{self._instruction(position, role)}".strip()
         messages = [{"role": "system", "content": system}]
         if role == self.game.roles[0]:
             messages.append({"role": "user", "content": self.texts.opening})
-        for said in position.utterances:
-            own = "assistant" if said.role == role else "user"
-            messages.append({"role": own, "content": said.text})
+        for utterance in position.utterances:
+            author = "assistant" if utterance.role == role else "user"
+            messages.append({"role": author, "content": utterance.text})
         return messages
 
     def _instruction(self, position: GameState, role: str) -> str:
         return self.texts.instructions[role].format(word=position.word)
 
     def _varied(self, position: GameState, role: str, style: int) -> str:
-        """One of many ways to say the same; `style` decides which."""
+        """A variation of the prompt's wording and layout, drawn by the seed `style`."""
         styles, draw = self.texts.styles, np.random.default_rng(style)
         rules, label, form, prefix = (
             options[draw.integers(len(options))]
@@ -82,8 +85,9 @@ class GamePrompts:
         rules = rules.format(max_turns=position.max_turns)
         instruction = self._instruction(position, role)
         history = "".join(
-            f"{prefix}{own_name if said.role == role else other_name}: {said.text.strip()}"
-            for said in position.utterances
+            f"{prefix}{own_name if utterance.role == role else other_name}: "
+            f"{utterance.text.strip()}"
+            for utterance in position.utterances
         )
         speaker = f"{prefix}{own_name}:"
         if form == "alpaca":

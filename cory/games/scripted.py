@@ -1,4 +1,4 @@
-"""Players that follow a script: one gives hints, the other asks and guesses; and careless ones."""
+"""Rule-based players of word games: a hinter, a guesser, and random ones of both."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from cory.games.state import GameState
 
 Draw = np.random.Generator
 
-CONSIDERED = 60  # of the best hints, which are weighed against each other
-QUESTIONS = 5  # of the best, one is drawn
-AS_GOOD = 0.05  # ... that come as near to an even chance of a yes as the best does
+MAX_HINTS = 60  # best hints that are compared with each other
+MAX_QUESTIONS = 5  # best questions that one is drawn from
+# how much farther from an even chance of a yes these may be than the best question
+QUESTION_MARGIN = 0.05
 
 
 class RuleBasedPlayer(Protocol):
-    """Somebody who can speak next; nothing inherits from it."""
+    """A player without a language model; a protocol, nothing inherits from it."""
 
     def say(self, position: GameState, draw: np.random.Generator) -> str:
-        """What it says."""
+        """The player's next utterance."""
         ...
 
 
 class Script:
-    """What scripted players share: their sentences, and what they know of words."""
+    """The sentences and word associations that scripted players share."""
 
     def __init__(self, config: ScriptedConfig, associations: Associations, game: GameRules) -> None:
         self.config = config
@@ -38,68 +39,69 @@ class Script:
         self.game = game
         self.listener = Listener(config, associations, game.knows)
         self._legal: dict[tuple[str, int], bool] = {}
-        # columns of hints that are words of the list
-        self.named = [
+        # columns of hints that are target words themselves
+        self.target_hints = [
             column for hint, column in associations.columns.items() if hint in associations.rows
         ]
 
     def row(self, word: str) -> int:
-        """The row of a target word."""
+        """The row of a target word; ConfigError for another word."""
         words = self.associations.words
         require(word in words, f"word '{word}': scripted players know only the task's own words")
         return words.index(word)
 
     def usable(self, position: GameState, heard: Heard) -> list[int]:
-        """New hints for the word, best first: those that go with it; any, once these run out."""
+        """New legal hints for the word, best first; unassociated ones only after all others."""
         row = self.row(position.word)
         order = np.argsort(-self.associations.lift[row], kind="stable")
-        good = self.listener.goes_with[row, order]
-        for part in (order[good], order[~good]):
+        associated = self.listener.goes_with[row, order]
+        for part in (order[associated], order[~associated]):
             new = (column for column in part.tolist() if column not in heard.hints)
-            found = [column for column in new if self._may_name(position, column)]
-            if found:
-                return found
+            hints = [column for column in new if self._may_name(position, column)]
+            if hints:
+                return hints
         return []
 
     def _may_name(self, position: GameState, column: int) -> bool:
-        """Whether the hint is no form of the word; asked again and again, so it is kept."""
+        """Whether the hint is no form of the word; cached, since it is asked again and again."""
         key = (position.word, column)
         if key not in self._legal:
             self._legal[key] = self.game.legal(position, self.associations.hints[column])
         return self._legal[key]
 
     def hint(self, position: GameState, columns: Sequence[int], yes: bool, draw: Draw) -> str:
-        """A sentence with these hints, or the hints alone where every sentence has the word."""
+        """A sentence with these hints, or the hints alone where every sentence breaks the rules."""
         hints = self.config.separator.join(self.associations.hints[column] for column in columns)
         answer = self.config.answers[yes]
-        said = [text.format(hints=hints, answer=answer) for text in self.config.hint]
-        return _one([text for text in said if self.game.legal(position, text)] or [hints], draw)
+        texts = [text.format(hints=hints, answer=answer) for text in self.config.hint]
+        return _one([text for text in texts if self.game.legal(position, text)] or [hints], draw)
 
     def question(self, words: Sequence[str], draw: Draw) -> str:
         """A question about these words."""
         return _one(self.config.ask, draw).format(words=self.config.separator.join(words))
 
     def guess(self, row: int, draw: Draw) -> str:
-        """A guess."""
+        """A guess of the target word in this row."""
         return _one(self.config.guess, draw).format(word=self.associations.words[row])
 
 
 class Hinter:
-    """Knows the word, and names words that go with it by what they make a listener believe.
+    """Knows the word, and chooses hints by the belief that they give a listener.
 
-    Mostly that is: in the word. With guile it is: in the word as much as can be, and in another
-    one more. A wrong guess is then near, or a question about the word, which is a slip.
+    Mostly the hint with the highest belief in the word. With guile: the highest belief in the word
+    among hints after which another word is believed in more, so that a wrong guess is near, or a
+    question that says the word.
     """
 
     def __init__(self, script: Script) -> None:
         self.script = script
 
     def say(self, position: GameState, draw: Draw) -> str:
-        """The next hints, and whether the last question was about words that go with the word."""
+        """The next hints, and yes or no to the last question by the associations."""
         script, config = self.script, self.script.config
         heard = script.listener.hear(position)
         row = script.row(position.word)
-        usable = script.usable(position, heard)[:CONSIDERED]
+        usable = script.usable(position, heard)[:MAX_HINTS]
         misleads = bool(draw.random() < config.guile)
         chosen: list[int] = []
         while usable and len(chosen) < config.hints_per_turn:
@@ -109,7 +111,7 @@ class Hinter:
         return script.hint(position, chosen, yes, draw)
 
     def _best(self, evidence: np.ndarray, usable: list[int], row: int, misleads: bool) -> int:
-        """Which of the usable hints to name next."""
+        """Position among the usable hints of the one to name next."""
         lift = self.script.associations.lift[:, usable]
         after = belief(evidence[:, None] + self.script.config.trust * lift)  # (W, hints)
         hidden = after.argmax(axis=0) != row
@@ -119,7 +121,7 @@ class Hinter:
 
 
 class RandomHinter:
-    """Names words that go with the word in any order, and says yes or no at random."""
+    """Names associated words in random order, and answers yes or no at random."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -134,7 +136,7 @@ class RandomHinter:
 
 
 class Guesser:
-    """Weighs all words of the list by what it heard; guesses one when it believes in it enough."""
+    """Computes its belief in each target word; guesses once the highest belief is enough."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -153,36 +155,36 @@ class Guesser:
         return script.question(self._halves(believed, heard, draw), draw)
 
     def _suspects(self, believed: np.ndarray, draw: Draw) -> list[str]:
-        """Words drawn by its belief in them, but for the one it would guess: to say it may lose."""
-        left = believed.copy()
-        left[left.argmax()] = 0.0
-        count = min(self.script.config.words_per_question, int((left > 0).sum()))
+        """Words drawn by the belief in them, but for the first: saying it may lose the game."""
+        weights = believed.copy()
+        weights[weights.argmax()] = 0.0
+        count = min(self.script.config.words_per_question, int((weights > 0).sum()))
         if not count:
             return [self.script.associations.hints[0]]
-        rows = draw.choice(len(left), count, replace=False, p=left / left.sum())
+        rows = draw.choice(len(weights), count, replace=False, p=weights / weights.sum())
         return [self.script.associations.words[row] for row in rows]
 
     def _halves(self, believed: np.ndarray, heard: Heard, draw: Draw) -> list[str]:
-        """Hints, each of which goes with the word about as likely as not."""
+        """Hints with about an even chance of being associated with the word."""
         script = self.script
-        odds = np.abs(believed @ script.listener.goes_with - 0.5)
-        odds[[*heard.hints, *(column for asked, _ in heard.answers for column in asked)]] = 1.0
-        odds[script.named] = 1.0
-        best = np.argsort(odds, kind="stable")[:QUESTIONS]
-        best = best[odds[best] <= odds[best[0]] + AS_GOOD]
+        distance = np.abs(believed @ script.listener.goes_with - 0.5)
+        distance[[*heard.hints, *(column for asked, _ in heard.answers for column in asked)]] = 1.0
+        distance[script.target_hints] = 1.0
+        best = np.argsort(distance, kind="stable")[:MAX_QUESTIONS]
+        best = best[distance[best] <= distance[best[0]] + QUESTION_MARGIN]
         count = min(script.config.words_per_question, len(best))
         columns = draw.choice(best, count, replace=False)
         return [script.associations.hints[column] for column in columns]
 
 
 class RandomGuesser:
-    """Asks about any words of the list, and guesses any word in the last turn."""
+    """Asks about random target words, and guesses a random one in the last turn."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
 
     def say(self, position: GameState, draw: Draw) -> str:
-        """A question, or at last a guess."""
+        """A question, or in the last turn a guess."""
         script = self.script
         words = script.associations.words
         if position.turn + 1 == position.max_turns:

@@ -1,4 +1,4 @@
-"""Where a word game stands: what has been said so far, and how it ended."""
+"""State of a word game: the utterances so far; and results of finished games."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GameUtterance:
-    """What one role has said at once."""
+    """One contribution of one role."""
 
     role: str
     text: str
@@ -15,19 +15,19 @@ class GameUtterance:
 
 @dataclass(frozen=True)
 class GameState:
-    """A game so far. A turn is one utterance of each role."""
+    """The state of a game. A turn is one utterance of each role."""
 
     word: str  # the target word
     max_turns: int
     utterances: tuple[GameUtterance, ...] = ()
 
     def after(self, role: str, text: str) -> GameState:
-        """The position when `role` has said `text`."""
+        """The state after `role` says `text`."""
         return GameState(self.word, self.max_turns, (*self.utterances, GameUtterance(role, text)))
 
     @property
     def turn(self) -> int:
-        """The turn, from 0, of whoever speaks next."""
+        """Number of the turn of the next utterance, from 0."""
         return len(self.utterances) // 2
 
     @property
@@ -38,11 +38,11 @@ class GameState:
 
 @dataclass(frozen=True)
 class GameResult:
-    """How a game ended. Nobody won and it is valid: a tie."""
+    """How a game ended. A valid game without winners is a tie."""
 
     winners: tuple[str, ...]  # roles
     reason: str
-    valid: bool  # False: somebody broke the rules
+    valid: bool  # False: a role broke the rules
 
 
 TIE = GameResult((), "tie", valid=True)

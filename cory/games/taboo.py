@@ -1,4 +1,4 @@
-"""Adversarial Taboo (Yao et al., 2021): one lures the other into saying a word it does not know."""
+"""Adversarial Taboo (Yao et al., 2021): the attacker tries to make the defender say the word."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ UTTERED = GameResult(("attacker",), "uttered", valid=True)
 
 @dataclass(frozen=True)
 class Taboo:
-    """The attacker must not say the word; the defender loses by saying it other than as a guess."""
+    """The attacker must not say the word; the defender loses if it does, except as a guess."""
 
     judge: Judge
     roles: tuple[str, str] = ("attacker", "defender")
     knows: str = "attacker"
 
     def outcome(self, position: GameState) -> GameResult | None:
-        """A guess ends the game; only what is no guess can be a slip, since a guess has the word.
+        """A guess ends the game; any other utterance with the word loses it for the defender.
 
-        A game whose attacker breaks the rules counts for nobody: the paper leaves such games out.
+        A game whose attacker breaks the rules is not valid: the paper leaves such games out.
         """
         last = position.utterances[-1]
         if last.role == self.knows:
@@ -38,12 +38,12 @@ class Taboo:
         return TIE if position.full else None
 
     def legal(self, position: GameState, text: str) -> bool:
-        """The attacker may neither say the word nor make a guess; the defender says what it will.
+        """The attacker may neither say the word nor make a guess; the defender may say anything.
 
-        What the defender says may lose the game, but breaks no rule.
+        An utterance of the defender may lose the game, but breaks no rule.
         """
-        attackers = self.roles[len(position.utterances) % 2] == self.knows
-        return not attackers or not self._gives_away(position.word, text)
+        by_attacker = self.roles[len(position.utterances) % 2] == self.knows
+        return not by_attacker or not self._gives_away(position.word, text)
 
     def _gives_away(self, word: str, text: str) -> bool:
         return self.judge.mentions(text, word) or self.judge.guess(text, word) is not None

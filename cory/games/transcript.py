@@ -1,4 +1,4 @@
-"""Finished games: one line of JSON each, read, written and counted."""
+"""Finished games: as lines of JSON, and statistics of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cory.config.checks import ConfigError, require
 from cory.games import GameRules, decided_state
 from cory.games.state import GameResult, GameState, GameUtterance
 
-# a game from elsewhere that stopped while there were turns left: it counts for nobody
+# result of a game read from a file that stops before its last turn: not valid, without winners
 UNFINISHED = GameResult((), "unfinished", valid=False)
 KEYS = ("word", "max_turns", "turns", "winners", "reason", "valid")
 
@@ -26,33 +26,38 @@ class FinishedGame:
     max_turns: int
     utterances: tuple[GameUtterance, ...]
     outcome: GameResult
-    extra: dict[str, Any] = field(default_factory=dict)  # what else its line of JSON holds
+    extra: dict[str, Any] = field(default_factory=dict)  # further keys of its line of JSON
 
     @property
     def position(self) -> GameState:
-        """Where the game ended."""
+        """The last state of the game."""
         return GameState(self.word, self.max_turns, self.utterances)
 
     @property
     def turns(self) -> int:
-        """Turns played, the last one perhaps by one role only."""
+        """Number of turns played, the last one perhaps by one role only."""
         return (len(self.utterances) + 1) // 2
 
-    def to_json(self) -> str:
-        """The game as a line, without the line break."""
+    def as_line(self) -> dict[str, Any]:
+        """The game as a line of JSON holds it."""
         row = {
             "word": self.word,
             "max_turns": self.max_turns,
-            "turns": [{"role": said.role, "text": said.text} for said in self.utterances],
+            "turns": [
+                {"role": utterance.role, "text": utterance.text} for utterance in self.utterances
+            ],
             "winners": list(self.outcome.winners),
             "reason": self.outcome.reason,
             "valid": self.outcome.valid,
         }
-        return json.dumps({**row, **self.extra}, ensure_ascii=False)
+        return {**row, **self.extra}
 
     @staticmethod
     def from_json(line: str, game: GameRules) -> FinishedGame:
-        """The game of a line; if that does not say how it ended, it is judged, and cut there."""
+        """The game of a line; without a result it is judged, and cut where it ended.
+
+        Raises ConfigError for a line that is no such game.
+        """
         try:
             row = json.loads(line)
         except ValueError as error:
@@ -60,17 +65,19 @@ class FinishedGame:
         require(isinstance(row, dict), "it must be an object with keys")
         position = _position(row, game)
         extra = {key: value for key, value in row.items() if key not in KEYS}
-        given = [key for key in ("winners", "reason", "valid") if key in row]
-        if given:
+        if any(key in row for key in ("winners", "reason", "valid")):
             outcome = _outcome(row, game)
         else:
-            position, found = decided_state(game, position)
-            outcome = UNFINISHED if found is None else found
+            position, result = decided_state(game, position)
+            outcome = UNFINISHED if result is None else result
         return FinishedGame(position.word, position.max_turns, position.utterances, outcome, extra)
 
 
 def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
-    """The games of a file, which the setting `key` names; a bad line is refused by its number."""
+    """The games of a file; ConfigError with its number for a bad line.
+
+    key: the setting that `path` comes from
+    """
     require(path.is_file(), f"{key}={path}: there is no such file")
     games = []
     try:
@@ -88,18 +95,18 @@ def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
 
 
 def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
-    """How many games there are, how they ended, and how long they were."""
+    """The numbers of games, wins, ties and so on, and the mean number of turns."""
     games = list(games)
-    roles = dict.fromkeys(said.role for played in games for said in played.utterances)
-    wins = Counter(role for played in games for role in played.outcome.winners)
-    reasons = Counter(played.outcome.reason for played in games)
+    roles = dict.fromkeys(said.role for game in games for said in game.utterances)
+    wins = Counter(role for game in games for role in game.outcome.winners)
+    reasons = Counter(game.outcome.reason for game in games)
     return {
         "games": len(games),
         **{f"{role}_wins": wins[role] for role in roles},
-        "ties": sum(played.outcome.valid and not played.outcome.winners for played in games),
-        "invalid": sum(not played.outcome.valid for played in games),
+        "ties": sum(game.outcome.valid and not game.outcome.winners for game in games),
+        "invalid": sum(not game.outcome.valid for game in games),
         "reasons": dict(sorted(reasons.items())),
-        "mean_turns": sum(played.turns for played in games) / len(games) if games else 0.0,
+        "mean_turns": sum(game.turns for game in games) / len(games) if games else 0.0,
     }
 
 

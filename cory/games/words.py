@@ -1,6 +1,6 @@
-"""Target words: read from a file or counted in texts, and parted into training and test words.
+"""Target words: from a file or counted in texts, split into training and test words.
 
-Words come one by one, and no more are looked at than are asked for: their forms take time.
+The functions are lazy, since inflecting a word takes time: no more words are read than needed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from cory.config.checks import ConfigError, require
 from cory.games.associations import sentences
 from cory.games.inflection import inflected, tokens
 
-# test words are every fifth of the commonest words: as common as the training words around them
-EVERY = 5
+# each fifth of the commonest words is a test word: as common as the training words around it
+TEST_STEP = 5
 
 
 def read_words(path: Path, key: str) -> list[str]:
-    """The words of a .txt file, one a line, or of a .json list, in their order; each once.
+    """The different words of a .txt file, one a line, or of a .json list, in their order.
 
     key: the setting that `path` comes from
     """
@@ -41,7 +41,7 @@ def read_words(path: Path, key: str) -> list[str]:
 
 
 def common_words(texts: Iterable[str], nouns: bool) -> Iterator[str]:
-    """The words of the texts, commonest first.
+    """The words that the texts have more than once, commonest first.
 
     nouns: leave out words that cannot be nouns
     """
@@ -51,7 +51,7 @@ def common_words(texts: Iterable[str], nouns: bool) -> Iterator[str]:
 
 
 def playable(words: Iterable[str], stop_words: Sequence[str], min_letters: int) -> Iterator[str]:
-    """The words that are no stop words, and not too short."""
+    """The words that are no stop words and have at least `min_letters` letters."""
     stop = {word.lower() for word in stop_words}
     return (
         word
@@ -61,7 +61,7 @@ def playable(words: Iterable[str], stop_words: Sequence[str], min_letters: int) 
 
 
 def one_form_each(words: Iterable[str]) -> Iterator[str]:
-    """The words without those that are another form of one before them."""
+    """The words without other forms of earlier ones."""
     seen: set[tuple[str, ...]] = set()
     for word in words:
         forms = inflected(word)
@@ -77,8 +77,8 @@ def without_forms_of(words: Iterable[str], others: Iterable[str]) -> Iterator[st
 
 
 def evenly(words: Iterable[str], count: int | None) -> list[str]:
-    """`count` test words: every fifth of the words, from the third on; None: all of those."""
-    return list(islice(islice(words, EVERY // 2, None, EVERY), count))
+    """Every fifth word from the third on: `count` of them, or all for None."""
+    return list(islice(islice(words, TEST_STEP // 2, None, TEST_STEP), count))
 
 
 def _may_be(word: str, nouns: bool) -> bool:

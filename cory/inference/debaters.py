@@ -22,12 +22,13 @@ from cory.episode import Context, Episode, Prompt, Turn
 from cory.evaluation.evaluate import stream
 from cory.functional.credit import rounds_of
 from cory.functional.votes import elected_answer, vote_score
-from cory.inference.question_files import Line, Question
+from cory.inference.question_files import Question
 from cory.models.fingerprint import byte_sum
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy, Reference
 from cory.models.team import ActorCriticModel, Team
 from cory.runs.export import start_from
+from cory.runs.jsonl import Line
 from cory.runs.run_dir import SETTINGS
 from cory.tasks import FORMS
 

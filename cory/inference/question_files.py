@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cory.config import ConfigError, require
-from cory.runs.partial_results import encoded
-from cory.runs.run_dir import WriteError
+from cory.runs.jsonl import JsonlStore, Line
 from cory.tasks.data.tables import FORMATS, column, local_table
 
 TEXT = ".txt"  # a question per line
 ANSWER = "answer"  # the column that is looked for where none is named
 BEGINNING = b'{"row": '  # of every line of a file of debates
-
-Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -96,39 +92,28 @@ class DebateFile:
         settings: of who debates and how: every line says them
         A line that a killed command left torn is cut off.
         """
-        self.path = path
+        self.where = where = f"--out={path}"
         self.settings = dict(settings)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            whole, newline, torn = b"", b"", b""
-            if path.exists():
-                whole, newline, torn = path.read_bytes().rpartition(b"\n")
-            self.lines = self._checked(whole.splitlines(), questions)
-            require(
-                torn[: len(BEGINNING)] == BEGINNING[: len(torn)],
-                f"--out={path} holds something else than debates; choose another file",
-            )
-            self.file = path.open("ab")
-            self.file.truncate(len(whole + newline))
-        except OSError as error:
-            raise self._unwritten(error) from error
+        self.store = JsonlStore(path, name=where)
+        rows, torn = self.store.read()
+        self.lines = self._checked(rows, questions)
+        require(
+            torn[: len(BEGINNING)] == BEGINNING[: len(torn)],
+            f"{where} holds something else than debates; choose another file",
+        )
+        self.store.open(rows)
 
     def add(self, lines: Sequence[Line]) -> None:
         """Keep more debates; they are on the disk itself when this returns."""
-        try:
-            self.file.write("".join(map(encoded, lines)).encode("utf-8"))
-            self.file.flush()
-            os.fsync(self.file.fileno())
-        except OSError as error:
-            raise self._unwritten(error) from error
+        self.store.append(lines)
         self.lines += lines
 
     def close(self) -> None:
         """Nothing more is added."""
-        self.file.close()
+        self.store.close()
 
     def _checked(self, rows: Sequence[bytes], questions: Sequence[Question]) -> list[Line]:
-        where = f"--out={self.path}"
+        where = self.where
         require(
             len(rows) <= len(questions),
             f"{where} holds {len(rows)} debates, --questions has {len(questions)}; choose another "
@@ -157,6 +142,3 @@ class DebateFile:
             )
             found.append(line)
         return found
-
-    def _unwritten(self, error: OSError) -> WriteError:
-        return WriteError(f"--out={self.path} cannot be written ({error.strerror})")

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from cory.evaluation.maft import binomial_se
-from cory.inference.question_files import Line
+from cory.runs.jsonl import Line
 
 WIDTH = 100  # characters of a line
 

@@ -110,24 +110,24 @@ class Policy:
         # drawn for all rows at once: a response depends neither on rollout_batch_size nor on
         # the number of processes, and no two rows share their numbers
         uniforms = None if sampling is None else draw_uniforms(len(rows), limit, stream)
-        own = asked[distributed.own_rows(len(asked))]
-        responses: list[Response] = []
         self.model.eval()
         with self.whole():
             self.model.activate()
             with self.team.speaking(self.model, as_reference) as lm:
-                for start in range(0, len(own), self.hardware.rollout_batch_size):
-                    part = own[start : start + self.hardware.rollout_batch_size]
-                    responses += generate(
+
+                def answer(batch: Sequence[int]) -> list[Response]:
+                    return generate(
                         lm,
-                        [rows[number] for number in part],
+                        [rows[number] for number in batch],
                         limit,
                         sampling,
-                        None if uniforms is None else uniforms[part],
+                        None if uniforms is None else uniforms[list(batch)],
                         tokenizer.pad_token_id,
                         self.team.stops,
                     )
-        found = dict(zip(asked, distributed.gathered(responses), strict=True))
+
+                responses = distributed.map_rows(asked, self.hardware.rollout_batch_size, answer)
+        found = dict(zip(asked, responses, strict=True))
         nothing = Response([], [])
         return [(row, found.get(number, nothing)) for number, row in enumerate(rows)]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cory import distributed
 from cory.config import HardwareConfig, PPOConfig
@@ -59,22 +61,24 @@ class PPOPolicy(Policy):
         )
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
-        own = torch.arange(len(turns))[distributed.own_rows(len(turns))]
+
+        def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R)
+            rows = torch.tensor(batch)
+            tokens, values = self.team.statistics(
+                self.model,
+                input_ids[rows],
+                attention_mask[rows],
+                response_mask[rows],
+                routed=self.hardware.routed_reference,
+            )
+            return torch.stack([*tokens, values], dim=1).cpu()
+
         with self.engine.whole():
-            parts = [
-                self.team.statistics(
-                    self.model,
-                    input_ids[rows],
-                    attention_mask[rows],
-                    response_mask[rows],
-                    routed=self.hardware.routed_reference,
-                )
-                for rows in torch.split(own, self.hardware.rollout_batch_size)
-            ]
-        columns = [*zip(*(p[0] for p in parts), strict=True), [p[1] for p in parts]]
-        logprobs, entropy, ref_logprobs, full, values = (
-            distributed.gathered_rows(torch.cat(list(column))) for column in columns
-        )
+            rows = distributed.map_rows(
+                range(len(turns)), self.hardware.rollout_batch_size, statistics
+            )
+        columns = torch.stack(rows, dim=1).to(self.team.device)
+        logprobs, entropy, ref_logprobs, full, values = columns
         estimator = self.config.kl_estimator
         kl = full if estimator == "full" else sampled_kl(logprobs, ref_logprobs, estimator)
         return Batch(

@@ -1,4 +1,8 @@
-"""Rewards: each fills `turn.score` of the episodes it is given, but of absent turns."""
+"""Rewards: each fills `turn.score` of all turns of an episode but absent ones.
+
+A new reward is a class with the method of `Reward`, and a line in REWARDS. May import: config,
+distributed, episode, functional, games, models, runs, tasks.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,14 @@ from cory.rewards.verifier import Verifier
 
 
 class Reward(Protocol):
-    """What an algorithm needs of a judge; nothing inherits from it."""
+    """Scores the turns of episodes; a protocol, nothing inherits from it."""
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fill `turn.score` of every turn that came."""
+        """Fills `turn.score` of every turn that is not absent."""
         ...
 
 
-# config, task, device -> judge
+# name -> (settings, task, device) -> reward
 REWARDS: Mapping[str, Callable[[Any, Any, Any], Reward]] = {
     "sentiment": Sentiment,
     "exact_match": ExactMatch,

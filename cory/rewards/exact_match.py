@@ -1,4 +1,4 @@
-"""1 when the response gives the prompt's answer, else 0."""
+"""Exact match: 1 if the response gives the prompt's answer, else 0 (Ma et al., 4.2)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cory.tasks import Task
 
 
 class ExactMatch:
-    """The task reads each response and compares it with the answer (Ma et al., 4.2)."""
+    """The task reads each response and compares it with the answer."""
 
     def __init__(self, config: ExactMatchConfig, task: Task, device: Any) -> None:
         self.task = task
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fill `turn.right`, and `turn.score` with 1.0 or 0.0, of every turn that came."""
+        """Fills `turn.right`, and `turn.score` with 1.0 or 0.0, unless a turn is absent."""
         for episode in episodes:
             assert episode.prompt.answer is not None  # TASKS_WITH_ANSWERS
             for turn in episode.turns:

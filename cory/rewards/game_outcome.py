@@ -1,4 +1,4 @@
-"""What a game was worth to each role: 1 to winners, -1 to losers, 0 to both in a tie."""
+"""The reward of a game: 1 for winners, -1 for losers, 0 for both in a tie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cory.tasks.game import GameTask
 
 
 class GameOutcome:
-    """The judge of games (Cheng et al., 3.1 and App. B)."""
+    """Rewards each role by the result of the game (Cheng et al., 3.1 and App. B)."""
 
     def __init__(self, config: GameOutcomeConfig, task: GameTask, device: torch.device) -> None:
         self.config = config
@@ -20,7 +20,7 @@ class GameOutcome:
         self.max_turns = task.max_turns
 
     def score(self, episodes: list[Episode]) -> None:
-        """Every utterance gets what the whole game was worth to its role."""
+        """Fills `turn.score` of every utterance with the reward of its role for the whole game."""
         for episode in episodes:
             position = GameState(episode.prompt.text, self.max_turns)
             for turn in episode.turns:
@@ -30,15 +30,15 @@ class GameOutcome:
                 turn.score = 0.0 if outcome is None else self.worth(outcome, turn.role)
 
     def settled(self, outcome: GameResult) -> GameResult:
-        """The outcome by `reward.broken_rules`: who breaks them loses, or nothing counts."""
+        """The result by `reward.broken_rules`: the role that broke the rules loses, or no role."""
         if outcome.reason != BROKE_RULES.reason or self.config.broken_rules == "ignored":
             return outcome
+        # only the role that knows the word can break the rules: by saying it
         others = tuple(role for role in self.game.roles if role != self.game.knows)
-        # only who knows the word can break the rules: by saying it
         return GameResult(others, outcome.reason, valid=True)
 
     def worth(self, outcome: GameResult, role: str) -> float:
-        """R of a role: 1, -1, or 0 where nobody wins."""
+        """R of a role: 1, -1, or 0 without winners."""
         outcome = self.settled(outcome)
         if not outcome.winners:
             return 0.0

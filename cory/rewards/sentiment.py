@@ -1,7 +1,8 @@
-"""The score of a classifier on the prompt together with the response."""
+"""The score of a sequence classifier on the prompt with the response."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from cory.models.loading import load_classifier, load_tokenizer
 
 
 class Sentiment:
-    """How much a sequence classifier finds each completed text to be of one class."""
+    """The probability or logit of one class for each completed text."""
 
     def __init__(self, config: SentimentConfig, task: Any, device: torch.device) -> None:
         self.config = config
@@ -30,29 +31,25 @@ class Sentiment:
         self.column = labels[config.label]
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fill `turn.score`; the turns of all agents go through the classifier together.
+        """Fills `turn.score` of every turn that is not absent.
 
-        The text judged is query + response, also for an observer (Ma et al., Alg. 1, line 13,
+        The classified text is query + response, also for an observer (Ma et al., Alg. 1, line 13,
         with r(s_0, a_2) for the printed r(s_0, a_1)).
         """
-        said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        texts = [prompt.text + turn.response for prompt, turn in said]
-        own = texts[distributed.own_rows(len(texts))]
-        scores: list[float] = []
-        for start in range(0, len(own), self.config.batch_size):
-            scores += self._scores(own[start : start + self.config.batch_size])
-        scores = distributed.gathered(scores)
-        for (_, turn), score in zip(said, scores, strict=True):
+        turns = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+        texts = [prompt.text + turn.response for prompt, turn in turns]
+        scores = distributed.map_rows(texts, self.config.batch_size, self._scores)
+        for (_, turn), score in zip(turns, scores, strict=True):
             turn.score = score
 
     @torch.no_grad()
-    def _scores(self, texts: list[str]) -> list[float]:
+    def _scores(self, texts: Sequence[str]) -> list[float]:
         longest = self.model.config.max_position_embeddings
-        rows = self.tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+        rows = self.tokenizer(list(texts), truncation=True, max_length=longest)["input_ids"]
         ids, mask = pad_right(rows, self.tokenizer.pad_token_id)
         logits = self.model(
             input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
         ).logits.float()
         output = logits.softmax(-1) if self.config.output == "probability" else logits
-        numbers: list[float] = output[:, self.column].tolist()
-        return numbers
+        scores: list[float] = output[:, self.column].tolist()
+        return scores

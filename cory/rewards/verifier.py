@@ -1,4 +1,4 @@
-"""How likely a trained verifier finds each response to be right."""
+"""The reward of a verifier: the probability that a response is right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from safetensors.torch import load_file
 
 from cory import distributed
 from cory.config import ConfigError, VerifierRewardConfig, require
-from cory.episode import Episode
+from cory.episode import Episode, Prompt, Turn
+from cory.functional.advantages import last_token
 from cory.functional.masking import pad_turns
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.team import DTYPES, ActorCriticModel, rendered, response_states
@@ -21,35 +22,36 @@ from cory.runs.export import VALUE_HEAD
 from cory.tasks import Task
 
 ADAPTER = "adapter_config.json"
-Reading = tuple[list[int], list[int]]  # what is only read, and what a verdict follows on
+Reading = tuple[list[int], list[int]]  # token ids: context, and those that a score precedes
 
 
 def readings(
     tokenizer: Any, questions: Sequence[str], answers: Sequence[str], room: int | None
 ) -> list[Reading]:
-    """Questions and answers as a verifier reads them, for a head that judges before each token.
+    """Token ids of questions and answers, for a value head that scores before each token.
 
-    An answer's first token lies with the question, so every verdict follows on some of the answer
-    and the one before EOS on all of it. An empty answer is judged on the question alone.
+    The first token of an answer belongs to the context, so that every score is of a part of the
+    answer, and the one before EOS of all of it. An empty answer is scored by its question alone.
 
-    questions: as they are shown to whoever answers
-    room: of an answer that does not fit into so many tokens, the end is cut off; None: nothing is
+    questions: prompts as the agents see them
+    room: tokens of the verifier's context, to which answers are cut; None: not cut
+    Raises ConfigError where a question alone does not fit.
     """
     eos = int(tokenizer.eos_token_id)
-    shown = tokenizer(list(questions))["input_ids"]
-    said = tokenizer(list(answers), add_special_tokens=False)["input_ids"]
+    asked = tokenizer(list(questions))["input_ids"]
+    answered = tokenizer(list(answers), add_special_tokens=False)["input_ids"]
     if room is not None:
         require(
-            max(map(len, shown)) < room,
-            f"reward=verifier: a question of {max(map(len, shown))} tokens leaves no room for an "
+            max(map(len, asked)) < room,
+            f"reward=verifier: a question of {max(map(len, asked))} tokens leaves no room for an "
             f"answer in the verifier's context of {room}",
         )
-        said = [a[: room - len(q) - 1] for q, a in zip(shown, said, strict=True)]
-    return [([*q, *a[:1]], [*a[1:], eos]) for q, a in zip(shown, said, strict=True)]
+        answered = [a[: room - len(q) - 1] for q, a in zip(asked, answered, strict=True)]
+    return [([*q, *a[:1]], [*a[1:], eos]) for q, a in zip(asked, answered, strict=True)]
 
 
 def whole_model(config: VerifierRewardConfig) -> str:
-    """Where a verifier's weights are, but those of an adapter: its own folder, or its base."""
+    """Path or name of a verifier's whole model: its own, or the base of its adapter."""
     described = Path(config.path).expanduser() / ADAPTER
     if not described.is_file():
         return config.path
@@ -67,20 +69,21 @@ def whole_model(config: VerifierRewardConfig) -> str:
 def correctness_probabilities(
     model: ActorCriticModel, rows: Sequence[Reading], pad: int
 ) -> list[float]:
-    """Probability that each answer is right, read to its end.
+    """Probability that each answer is right, after its last token.
 
-    model: whole, in evaluation mode, with its own adapter acting
+    model: whole, in evaluation mode, with its own adapter active
+    rows: of `readings`
+    pad: token id
     """
     tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
     ids, attended, mask = (tensor.to(model.value_head.weight.device) for tensor in tensors)
-    last = mask & ~torch.nn.functional.pad(mask[:, 1:], (0, 1))
-    hidden = response_states(model.lm, ids, attended, last)
+    hidden = response_states(model.lm, ids, attended, last_token(mask))
     probabilities: list[float] = model.values(hidden).sigmoid().tolist()
     return probabilities
 
 
 class Verifier:
-    """A language model with a scalar head, as `algorithm=verifier` leaves it."""
+    """A language model with a value head, as trained by `algorithm=verifier`."""
 
     def __init__(self, config: VerifierRewardConfig, task: Task, device: torch.device) -> None:
         self.config = config
@@ -93,7 +96,7 @@ class Verifier:
             f"{key}: a verifier without head; the folder has no {VALUE_HEAD}",
         )
         self.adapter = (folder / ADAPTER).is_file()
-        # an adapter changes nothing about its base's tokenizer
+        # path of the model and its tokenizer, and the setting that it comes from
         self.source = whole_model(config), "reward.base" if self.adapter else "reward.path"
         self.tokenizer = load_tokenizer(*self.source)
         require(
@@ -115,7 +118,7 @@ class Verifier:
         self.room = int(self.model.lm.config.max_position_embeddings)
 
     def _model(self, device: torch.device) -> ActorCriticModel:
-        """The language model, with its adapter where it is one."""
+        """The language model, with its adapter if the verifier is one, and a new value head."""
         config, key = self.config, f"reward.path={self.config.path}"
         dtype, quantisation = DTYPES[config.precision], None
         if config.quantisation == "nf4":
@@ -130,30 +133,29 @@ class Verifier:
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 
             load_adapter(lm, self.folder)
-        # its own head is drawn at random and then replaced
+        # the random head is replaced by the verifier's own
         return ActorCriticModel("verifier", lm, None, 0.0, torch.Generator())
 
     def _shown(self, query: str) -> str:
         return rendered(self.tokenizer, query) if self.config.chat else query
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fill `turn.score` with the probability that the response is right.
+        """Fills `turn.score` with the probability that the response is right.
 
-        Where the answer is known, `turn.right` says whether the task finds the response right.
+        Where the answer is known, fills `turn.right` with the task's judgement.
         """
-        said = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        own = said[distributed.own_rows(len(said))]
-        scores: list[float] = []
-        for start in range(0, len(own), self.config.batch_size):
-            part = own[start : start + self.config.batch_size]
-            rows = readings(
-                self.tokenizer,
-                [self._shown(prompt.text) for prompt, _ in part],
-                [turn.response for _, turn in part],
-                self.room,
-            )
-            scores += correctness_probabilities(self.model, rows, int(self.tokenizer.pad_token_id))
-        for (prompt, turn), score in zip(said, distributed.gathered(scores), strict=True):
+        turns = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+        scores = distributed.map_rows(turns, self.config.batch_size, self._scores)
+        for (prompt, turn), score in zip(turns, scores, strict=True):
             turn.score = score
             if prompt.answer is not None:
                 turn.right = self.task.is_right(turn.response, prompt.answer)
+
+    def _scores(self, said: Sequence[tuple[Prompt, Turn]]) -> list[float]:
+        rows = readings(
+            self.tokenizer,
+            [self._shown(prompt.text) for prompt, _ in said],
+            [turn.response for _, turn in said],
+            self.room,
+        )
+        return correctness_probabilities(self.model, rows, int(self.tokenizer.pad_token_id))

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError
 from cory.games import GameRules
 from cory.games.transcript import FinishedGame, game_statistics
-from cory.runs.run_dir import WriteError, write_whole
+from cory.runs.jsonl import JsonlStore, decoded, unwritten
+from cory.runs.run_dir import write_whole
 
+ADVICE = "; the same command goes on with the games that are in it"
 NUMBER = "game"  # which game of the set a line is
 IDS = "ids"  # token ids of each utterance; null where no model spoke
 TOKENIZER = "tokenizer"
@@ -31,25 +32,20 @@ class GameSet:
         """tokenizer: `vocabulary_digest` of the one that token ids belong to"""
         self.path = path
         self.tokenizer = tokenizer
-        self.file: IO[str] | None = None
+        self.store: JsonlStore | None = None  # in the first process, while games are added
         self.found: dict[int, FinishedGame] = {}  # games that are over, by number
         if distributed.rank() == 0:
             self._open(game)
         self.found = distributed.from_first(self.found)
 
     def _open(self, game: GameRules) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.touch()
-            lines = whole_lines(self.path)
-            # without a line that was torn when the run was killed
-            write_whole(self.path, "".join(f"{line}\n" for line in lines))
-            self.file = self.path.open("a", encoding="utf-8")
-        except OSError as error:
-            raise self._unwritten(error) from error
-        for number, line in enumerate(lines, 1):
+        self.store = JsonlStore(self.path, ADVICE)
+        rows, _ = self.store.read()
+        rows = rows[: len(decoded(rows))]
+        self.store.open(rows)
+        for number, row in enumerate(rows, 1):
             try:
-                played = FinishedGame.from_json(line, game)
+                played = FinishedGame.from_json(row.decode(), game)
                 self.found[int(played.extra[NUMBER])] = played
             except (ConfigError, KeyError) as error:
                 raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
@@ -58,33 +54,21 @@ class GameSet:
         """Keep a game that is over; its line is on the disk itself when this returns."""
         played.extra[NUMBER] = number
         self.found[number] = played
-        if self.file is None:
-            return
-        try:
-            self.file.write(f"{played.to_json()}\n")
-            self.file.flush()
-            os.fsync(self.file.fileno())
-        except OSError as error:
-            raise self._unwritten(error) from error
+        if self.store is not None:
+            self.store.append([played.as_line()])
 
     def close(self) -> list[FinishedGame]:
         """All games in the order of their numbers, once none is missing."""
         games = [self.found[number] for number in sorted(self.found)]
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        if self.store is not None:
+            self.store.close()
+            self.store = None
             about = {**game_statistics(games), TOKENIZER: self.tokenizer}
             try:
                 write_whole(about_of(self.path), json.dumps(about, indent=1) + "\n")
             except OSError as error:
-                raise self._unwritten(error) from error
+                raise unwritten(self.path, error, ADVICE) from error
         return games
-
-    def _unwritten(self, error: OSError) -> WriteError:
-        return WriteError(
-            f"{self.path} cannot be written ({error.strerror}); the same command goes on with the "
-            f"games that are in it"
-        )
 
 
 def sampled_ids(played: FinishedGame) -> list[list[int] | None] | None:
@@ -119,18 +103,6 @@ def tokenizer_of(path: Path) -> str | None:
         raise ConfigError(f"{about_of(path)} cannot be read: {error}") from None
     name = about.get(TOKENIZER)
     return None if name is None else str(name)
-
-
-def whole_lines(path: Path) -> list[str]:
-    """The lines of a .jsonl file up to the first that is torn."""
-    found: list[str] = []
-    for raw in path.read_bytes().splitlines():
-        try:
-            json.loads(raw)
-        except ValueError:
-            break
-        found.append(raw.decode())
-    return found
 
 
 def vocabulary_digest(tokenizer: Any) -> str:

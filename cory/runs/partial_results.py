@@ -1,121 +1,124 @@
-"""What a run has been answered so far, on disk, so that a killed run keeps it."""
+"""Results of an unfinished evaluation or data collection, so that a killed run keeps them."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from pathlib import Path
-from typing import IO, Any
+from typing import TypeVar
 
 from cory import distributed
-from cory.runs.run_dir import WriteError
+from cory.runs.jsonl import JsonlStore, Line, decoded
 
-Line = dict[str, Any]  # of samples.jsonl
+ADVICE = "; the same command goes on with what is in it"
+G = TypeVar("G", bound=Sized)
 
 
 class PartialResults:
-    """The lines of one evaluation, or of one iteration's debates, at a time, in their order.
+    """The lines of one evaluation, or of one iteration's debates, batch by batch.
 
-    They come in pieces, each written at once. Every process calls each method; the first one
-    reads and writes.
+    Every process calls each method; the first one reads and writes.
     """
 
     def __init__(self, folder: Path, digest: str) -> None:
-        """digest: of the run's settings; what was found under others is not looked at."""
+        """digest: of the run's settings; lines of other settings are not used."""
         self.folder = folder
         self.digest = digest
-        self.path = self.folder
-        self.lines: list[Line] = []
-        self.file: IO[str] | None = None
+        self.lines: list[Line] = []  # as of samples.jsonl
+        self.store: JsonlStore | None = None  # in the first process, while it is open
 
     def open(self, iteration: int, weights: str, sizes: Sequence[int]) -> list[Line]:
-        """Begin with an iteration, or go on with it; the lines found before.
+        """Begin the results of an iteration, or go on with them; the lines found before.
 
-        weights: a name for the weights that answer; those of a run that was resumed on a GPU may
-            differ in the last digits, and what others answered is not theirs
-        sizes: lines of each piece; pieces that are not there whole are left out
+        weights: fingerprint of the weights that answer; those of a run that was resumed on a GPU
+            may differ in the last digits, and what others answered is not theirs
+        sizes: lines of each batch; batches that are not there whole are left out
         """
-        self.path = self.folder / f"{iteration:06d}.jsonl"
-        head = {"settings": self.digest, "weights": weights}
         if distributed.rank() == 0:
-            found, whole = _read(self.path, head), 0
+            store = JsonlStore(self.folder / f"{iteration:06d}.jsonl", ADVICE)
+            head = {"settings": self.digest, "weights": weights}
+            rows, _ = store.read()
+            found = decoded(rows)
+            if found and found[0] != head:
+                print(
+                    f"note: {store.path} is of other settings or weights; what it holds is asked "
+                    f"for again",
+                    file=sys.stderr,
+                )
+                found = []
+            whole = 0
             for size in sizes:
-                if whole + size > len(found):
+                if whole + size > len(found) - 1:
                     break
                 whole += size
-            self.lines = found[:whole]
-            self._start(head)
+            self.lines = found[1 : 1 + whole]
+            store.open(rows[: 1 + whole] if found else [])
+            if not found:
+                store.append([head])
+            self.store = store
         self.lines = distributed.from_first(self.lines)
         return list(self.lines)
 
     def add(self, lines: list[Line]) -> None:
-        """Keep one more piece; it is on the disk itself when this returns."""
+        """Keep one more batch; it is on the disk itself when this returns."""
         self.lines += lines
-        if self.file is None:
-            return
-        try:
-            self.file.write("".join(map(encoded, lines)))
-            self.file.flush()
-            os.fsync(self.file.fileno())
-        except OSError as error:
-            raise self._unwritten(error) from error
+        if self.store is not None:
+            self.store.append(lines)
 
     def clear(self) -> None:
-        """Forget them: they are in the records now."""
-        written = self.file is not None
+        """Remove the file: its lines are in the records now."""
+        store = self.store
         self.close()
-        if not written:
+        if store is None:
             return
-        self.path.unlink()
+        store.path.unlink()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 
     def close(self) -> None:
         """Keep the file, and hold its lines no longer."""
         self.lines = []
-        if self.file is not None:
-            self.file.close()
-            self.file = None
-
-    def _start(self, head: Line) -> None:
-        """Leave the file with its head and the lines that count, open for more."""
-        partial = self.path.with_name(f"{self.path.name}.part")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            text = "".join(map(encoded, [head, *self.lines]))
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(self.path)
-            self.file = self.path.open("a", encoding="utf-8")
-        except OSError as error:
-            raise self._unwritten(error) from error
-
-    def _unwritten(self, error: OSError) -> WriteError:
-        return WriteError(
-            f"{self.path} cannot be written ({error.strerror}); the same command goes on with what "
-            f"is in it"
-        )
+        if self.store is not None:
+            self.store.close()
+            self.store = None
 
 
-def encoded(line: Line) -> str:
-    """A line of a .jsonl file."""
-    return json.dumps(line, ensure_ascii=False) + "\n"
+def resumable(
+    results: PartialResults,
+    iteration: int,
+    weights: str,
+    groups: Sequence[G],
+    size: int,
+    *,
+    answer: Callable[[G, range], list[Line]],
+    skip: Callable[[G, range], object],
+    before_each: Callable[[int, int], None],
+) -> Iterator[tuple[G, list[Line]]]:
+    """The lines of all rows, batch by batch, each with its group; those on disk are not made again.
 
-
-def _read(path: Path, head: Line) -> list[Line]:
-    """The lines after the head; none where the head is another one."""
-    found: list[Line] = []
-    if path.exists():
-        for row in path.read_bytes().splitlines():
-            try:
-                found.append(json.loads(row))
-            except ValueError:  # the last line, when the run was killed while writing it
-                break
-    if found and found[0] != head:
-        print(
-            f"note: {path} is of other settings or weights; what it holds is asked for again",
-            file=sys.stderr,
-        )
-        return []
-    return found[1:]
+    weights: fingerprint of the weights that answer
+    groups: rows that are answered alike; no batch has rows of two groups
+    size: rows of a batch, at most
+    answer(group, rows): makes the lines of a batch
+    skip(group, rows): called instead where they are on disk; draws their random numbers, so that
+        later rows get the numbers that they would have got
+    before_each(rows so far, rows in all): called before a batch is answered; what it raises ends
+        the work, with all batches so far on disk
+    """
+    batches = [
+        (group, range(start, min(start + size, len(group))))
+        for group in groups
+        for start in range(0, len(group), size)
+    ]
+    found = results.open(iteration, weights, [len(rows) for _, rows in batches])
+    done, total = 0, sum(map(len, groups))
+    for group, rows in batches:
+        if done < len(found):
+            lines = found[done : done + len(rows)]
+            skip(group, rows)
+        else:
+            before_each(done, total)
+            lines = answer(group, rows)
+            results.add(lines)
+        yield group, lines
+        done += len(rows)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import platform
 import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from cory.config import Config, require
 from cory.episode import Episode, Metrics
-from cory.runs.partial_results import Line, encoded
+from cory.runs.jsonl import JsonlStore, Line, decoded
 from cory.runs.provenance import WHAT_RUNS, device_name, git, memory_used, versions
-from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SETTINGS, TIMES, WriteError, read_lines
+from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SETTINGS, TIMES, write_whole
 from cory.runs.wandb_mirror import Mirror
 
+ADVICE = "; the same command goes on from the last checkpoint"
 TRAINING = "training"  # kind of line in samples.jsonl; evaluation.py writes the others
 
 
@@ -97,7 +96,7 @@ class Recorder:
         # results and notes may change while a sweep goes on; what runs may not
         self.clean = git("status", "--porcelain", "--", *WHAT_RUNS) == ""
         self.commits = [self.commit]  # of every start of this run, each once
-        self.files: dict[str, IO[str]] = {}
+        self.stores: dict[str, JsonlStore] = {}
         self.mirror: Mirror | None = None
         self.last: Metrics = {}
 
@@ -118,21 +117,18 @@ class Recorder:
                 self.commits.append(self.commit)
                 print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
         (self.run_dir / RECORD).unlink(missing_ok=True)
-        keep_lines(self.run_dir / METRICS, lambda line: line["iteration"] < done)
-        lines = read_lines(self.run_dir / METRICS)
+        lines = self._open(METRICS, lambda line: line["iteration"] < done)
         logged = len(lines)
         require(
             done - 1 <= logged <= done,
             f"{self.run_dir / METRICS} has {logged} of the {done} iterations before the newest "
             f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
         )
-        keep_lines(self.run_dir / TIMES, lambda line: line["iteration"] < logged)
-        keep_lines(
-            self.run_dir / SAMPLES,
+        self._open(TIMES, lambda line: line["iteration"] < logged)
+        self._open(
+            SAMPLES,
             lambda line: line["iteration"] < (done if line["kind"] == TRAINING else logged),
         )
-        for name in (METRICS, TIMES, SAMPLES):
-            self.files[name] = (self.run_dir / name).open("a", encoding="utf-8")
         for line in lines:
             self.last |= {key: value for key, value in line.items() if key != "iteration"}
         if self.config.wandb.mode != "disabled":
@@ -150,14 +146,14 @@ class Recorder:
         if self.mirror is not None:
             self.mirror.log(iteration, metrics)
         if times:
-            self._line(TIMES, {"iteration": iteration, **times})
+            self.stores[TIMES].append([{"iteration": iteration, **times}])
         # last: with this line the iteration is done
-        self._line(METRICS, {"iteration": iteration, **numbers})
+        self.stores[METRICS].append([{"iteration": iteration, **numbers}])
 
     def sync(self) -> None:
         """Return once the records are on the disk itself: before a checkpoint counts on them."""
-        for file in self.files.values():
-            os.fsync(file.fileno())
+        for store in self.stores.values():
+            store.sync()
 
     def state_dict(self) -> dict[str, Any]:
         """When the run began, how long it has taken, and with which code."""
@@ -190,14 +186,13 @@ class Recorder:
                 "prompt": episode.prompt.text,
                 "turns": turns,
             }
-            self._line(SAMPLES, line)
+            self.stores[SAMPLES].append([line])
         if self.mirror is not None:
             self.mirror.log_samples(iteration, episodes)
 
     def log_lines(self, lines: list[Line]) -> None:
         """Lines of samples.jsonl as they are."""
-        for line in lines:
-            self._line(SAMPLES, line)
+        self.stores[SAMPLES].append(lines)
 
     def finish(self) -> None:
         """Write record.json: from now on the run counts as done."""
@@ -224,15 +219,12 @@ class Recorder:
                 "peak_gib": round(memory_used(self.config.hardware.device) / 2**30, 3),
             },
         }
-        partial = self.run_dir / f"{RECORD}.part"
-        partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        partial.replace(self.run_dir / RECORD)
+        write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
 
     def close(self) -> None:
         """Close the files and the W&B run, whether or not the run finished."""
-        for file in self.files.values():
-            with contextlib.suppress(OSError):  # what had no room was said when it was written
-                file.close()
+        for store in self.stores.values():
+            store.close()
         if self.mirror is not None:
             self.mirror.finish()
 
@@ -240,28 +232,14 @@ class Recorder:
         """Seconds of work, starts and pauses in between left out."""
         return self.earlier_s + time.time() - self.opened
 
-    def _line(self, name: str, fields: dict[str, Any]) -> None:
-        file = self.files[name]
-        try:
-            file.write(encoded(fields))
-            file.flush()
-        except OSError as error:
-            raise WriteError(
-                f"{self.run_dir / name} cannot be written ({error.strerror}); "
-                f"the same command goes on from the last checkpoint"
-            ) from error
-
-
-def keep_lines(path: Path, counts: Callable[[Line], bool]) -> None:
-    """Cut a .jsonl file back to the lines that count; a torn line goes too."""
-    kept = []
-    if path.exists():
-        for line in path.read_bytes().splitlines(keepends=True):
-            try:
-                if counts(json.loads(line)):
-                    kept.append(line)
-            except ValueError:  # the last line, when the run was killed while writing it
-                continue
-    partial = path.with_name(f"{path.name}.part")
-    partial.write_bytes(b"".join(kept))
-    partial.replace(path)
+    def _open(self, name: str, counts: Callable[[Line], bool]) -> list[Line]:
+        """Cut a file back to the lines that count, and open it for more; those lines."""
+        store = self.stores[name] = JsonlStore(self.run_dir / name, ADVICE, sync_each=False)
+        rows, _ = store.read()
+        kept = [
+            (row, line)
+            for row, line in zip(rows, decoded(rows), strict=False)  # damaged ones do not count
+            if counts(line)
+        ]
+        store.open([row for row, _ in kept])
+        return [line for _, line in kept]

@@ -16,6 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from cory.config import Config
 from cory.episode import Episode, Metrics
+from cory.runs.run_dir import write_whole
 
 RUN_ID = "wandb_id"  # file of the run directory
 PROBE_S = 5  # a server that takes longer to pick up is not worth waiting for
@@ -122,9 +123,7 @@ def run_id(run_dir: Path) -> str:
     """The id of the directory's W&B run; made once, so that a resumed run continues its own."""
     path = run_dir / RUN_ID
     if not path.exists():
-        partial = run_dir / f"{RUN_ID}.part"
-        partial.write_text(secrets.token_hex(8), encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, secrets.token_hex(8))
     return path.read_text(encoding="utf-8")
 
 

@@ -17,19 +17,10 @@ from cory.evaluation.evaluate import Request
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
+from cory.runs.stop import Stopped, StopPoint, StopRequest
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.interruption import Interrupted
-
-
-class Stopped(Exception):
-    """The run was asked to stop, has saved, and can go on later."""
-
 
 SAVE_AFTER_S = 600.0  # an iteration is saved in its middle after this long; less is done again
-
-
-class Paused(Exception):
-    """The run was asked to stop in the middle of an evaluation."""
 
 
 def run(
@@ -38,7 +29,7 @@ def run(
     record: Record,
     checkpoints: Checkpoints,
     pieces: PartialResults,
-    asked_to_stop: Callable[[], bool],
+    stop: StopRequest,
     export: Callable[[int], None],
 ) -> None:
     """Iterate from where the run stands: step, keep samples, save, evaluate, log.
@@ -49,13 +40,10 @@ def run(
     comes after it, and goes on when the run was killed in the middle, with nothing trained again.
     """
     iterations = config.algorithm.iterations
-    measure = partial(measured, algorithm, config, record, pieces, asked_to_stop)
+    measure = partial(measured, algorithm, config, record, pieces, stop)
     start, metrics = resume(algorithm, record, checkpoints)
     if iterations == 0:
-        try:
-            record.log(0, measure(0))
-        except Paused:
-            raise Stopped("saved within the evaluation") from None
+        record.log(0, measure(0, "the evaluation"))
         put_away(record, pieces)
     with tqdm(
         total=iterations,
@@ -70,22 +58,22 @@ def run(
             to_measure = last or due(iteration, config.evaluate_every)
             saved = metrics is not None  # what a restart goes on with
             if metrics is None:
-                pause = Pauses(iteration, config, algorithm, record, checkpoints, asked_to_stop)
-                metrics = stepped(algorithm, record, checkpoints, iteration, pause)
+                stop_point = SavingPoint(iteration, config, algorithm, record, checkpoints, stop)
+                metrics = stepped(algorithm, record, checkpoints, iteration, stop_point)
                 if last or due(iteration, config.samples_every):
                     record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
-            stop = not last and distributed.any_of(asked_to_stop())
-            if not saved and (last or stop or due(iteration, config.checkpoint_every)):
+            leaving = not last and stop.asked_anywhere()
+            if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
                 save(iteration + 1, metrics, algorithm, record, checkpoints)
                 saved = True
             if to_measure:
+                where = f"the evaluation after iteration {iteration + 1} of {iterations}"
                 try:
-                    metrics |= measure(iteration)
-                except Paused:
+                    metrics |= measure(iteration, where)
+                except Stopped:
                     if not saved:
                         save(iteration + 1, metrics, algorithm, record, checkpoints)
-                    where = f"the evaluation after iteration {iteration + 1} of {iterations}"
-                    raise Stopped(f"saved within {where}") from None
+                    raise
             if not last and due(iteration, config.export_every):
                 export(iteration + 1)
             record.log(iteration, metrics)
@@ -94,26 +82,28 @@ def run(
             bar.set_postfix_str(progress(metrics, algorithm.agents), refresh=False)
             bar.update()
             metrics = None
-            if stop:
+            if leaving:
                 raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
 
 
 def stepped(
-    algorithm: Algorithm, record: Record, checkpoints: Checkpoints, iteration: int, pause: Pauses
+    algorithm: Algorithm,
+    record: Record,
+    checkpoints: Checkpoints,
+    iteration: int,
+    stop_point: StopPoint,
 ) -> Metrics:
-    """The iteration's roll-out and updates; Stopped where the run is to stop, and has saved."""
+    """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
     try:
-        return algorithm.step(iteration, pause)
-    except Interrupted as interrupted:
-        raise Stopped(str(interrupted)) from None
+        return algorithm.step(iteration, stop_point)
     except TrainingDiverged as error:
         record.log(iteration, error.metrics)
         error.args = (f"{error}; of its checkpoints, {checkpoints.newest()}",)
         raise
 
 
-class Pauses:
-    """Where an iteration can be left: there it is saved, if it is to stop or has taken long."""
+class SavingPoint:
+    """A `StopPoint` that saves within an iteration, if the run is to stop or it has taken long."""
 
     def __init__(
         self,
@@ -122,17 +112,17 @@ class Pauses:
         algorithm: Algorithm,
         record: Record,
         checkpoints: Checkpoints,
-        asked_to_stop: Callable[[], bool],
+        stop: StopRequest,
     ) -> None:
         self.iteration = iteration
         self.config = config
         self.save = partial(save, iteration, {}, algorithm, record, checkpoints)
-        self.asked_to_stop = asked_to_stop
+        self.stop = stop
         self.saved = time.monotonic()
 
     def __call__(self) -> None:
-        """Stopped, once all is saved, where the run is to stop."""
-        stop = distributed.any_of(self.asked_to_stop())
+        """Save where it is time to; then Stopped where the run is to stop."""
+        stop = self.stop.asked_anywhere()
         long = time.monotonic() - self.saved >= SAVE_AFTER_S
         if stop or distributed.any_of(long and self.config.checkpoint_every > 0):
             self.save()
@@ -147,10 +137,14 @@ def measured(
     config: Config,
     record: Record,
     pieces: PartialResults,
-    asked_to_stop: Callable[[], bool],
+    stop: StopRequest,
     iteration: int,
+    where: str,
 ) -> Metrics:
-    """An evaluation, with every response in samples.jsonl; Paused where the run is to stop."""
+    """An evaluation, with every response in samples.jsonl; Stopped where the run is to stop.
+
+    where: in the run, for the message
+    """
     final = iteration + 1 >= config.algorithm.iterations
     request = Request(config.evaluation, config.seed, iteration, final)
     with tqdm(
@@ -163,8 +157,7 @@ def measured(
     ) as bar:
 
         def before_each(done: int, rows: int) -> None:
-            if distributed.any_of(asked_to_stop()):
-                raise Paused
+            stop.check(f"within {where}")
             bar.total = rows
             bar.update(done - bar.n)
 

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from cory.runs.run_dir import STOP
+if TYPE_CHECKING:  # it imports torch, which takes the command seconds
+    from cory.runs.stop import StopRequest
 
 # what a process of a run ends with; 0: the run is finished
 REFUSED = 1  # failed, and has said why
@@ -25,32 +27,16 @@ FAILED = "failed"  # in that folder: some worker has said why the run fails
 Check = Callable[[], "int | None"]  # the exit code to leave with, if it is time to
 
 
-class StopRequest:
-    """Whether the run is asked to stop: by `run_dir`/stop, or by a signal to this process."""
+def stop_on_signal(stop: StopRequest) -> None:
+    """Take SIGTERM and Ctrl-C as requests to stop; before the loop there is nothing to save."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self._file = run_dir / STOP
-        self._signalled = False
-        self._begun = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
-
-    def begin(self) -> None:
-        """The loop begins: from now on a request waits until the loop asks for it."""
-        self._begun = True
-
-    def asked(self) -> bool:
-        """Whether to save and leave at the end of this iteration."""
-        return self._signalled or self._file.exists()
-
-    def before_the_loop(self) -> int | None:
-        """STOPPED when asked to stop while nothing has been done that could be saved."""
-        return STOPPED if not self._begun and self.asked() else None
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if not self._begun:
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if not stop.begun:
             os._exit(STOPPED)
-        self._signalled = True
+        stop.signalled = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
 
 
 class Watch:
@@ -90,7 +76,8 @@ class WorkerWatch(Watch):
         self._folder = Path(folder) if folder is not None else None
         if self._folder is not None:
             self._sign_on(self._folder)
-        super().__init__(parent_watch(), self._peer_gone, stop.before_the_loop)
+        self._stop = stop
+        super().__init__(parent_watch(), self._peer_gone, self._stopped_before_the_loop)
 
     def close(self) -> None:
         """Sign off: the others must not take the end of this worker for a failure."""
@@ -124,6 +111,10 @@ class WorkerWatch(Watch):
             (folder / str(os.getpid())).touch()
         except FileNotFoundError:  # what started this worker has ended and taken it along
             os._exit(LEFT)
+
+    def _stopped_before_the_loop(self) -> int | None:
+        """The loop saves before it leaves; before it there is nothing to save."""
+        return STOPPED if not self._stop.begun and self._stop.asked() else None
 
     def _peer_gone(self) -> int | None:
         if self._folder is None:

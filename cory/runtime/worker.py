@@ -51,8 +51,9 @@ from cory.runs.run_dir import (
     lock,
     settings_digest,
 )
+from cory.runs.stop import Stopped, StopRequest
 from cory.runtime import loop
-from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, StopRequest, WorkerWatch
+from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import TASKS
 from cory.trainers.divergence import TrainingDiverged
@@ -141,9 +142,9 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     checkpoints = Checkpoints(run_dir, settings_digest(settings), config.hardware, config.keep_last)
     pieces = PartialResults(run_dir / EVALUATION, checkpoints.digest)
     try:
-        stop.begin()
+        stop.begun = True
         export = partial(export_iteration, algorithm.agents, parts, run_dir)
-        loop.run(algorithm, config, record, checkpoints, pieces, stop.asked, export)
+        loop.run(algorithm, config, record, checkpoints, pieces, stop, export)
         export_agents(algorithm.agents, parts, run_dir)
         record.finish()
         checkpoints.clear()
@@ -198,11 +199,12 @@ def main() -> None:
         warnings.filterwarnings("ignore", category=kind, module="torch|deepspeed|transformers|peft")
     run_dir = Path(sys.argv[1])
     stop = StopRequest(run_dir)
+    stop_on_signal(stop)
     watch = WorkerWatch(stop)
     code = 0
     try:
         work(run_dir, stop)
-    except loop.Stopped as stopped:
+    except Stopped as stopped:
         if distributed.rank() == 0:
             print(stopped)
         stop_process_group()  # waits for the one that closes the records

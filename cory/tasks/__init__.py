@@ -1,4 +1,8 @@
-"""Tasks: where prompts come from, and what an observer is shown."""
+"""Tasks: prompts, the answers to them, and the prompts of agents that answer after others.
+
+A new task is a class with the members of `Task`, and a line in TASKS. May import: config,
+distributed, episode, games.
+"""
 
 from __future__ import annotations
 
@@ -18,35 +22,35 @@ from cory.tasks.questions import QuestionsForm, QuestionsTask
 
 
 class Form(Protocol):
-    """How a task's questions are put and their answers read; it needs none of the task's data."""
+    """How a task asks questions and reads answers, without the task's data; a protocol."""
 
     def prompt_of(self, text: str) -> Prompt:
-        """A text from elsewhere as a prompt of this task."""
+        """A text that is not in the task's data as a prompt of this task, without an answer."""
         ...
 
     def read(self, response: str) -> Hashable | None:
-        """The answer that a response gives, alike for equal answers; None: none can be read."""
+        """The answer in a response, equal to any other form of the same; None: unreadable."""
         ...
 
     def is_right(self, response: str, answer: str) -> bool:
-        """Whether the response gives the prompt's answer; one that cannot be read is wrong."""
+        """Whether the response gives the prompt's answer; an unreadable one is wrong."""
         ...
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """What an agent sees that answers after others."""
+        """The prompt of an agent that sees the answers of others to `query`."""
         ...
 
 
 class Task(Form, Protocol):
-    """What an algorithm needs of a task; nothing inherits from it."""
+    """A form with data; a protocol, nothing inherits from it."""
 
     @property
     def sampler(self) -> EpochSampler:
-        """Over the training prompts."""
+        """Draws the training prompts; `rows` is their number."""
         ...
 
     def sample(self, count: int) -> list[Prompt]:
-        """The next training prompts; a function of the data stream alone."""
+        """The next training prompts; they depend on the data stream alone."""
         ...
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
@@ -54,15 +58,15 @@ class Task(Form, Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Where in its data the task is; plain values."""
+        """The position in the training data, as plain values."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
+        """Continues from a `state_dict`."""
         ...
 
 
-# tokenizer: text -> token ids and back; the data stream
+# name -> (settings, tokenizer, random stream of the order of training prompts) -> task
 TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {
     "imdb": ImdbTask,
     "gsm8k": QuestionsTask,
@@ -75,7 +79,7 @@ TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {
     "twenty_questions": GameTask,
     "guess_my_city": GameTask,
 }
-# the tasks with answers, which can be asked questions from elsewhere: their settings -> the form
+# name of a task with answers -> (settings -> its form), for questions that are not in its data
 FORMS: Mapping[str, Callable[[Any], Form]] = {
     "gsm8k": QuestionsForm,
     "arithmetic": QuestionsForm,

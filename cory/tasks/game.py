@@ -1,4 +1,4 @@
-"""Word games: a prompt is the word that a game is about."""
+"""Word games as a task: a prompt is the target word of a game."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from cory.games.words import (
 from cory.tasks.data.epochs import EpochSampler
 from cory.tasks.data.reviews import package_reviews
 
-# the reviews that words are counted in; no prompt of another task comes from them
+# the reviews that words are counted in; other tasks have no prompts from them
 REVIEWS = "lm"
 
 
 class GameTask:
-    """Target words, the rules and texts of their game, and players that follow a script."""
+    """Target words, the rules and prompts of their game, and scripted players."""
 
     def __init__(self, config: GameConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         self.config = config
@@ -55,7 +55,7 @@ class GameTask:
         self.load_state_dict = self.sampler.load_state_dict
 
     def sample(self, count: int) -> list[Prompt]:
-        """The next training words: every one once per pass, passes shuffled anew."""
+        """The next training words: each once per epoch, epochs in new random orders."""
         return [self.prompt_of(self.train_words[self.sampler.next()]) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
@@ -68,17 +68,17 @@ class GameTask:
         return [self.prompt_of(word) for word in words[:count]]
 
     def prompt_of(self, text: str) -> Prompt:
-        """A word from elsewhere."""
+        """The word `text` as a prompt."""
         word = text.strip()
         return Prompt(id=f"word-{word}", text=word, answer=word)
 
     def turns_to_collect(self, draw: np.random.Generator) -> int:
-        """How many turns a game may have that begins now and is learnt from later."""
-        drawn = self.config.collected_turns
-        return self.max_turns if drawn is None else int(draw.integers(drawn[0], drawn[1] + 1))
+        """Most turns of the next training game: fixed, or drawn from `task.collected_turns`."""
+        limits = self.config.collected_turns
+        return self.max_turns if limits is None else int(draw.integers(limits[0], limits[1] + 1))
 
     def players(self) -> Mapping[str, Mapping[str, RuleBasedPlayer]]:
-        """Players that follow a script, by kind and role."""
+        """[kind][role]: scripted players, of the kinds `scripted` and `random`."""
         knows = self.game.knows
         other = next(role for role in self.game.roles if role != knows)
         return {
@@ -87,27 +87,27 @@ class GameTask:
         }
 
     def read(self, response: str) -> None:
-        """Nothing: what an utterance means depends on the game."""
+        """None: an utterance on its own gives no answer."""
 
     def is_right(self, response: str, answer: str) -> bool:
-        """An utterance on its own is not right or wrong; games have outcomes."""
+        """False: an utterance on its own is not right or wrong; games have results."""
         return False
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """Refused: players take turns by the rules of the game."""
+        """Raises ConfigError: the rules of the game say who sees what."""
         raise ConfigError(f"task={self.config.name} is a game: it needs algorithm=spag")
 
     @cached_property
     def _script(self) -> Script:
         config = self.config.scripted
         spoken = (*config.hint, *config.ask, *config.guess, *config.answers)
-        left_out = {word for text in spoken for word in tokens(text)} | set(self.config.stop_words)
+        excluded = {word for text in spoken for word in tokens(text)} | set(self.config.stop_words)
         texts = (review.text for review in package_reviews(REVIEWS))
         words = [*self.train_words, *self.test_words]
-        return Script(config, associate(texts, words, config.hint_words, left_out), self.game)
+        return Script(config, associate(texts, words, config.hint_words, excluded), self.game)
 
     def _check_length(self, tokenizer: Any) -> None:
-        """Refuses rules that leave no room for a game."""
+        """Refuses settings with which the first prompt of a game is too long."""
         longest = max((*self.train_words, *self.test_words), key=len)
         for role in self.game.roles:
             context = self.wording.context(GameState(longest, self.max_turns), role, None)
@@ -120,26 +120,26 @@ class GameTask:
 
 
 def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
-    """Training and test words; no form of a test word is trained on."""
-    every = playable(_source(config), config.stop_words, config.min_letters)
+    """Training and test words; no form of a test word is a training word."""
+    words = playable(_source(config), config.stop_words, config.min_letters)
     if config.source == "package":
-        every = one_form_each(every)
+        words = one_form_each(words)
     if config.test_path is not None:
         test = read_words(Path(config.test_path).expanduser(), "task.test_path")
         test = test[: config.test_words]
         for word in test:
             require(bool(tokens(word)), f"task.test_path={config.test_path}: '{word}' is no word")
     else:
-        every, some = tee(every)
-        test = evenly(some, config.test_words)
-    train = list(islice(without_forms_of(every, test), config.train_words))
-    for split, words, asked in (
+        words, copy = tee(words)
+        test = evenly(copy, config.test_words)
+    train = list(islice(without_forms_of(words, test), config.train_words))
+    for split, chosen, asked in (
         ("test", test, config.test_words),
         ("train", train, config.train_words),
     ):
         require(
-            len(words) >= (asked or 1),
-            f"task.{split}_words ({asked}) exceeds the {len(words)} words that are left when stop "
+            len(chosen) >= (asked or 1),
+            f"task.{split}_words ({asked}) exceeds the {len(chosen)} words that are left when stop "
             f"words, short words and forms of test words are taken out",
         )
     return train, test

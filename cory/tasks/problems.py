@@ -1,4 +1,4 @@
-"""Arithmetic and word problems with worked answers, made from a random stream."""
+"""Arithmetic and word problems with worked solutions, generated from a random stream."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# A problem belongs to one part, whatever stream it came from: what a model was pre-trained on,
-# what it is trained on and what it is tested on share no question. (hundredths of all questions)
+# Percent of all questions. A question belongs to one part, whatever stream it came from, so that
+# pre-training (lm), training and test share no question.
 PARTS = {"lm": 80, "train": 15, "test": 5}
 
 NAMES = (
@@ -25,7 +25,7 @@ CONTAINERS = ("bags", "boxes", "jars", "packs")
 
 @dataclass(frozen=True)
 class Problem:
-    """A question, a solution that ends in the answer, and the answer."""
+    """A generated question with its worked solution."""
 
     kind: str
     question: str
@@ -46,7 +46,7 @@ def subtract(stream: np.random.Generator) -> Problem:
 
 
 def multiply(stream: np.random.Generator) -> Problem:
-    """a * b with a below 100 and b below 10, tens first."""
+    """a * b with a below 100 and b below 10, solved tens first."""
     a, b = _numbers(stream, 0, 99, 1)[0], _numbers(stream, 0, 9, 1)[0]
     tens, ones = a - a % 10, a % 10
     steps = [f"{a} * {b} = {a * b}."]
@@ -65,7 +65,7 @@ def mixed(stream: np.random.Generator) -> Problem:
 
 
 def mixed_29(stream: np.random.Generator) -> Problem:
-    """The same with each from 0 to 29, which is what the authors' code for debates draws."""
+    """The same with each from 0 to 29, as drawn in the released code for debates."""
     return _mixed("mixed_29", stream, 29)
 
 
@@ -87,7 +87,7 @@ def _mixed(kind: str, stream: np.random.Generator, largest: int) -> Problem:
 
 
 def story(stream: np.random.Generator) -> Problem:
-    """Two steps about somebody's things; four plots."""
+    """A word problem of two steps, with one of four plots."""
     return STORIES[int(stream.integers(len(STORIES)))](stream)
 
 
@@ -166,12 +166,12 @@ KINDS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
 
 
 def draw_problem(stream: np.random.Generator, kinds: Sequence[str], part: str) -> Problem:
-    """One problem of a part, of a kind drawn evenly from `kinds`.
+    """One problem of a part, of a kind drawn uniformly from `kinds`.
 
     Raises KeyError for a kind or part that is not in KINDS or PARTS.
     """
     make = KINDS[kinds[int(stream.integers(len(kinds)))]]
-    PARTS[part]
+    PARTS[part]  # KeyError here rather than an endless loop
     while True:
         problem = make(stream)
         if part_of(problem.question) == part:
@@ -181,23 +181,23 @@ def draw_problem(stream: np.random.Generator, kinds: Sequence[str], part: str) -
 def draw_distinct(
     stream: np.random.Generator, kinds: Sequence[str], part: str, count: int
 ) -> list[Problem]:
-    """`count` problems without a repeated question; ValueError where the kinds have too few."""
-    found: dict[str, Problem] = {}
+    """`count` problems with different questions; ValueError where the kinds have too few."""
+    problems: dict[str, Problem] = {}
     repeated = 0
-    while len(found) < count:
+    while len(problems) < count:
         problem = draw_problem(stream, kinds, part)
-        repeated = repeated + 1 if problem.question in found else 0
-        # were one of n questions missing, so many draws miss it once in 5e8 times
-        if repeated > 20 * (len(found) + 1):
+        repeated = repeated + 1 if problem.question in problems else 0
+        # with one of n questions left, so many draws in a row miss it with probability 2e-9
+        if repeated > 20 * (len(problems) + 1):
             raise ValueError(
-                f"{', '.join(kinds)}: only {len(found)} questions found in part {part}"
+                f"{', '.join(kinds)}: only {len(problems)} questions found in part {part}"
             )
-        found.setdefault(problem.question, problem)
-    return list(found.values())
+        problems.setdefault(problem.question, problem)
+    return list(problems.values())
 
 
 def part_of(question: str) -> str:
-    """The part that a question belongs to: a function of its text alone."""
+    """The part that a question belongs to, by a hash of its text."""
     number = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "big") % 100
     for part, share in PARTS.items():
         if number < share:
@@ -207,7 +207,7 @@ def part_of(question: str) -> str:
 
 
 def _numbers(stream: np.random.Generator, low: int, high: int, count: int) -> list[int]:
-    """Both ends included."""
+    """`count` integers from `low` to `high`, both included."""
     drawn: list[int] = stream.integers(low, high + 1, count).tolist()
     return drawn
 

@@ -19,11 +19,11 @@ from cory.functional.offline import OfflineLoss, utterance_logprobs
 from cory.functional.schedule import share_of_peak
 from cory.models.policy import Policy
 from cory.runs.partial_results import PartialResults
+from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.interruption import Pause, go_on
 from cory.trainers.minibatch import minibatches, one_step, tensors_of
 from cory.trainers.sanity_checks import (
     TOLERANCE,
@@ -106,7 +106,7 @@ class OfflineTrainer:
         self.references: list[list[float]] = []  # game -> of each utterance
         self.episodes: list[Episode] = []  # of the last step
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: at the beginning of an epoch a set of games; then learn from a part.
 
         Once games are there, it has no middle to be left in.
@@ -173,17 +173,19 @@ class OfflineTrainer:
 
     def _logprobs(self, utterances: Sequence[Utterance]) -> list[float]:
         """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
-        voice, found = self.voice, []
-        own = utterances[distributed.own_rows(len(utterances))]
-        size = voice.hardware.rollout_batch_size
+        voice = self.voice
+
+        def score(batch: Sequence[Utterance]) -> list[float]:
+            ids, attended, mask = tensors_of(voice, batch)
+            # not called as a module: at its end ZeRO-3 would take a training pass to be over
+            logprobs, _ = voice.model.forward(ids, attended, mask)
+            found: list[float]
+            found = utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
+            return found
+
         voice.model.eval()
         with voice.whole(), torch.no_grad():
-            for start in range(0, len(own), size):
-                ids, attended, mask = tensors_of(voice, own[start : start + size])
-                # not called as a module: at its end ZeRO-3 would take a training pass to be over
-                logprobs, _ = voice.model.forward(ids, attended, mask)
-                found += utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
-        return distributed.gathered(found)
+            return distributed.map_rows(utterances, voice.hardware.rollout_batch_size, score)
 
     def _check(self, utterances: Sequence[Utterance]) -> None:
         """The ratio is 1 and the KL 0 before the first update on a set, as training passes see it.

@@ -23,11 +23,11 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.interactions import Interaction
 from cory.runs.partial_results import PartialResults
+from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.interruption import Pause, go_on
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.sanity_checks import check_first_batch, check_first_update, weights
 
@@ -92,7 +92,7 @@ class PPOTrainer:
         self.carried: dict[str, Stateful] = {"task": task, "streams": streams, **agents, **carried}
         self.episodes: list[Episode] = []  # of the last step
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: roll out, score, give credit, and update every agent on its own turns.
 
         It has no middle to be left in.

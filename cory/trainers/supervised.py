@@ -15,11 +15,11 @@ from cory.episode import Episode, Metrics, as_plain, of_plain
 from cory.evaluation.evaluate import BeforeEach, Request
 from cory.models.policy import Policy
 from cory.runs.partial_results import PartialResults
+from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.interruption import Pause, go_on
 from cory.trainers.minibatch import minibatches, one_step
 from cory.trainers.sanity_checks import check_first_update, weights
 
@@ -126,7 +126,7 @@ class SupervisedTrainer:
         self.episodes: list[Episode] = []  # of the last step
         self.begun: IterationState | None = None  # an iteration that is not over
 
-    def step(self, iteration: int, pause: Pause = go_on) -> Metrics:
+    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: collect examples, and update every policy on its own.
 
         Between two policies it can be left: what is still to be learnt is part of the state.
@@ -145,7 +145,7 @@ class SupervisedTrainer:
                 if not math.isfinite(value):
                     raise TrainingDiverged(iteration, f"{key} is not finite", begun.metrics)
             if begun.examples:
-                pause()
+                stop_point()
         self.episodes = begun.episodes
         self.begun = None
         return begun.metrics | clock.metrics()

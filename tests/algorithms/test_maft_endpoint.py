@@ -13,7 +13,8 @@ from cory.config import Config, ConfigError
 from cory.endpoint import client
 from cory.episode import Metrics
 from cory.evaluation.evaluate import Request
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts, export_agents
 from tests.support.chat_server import Body, ChatServer, Said, failure, reply
 

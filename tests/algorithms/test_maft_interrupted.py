@@ -14,9 +14,9 @@ from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import NoRecord
+from cory.runs.stop import Stopped, StopRequest
 from cory.runtime import loop
 from cory.runtime.worker import build_parts, export_iteration
-from cory.trainers.interruption import Interrupted
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
 
@@ -38,7 +38,7 @@ def test_debates_that_were_held_are_not_held_again(
         return interact(prompts, speak)
 
     monkeypatch.setattr(trainer.collect, "interact", count)
-    with pytest.raises(Interrupted, match="saved with 3 of 10 debates"):
+    with pytest.raises(Stopped, match="saved with 3 of 10 debates"):
         trainer.collect(0)
     (tmp_path / "stop").unlink()
     again = build_agents(maft(*settings))
@@ -97,25 +97,26 @@ def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
         config = maft(f"run_dir={tmp_path / folder}", "evaluation.prompts=2")
         trainer = build_agents(config)
         asked: list[bool] = []
-
-        def asked_to_stop() -> bool:
-            asked.append(True)
-            return len(asked) == stop_at
-
         path = Path(config.run_dir)
         path.mkdir(exist_ok=True)
+
+        class Later(StopRequest):
+            def asked(self) -> bool:
+                asked.append(True)
+                return len(asked) == stop_at
+
         loop.run(
             trainer,
             config,
             NoRecord(),
             Checkpoints(path, "settings", config.hardware, 2),
             PartialResults(path / "evaluation", "settings"),
-            asked_to_stop,
+            Later(path),
             lambda done: None,
         )
         return trainer
 
-    with pytest.raises(loop.Stopped, match="saved within iteration 1 of 1"):
+    with pytest.raises(Stopped, match="saved within iteration 1 of 1"):
         run("cut", 2)
     assert len(debates_of(tmp_path / "cut")) == 10
     (tmp_path / "cut" / "debates" / "000000.jsonl").unlink()  # it is not needed any more

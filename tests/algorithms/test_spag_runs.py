@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.support.chat_server import ChatServer, reply
-from tests.support.commands import Command, last_wins, metrics
+from tests.support.commands import last_wins, metrics, workers
 from tests.support.playing import IMITATION, SPAG
 from tests.support.warm import WarmCommand
 
@@ -47,20 +47,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def words_of(tiny_model: str, folder: Path) -> Callable[..., list[str]]:
-    """The command line of a run in `folder / name`."""
+def start(tiny_model: str, folder: Path) -> Run:
+    """Starts a run in `folder / name`: `start(base, name, *more)`."""
 
-    def words(base: list[str], name: str, *more: str) -> list[str]:
+    def start(base: list[str], name: str, *more: str) -> WarmCommand:
         settings = [*base, *LETTERS, f"model.path={tiny_model}", *more]
-        return [*last_wins(settings), f"run_dir={folder / name}"]
+        return WarmCommand(folder, [*last_wins(settings), f"run_dir={folder / name}"])
 
-    return words
-
-
-@pytest.fixture(scope="module")
-def start(words_of: Callable[..., list[str]], folder: Path) -> Run:
-    """Starts such a run."""
-    return lambda *run: WarmCommand(folder, words_of(*run))
+    return start
 
 
 def finished(command: WarmCommand) -> None:
@@ -108,16 +102,17 @@ def test_opponents_are_the_agents_of_other_runs(
 
 
 def test_a_run_killed_while_it_collects_ends_as_if_it_had_not_been(
-    start: Run, words_of: Callable[..., list[str]], folder: Path
+    start: Run, folder: Path
 ) -> None:
     changes = ["algorithm.prompts_per_iteration=60", "algorithm.game_batch=1"]
     finished(start(SPAG, "whole", *changes))
     path = folder / "killed" / "games" / "epoch_001.jsonl"  # of the second set
-    command = Command(folder, ["-m", "cory.train", *words_of(SPAG, "killed", *changes)])
+    command = start(SPAG, "killed", *changes)
     while not (path.exists() and path.read_bytes().count(b"\n") >= 5):
-        assert command.process.poll() is None, command.err
+        assert command.poll() is None, command.err
         time.sleep(0.002)
-    kill_all("killed")
+    for process in [command.pid, *workers(folder / "killed").values()]:
+        os.kill(process, signal.SIGKILL)
     command.wait()
     before = path.read_text().splitlines()
     assert len(before) < 60, "killed too late to show anything"
@@ -128,17 +123,6 @@ def test_a_run_killed_while_it_collects_ends_as_if_it_had_not_been(
     assert metrics(folder / "killed") == metrics(folder / "whole")
     for file in ("samples.jsonl", "agents/agent_0/model.safetensors"):
         assert (folder / "killed" / file).read_bytes() == (folder / "whole" / file).read_bytes()
-
-
-def kill_all(name: str) -> None:
-    """Every process of a run at once, as when a machine goes down."""
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (place / "cmdline").read_bytes().decode().split("\0")
-        except OSError:
-            continue  # it has just ended
-        if any(word.endswith(f"/{name}") for word in words):
-            os.kill(int(place.name), signal.SIGKILL)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,8 @@ from cory.evaluation.evaluate import Request
 from cory.evaluation.verifier import verdict_metrics
 from cory.rewards.verifier import Verifier, readings
 from cory.runs.export import VALUE_HEAD, export
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.close import assert_close
 from tests.support.supervising import VERIFIER, Holds, build_verifier

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -13,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from tests.support.chat_server import (
     failure,
     reply,
 )
-from tests.support.composing import CONF
+from tests.support.warm import Fork
 
 Start = Callable[..., tuple[ChatServer, Endpoint]]
 
@@ -136,19 +135,14 @@ def test_a_full_disk_is_said_and_nothing_more_is_written(
     assert journal.replies == {} and journal.spent == Spent()
 
 
+def complete(url: str, journal: Path) -> None:
+    """What a command asks an endpoint for."""
+    config = replace(CONFIG, base_url=url, key_variable=None)
+    print(*(said.text for said in Endpoint(config, journal).complete(asks(*"abcdefghij"))))
+
+
 def test_a_run_that_was_killed_asks_for_nothing_twice(tmp_path: Path) -> None:
     """A command is killed in the middle; the next one asks for the rest alone."""
-    script = tmp_path / "ask.py"
-    script.write_text(
-        "import sys\n"
-        "from dataclasses import replace\n"
-        "from pathlib import Path\n"
-        "from cory.endpoint.batch import Endpoint\n"
-        "from tests.support.chat_server import CONFIG, asks\n"
-        "config = replace(CONFIG, base_url=sys.argv[1], key_variable=None)\n"
-        "replies = Endpoint(config, Path(sys.argv[2])).complete(asks(*'abcdefghij'))\n"
-        "print(*(said.text for said in replies))\n"
-    )
     journal = tmp_path / "journal.jsonl"
     going_on = threading.Event()
 
@@ -158,19 +152,19 @@ def test_a_run_that_was_killed_asks_for_nothing_twice(tmp_path: Path) -> None:
         return echo(number, body)
 
     server = ChatServer(stall)
-    command = [sys.executable, str(script), server.url, str(journal)]
-    environment = {**os.environ, "PYTHONPATH": str(CONF.parent), "OPENAI_API_KEY": KEY}
-    first = subprocess.Popen(command, env=environment)
+    command = partial(complete, server.url, journal)
+    first = Fork(tmp_path, command, OPENAI_API_KEY=KEY)
     while not journal.exists() or journal.read_bytes().count(b"\n") < 5:
         assert first.poll() is None
         time.sleep(0.01)
-    first.send_signal(signal.SIGKILL)
+    first.kill()
     first.wait()
     kept = {json.loads(line)["text"][-1] for line in journal.read_text().splitlines()}
     going_on.set()
     server.asked.clear()
-    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert second.stdout.split() == [word for letter in "abcdefghij" for word in ("re", letter)]
+    second = Fork(tmp_path, command, OPENAI_API_KEY=KEY)
+    assert second.wait() == 0, second.err
+    assert second.out.split() == [word for letter in "abcdefghij" for word in ("re", letter)]
     assert server.texts() == sorted(set("abcdefghij") - kept) and len(kept) == 5
     # a key in the environment is for its own server only
     assert set(server.keys) == {"Bearer none"}

@@ -20,7 +20,8 @@ from cory.evaluation.evaluate import EvalContext, Request, TeamEvaluator, evalua
 from cory.functional.pass_at_k import wilson
 from cory.models.generation import draw_uniforms
 from cory.rollout.interactions import Roles, pioneer_observer
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults
 from cory.runs.run_dir import WriteError
 from cory.runtime.worker import build_parts
 from tests.support.building import LetterShare, build, measure

@@ -12,7 +12,7 @@ import pytest
 from cory.report import run_summary
 from cory.runs.run_dir import read_lines
 from tests.support.building import asked
-from tests.support.commands import Command, last_wins, metrics, short_settings, until, workers
+from tests.support.commands import last_wins, metrics, short_settings, until, workers
 from tests.support.warm import WarmCommand
 
 Words = Callable[..., list[str]]
@@ -34,23 +34,23 @@ def slowly(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Words:
     return lambda *words: last_wins([*base, *words])
 
 
-def start(words: list[str], cwd: Path) -> Command:
-    """What is to be killed or stopped, started as users start it."""
-    return Command(cwd, ["-m", "cory.train", *words])
+def start(words: list[str], cwd: Path) -> WarmCommand:
+    """What is to be killed or stopped."""
+    return WarmCommand(cwd, words)
 
 
 def finish(words: list[str], cwd: Path) -> WarmCommand:
     """What is left alone, to its end."""
-    command = WarmCommand(cwd, words)
+    command = start(words, cwd)
     assert command.wait() == 0, command.err
     return command
 
 
-def kill_within_the_evaluation(command: Command, run_dir: Path, iteration: int) -> None:
+def kill_within_the_evaluation(command: WarmCommand, run_dir: Path, iteration: int) -> None:
     """SIGKILL to all of the run's processes once a few pieces of the evaluation are there."""
     path = run_dir / "evaluation" / f"{iteration:06d}.jsonl"
     until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
-    for pid in [command.process.pid, *workers(run_dir).values()]:
+    for pid in [command.pid, *workers(run_dir).values()]:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -97,7 +97,7 @@ def test_an_evaluation_alone_goes_on_after_a_kill_and_after_a_request_to_stop(
     before = len((cut / "evaluation" / "000000.jsonl").read_bytes())
     command = start(again, tmp_path)
     until(lambda: len((cut / "evaluation" / "000000.jsonl").read_bytes()) > before)
-    command.process.send_signal(signal.SIGTERM)
+    command.send_signal(signal.SIGTERM)
     assert command.wait() == 143
     assert "saved within the evaluation" in command.out and "Traceback" not in command.err
     finish(again, tmp_path)
@@ -116,7 +116,7 @@ def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
     command = start(again, tmp_path)
     path = stopped / "evaluation" / "000000.jsonl"
     until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
-    command.process.send_signal(signal.SIGTERM)
+    command.send_signal(signal.SIGTERM)
     assert command.wait() == 143, command.err
     assert "saved within the evaluation after iteration 1 of 2" in command.out
     assert metrics(stopped) == []

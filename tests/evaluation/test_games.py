@@ -12,7 +12,8 @@ import pytest
 from cory.config import Config
 from cory.evaluation.evaluate import Request
 from cory.evaluation.games import Match, metrics_of, standard_error, win_scores
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults
 from cory.trainers.offline import OfflineTrainer
 from tests.support.playing import SPAG, build_games, game_config
 

@@ -15,6 +15,7 @@ from cory.games.prompts import GamePrompts
 from cory.games.state import GameResult, GameState, GameUtterance
 from cory.games.transcript import FinishedGame, game_statistics, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
+from cory.runs.jsonl import encoded
 from cory.tasks.game import GameTask
 from tests.support.game_settings import NAMES, Config, settings_of, tokenizer
 
@@ -31,7 +32,7 @@ def test_a_game_survives_its_line() -> None:
     game = GAMES["taboo"]("words")
     said = (GameUtterance("attacker", "It purrs.\n“Meow”"), GameUtterance("defender", "A cat?"))
     played = FinishedGame("cat", 5, said, GameResult(("attacker",), "uttered", True), {"epoch": 1})
-    line = played.to_json()
+    line = encoded(played.as_line()).rstrip("\n")
     assert "\n" not in line and FinishedGame.from_json(line, game) == played
     assert json.loads(line)["epoch"] == 1
 

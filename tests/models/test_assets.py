@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import cory
+from tests.support.warm import WarmCommand
 
 PACKAGE = Path(cory.__file__).resolve().parent
 KINDS = ("add", "subtract", "story")  # with enough held-out questions, some solved and some not
@@ -32,13 +30,8 @@ WORDS = [
 
 
 def test_tiny_math_solves_as_many_problems_as_its_facts_say(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "cory.train", *WORDS, f"run_dir={tmp_path / 'run'}"],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PACKAGE.parent)},
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
+    command = WarmCommand(tmp_path, [*WORDS, f"run_dir={tmp_path / 'run'}"])
+    assert command.wait(300) == 0, command.err
     final = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))["final"]
     facts = json.loads((PACKAGE / "assets" / "tiny_math" / "facts.json").read_text())
     assert 0.2 <= facts["greedy_accuracy"] <= 0.5  # so that something is left to learn

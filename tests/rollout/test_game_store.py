@@ -16,8 +16,8 @@ from cory.games.transcript import UNFINISHED
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import GameSet
 from cory.runs.run_dir import STOP
+from cory.runs.stop import Stopped
 from cory.runtime.worker import build_parts
-from cory.trainers.interruption import Interrupted
 from cory.trainers.offline import OfflineTrainer
 from tests.support.playing import SPAG, build_games, game_config, played, write_games
 
@@ -78,7 +78,7 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
         try:
             trainer.step(0)
             break
-        except Interrupted as asked:
+        except Stopped as asked:
             stop.unlink()
             found = lines_of(path)
             assert f"{len(found)} of 6 games" in str(asked)

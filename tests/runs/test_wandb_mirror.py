@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -18,9 +16,11 @@ import wandb
 from cory.config import Config, ConfigError
 from cory.episode import Episode, Prompt, Turn
 from cory.runs.wandb_mirror import COLUMNS, Mirror, answers
+from tests.support.commands import until
 from tests.support.composing import parsed
 from tests.support.wandb_files import OfflineRun, offline_runs
 from tests.support.wandb_server import WandbServer
+from tests.support.warm import Fork
 
 COMMIT = "0123456789abcdef"
 KEY = "0" * 40
@@ -280,21 +280,19 @@ def test_a_run_survives_the_death_of_the_process_that_wandb_runs_in(
     assert len(notes) == 1 and "W&B broke down" in notes[0]
 
 
+def log_and_wait(folder: Path) -> None:
+    mirror = Mirror(config("offline"), folder, COMMIT)
+    for iteration in range(3):
+        mirror.log(iteration, numbers(iteration))
+    time.sleep(2)
+    print("said", flush=True)
+    time.sleep(60)
+
+
 def test_a_killed_run_keeps_what_it_said_more_than_a_second_before(tmp_path: Path) -> None:
-    source = f"""
-import sys, time
-from pathlib import Path
-from tests.runs.test_wandb_mirror import COMMIT, Mirror, config, numbers
-mirror = Mirror(config("offline"), Path({str(tmp_path)!r}), COMMIT)
-for iteration in range(3):
-    mirror.log(iteration, numbers(iteration))
-time.sleep(2)
-print("said", flush=True)
-time.sleep(60)
-"""
-    process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "said\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    fork = Fork(tmp_path, partial(log_and_wait, tmp_path))
+    until(lambda: fork.out == "said\n")
+    fork.kill()
+    fork.wait()
     (run,) = offline_runs(tmp_path)
     assert run.numbers() == [{"iteration": i, **numbers(i)} for i in range(3)]

@@ -14,21 +14,13 @@ from pathlib import Path
 import pytest
 
 from cory.runs.run_dir import RECORD, in_use, unfinished, write_settings
-from tests.support.commands import Command, metrics, short_settings, until, workers
+from tests.support.commands import Command, last_wins, metrics, short_settings, until, workers
 from tests.support.composing import compose_config
+from tests.support.warm import MELTING, WarmCommand
 
-Train = Callable[..., Command]
+Started = Command | WarmCommand
+Train = Callable[..., Started]
 ENDLESS = "algorithm.iterations=100000"
-# raises in worker 1 when the test says so
-FAILING = """
-import os, signal
-
-def fail(*_):
-    raise RuntimeError("the disk melted")
-
-if os.environ.get("RANK") == "1":
-    signal.signal(signal.SIGUSR1, fail)
-"""
 # the first process starts after the others
 LATE = """
 import os, time
@@ -40,18 +32,25 @@ if os.environ.get("RANK") == "0":
 
 @pytest.fixture
 def train(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Iterator[Train]:
-    """Starts the command with short settings; nothing that it started outlives the test."""
-    started: list[Command] = []
+    """Starts the command with short settings; nothing that it started outlives the test.
 
-    def start(*words: str, **environment: str) -> Command:
-        base = short_settings(tiny_model, tiny_judge, reviews_file)
-        started.append(Command(tmp_path, ["-m", "cory.train", *base, *words], **environment))
-        return started[-1]
+    as_users: as a program that starts programs, each of which imports what it needs
+    """
+    started: list[Started] = []
+    base = short_settings(tiny_model, tiny_judge, reviews_file)
+
+    def start(*words: str, as_users: bool = False, **environment: str) -> Started:
+        if as_users:
+            command: Started = Command(tmp_path, ["-m", "cory.train", *base, *words], **environment)
+        else:
+            command = WarmCommand(tmp_path, last_wins([*base, *words]), **environment)
+        started.append(command)
+        return command
 
     yield start
     for command in started:
-        if command.process.poll() is None:
-            command.process.kill()
+        if command.poll() is None:
+            command.kill()
             command.wait()
 
 
@@ -68,12 +67,12 @@ def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
     settings = (run_dir / "config.yaml").read_bytes()
     second = train(ENDLESS, "hardware=cpu", f"run_dir={run_dir}")
     assert second.wait() == 1
-    holder = f"process {command.process.pid} on {socket.gethostname()}"
+    holder = f"process {command.pid} on {socket.gethostname()}"
     assert second.err == f"error: run_dir={run_dir} is in use by {holder}\n"
     assert (run_dir / "config.yaml").read_bytes() == settings
 
     os.kill(running[1], signal.SIGKILL)
-    assert until(lambda: command.process.poll() is not None, 10) < 10
+    assert until(lambda: command.poll() is not None, 10) < 10
     assert command.wait() == 1
     assert command.err == (
         "error: worker 1 was ended by SIGKILL: killed by hand, or memory ran out\n"
@@ -82,14 +81,11 @@ def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
 
 
 def test_one_worker_s_error_is_shown_once_and_ends_the_run(train: Train, tmp_path: Path) -> None:
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(FAILING)
     run_dir = tmp_path / "run"
-    path = f"{tmp_path / 'site'}:{Path(__file__).resolve().parents[2]}"
-    command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}", PYTHONPATH=path)
+    command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}", **{MELTING: "1"})
     until(lambda: metrics(run_dir))
     os.kill(workers(run_dir)[1], signal.SIGUSR1)
-    until(lambda: command.process.poll() is not None, 10)
+    until(lambda: command.poll() is not None, 10)
     assert command.wait() == 1
     assert command.err.count("Traceback") == 1
     assert command.err.endswith("RuntimeError: the disk melted\n"), command.err
@@ -101,7 +97,7 @@ def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardw
     run_dir = tmp_path / "run"
     command = train(ENDLESS, f"hardware={hardware}", f"run_dir={run_dir}")
     until(lambda: metrics(run_dir))
-    command.process.kill()
+    command.kill()
     assert until(lambda: not workers(run_dir), 5) < 5
 
 
@@ -112,7 +108,7 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
     words = ("algorithm.iterations=12", "hardware=cpu2", f"run_dir={run_dir}")
     command = train(*words)
     until(lambda: metrics(run_dir))
-    command.process.send_signal(signal.SIGTERM)
+    command.send_signal(signal.SIGTERM)
     assert command.wait() == 143, command.err
     first, last = command.err.splitlines()
     assert first.startswith(f"stopping: the run in {run_dir} saves and leaves")
@@ -135,7 +131,7 @@ def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
     runs = tmp_path / "outputs" / "quickstart"
     command = train("algorithm.iterations=12")
     until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))
-    command.process.send_signal(signal.SIGINT)
+    command.send_signal(signal.SIGINT)
     assert command.wait() == 130, command.err
     (run_dir,) = runs.iterdir()
     again = train("algorithm.iterations=12")
@@ -180,10 +176,10 @@ def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> N
     )
     until(lambda: sorted(workers(run_dir)) == [-1, 0, 1] and in_use(run_dir))
     time.sleep(5)
-    command.process.send_signal(signal.SIGTERM)
+    command.send_signal(signal.SIGTERM)
     until(lambda: "stopping" in command.err, 5)
-    assert command.process.poll() is None
-    command.process.send_signal(signal.SIGINT)
+    assert command.poll() is None
+    command.send_signal(signal.SIGINT)
     assert command.wait(15) == 143
     until(lambda: not workers(run_dir), 15)
 
@@ -231,7 +227,7 @@ def test_two_nodes_make_one_run_and_end_together(train: Train, tmp_path: Path) -
     until(lambda: metrics(run_dir))
     os.kill(workers(run_dir)[1], signal.SIGKILL)
     for node in nodes:
-        until(lambda node=node: node.process.poll() is not None, 15)
+        until(lambda node=node: node.poll() is not None, 15)
     assert [node.wait() for node in nodes] == [1, 1]
     assert sum("worker 1 was ended by SIGKILL" in node.err for node in nodes) == 1
     assert not any("Traceback" in node.err for node in nodes), [node.err for node in nodes]
@@ -244,7 +240,7 @@ def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
     command = train(*multinode(run_dir, free_port()))
     until(lambda: -1 in workers(run_dir))
     time.sleep(1)
-    command.process.send_signal(signal.SIGTERM)
+    command.send_signal(signal.SIGTERM)
     assert command.wait(15) == 143
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import ROOT, last_wins, metrics, short_settings
+from scripts import kill_test
+from tests.support.commands import (
+    PATIENCE,
+    ROOT,
+    forked_module,
+    last_wins,
+    metrics,
+    short_settings,
+)
 from tests.support.warm import WarmCommand
 
 Run = Callable[..., WarmCommand]
@@ -29,26 +36,55 @@ def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) ->
     return call
 
 
+class Killed(WarmCommand):
+    """A command as scripts/kill_test.py asks of it."""
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def communicate(self, timeout: float = PATIENCE) -> tuple[str, None]:
+        self.wait(timeout)
+        return self.out + self.err, None
+
+
+@pytest.fixture
+def kill_settings(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
+    """The settings that kill_test.py does not have itself."""
+    own = ("algorithm", "evaluation.prompts")
+    settings = short_settings(tiny_model, tiny_judge, reviews_file)
+    return [word for word in settings if not word.startswith(own)]
+
+
 @pytest.mark.parametrize(
     "layout", ["cory adapters x1 ZeRO-3", "cory copies x2 ZeRO-1", "maporl adapters x2 ZeRO-2"]
 )
 def test_a_killed_run_ends_as_if_it_had_not_been(
-    layout: str, tiny_model: str, tiny_judge: str, reviews_file: Path
+    layout: str,
+    kill_settings: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The short form of scripts/kill_test.py."""
-    settings = short_settings(tiny_model, tiny_judge, reviews_file)
-    own = ("algorithm", "evaluation.prompts")  # kill_test.py's
+
+    def start(row: kill_test.Layout, run_dir: Path, extra: list[str]) -> Killed:
+        return Killed(tmp_path, row.command(run_dir, extra)[3:])
+
+    monkeypatch.setattr(kill_test, "start", start)
+    monkeypatch.setattr(kill_test, "command_of", forked_module)
+    words = ["kill_test.py", "--kills", "1", "--layouts", layout, "--settings", *kill_settings]
+    monkeypatch.setattr(sys, "argv", words)
+    assert kill_test.main() == 0
+    assert "1 of 1 kills left the same" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_killed_program_ends_as_if_it_had_not_been(kill_settings: list[str]) -> None:
+    """The script itself, and the command as users start it."""
+    script = [sys.executable, str(ROOT / "scripts" / "kill_test.py"), "--kills", "1"]
     answer = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "scripts" / "kill_test.py"),
-            "--kills",
-            "1",
-            "--layouts",
-            layout,
-            "--settings",
-            *[s for s in settings if not s.startswith(own)],
-        ],
+        [*script, "--layouts", "cory copies x2 ZeRO-1", "--settings", *kill_settings],
         capture_output=True,
         text=True,
         check=False,
@@ -60,11 +96,6 @@ def test_a_finished_run_keeps_its_agents_and_no_checkpoints(run: Run, tmp_path: 
     assert run("run_dir=a").wait() == 0
     assert not (tmp_path / "a" / "checkpoints").exists()
     assert (tmp_path / "a" / "agents" / "agent_0" / "README.md").exists()
-
-
-def with_file_size_limit(limit: int) -> None:
-    """Stands for a full disk: files longer than `limit` bytes cannot be written from now on."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 
 
 @pytest.mark.parametrize(
@@ -85,17 +116,10 @@ def test_a_full_disk_stops_the_run_with_one_line_and_it_goes_on_later(
     base = short_settings(tiny_model, tiny_judge, reviews_file)
     words = [*base, f"checkpoint_every={every}", "algorithm.iterations=8", "run_dir=full"]
     # the first iteration has room
-    answer = subprocess.run(
-        [sys.executable, "-m", "cory.train", *last_wins(words)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: with_file_size_limit(limit),
-    )
-    assert answer.returncode == 1, answer.stderr
-    errors = [line for line in answer.stderr.splitlines() if line.strip()]
-    assert len(errors) == 1 and errors[0].startswith("error:"), answer.stderr
+    full = WarmCommand(tmp_path, last_wins(words), largest_file=limit)
+    assert full.wait() == 1, full.err
+    errors = full.err.splitlines()
+    assert len(errors) == 1 and errors[0].startswith("error:"), full.err
     assert stream in errors[0], errors[0]
     again = run("run_dir=full", "algorithm.iterations=8")
     assert again.wait() == 0, again.err

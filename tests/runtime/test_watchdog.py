@@ -48,8 +48,10 @@ def test_a_process_that_nobody_waited_for_is_not_alive() -> None:
 BLOCKED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from cory.runtime.watchdog import StopRequest, WorkerWatch
+from cory.runs.stop import StopRequest
+from cory.runtime.watchdog import WorkerWatch, stop_on_signal
 stop = StopRequest(Path(sys.argv[1]))
+stop_on_signal(stop)
 watch = WorkerWatch(stop)
 {then}
 print("ready", flush=True)
@@ -63,9 +65,9 @@ threading.Event().wait(60)
         ("", "peer dies", LEFT),  # though it would wait for a minute
         ("watch.close()", "peer dies", None),
         ("", "stop", STOPPED),  # before the loop there is nothing to save
-        ("stop.begin()", "stop", None),
+        ("stop.begun = True", "stop", None),
         ("", "sigterm", STOPPED),
-        ("stop.begin()", "sigterm", None),
+        ("stop.begun = True", "sigterm", None),
     ],
 )
 def test_a_blocked_worker_leaves_when_it_should(

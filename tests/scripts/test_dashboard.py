@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,20 +13,10 @@ import pytest
 from cory.report.figures.curves import PANELS
 from scripts.dashboard import PAGE, Metric, build, main, panels_of, read_metrics, sections
 from tests.support.wandb_server import WandbServer
+from tests.support.warm import run_script
 from tests.test_metrics_doc import documented
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def dashboard(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "scripts/dashboard.py", *words],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+dashboard = partial(run_script, "scripts/dashboard.py")
 
 
 def read() -> list[Metric]:

@@ -10,7 +10,8 @@ from cory.config import Config, parse_config
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import BeforeEach, Request
 from cory.rewards import Reward
-from cory.runs.partial_results import Line, PartialResults
+from cory.runs.jsonl import Line
+from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
 from cory.trainers.ppo import PPOTrainer
 from tests.support.commands import last_wins

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from cory.runtime.watchdog import alive
+
 ROOT = Path(__file__).resolve().parents[2]
+ELASTIC = "cory.runtime.torchrun"  # the module that starts several workers
+FORKS = "CORY_TEST_FORKS"  # environment: a folder in which forks sign on
 PATIENCE = 150  # seconds; on a busy machine imports alone may take half a minute
+
+
+if FORKS not in os.environ:  # not in a process that a test has started
+    os.environ[FORKS] = tempfile.mkdtemp(prefix="cory_forks_")
+    atexit.register(shutil.rmtree, os.environ[FORKS])
 
 
 def short_settings(model: str, judge: str, reviews: Path) -> list[str]:
@@ -81,6 +93,20 @@ class Command(Said):
                 stderr=err,
             )
 
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def poll(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self.process.poll()
+
+    def send_signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+
     def wait(self, timeout: float = PATIENCE) -> int:
         """Its exit code."""
         return self.process.wait(timeout)
@@ -101,8 +127,42 @@ def metrics(run_dir: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def sign_on(module: str, run_dir: str, rank: str | None) -> None:
+    """Called in a fork that works for a run: its command line is that of what was forked."""
+    alone = -1 if module == ELASTIC else 0
+    entry = {
+        "module": module, "run_dir": run_dir, "rank": alone if rank is None else int(rank)
+    }  # fmt: skip
+    (Path(os.environ[FORKS]) / str(os.getpid())).write_text(json.dumps(entry))
+
+
+def forked_module(pid: int) -> str:
+    """What a fork executes for a run; empty for other processes."""
+    entry = Path(os.environ[FORKS]) / str(pid)
+    return str(json.loads(entry.read_text())["module"]) if entry.exists() else ""
+
+
 def workers(run_dir: Path) -> dict[int, int]:
     """Process ids by rank of what runs for a run directory; rank -1: what starts several."""
+    return started_workers(run_dir) | forked_workers(run_dir)
+
+
+def forked_workers(run_dir: Path) -> dict[int, int]:
+    """Of those, the forks."""
+    found = {}
+    for entry in Path(os.environ[FORKS]).iterdir():
+        said = json.loads(entry.read_text() or "{}")  # empty: it is being written
+        if said.get("run_dir") != str(run_dir):
+            continue
+        if alive(int(entry.name)):
+            found[said["rank"]] = int(entry.name)
+        else:
+            entry.unlink(missing_ok=True)  # the number may go to another process
+    return found
+
+
+def started_workers(run_dir: Path) -> dict[int, int]:
+    """Of those, the processes that were started as programs."""
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -115,6 +175,6 @@ def workers(run_dir: Path) -> dict[int, int]:
         if str(run_dir).encode() not in words or b"cory.train" in words:
             continue
         ranks = [int(v[5:]) for v in variables if v.startswith(b"RANK=")]
-        alone = -1 if b"cory.runtime.torchrun" in words else 0
+        alone = -1 if ELASTIC.encode() in words else 0
         found[ranks[0] if ranks else alone] = int(folder.name)
     return found

@@ -1,8 +1,12 @@
-"""Configs as `python -m cory.train` composes them, without a run."""
+"""Configs as `python -m cory.train` composes them, without a run.
+
+A file of conf/ is read once per process, a config composed once per state of conf/.
+"""
 
 from __future__ import annotations
 
-from copy import deepcopy
+import inspect
+import pickle
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -10,31 +14,38 @@ from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
-from hydra.plugins.config_source import ConfigResult
+from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
 from cory.config import Config, parse_config
 from cory.train import compose
+from tests.support.compositions import Compositions, digest_of
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
+ROOT = Path(__file__).resolve().parents[2]
+CONF = ROOT / "conf"
 
 
+# Looking for plugins, Hydra executes its own modules once more: the class that it reads files with
+# is the one that exists after that.
+Plugins.instance()
+FileConfigSource = SourcesRegistry.instance().resolve("file")
 # Hydra reads some thirty files for each of the thousand configs that the tests compose
 _read = FileConfigSource.load_config
 
 
 @cache
-def _read_once(folder: str, path: str, changed: int) -> ConfigResult:
-    return _read(FileConfigSource("tests", f"file://{folder}"), path)
+def read_once(folder: str, path: str, changed: int) -> bytes:
+    return pickle.dumps(_read(FileConfigSource("tests", f"file://{folder}"), path))
 
 
-def _remembered(source: FileConfigSource, config_path: str) -> ConfigResult:
+def _remembered(source: ConfigSource, config_path: str) -> ConfigResult:
     """A file of conf/ as it was when last changed; a copy, since Hydra takes its defaults out."""
     file = Path(source.path) / source._normalize_file_name(config_path)
     if not file.exists():
         return _read(source, config_path)  # Hydra's own error
-    result = deepcopy(_read_once(source.path, config_path, file.stat().st_mtime_ns))
+    result = pickle.loads(read_once(source.path, config_path, file.stat().st_mtime_ns))
     result.provider = source.provider
     return result
 
@@ -44,7 +55,13 @@ FileConfigSource.load_config = _remembered
 
 def compose_config(*overrides: str) -> DictConfig:
     """The composed settings; `run_dir` is `unused` unless overridden."""
-    return compose(*overrides)
+    return _compositions()(*overrides)
+
+
+@cache
+def _compositions() -> Compositions:
+    code = Path(inspect.getfile(compose))
+    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, code), compose)
 
 
 def parsed(*overrides: str) -> Config:
@@ -58,6 +75,7 @@ def options(group: str) -> list[str]:
     return sorted(name.as_posix() for name in names)
 
 
+@cache
 def jobs(sweep: str) -> list[list[str]]:
     """The overrides of each job of a sweep."""
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):

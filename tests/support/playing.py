@@ -86,7 +86,9 @@ def played(word: str, winner: str | None, *texts: str, max_turns: int = 2) -> Fi
 
 def write_games(path: Path, games: Sequence[FinishedGame]) -> Path:
     """A file of games, as a teacher might have left it."""
-    path.write_text("".join(f"{game.to_json()}\n" for game in games))
+    path.write_text(
+        "".join(f"{json.dumps(game.as_line(), ensure_ascii=False)}\n" for game in games)
+    )
     return path
 
 

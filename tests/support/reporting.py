@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from cory.report.pages.write import Places, checked, gather_tables, write_page
 from cory.report.records.collect import CountedRuns
 from tests.support.composing import CONF, compose_config
 from tests.support.made_up_runs import WriteRun, lines_of
+from tests.support.warm import run_script as run_script
 
 ROOT = CONF.parent
 
@@ -47,9 +46,3 @@ def row(text: str, start: str) -> list[str]:
     """The cells of the only table row that starts with `start`."""
     (line,) = [x for x in text.splitlines() if x.startswith(f"| {start}")]
     return [cell.strip() for cell in line.strip("| ").split(" | ")]
-
-
-def run_script(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )

@@ -1,44 +1,72 @@
-"""`python -m cory.train` without its start: in forks of a process that has imported everything.
+"""The command and the scripts without their imports: in forks of a process that has imported all.
 
-A worker imports for five seconds and then runs for one. For tests of what a run computes and
-records; what starts, watches and stops its processes is tested with `Command`, which starts them
-as users do. The process that is forked is started once per session, and ends with it.
+A worker imports for seven seconds of processor time and then runs for one. Here the command, its
+workers and, where there are several, torch's elastic agent between them are forks. They are what
+they are for users but for how they begin: each has its own process id, session, environment and
+standard streams, the parent that it would have, and no files but those it is to have. What this
+cannot show, whether modules can be started by their names, is tested with `Command`.
+
+The process that is forked is started once per session, and ends with it.
 """
 
 from __future__ import annotations
 
 import os
+import resource
+import runpy
 import signal
-import socket
+import subprocess
 import sys
+import tempfile
+import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import IO
 
-from omegaconf import OmegaConf
+from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
 from cory import train
-from cory.runs.run_dir import SETTINGS
-from cory.runtime import launch, worker
-from cory.runtime.watchdog import PARENT
-from tests.support.commands import PATIENCE, Said
+from cory.runtime import launch, torchrun, worker
+from tests.support.commands import PATIENCE, ROOT, Said, sign_on
+from tests.support.composing import compose_config
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.support.imported"])
+MODULES = {module.__name__: module.main for module in (worker, torchrun)}
+MELTING = "CORY_TEST_MELTING"  # environment: the rank whose worker fails when it gets SIGUSR1
 
 
-class WarmCommand(Said):
-    """One started command; `words` are those after `python -m cory.train`."""
+class Fork(Said):
+    """A function in a fork, with its own folder, environment and standard streams."""
 
-    def __init__(self, cwd: Path, words: list[str], **environment: str) -> None:
+    def __init__(self, cwd: Path, task: Callable[[], None], **environment: str) -> None:
         super().__init__(cwd)
         variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
         streams = (str(self.out_file), str(self.err_file))
-        self.process = FORKS.Process(target=_command, args=(str(cwd), words, variables, streams))
+        for path in streams:
+            Path(path).touch()
+        self.process = FORKS.Process(target=_alone, args=(str(cwd), variables, streams, task))
         self.process.start()
+
+    @property
+    def pid(self) -> int:
+        pid = self.process.pid
+        assert pid is not None
+        return pid
+
+    def poll(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self.process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.process.kill()
 
     def wait(self, timeout: float = PATIENCE) -> int:
         """Its exit code."""
@@ -50,17 +78,50 @@ class WarmCommand(Said):
         return code
 
 
-def _command(
-    cwd: str, words: list[str], variables: dict[str, str], streams: tuple[str, str]
+class WarmCommand(Fork):
+    """One started command; `words` are those after `python -m cory.train`.
+
+    largest_file: bytes; files cannot be written beyond, as on a full disk
+    """
+
+    def __init__(
+        self, cwd: Path, words: list[str], largest_file: int | None = None, **environment: str
+    ) -> None:
+        super().__init__(cwd, partial(_train, words, largest_file), **environment)
+
+
+def run_script(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`python <words>` at the top of the repository; the first word is a script."""
+    with tempfile.TemporaryDirectory() as folder:
+        fork = Fork(Path(folder), partial(_script, words), **environment)
+        return subprocess.CompletedProcess(words, fork.wait(4 * PATIENCE), fork.out, fork.err)
+
+
+def _alone(
+    cwd: str, variables: dict[str, str], streams: tuple[str, str], task: Callable[[], None]
 ) -> None:
-    """What a command does, its workers being forks of this process."""
     os.chdir(cwd)
     _become(variables)
     for number, path in enumerate(streams, start=1):
         with open(path, "w") as file:
             os.dup2(file.fileno(), number)
+    task()
+
+
+def _script(words: Sequence[str]) -> None:
+    os.chdir(ROOT)
+    train.compose = compose_config  # the same configs, from the store
+    sys.argv = list(words)
+    sys.path[:0] = [str((ROOT / words[0]).parent), *os.environ.get("PYTHONPATH", "").split(":")]
+    runpy.run_path(words[0], run_name="__main__")
+
+
+def _train(words: Sequence[str], largest_file: int | None) -> None:
+    """The command, its workers being forks of this process."""
+    if largest_file is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
     sys.argv = ["cory.train", *words]
-    launch.subprocess = SimpleNamespace(Popen=_Forked)  # type: ignore[assignment]  # all it uses
+    launch.subprocess = SimpleNamespace(Popen=Forked)  # type: ignore[assignment]  # all it uses
     # not the job of a parallel sweep, which looks whether its sweep still runs
     launch.multiprocessing = SimpleNamespace(parent_process=lambda: None)  # type: ignore[assignment]
     train.main()
@@ -71,20 +132,26 @@ def _become(variables: Mapping[str, str]) -> None:
     os.environ.update(variables)
 
 
-class _Forked:
-    """As much of subprocess.Popen as launch.py uses, for its two commands."""
+class Forked:
+    """As much of subprocess.Popen as launch.py and torch's agent use, for `python -m <module>`."""
 
     def __init__(
         self,
-        command: Sequence[str],
+        args: Sequence[str],
         env: Mapping[str, str],
         start_new_session: bool,
-        pass_fds: Sequence[int],
+        pass_fds: Sequence[int] = (),
+        stdout: IO[str] | None = None,
+        stderr: IO[str] | None = None,
     ) -> None:
-        _, _, module, run_dir = command
-        work = {"cory.runtime.worker": _work, "cory.runtime.torchrun": _work_together}[module]
-        self.pid = _fork(lambda: work(run_dir, env))
+        assert start_new_session and stdout is None and stderr is None
+        _, _, module, run_dir = args
         self._code: int | None = None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _run(lambda: _started(module, run_dir, env, pass_fds))
 
     def poll(self) -> int | None:
         if self._code is None:
@@ -92,54 +159,65 @@ class _Forked:
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
-    def wait(self) -> int:
-        if self._code is None:
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self._code
+    def wait(self, timeout: float = PATIENCE) -> int:
+        until = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("a fork", timeout)
+            time.sleep(0.02)
+        return code
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def _fork(task: Callable[[], NoReturn]) -> int:
-    """Do this in a new process, which ends in it; its id."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        with ExitStack() as whatever_happens:
-            whatever_happens.callback(os._exit, 1)
-            task()
-    return pid
+def _run(task: Callable[[], None]) -> None:
+    """Do this and end this process, as Python ends."""
+    code: object = 1
+    try:
+        task()
+        code = 0
+    except SystemExit as left:
+        code = left.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def _work(run_dir: str, variables: Mapping[str, str]) -> NoReturn:
-    """One worker."""
+def _started(
+    module: str, run_dir: str, variables: Mapping[str, str], pass_fds: Sequence[int]
+) -> None:
+    """`python -m <module> <run_dir>`, in a fork of what starts it."""
+    os.setsid()
+    _let_go_of_files(pass_fds)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
     _become(variables)
-    sys.argv = ["cory.runtime.worker", run_dir]
-    worker.main()
-    raise AssertionError("a worker ends in main()")
+    sign_on(module, run_dir, variables.get("RANK"))
+    if variables.get(MELTING, "") == variables.get("RANK"):
+        signal.signal(signal.SIGUSR1, _melt)
+    # torch's agent, which starts the workers
+    SubprocessHandler._popen = lambda self, args, env: Forked(args, env, True)  # type: ignore[assignment,misc,return-value]
+    sys.argv = [module, run_dir]
+    MODULES[module]()
 
 
-def _work_together(run_dir: str, variables: Mapping[str, str]) -> NoReturn:
-    """Every worker of a run on this machine; one that fails takes the others along."""
-    count = OmegaConf.load(Path(run_dir) / SETTINGS).hardware.processes
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    group = {
-        **variables,
-        PARENT: str(os.getpid()),
-        "WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
-    ranks = [{**group, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
-    left = [_fork(lambda own=own: _work(run_dir, own)) for own in ranks]
-    while left:
-        pid, status = os.wait()
-        left.remove(pid)
-        code = os.waitstatus_to_exitcode(status)
-        if code != 0:
-            os._exit(code if code > 0 else 1)  # the others see it go
-    os._exit(0)
+def _let_go_of_files(kept: Sequence[int]) -> None:
+    """What a new program would not inherit, among it the lock of a run directory.
+
+    Python objects of the parent still name the files, so that each number stays taken.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            if number not in (*kept, nothing) and not os.get_inheritable(number):
+                os.dup2(nothing, number, inheritable=False)
+        except OSError:  # the one that listed them
+            continue
+
+
+def _melt(*_: object) -> None:
+    raise RuntimeError("the disk melted")

@@ -1,8 +1,8 @@
 r"""The number that a response gives as its answer.
 
-The last number of the text, whatever stands around it: currency, percent, units, punctuation.
-Where the text marks its answer, as `#### 18` or `\boxed{18}`, the last mark is read instead of
-all of it. Words for numbers are words, and text from a new "Question:" on belongs to no answer.
+The last number of the text, with or without currency, percent, units, punctuation. Where the text
+marks its answer, as `#### 18` or `\boxed{18}`, only the last mark is read. Numbers in words do not
+count, nor does text from a new "Question:" on.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MARK = re.compile(
     # `#### Step 2: add` and `#### 2. Add` are headings
     rf"|####[ \t]*(?P<hashed>-?{CURRENCY}?-?\.?[0-9](?![0-9]*[.):][ \t]+\w).*)"
 )
-# LaTeX and typography, written plainly
-PLAIN = [
+# (pattern, replacement): LaTeX and typographic characters as plain text
+REPLACEMENTS = [
     (re.compile("[\u2212\u2013]"), "-"),
     (re.compile("(?<=[0-9])(?=\\\\[dt]?frac)"), " "),
     (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
@@ -43,11 +43,11 @@ VULGAR = re.compile("[\u00bc-\u00be\u2150-\u215e]")  # one character for a fract
 
 
 def final_number(response: str) -> Fraction | None:
-    """The exact value of the answer, or None when there is no number."""
+    """The exact value of the number in a response; None where there is none."""
     text = _plain(response.partition(NEXT_QUESTION)[0])
     marked = [mark["boxed"] or mark["hashed"] or "" for mark in MARK.finditer(text)]
     for part in (*marked[-1:], text):
-        values = [value for found in NUMBER.finditer(part) if (value := _value(found)) is not None]
+        values = [value for match in NUMBER.finditer(part) if (value := _value(match)) is not None]
         if values:
             return values[-1]
     return None
@@ -61,31 +61,32 @@ def is_right(response: str, answer: str) -> bool:
 
 def is_number(text: str) -> bool:
     """Whether the text is one number and nothing else, as the answers of a data set must be."""
-    found = NUMBER.fullmatch(_plain(text))
-    return found is not None and _value(found) is not None
+    match = NUMBER.fullmatch(_plain(text))
+    return match is not None and _value(match) is not None
 
 
 def _plain(text: str) -> str:
-    for pattern, instead in PLAIN:
-        text = pattern.sub(instead, text)
+    for pattern, replacement in REPLACEMENTS:
+        text = pattern.sub(replacement, text)
     return VULGAR.sub(_spelt, text)
 
 
-def _spelt(found: re.Match[str]) -> str:
-    """A fraction of one character as ` 1/2`: after a digit it makes a mixed number."""
-    return " " + unicodedata.normalize("NFKC", found[0]).replace("\u2044", "/")
+def _spelt(match: re.Match[str]) -> str:
+    """A one-character fraction as ` 1/2`, which after a digit is a mixed number."""
+    return " " + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/")
 
 
-def _value(found: re.Match[str]) -> Fraction | None:
-    top, bottom = _exact(found["top"]), _exact(found["bottom"] or "1")
+def _value(match: re.Match[str]) -> Fraction | None:
+    """The value of a NUMBER; None where its denominator is 0."""
+    top, bottom = _exact(match["top"]), _exact(match["bottom"] or "1")
     if bottom == 0:
         return None
     value = top / bottom
-    if found["whole"] and value < 1:
-        value += _exact(found["whole"])
-    return -value if found["sign"] or found["late_sign"] else value
+    if match["whole"] and value < 1:
+        value += _exact(match["whole"])
+    return -value if match["sign"] or match["late_sign"] else value
 
 
 def _exact(numeral: str) -> Fraction:
-    # by way of Decimal: int() refuses a collapsed model's thousands of digits
+    # via Decimal: int() refuses the thousands of digits that a collapsed model may write
     return Fraction(Decimal(re.sub("[,\u2009\u202f]", "", numeral)))

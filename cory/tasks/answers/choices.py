@@ -1,7 +1,7 @@
 r"""The option, A to D, that a response chooses.
 
-What its last `\boxed{...}` names, where it names one; else the last option that the text names as
-one: `(B)`, `the answer is B`, `Answer: B`. A response of one letter is that option.
+The option in its last `\boxed{...}`, if there is one; else the last option in a form like `(B)`,
+`the answer is B`, `Answer: B`. A response of one letter is that option.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ ALONE = re.compile(rf"\s*([{CHOICES}])\.?\s*")
 
 
 def final_choice(response: str) -> str | None:
-    """One of CHOICES, or None where the response names none."""
+    """The letter that a response chooses, one of CHOICES; None where it chooses none."""
     boxed = BOXED.fullmatch(plain_formula(last_box(response) or ""))
-    if found := boxed or ALONE.fullmatch(response):
-        return found[1]
+    if match := boxed or ALONE.fullmatch(response):
+        return match[1]
     named = list(NAMED.finditer(response))
     return (named[-1]["marked"] or named[-1]["said"]) if named else None

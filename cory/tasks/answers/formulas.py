@@ -1,7 +1,7 @@
-r"""Answers written in LaTeX: found in a response, and spelt alike where only their looks differ.
+r"""Answers written in LaTeX: reads them from a response, and brings them into a plain form.
 
-The answer is what the last `\boxed{...}` or `\fbox{...}` of a text holds. A box that is never
-closed, as one that was cut off, holds nothing; nor does an earlier one count in its place.
+The answer is the content of the last `\boxed{...}` or `\fbox{...}` of a text. A box that is never
+closed, since the text was cut off, has no content; earlier boxes do not replace it.
 """
 
 from __future__ import annotations
@@ -9,26 +9,29 @@ from __future__ import annotations
 import re
 
 BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
-ESCAPED = re.compile(r"\\.", re.DOTALL)  # \{ and \} are signs, not groups
+ESCAPED = re.compile(r"\\.", re.DOTALL)  # \{ and \} do not group
 PERCENT = re.compile(r"\\?%")
 WORDS = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf)\s*\{([^{}]*)\}")
 LOOKS = re.compile(r"\\(?:left|right|displaystyle)(?![a-zA-Z])|\\[!,;:]|\\?\$")
 SPACES = re.compile(r"\\ |~|\\q?quad(?![a-zA-Z])|\s+")
 MIXED = re.compile(r"\b([0-9]+)(?: |\\ )([0-9]+)/([0-9]+)\b")
-NEEDLESS = re.compile(r"(?<![0-9]) +| +(?![0-9])")  # any but the one of 2 1/2
+NEEDLESS = re.compile(r"(?<![0-9]) +| +(?![0-9])")  # spaces, but for the one of 2 1/2
 
 
 def last_box(text: str) -> str | None:
-    """What the last box holds, white space made single; None: no box, an open or an empty one."""
+    """Content of the last box, with single spaces; None: no box, an open one or an empty one."""
     boxes = list(BOX.finditer(text))
     if not boxes:
         return None
-    inside = group(text[boxes[-1].end() :])
-    return None if inside is None else " ".join(inside.split()) or None
+    content = group(text[boxes[-1].end() :])
+    return None if content is None else " ".join(content.split()) or None
 
 
 def group(text: str) -> str | None:
-    r"""The group in braces that a text begins with; without braces its first word: `\boxed 5.`"""
+    r"""The group in braces at the start of a text; without braces its first word: `\boxed 5.`
+
+    None where the braces are never closed.
+    """
     if not text.startswith("{"):
         return re.split(r"[\s$]", text, maxsplit=1)[0].rstrip(".,;:")
     depth = 0
@@ -40,14 +43,14 @@ def group(text: str) -> str | None:
 
 
 def plain_formula(formula: str) -> str:
-    """The formula without what only changes its looks; those of one plain form are equal."""
+    """The formula without layout commands and the like; equal plain forms are equal formulas."""
     text = WORDS.sub(r"\1", PERCENT.sub("", formula))
     text = re.sub(r"\\[dt]frac(?![a-zA-Z])", r"\\frac", LOOKS.sub("", text))
     return NEEDLESS.sub("", SPACES.sub(" ", text)).strip().rstrip(".")
 
 
 def calculable(formula: str) -> str:
-    """The formula for a library that knows neither percent nor mixed numbers as 2 1/2.
+    """The formula for math-verify, which knows neither percent nor mixed numbers as 2 1/2.
 
     Where a question asks for percent, 12 means 12 %.
     """

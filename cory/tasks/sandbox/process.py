@@ -1,6 +1,6 @@
-"""Running programs that nobody has read: each in an interpreter of its own, with little to reach.
+"""Runs untrusted programs, each in a restricted interpreter of its own (guard.py).
 
-guard.py is what runs inside. docs/running.md says what this keeps a program from, and what not.
+docs/running.md says what this prevents, and what not.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from pathlib import Path
 from cory.config import require
 
 GUARD = Path(__file__).with_name("guard.py")
-WALL = 5  # seconds of any time for a second of processor time; other work may slow a program down
-LATE = 5.0  # seconds after which an interpreter that did not end itself is ended
+WALL = 5  # seconds of wall time per second of processor time; other work may slow a program down
+LATE = 5.0  # further seconds after which an interpreter that did not end itself is killed
 OUT_OF_TIME, CRASHED = "out_of_time", "crashed"
 TIMERS = (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use."""
+    """Resource limits of one program."""
 
     seconds: int  # of processor time
-    memory: int  # MiB of address space, the interpreter's own 20 or so included
+    memory: int  # MiB of address space, about 20 of the interpreter included
 
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """What became of a program: the number that its function returned, or the reason for none."""
+    """The number that a program's function returned, or the reason why there is none."""
 
-    word: str  # value | one of guard.py's others | out_of_time | crashed
-    detail: str  # value: the number, as Python writes it; else more about the reason, or nothing
+    word: str  # value | another word of guard.py | out_of_time | crashed
+    detail: str  # value: the number, as Python writes it; else a detail of the reason, or nothing
 
 
 def program_results(
     programs: Sequence[str], function: str, limits: Limits
 ) -> Iterator[ProgramResult]:
-    """What each program's function returns, in their order; as many at once as there are cores.
+    """The results of the programs in their order; one runs per processor core at a time.
 
-    Nothing of a program's doing raises here.
+    No action of a program raises an exception here.
     """
     require(
         sys.platform.startswith("linux"),
@@ -63,7 +63,7 @@ def program_results(
 
 
 def run_program(program: str, function: str, limits: Limits, folder: str) -> ProgramResult:
-    """Run one program in `folder`, which should be empty."""
+    """The result of one program, run in `folder`, which should be empty."""
     wall = WALL * limits.seconds
     numbers = [str(limits.seconds), str(wall), str(limits.memory * 2**20)]
     child = subprocess.Popen(
@@ -73,14 +73,14 @@ def run_program(program: str, function: str, limits: Limits, folder: str) -> Pro
         stderr=subprocess.DEVNULL,
         cwd=folder,
         env={},
-        start_new_session=True,  # so that whatever it may have started ends with it
+        start_new_session=True,  # so that its own children can be killed, too
     )
     try:
-        said, _ = child.communicate(program.encode(errors="replace"), timeout=wall + LATE)
+        output, _ = child.communicate(program.encode(errors="replace"), timeout=wall + LATE)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
-        said, _ = child.communicate()
-    word, _, detail = said.decode("ascii", "replace").partition(" ")
+        output, _ = child.communicate()
+    word, _, detail = output.decode("ascii", "replace").partition(" ")
     if child.returncode == 0 and word:
         return ProgramResult(word, detail)
     return ProgramResult(OUT_OF_TIME if -child.returncode in TIMERS else CRASHED, "")

@@ -1,0 +1,66 @@
+"""What Hydra composes, kept on disk from one test run to the next.
+
+The tests compose over a thousand configs, most of them several times, at a fifth of a second each.
+A stored config is used only while everything that it was composed from is as it was: the files of
+conf/, Hydra, OmegaConf, Python and cory/train.py are part of the folder's name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import shutil
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+# words with which Hydra reads files elsewhere, or that concern Hydra itself
+NOT_STORED = ("hydra.", "hydra/", "+hydra", "-")
+Compose = Callable[..., DictConfig]
+
+
+def digest_of(conf: Path, *code: Path) -> str:
+    """A name for the state of everything that a composed config depends on.
+
+    code: files of Python that take part
+    """
+    found = hashlib.sha256()
+    versions = (sys.version, version("hydra-core"), version("omegaconf"))
+    found.update(repr(versions).encode())
+    for path in [*sorted(conf.rglob("*.yaml")), *code]:
+        content = path.read_bytes()
+        name = path.relative_to(conf) if path.is_relative_to(conf) else path.name
+        found.update(f"{name}\0{len(content)}\0".encode() + content)
+    return found.hexdigest()[:20]
+
+
+class Compositions:
+    """Composes configs, each of them once, in `root / digest`."""
+
+    def __init__(self, root: Path, digest: str, compose: Compose) -> None:
+        self.folder = root / digest
+        self.compose = compose
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for other in root.iterdir():
+            if other != self.folder:
+                shutil.rmtree(other, ignore_errors=True)  # of files that have changed since
+
+    def __call__(self, *words: str) -> DictConfig:
+        """The config of these words, a new object each time; errors are Hydra's own."""
+        if any(word.startswith(NOT_STORED) for word in words):
+            return self.compose(*words)
+        name = hashlib.sha256("\0".join(words).encode()).hexdigest()[:24]
+        path = self.folder / f"{name}.pickle"
+        if path.exists():
+            config = pickle.loads(path.read_bytes())
+            assert isinstance(config, DictConfig)
+            return config
+        config = self.compose(*words)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(pickle.dumps(config))
+        part.replace(path)  # tests run side by side
+        return config
