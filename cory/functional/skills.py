@@ -10,8 +10,8 @@ paper models differ because they see finitely many questions, whose number it do
 model's first skill in a topic is its share of right answers to `questions` questions, each answered
 right with probability 1/3, divided by the sum like all later ones.
 
-It needs no runs. A page shows `trajectories` below; `specialities` says how often models of one team
-end up in different topics, which the paper's argument leaves open.
+It needs no runs. A page shows `trajectories` below; `specialities` says how often models of one
+team end up in different topics, which the paper's argument leaves open.
 """
 
 from __future__ import annotations
