@@ -28,7 +28,6 @@ from cory.report.pages.write import (
     write_page,
     write_readme,
 )
-from cory.report.paper import WITHOUT_RUNS
 from cory.report.records.gather import Gathered
 from cory.train import CONF, compose
 
@@ -45,7 +44,7 @@ def composed(experiment: str, scale: str) -> DictConfig:
 def one(args: argparse.Namespace, places: Places) -> None:
     """The page of one table at one scale."""
     table = checked(places, args.paper, args.table, args.scale or "paper")
-    if table.kind in WITHOUT_RUNS:
+    if not table.has_runs:
         table = checked(places, args.paper, args.table, "paper")  # one page for all scales
     else:
         tell(gather_tables([table], places, args.outputs, args.allow_dirty))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from cory.report.claims.judge import RELATIONS, experiments, metrics, operands, require_measure
 from cory.report.kinds import COMPUTED, KIND_NAMES, TABLE_KINDS
@@ -54,7 +55,7 @@ def check_claims(table: Table, defined: set[str]) -> None:
 
 
 def _computed_flaws(table: Table) -> Iterator[str]:
-    """Rules that are none, or a claim about a curve that there is not."""
+    """Errors in the rules of a computed table, and claims about curves that it has not."""
     try:
         curves = COMPUTED[table.kind].records(table.rules)
     except ValueError as error:
@@ -66,7 +67,7 @@ def _computed_flaws(table: Table) -> Iterator[str]:
 
 
 def _flaws(table: Table) -> Iterator[str]:
-    """What an entry gets wrong about experiments, its sweep, or its own rows."""
+    """Errors in an entry: unknown experiments, another sweep, contradicting rows."""
     for experiment in dict.fromkeys([*table.to_run, *table.shown]):
         if not (table.conf / "experiment" / f"{experiment}.yaml").exists():
             yield f"experiment={experiment} does not exist"
@@ -84,7 +85,7 @@ def _flaws(table: Table) -> Iterator[str]:
 
 
 def _sweep_flaws(table: Table) -> Iterator[str]:
-    """A sweep that runs something else, or what others need too late."""
+    """Errors of the sweep: it runs other experiments, or needed ones too late."""
     swept = table.swept
     if set(swept) != set(table.to_run):
         needed = f" and needs {', '.join(table.needs)}" if table.needs else ""
@@ -101,7 +102,7 @@ def _sweep_flaws(table: Table) -> Iterator[str]:
 
 
 def _entry_flaws(table: Table) -> Iterator[str]:
-    """Parts that an entry lacks for its kind, or that belong to another kind."""
+    """Parts that an entry of this kind lacks, and parts that belong to another kind."""
     entry, kind = table.entry, TABLE_KINDS[table.kind]
     shows = entry.get("shows", [])
     if (table.kind == "matches") != bool(shows) or not set(shows) <= set(SHOWN):
@@ -118,7 +119,7 @@ def _entry_flaws(table: Table) -> Iterator[str]:
 
 
 def _accuracy_flaws(table: Table) -> Iterator[str]:
-    """A row of accuracies that is neither measured nor known to be impossible."""
+    """Rows of accuracies that are neither measured nor marked as unsupported."""
     for row in table.all_rows:
         if ("experiment" in row) == ("unsupported" in row):
             yield f"{row['label']} has an experiment, or why there is none"
@@ -126,8 +127,8 @@ def _accuracy_flaws(table: Table) -> Iterator[str]:
             yield f"{row['label']} has an experiment and a metric, or neither"
 
 
-def _claim_flaws(table: Table, claim: dict[str, object], defined: set[str]) -> Iterator[str]:
-    """What a claim gets wrong about metrics, measures and relations."""
+def _claim_flaws(table: Table, claim: dict[str, Any], defined: set[str]) -> Iterator[str]:
+    """Unknown metrics, measures and relations of a claim."""
     for metric in sorted(metrics(claim)):
         if table.kind in COMPUTED:
             if metric not in COMPUTED[table.kind].metrics:
@@ -141,7 +142,7 @@ def _claim_flaws(table: Table, claim: dict[str, object], defined: set[str]) -> I
             require_measure(operand.get("at", "last"))
         except ValueError as error:
             yield str(error)
-    if any(part["relation"] not in RELATIONS for part in claim["parts"]):  # type: ignore[attr-defined]
+    if any(part["relation"] not in RELATIONS for part in claim["parts"]):
         yield f"relation must be one of {', '.join(RELATIONS)}"
 
 

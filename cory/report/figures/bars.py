@@ -62,7 +62,7 @@ class BarPanel:
     axis: str  # what the axis of the values says
     title: str = ""
     horizontal: bool = False
-    line: float | None = None  # a value that is worth nothing
+    line: float | None = None  # the value of guessing, or of no change
     dashed: bool = True
     symbol: str = "%"
     limits: tuple[float, float] | None = None
@@ -103,7 +103,7 @@ def bars_figure(tasks: Mapping[str, Groups], axis: str, guess: float | None = No
     """One panel per task; in it a group of bars per measure, a bar per method.
 
     tasks: title of a panel, perhaps empty -> groups
-    guess: a value that is worth nothing
+    guess: the value that guessing reaches, a dashed line
     """
     names = list(
         dict.fromkeys(name for groups in tasks.values() for own in groups.values() for name in own)

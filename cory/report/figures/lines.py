@@ -94,7 +94,7 @@ class LinePanel:
     percent: int | None = None  # decimals of shares on the y axis; None: plain numbers
     limits: tuple[float, float] | None = None  # of the y axis
     margins: tuple[float, float] | None = None  # beside and above the curves
-    even: float | None = None  # a value that is worth nothing, drawn as a dashed line
+    even: float | None = None  # the value of guessing, or of a draw: a dashed line
 
     def draw(self, axes: Axes) -> None:
         """Draw every curve."""

@@ -1,4 +1,4 @@
-"""What rows of a table give a figure: panel by panel, method by method."""
+"""The numbers of a figure, from the rows of a table: panel by panel, method by method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tasks = dict[str, dict[str, Any]]  # title of a panel, perhaps empty -> method o
 def by_method(
     table: Table, found: CountedRuns, numbers: Callable[[PaperRow, list[Archived]], Any]
 ) -> Tasks:
-    """Panel -> method -> what `numbers` says of it; without methods that have none."""
+    """Panel -> method -> the result of `numbers`; methods without a result are left out."""
     tasks: Tasks = {}
     for row in table.rows:
         if own := numbers(row, runs_of(found, row)):

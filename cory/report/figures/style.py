@@ -20,7 +20,7 @@ Dash = str | tuple[float, tuple[float, ...]]
 
 
 class Panel(Protocol):
-    """What one pair of axes shows: lines, bars, or a heat map."""
+    """The content of one pair of axes: lines, bars, or a heat map."""
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""

@@ -1,4 +1,4 @@
-"""Numbers of the runs behind a row: the values of its seeds, and who or what has them."""
+"""Values of metrics over the seeds of a row, and the agents, turns and roles that have them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lines_of(runs: Iterable[Archived]) -> list[dict[str, Any]]:
 
 
 def named(lines: Iterable[Mapping[str, Any]], pattern: str) -> list[str]:
-    """What the group of `pattern` is in the metrics' names, in the order of its numbers."""
+    """The first group of `pattern` in all metric names that it matches, ordered by its numbers."""
     names = {name for line in lines for name in line}
     parts = {match[1] for name in names if (match := re.fullmatch(pattern, name))}
     return sorted(parts, key=lambda part: ([int(n) for n in re.findall(r"\d+", part)], part))
