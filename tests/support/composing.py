@@ -19,7 +19,8 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from cory.config import Config, experiment_names, parse_config
+from cory.config import Config, experiment_names, names, parse_config
+from cory.runtime import hydra_options
 from cory.train import compose
 from tests.support.compositions import Compositions, digest_of
 
@@ -60,8 +61,8 @@ def compose_config(*overrides: str) -> DictConfig:
 
 @cache
 def _compositions() -> Compositions:
-    code = Path(inspect.getfile(compose))
-    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, code), compose)
+    code = [Path(inspect.getfile(one)) for one in (compose, names, hydra_options)]
+    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, *code), compose)
 
 
 def parsed(*overrides: str) -> Config:
