@@ -22,7 +22,7 @@ def pass_at_k(right: int, of: int, k: int) -> float:
 
 
 def any_of_first(tries: Sequence[bool], k: int) -> bool:
-    """Whether one of the first k tries is right: what Ma et al. (2024, 4.2) count."""
+    """Whether one of the first k tries is right, as counted by Ma et al. (2024, 4.2)."""
     if not 1 <= k <= len(tries):
         raise ValueError(f"the first {k} of {len(tries)} tries")
     return any(tries[:k])
