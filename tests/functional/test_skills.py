@@ -14,7 +14,7 @@ from cory.functional.skills import (
     trajectory,
     update,
 )
-from cory.plots.skills import skills_figure
+from cory.report.figures.toys import skills_figure
 
 QUESTIONS, ITERATIONS = 500, 40
 
