@@ -20,6 +20,7 @@ from cory.report.figures.training import EndPoint, grid_panel, pareto_figure, pa
 from cory.report.tables.numbers import agent_label, agents_in_metrics
 from cory.report.tables.training import frontier
 from cory.runs.run_dir import read_lines
+from tests.support.warm import run_script
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -127,8 +128,7 @@ def test_the_backend_of_the_user_stays(tmp_path: Path) -> None:
 
 
 def curves(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "scripts/curves.py", *map(str, words)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return run_script("scripts/curves.py", *map(str, words))
 
 
 def test_the_script_groups_what_it_finds_below_a_folder(tmp_path: Path) -> None:
