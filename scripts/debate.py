@@ -62,7 +62,7 @@ def asked() -> argparse.Namespace:
 
 
 def debaters_of(args: argparse.Namespace) -> Debaters:
-    """Whoever is to debate."""
+    """The debaters that the command line asks for."""
     require(
         (args.questions is None) == (args.out is None),
         "--questions and --out go together: the debates about a file are kept in a file",
@@ -81,7 +81,7 @@ def debaters_of(args: argparse.Namespace) -> Debaters:
 
 
 def about_file(debaters: Debaters, questions: list[Question], out: Path) -> None:
-    """A debate about each question of a file."""
+    """Debate the questions of a file, and write the debates to another."""
     debaters.check(questions)
     file = DebateFile(out, debaters.settings, questions)
     done, size = len(file.lines), debaters.config.hardware.rollout_batch_size
@@ -95,7 +95,7 @@ def about_file(debaters: Debaters, questions: list[Question], out: Path) -> None
 
 
 def about_one(debaters: Debaters, text: str) -> None:
-    """A debate about one question, for the reader."""
+    """Print a debate about one question."""
     question = Question(text, None)
     debaters.check([question])
     (line,) = debaters.debate([question])
@@ -116,7 +116,7 @@ def in_turn(debaters: Debaters) -> None:
 
 
 def question_typed() -> str:
-    """What is typed; empty at the end."""
+    """The typed question; empty at the end."""
     lines = []
     try:
         lines.append(input("? ").strip())

@@ -147,7 +147,7 @@ class MaftDebates:
 
         return Debate(
             agents=agents,
-            turns=rounds,
+            rounds=rounds,
             speaker=config.policy,
             wording=wording,
             fits=lambda agent, context: self._fits(context),

@@ -127,7 +127,7 @@ class TrainedDebates:
 
         return Debate(
             agents=agents,
-            turns=rounds,
+            rounds=rounds,
             speaker=self.actor,
             wording=wording,
             fits=fits,

@@ -1,8 +1,7 @@
-"""What each process of a run will hold, and when: arithmetic on the settings and a shape.
+"""Estimates the memory of each process of a run, by phase, from its settings and a shape.
 
-Sizes of weights are exact. What DeepSpeed keeps, and what it makes in passing, was read from its
-code (0.19) and measured: docs/memory.md holds estimates beside what runs used. Activations follow
-a rule of thumb.
+Sizes of weights are exact. The buffers of DeepSpeed were read from its code (0.19) and measured:
+docs/memory.md compares estimates with measurements. Activations follow a rule of thumb.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
 from cory.memory.architecture import BYTES, Shape, adapter_tensors, base_bytes
 from cory.memory.workload import Work, work_of
 
-# When something is held. Loading stands for itself; to the others comes what is held always.
+# Phases in which memory is held; ALWAYS adds to each of them but LOADING.
 ALWAYS = "always"
 LOADING = "loading"
 SAMPLING = "sampling"
@@ -24,17 +23,17 @@ BACKWARD = "backward pass"
 STEP = "optimiser step"
 PHASES = (LOADING, SAMPLING, SCORING, FORWARD, BACKWARD, STEP)
 
-# Elements that DeepSpeed puts into one buffer: of gradients at stage 0 (fixed in its engine), of
-# gradients at stages 1 to 3 (engine.py), of weights put together ahead of use at stage 3
+# Elements of DeepSpeed's buffers: of gradients at stage 0 (fixed in its engine) and at stages 1 to
+# 3 (engine.py), of weights prefetched at stage 3
 ALLREDUCE_ELEMENTS = 500_000_000
 REDUCE_ELEMENTS = 50_000_000
 PREFETCH_ELEMENTS = 50_000_000
-LIVE_ELEMENTS = 1_000_000_000  # of weights, put together at once while training at stage 3
+LIVE_ELEMENTS = 1_000_000_000  # of weights, gathered at once while training at stage 3
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Something that takes memory."""
+    """Memory that a process uses in a phase."""
 
     what: str
     bytes: int
@@ -44,7 +43,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Engines:
-    """What DeepSpeed and AdamW train in one process: an engine for each agent."""
+    """The engines of a process, one for each agent: what DeepSpeed and AdamW train."""
 
     tensors: list[int]  # elements of each weight that an agent trains
     agents: int
@@ -61,7 +60,7 @@ class Engines:
 
     @property
     def share(self) -> int:
-        """Elements of one process, of what a stage splits."""
+        """Elements of this process's share, where a stage splits them."""
         return -(-self.whole // self.hardware.world)
 
     @property
@@ -75,12 +74,12 @@ class Engines:
 
     @property
     def away(self) -> bool:
-        """AdamW works in main memory beside a GPU."""
+        """AdamW's state is offloaded from the GPU to main memory."""
         return self.on_gpu and self.hardware.offload_optimizer
 
 
 def held_rows(engines: Engines) -> list[Usage]:
-    """What every agent's engine holds all the time."""
+    """Memory that all engines hold all the time."""
     agents, each, hardware = engines.agents, engines.each, engines.hardware
     share, owned, away = engines.share, engines.owned, engines.away
     found = []
@@ -102,7 +101,7 @@ def held_rows(engines: Engines) -> list[Usage]:
 
 
 def whole_gradient_rows(engines: Engines) -> list[Usage]:
-    """Stages 0 and 1: what the agent that updates makes of gradients in its passes."""
+    """Stages 0 and 1: gradients of the agent that is updated."""
     each, whole, share = engines.each, engines.whole, engines.share
     found = [Usage("gradients", each * whole, BACKWARD)]
     if engines.accumulation > 1:
@@ -118,7 +117,7 @@ def whole_gradient_rows(engines: Engines) -> list[Usage]:
 
 
 def split_gradient_rows(engines: Engines) -> list[Usage]:
-    """Stage 2: what the agent that updates makes of gradients in its passes."""
+    """Stage 2: gradients of the agent that is updated."""
     each, share = engines.each, engines.share
     several = engines.accumulation > 1
     buffer = REDUCE_ELEMENTS if engines.on_gpu else min(REDUCE_ELEMENTS, engines.whole)
@@ -131,13 +130,13 @@ def split_gradient_rows(engines: Engines) -> list[Usage]:
 
 
 def gathering_rows(engines: Engines) -> list[Usage]:
-    """Stage 3: the buffer that gradients leave in, and weights that are put together for a pass."""
+    """Stage 3: the buffer of gradients, and the weights gathered for a pass."""
     each, elements = engines.each, engines.whole + engines.frozen
-    # taken whole when an engine is made; of main memory only what is used counts
+    # allocated whole with the engine; of main memory only used pages count
     buffer = REDUCE_ELEMENTS if engines.on_gpu else min(REDUCE_ELEMENTS, engines.whole)
     found = [Usage("buffer of gradients", engines.agents * each * buffer, ALWAYS)]
     if engines.hardware.world > 1:
-        # besides what is in use, a buffer that layers are cut from and the next one on its way
+        # besides the weights in use, a prefetch buffer and the next one under way
         training = min(elements, LIVE_ELEMENTS) + min(elements, 2 * PREFETCH_ELEMENTS)
         sizes = {SAMPLING: elements, SCORING: elements, FORWARD: training, BACKWARD: training}
         found += [Usage("weights put together", each * size, when) for when, size in sizes.items()]
@@ -145,7 +144,7 @@ def gathering_rows(engines: Engines) -> list[Usage]:
 
 
 def step_rows(engines: Engines) -> list[Usage]:
-    """Gradients in float32, and AdamW's own intermediate results."""
+    """The optimiser step: gradients in float32 and AdamW's intermediate results."""
     stage, owned, away = engines.hardware.zero_stage, engines.owned, engines.away
     found = []
     if stage == 0:
@@ -160,7 +159,7 @@ def step_rows(engines: Engines) -> list[Usage]:
 
 
 def engine_rows(engines: Engines) -> list[Usage]:
-    """What all engines hold, and what one of them makes while its agent updates."""
+    """Memory of all engines, and of the passes and the step of one that is updated."""
     passes = (whole_gradient_rows, whole_gradient_rows, split_gradient_rows, gathering_rows)
     in_passes = passes[engines.hardware.zero_stage]
     return [*held_rows(engines), *in_passes(engines), *step_rows(engines)]
@@ -169,16 +168,16 @@ def engine_rows(engines: Engines) -> list[Usage]:
 def pass_rows(
     shape: Shape, model: ModelConfig, hardware: HardwareConfig, work: Work, targets: list[str]
 ) -> list[Usage]:
-    """What passes through the models: caches, activations, logits."""
+    """Memory of forward and backward passes: caches, activations, logits."""
     each = BYTES[model.precision]
     half = model.precision != "fp32"
-    layer = 3 * shape.widest + 4 * shape.width  # what is at hand at once without a way back
+    layer = 3 * shape.widest + 4 * shape.width  # activations of a layer without a backward pass
     scored = work.rows * work.tokens * (2 if hardware.routed_reference else 1)
     sampled = max(work.rows * work.tokens, work.held_out * work.held_out_tokens)
     drawn = max(work.rows, work.held_out)
-    # the cache grows by one token at a time: a layer's old keys lie beside the new for a moment
+    # the cache grows token by token: a layer's old keys are held beside the new for a moment
     cache = each * sampled * (shape.cache + shape.cache // (2 * shape.layers))
-    # logits, log-probabilities, two passes in float64 to draw from them, and the tokens seen
+    # logits, log-probabilities, two float64 tensors for sampling, and the tokens seen
     drawing = drawn * shape.vocabulary * (each * half + 4 + 4 + 16 + 1)
     slab = min(work.rows * work.response, SLAB_BYTES // (4 * TENSORS_AT_ONCE * shape.vocabulary))
     # two logits, two log-probabilities, a probability, a product of two
@@ -188,7 +187,7 @@ def pass_rows(
     passes = training * shape.vocabulary * (3 * 4 + each * half)
     tokens = work.micro * work.tokens
     kept = shape.saved(targets)
-    if hardware.gradient_checkpointing:  # what goes into every layer, and one layer made again
+    if hardware.gradient_checkpointing:  # the input of every layer, and one layer recomputed
         kept = shape.layers * shape.width + kept // shape.layers
     found = [
         Usage("KV cache", cache, SAMPLING),
@@ -211,7 +210,7 @@ def pass_rows(
 def estimate_rows(
     config: Config, model: ModelConfig, agents: int, shape: Shape, targets: list[str]
 ) -> list[Usage]:
-    """Everything that a process of this run will hold for one model.
+    """All memory that a process of this run uses for one model.
 
     agents: policies that start from it
     targets: names of the layers that get an adapter; none with sharing=copies
@@ -220,8 +219,8 @@ def estimate_rows(
     base = base_bytes(shape, model)
     head = [shape.width, 1]  # the value head
     split = hardware.zero_stage == 3
-    # on the CPU weights are views of the checkpoint's file; where they are converted or packed,
-    # the file is in memory beside them until it is closed
+    # on the CPU weights are views of the checkpoint's file; where they are converted or quantised,
+    # the file is in memory, too, until it is closed
     same = model.quantisation == "none" and shape.stored == BYTES[model.precision]
     file = 0 if same or hardware.device == "cuda" else shape.stored * shape.parameters
     if model.sharing == "copies":
@@ -250,7 +249,7 @@ def estimate_rows(
         hardware=hardware,
     )
     if model.sharing == "copies":
-        # each gets its engine, which may split it, before the next is made
+        # each gets its engine, which may split it, before the next copy is made
         before = total(engine_rows(replace(engines, agents=agents - 1)), ALWAYS)
         copies = before + engines.each * engines.whole
         found.append(Usage("copies so far, or the checkpoint's file", max(copies, file), LOADING))
@@ -266,7 +265,7 @@ def total(rows: list[Usage], when: str, offloaded: bool = False) -> int:
 
 
 def peak(rows: list[Usage], offloaded: bool = False) -> tuple[str, int]:
-    """The phase that holds most, and how many bytes."""
+    """The phase that uses most memory, and its bytes."""
     sizes = {when: total(rows, when, offloaded) for when in PHASES}
     when = max(sizes, key=lambda phase: sizes[phase])
     return when, sizes[when]

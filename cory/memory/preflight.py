@@ -1,4 +1,4 @@
-"""Whether a run fits into memory, said before anything heavy is loaded."""
+"""Checks whether a run fits into memory before anything heavy is loaded."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from cory.models.loading import classifier_elements, local_skeleton, skeleton
 from cory.rewards.verifier import whole_model
 
 GIB = 2**30
-WARN_ABOVE = 0.9  # of what there is
+WARN_ABOVE = 0.9  # share of the available memory
 
 
 def main_memory() -> int:
-    """Bytes of main memory that this machine, or the container it is, has."""
+    """Bytes of main memory of this machine, or of the container that it is."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         path = Path("/sys/fs/cgroup") / name
@@ -47,7 +47,7 @@ def main_memory() -> int:
 
 
 def device_memory(hardware: HardwareConfig) -> int | None:
-    """Bytes for one process of the run; None where it asks for a GPU and this machine has none."""
+    """Bytes of the device for one process; None for a GPU that this machine lacks."""
     if hardware.device == "cpu":
         return main_memory() // hardware.processes
     if not torch.cuda.is_available():
@@ -56,7 +56,7 @@ def device_memory(hardware: HardwareConfig) -> int | None:
 
 
 def rows_of(config: Config) -> tuple[list[Usage], list[str]]:
-    """The rows of a run, and notes on what they leave out."""
+    """The memory of a process of a run, and notes on what is left out."""
     partner, agents = config.partner, config.algorithm.policy_count()
     theirs = 0 if partner is None else agents // 2
     rows = rows_of_model(config, config.model, "model", agents - theirs)
@@ -77,9 +77,9 @@ def rows_of(config: Config) -> tuple[list[Usage], list[str]]:
 
 
 def opponent_rows(config: Config) -> list[Usage]:
-    """Agents of other runs that are played against: in main memory, one at a time on the device."""
+    """Opponents, agents of other runs: in main memory, on the device one at a time."""
     model, count = config.model, config.algorithm.opponent_models()
-    if count == 0 or model.sharing != "copies":  # an adapter is hardly anything
+    if count == 0 or model.sharing != "copies":  # adapters are small
         return []
     lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
     each = base_bytes(shape_of(lm), model)
@@ -89,7 +89,7 @@ def opponent_rows(config: Config) -> list[Usage]:
 
 
 def judge_bytes(reward: Any) -> int | None:
-    """What the reward's own model takes; None where its config.json is not at hand."""
+    """Bytes of the reward's own model; None where its config.json is not on this machine."""
     if isinstance(reward, VerifierRewardConfig):
         lm = local_skeleton(whole_model(reward), "reward.path")
         return None if lm is None else base_bytes(shape_of(lm), reward)
@@ -100,9 +100,9 @@ def judge_bytes(reward: Any) -> int | None:
 
 
 def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> list[Usage]:
-    """What one model and the policies that start from it take.
+    """Memory of one model and the policies that start from it.
 
-    key: the group of settings that chose it
+    key: the model's group of settings, `model` or `partner`
     """
     lm = skeleton(model.path, f"{key}.path", model.architecture, model.remote_code)
     targets: list[str] = []
@@ -116,7 +116,7 @@ def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> 
 
 
 def side_by_side(one: list[Usage], other: list[Usage]) -> list[Usage]:
-    """The rows of two models: both are held, and one of them works at a time."""
+    """Memory of two models: both are held, and one of them works at a time."""
     rows = [row for row in (*one, *other) if row.when in (ALWAYS, LOADING)]
     for phase in PHASES:
         if phase != LOADING:
@@ -126,7 +126,7 @@ def side_by_side(one: list[Usage], other: list[Usage]) -> list[Usage]:
 
 
 def estimate_table(config: Config, rows: list[Usage], notes: list[str]) -> str:
-    """The rows as text, with their sums and what the device has."""
+    """The estimate as text, with sums and the device's memory."""
     model, hardware = config.model, config.hardware
     agents = config.algorithm.policy_count()
     packed = "" if model.quantisation == "none" else f", base in {model.quantisation}"
@@ -162,7 +162,7 @@ def estimate_table(config: Config, rows: list[Usage], notes: list[str]) -> str:
 
 
 def print_estimate(config: Config) -> None:
-    """Print the table, and whether the run fits."""
+    """Print the estimate, and whether the run fits."""
     rows, notes = rows_of(config)
     print(estimate_table(config, rows, notes))
     try:
@@ -174,7 +174,7 @@ def print_estimate(config: Config) -> None:
 
 
 def check(config: Config, speak: bool) -> None:
-    """Refuse a run that cannot fit, warn of one that hardly will; `speak`: print what is found."""
+    """Refuse a run that cannot fit, warn of one that hardly will; speak: print the result."""
     rows, notes = rows_of(config)
     warning = memory_warning(config, rows)
     if not speak:
@@ -189,7 +189,7 @@ def check(config: Config, speak: bool) -> None:
 
 
 def memory_warning(config: Config, rows: list[Usage]) -> str | None:
-    """A warning where the estimate nears what there is; ConfigError where the run cannot start."""
+    """A warning where the run may not fit; ConfigError where it cannot start."""
     warning = None
     share = main_memory() // config.hardware.processes
     cpu = config.hardware.device == "cpu"

@@ -1,4 +1,4 @@
-"""How much a run has at hand at once, from its settings: policies, turns, tokens."""
+"""The sizes of a run's batches, from its settings: rows and tokens at once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from string import Formatter
 from cory.config import Config, DebatePrompts, plan_of
 from cory.memory.architecture import Shape
 
-CHARACTERS_PER_TOKEN = 3  # of a template's own words; few, so that tokens are rather too many
+CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
 
 
 @dataclass(frozen=True)
 class Work:
-    """How much passes through the models of one process at once; tokens and rows."""
+    """Sizes of the batches of one process, in rows and tokens."""
 
     rows: int  # turns per generation and scoring pass
     tokens: int  # context and response of the longest turn
@@ -25,7 +25,7 @@ class Work:
 
 
 def work_of(config: Config, shape: Shape) -> Work:
-    """What one process has at hand at once."""
+    """The batches of one process."""
     algorithm, hardware = config.algorithm, config.hardware
     response = algorithm.sampling.max_response_tokens
     plan = plan_of(config)
@@ -51,7 +51,7 @@ def work_of(config: Config, shape: Shape) -> Work:
 
 
 def longest_context(config: Config) -> int:
-    """Tokens of the longest prompt: the last observer's, which holds all answers before it."""
+    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers."""
     task, algorithm = config.task, config.algorithm
     query = int(task.max_prompt_tokens)
     if algorithm.holds_debates:
@@ -68,7 +68,7 @@ def longest_context(config: Config) -> int:
 
 
 def longest_history(config: Config) -> int:
-    """Tokens of what a debater sees before its last answer; more than a model takes is cut."""
+    """Tokens of a debater's last prompt, before it is cut to the model's context."""
     algorithm = config.algorithm
     query = int(config.task.max_prompt_tokens)
     response = int(algorithm.sampling.max_response_tokens)

@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from cory.config import experiment_names
 from cory.report.claims import experiments
 from cory.report.computed import COMPUTED
 from cory.report.templates import expand, fill
@@ -212,8 +213,9 @@ def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
     if table.kind in COMPUTED:
         _check_computed(table)
         return table
+    known = set(experiment_names(conf))
     for experiment in dict.fromkeys([*table.to_run, *table.shown]):
-        if not (conf / "experiment" / f"{experiment}.yaml").exists():
+        if experiment not in known:
             raise ValueError(f"{paper} {name}: experiment={experiment} does not exist")
     if table.kind not in WITHOUT_RUNS:
         _check_sweep(table)

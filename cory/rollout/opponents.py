@@ -1,4 +1,4 @@
-"""Whom a policy plays against: itself, other runs' agents, scripted players, a remote model."""
+"""Opponents in word games: the policy itself, other runs' agents, scripts, a remote model."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from cory.models.tokenization import Codec
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
 from cory.tasks.game import GameTask
 
-JOURNAL = "endpoint.jsonl"  # in the run directory: what the endpoint replied
+JOURNAL = "endpoint.jsonl"  # in the run directory: the endpoint's replies
 
 
 @dataclass(frozen=True)
 class Opponent:
-    """Somebody who can play either role."""
+    """Players for both roles."""
 
     players: Mapping[str, Player]  # by role
-    lent: Policy | None = None  # a model that is on the device only while it plays
+    lent: Policy | None = None  # a model that is moved to the device only while it plays
 
     @contextlib.contextmanager
     def at_hand(self) -> Iterator[None]:
-        """While this lasts, it can play."""
+        """Hold the opponent's model on the device while it plays."""
         if self.lent is None:
             yield
             return
@@ -55,7 +55,7 @@ class EndpointPlayer:
         self.prompts = prompts
 
     def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
-        """As `GamePlayer`; a run pays only once for the same key and position."""
+        """As `Player`; a run pays only once for the same key and position."""
         name = "-".join(map(str, key))
         asks = [
             Ask(f"{name}/{number}", self.prompts.messages(position, role))
@@ -67,7 +67,7 @@ class EndpointPlayer:
 
 
 class Opponents:
-    """Everybody that a run may play against, made when first asked for."""
+    """The opponents of a run, each made when it is first needed."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Opponents:
         others: Mapping[str, Policy],
         run_dir: Path,
     ) -> None:
-        """others: agents of other runs, by the name of the opponent that each of them is"""
+        """others: agents of other runs, by opponent's name"""
         self.config = config
         self.task = task
         self.codec = codec
@@ -104,7 +104,7 @@ class Opponents:
             player = EndpointPlayer(self._endpoint(), self.task.wording)
             return Opponent(dict.fromkeys(self.task.game.roles, player))
         other = self.others[name]
-        on_loan = other if other.model.base is None else None  # an adapter lies on our own base
+        on_loan = other if other.model.base is None else None  # an adapter uses our own base
         return self._model(other, sampling, on_loan)
 
     def _model(
