@@ -1,8 +1,8 @@
 """The processes of a run, and how they share work.
 
-Every process holds the whole roll-out: prompts, turns, statistics. Only passes of models are shared
-out, by rows, and their outcome is put together again. So sampling, credit, advantages and metrics
-are computed alike everywhere, and the number of processes changes nothing but rounding.
+Every process holds the whole roll-out: prompts, turns, statistics. Only the models' passes are
+split between processes, by rows, and their results are gathered. So sampling, credit, advantages
+and metrics are computed alike everywhere, and the number of processes changes nothing but rounding.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def summed(numbers: Tensor) -> Tensor:
 
 
 def from_first(value: T) -> T:
-    """What the first process has; the others' value is not looked at."""
+    """The first process's value; that of the others is ignored."""
     if count() == 1:
         return value
     box = [value]
@@ -79,6 +79,6 @@ def any_of(flag: bool) -> bool:
 
 
 def wait_for_all() -> None:
-    """Return once every process has come here."""
+    """Return once every process has called this."""
     if count() > 1:
         dist.barrier()

@@ -1,4 +1,4 @@
-"""What flows through an iteration: prompts, turns, episodes, and a batch of turns as tensors."""
+"""The data of an iteration: prompts, turns, episodes, and batches of turns as tensors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 
 Metrics = dict[str, float]
 Message = dict[str, str]  # of a chat: `role` (user or assistant) and `content`
-Context = str | list[Message]  # what an agent is shown; a chat model takes a text as one message
+Context = str | list[Message]  # a prompt for a model; a chat model takes a text as one message
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One task item, as it is shown to whoever speaks first."""
+    """One task item, as the first agent sees it."""
 
     id: str
     text: str
@@ -27,8 +27,8 @@ class Prompt:
 class Turn:
     """One response by one agent, with the context it saw.
 
-    A turn that never came, because the episode had ended before, is absent: it has no response
-    tokens, gets neither score nor credit, and nobody learns from it.
+    A turn after the end of an episode is absent: it has no response tokens, gets neither score nor
+    credit, and no agent learns from it.
     """
 
     agent: str  # who learns from it
@@ -40,21 +40,21 @@ class Turn:
     response_ids: list[int]  # ends with EOS when the model stopped by itself
     score: float | None = None  # set by the reward
     right: bool | None = None  # set by rewards of tasks with answers
-    bonus: float = 0.0  # set by the credit rule: what shaping adds to the credit
+    bonus: float = 0.0  # set by the credit rule: the part of the credit that shaping adds
     flawed: bool = False  # set by the credit rule: a guard against reward hacking was broken
     credit: float | None = None  # set by the credit rule
-    summary: str | None = None  # set by a debate: what it was told of the others' last answers
-    shortened: bool = False  # set by a debate: something did not fit into what it was shown
+    summary: str | None = None  # set by a debate: the summary of the others' last answers it saw
+    shortened: bool = False  # set by a debate: its prompt was shortened to fit the context
 
     @property
     def absent(self) -> bool:
-        """Whether the turn never came."""
+        """Whether the episode had ended before the turn."""
         return not self.response_ids
 
 
 @dataclass
 class Episode:
-    """All turns that grew from one task item."""
+    """All turns about one task item."""
 
     prompt: Prompt
     turns: list[Turn]
@@ -66,7 +66,7 @@ def as_plain(episode: Episode) -> dict[str, Any]:
 
 
 def of_plain(plain: Mapping[str, Any]) -> Episode:
-    """What `as_plain` gave."""
+    """An episode from the result of `as_plain`."""
     return Episode(Prompt(**plain["prompt"]), [Turn(**turn) for turn in plain["turns"]])
 
 

@@ -1,4 +1,4 @@
-"""Named random streams, all from one seed, so that no part's draws disturb another's."""
+"""Named random streams, all from one seed, so that the draws of one do not affect another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Streams:
         self.restart(*NAMES)
 
     def restart(self, *names: str) -> None:
-        """Put the named streams back to their beginning."""
+        """Reset the named streams to their initial states."""
         children = dict(
             zip(NAMES, np.random.SeedSequence(self.seed).spawn(len(NAMES)), strict=True)
         )
@@ -31,7 +31,7 @@ class Streams:
             setattr(self, name, _generator(name, children[name]))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where each stream is; torch's global one, which dropout draws from, among them."""
+        """The state of each stream, and of torch's global one, which dropout draws from."""
         states: dict[str, Any] = {"torch": torch.get_rng_state()}
         if torch.cuda.is_available():
             states["cuda"] = torch.cuda.get_rng_state()
@@ -45,7 +45,7 @@ class Streams:
         return states
 
     def load_state_dict(self, states: dict[str, Any]) -> None:
-        """Go on where `states` was taken."""
+        """Restore what `state_dict` returned."""
         torch.set_rng_state(states["torch"])
         if "cuda" in states:
             torch.cuda.set_rng_state(states["cuda"])
@@ -64,8 +64,18 @@ class Streams:
 
 
 def keyed(key: Sequence[int]) -> torch.Generator:
-    """A stream of its own for each key, whatever was drawn before."""
+    """A stream that depends on its key alone."""
     seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
+    return torch.Generator().manual_seed(seed % 2**63)
+
+
+def place_stream(seed: int, place: int) -> torch.Generator:
+    """Stream of an evaluation's turns at one place in the order of speaking.
+
+    Agents that answer alone all get the first place's.
+    """
+    if place > 0:  # an observer that drew the pioneer's numbers would not answer independently
+        return keyed((seed, place))
     return torch.Generator().manual_seed(seed % 2**63)
 
 

@@ -20,15 +20,23 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import Config, ConfigError, nearest, parse_config, require
+from cory.config import (
+    Config,
+    ConfigError,
+    experiment_names,
+    nearest,
+    parse_config,
+    require,
+)
 from cory.runs.run_dir import (
     METRICS,
     is_complete,
     lock,
     named_by_time,
-    unfinished,
+    unfinished_run,
     write_settings,
 )
+from cory.runtime.hydra_options import know_names
 from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
 
 # beside the package in a checkout, inside it in an installed wheel
@@ -37,6 +45,8 @@ CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_
 # One process of several says what is wrong. A launcher ends all of them as soon as one has ended,
 # so that the others must not be first.
 UNTIL_SAID_S = 30
+
+know_names(CONF)
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
@@ -50,7 +60,7 @@ def _job(cfg: DictConfig) -> None:
         if config.preflight_only:
             from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
 
-            preflight.show(config)
+            preflight.print_estimate(config)
             return
         run_dir = choose_run_dir(config, cfg)
         # Before anything is looked at or written. Several nodes all come here: there the worker
@@ -96,7 +106,7 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
             f"the default is named by the time, which differs between nodes",
         )
         return run_dir
-    before = unfinished(run_dir, cfg) if run_dir == hydras else None
+    before = unfinished_run(run_dir, cfg) if run_dir == hydras else None
     if before is None:
         return run_dir
     cfg.run_dir = str(before)
@@ -135,7 +145,8 @@ def one_line(error: Exception) -> str:
     if option and isinstance(error, MissingConfigException):
         folder = CONF / option[1]  # Hydra does not list what lies in subfolders
         nested = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
-        known = ", ".join(sorted({*(error.options or ()), *map(str, nested)}))
+        named = experiment_names(CONF) if option[1] == "experiment" else ()
+        known = ", ".join(sorted({*(error.options or ()), *map(str, nested), *named}))
         return f"{option[1]}={option[2]} is not an option; choose one of {known}"
     override = re.search(r"Could not override '(.+)'", text)
     cause = error.__cause__

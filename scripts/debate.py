@@ -26,9 +26,9 @@ from tqdm import tqdm
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
 from cory.config import ConfigError, require
-from cory.inference.debaters import Debaters, Wanted, settings_of
+from cory.inference.debaters import DebateOptions, Debaters, settings_of
 from cory.inference.question_files import DebateFile, Question, read_questions
-from cory.inference.transcript import accuracies, readable
+from cory.inference.transcript import accuracy_lines, readable
 from cory.runs.run_dir import WriteError
 
 
@@ -62,12 +62,12 @@ def asked() -> argparse.Namespace:
 
 
 def debaters_of(args: argparse.Namespace) -> Debaters:
-    """Whoever is to debate."""
+    """The debaters that the command line asks for."""
     require(
         (args.questions is None) == (args.out is None),
         "--questions and --out go together: the debates about a file are kept in a file",
     )
-    wanted = Wanted(
+    options = DebateOptions(
         args.agents,
         args.turns,
         args.seed,
@@ -76,12 +76,12 @@ def debaters_of(args: argparse.Namespace) -> Debaters:
         args.max_tokens,
         args.batch_size,
     )
-    config = settings_of(args.run, wanted, args.device)
+    config = settings_of(args.run, options, args.device)
     return Debaters(args.run, config, args.device, args.base)
 
 
 def about_file(debaters: Debaters, questions: list[Question], out: Path) -> None:
-    """A debate about each question of a file."""
+    """Debate the questions of a file, and write the debates to another."""
     debaters.check(questions)
     file = DebateFile(out, debaters.settings, questions)
     done, size = len(file.lines), debaters.config.hardware.rollout_batch_size
@@ -91,11 +91,11 @@ def about_file(debaters: Debaters, questions: list[Question], out: Path) -> None
             file.add(debaters.debate(questions[start : start + size]))
             bar.update(len(file.lines) - bar.n)
     file.close()
-    print("\n".join([*accuracies(file.lines), str(out)]))
+    print("\n".join([*accuracy_lines(file.lines), str(out)]))
 
 
 def about_one(debaters: Debaters, text: str) -> None:
-    """A debate about one question, for the reader."""
+    """Print a debate about one question."""
     question = Question(text, None)
     debaters.check([question])
     (line,) = debaters.debate([question])
@@ -116,7 +116,7 @@ def in_turn(debaters: Debaters) -> None:
 
 
 def question_typed() -> str:
-    """What is typed; empty at the end."""
+    """The typed question; empty at the end."""
     lines = []
     try:
         lines.append(input("? ").strip())

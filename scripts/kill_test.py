@@ -52,7 +52,7 @@ LONGEST_S = 300  # a start that takes longer hangs
 
 @dataclass(frozen=True)
 class Layout:
-    """What of a run differs between the rows of the test."""
+    """The settings that differ between the rows of the test."""
 
     algorithm: str
     sharing: str

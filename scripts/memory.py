@@ -1,4 +1,4 @@
-"""What runs use of memory beside what preflight says, as a Markdown table.
+"""Measured memory of runs beside preflight's estimate, as a Markdown table.
 
     python scripts/memory.py                     # every row, about 15 minutes on two CPU cores
     python scripts/memory.py adapters copies     # rows whose layout starts so
@@ -75,7 +75,7 @@ class Case:
         return ", ".join([self.sharing, *kinds])
 
     def overrides(self) -> list[str]:
-        """What this row is, as typed."""
+        """The settings of this row, as typed."""
         # each agent sees the bare query: longer prompts would be more activations, not weights
         chain = ["algorithm=cory", f"algorithm.agents={self.agents}"]
         chain += ["algorithm.swap_every=null", "algorithm.knowledge_transfer=false"]

@@ -56,11 +56,14 @@ def numbers(run_dir: Path) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "cory"])
+@pytest.mark.parametrize(
+    ("algorithm", "as_users"),
+    [("ppo", False), pytest.param("cory", True, marks=pytest.mark.slow)],
+)
 def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(
-    train: Train, tmp_path: Path, algorithm: str
+    train: Train, tmp_path: Path, algorithm: str, as_users: bool
 ) -> None:
-    first = train(tmp_path, f"algorithm={algorithm}", "run_dir=a", as_users=algorithm == "cory")
+    first = train(tmp_path, f"algorithm={algorithm}", "run_dir=a", as_users=as_users)
     assert first.returncode == 0, first.stderr
     assert "curves.png" in first.stdout and "task reward" in first.stdout
     run_dir = tmp_path / "a"
@@ -130,6 +133,7 @@ def test_sigterm_ends_the_worker_too(train: Train, tmp_path: Path) -> None:
     assert before and lines(tmp_path / "t" / "metrics.jsonl") == before
 
 
+@pytest.mark.slow
 def test_wandb_offline_mirrors_the_run(train: Train, tmp_path: Path) -> None:
     answer = train(tmp_path, "algorithm=ppo", "wandb.mode=offline", "run_dir=w")
     assert answer.returncode == 0 and "Traceback" not in answer.stderr, answer.stderr

@@ -34,7 +34,7 @@ MOST_MODULES = 17  # in a package, without its __init__ and sub-packages
 ONLY_IN = {  # outside library -> the packages that may import it
     "deepspeed": {"models"},
     "transformers": {"memory", "models", "runs", "runtime"},
-    "hydra": {"train"},
+    "hydra": {"train", "runtime"},
     "wandb": {"runs"},
     "openai": {"endpoint"},
     "lm_eval": {"benchmarks"},

@@ -1,4 +1,4 @@
-"""Algorithms: arrangements of parts. Read each file beside its paper."""
+"""Algorithms: trainers assembled from components, one file per method. Read it beside its paper."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cory.algorithms.sft import build_sft
 from cory.algorithms.spag import build_imitation, build_spag
 from cory.algorithms.verifier import build_verifier
 from cory.episode import Episode, Metrics
-from cory.evaluation.evaluate import BeforeEach, Request
+from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy
-from cory.runs.partial_results import PartialResults
 from cory.runs.stop import StopPoint, never_stop
+from cory.trainers.state import Stateful
 
 
-class Algorithm(Protocol):
-    """What the loop needs; nothing inherits from it."""
+class Algorithm(Stateful, Protocol):
+    """A trainer, as the training loop uses it; nothing inherits from it."""
 
     @property
     def agents(self) -> Mapping[str, Policy]:
@@ -31,24 +31,15 @@ class Algorithm(Protocol):
     episodes: list[Episode]  # of the last step
 
     def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
-        """Roll out and update once; `stop_point` is called where the iteration can be left, if any.
+        """Roll out and update once; `stop_point` is called where the iteration can be interrupted.
 
         Stopped: the run was asked to stop within the iteration, which the next start goes on with.
         """
         ...
 
-    def evaluate(
-        self, request: Request, pieces: PartialResults, before_each: BeforeEach
-    ) -> Metrics:
-        """Measure the agents on held-out prompts; their responses are left in `pieces`."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that an iteration changes, except what the agents' engines keep."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
+    @property
+    def evaluate(self) -> Evaluator:
+        """Evaluates the agents on held-out prompts."""
         ...
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics
-from cory.evaluation.evaluate import TeamEvaluator, metrics_of
+from cory.evaluation.evaluate import TeamEvaluator, score_metrics
 from cory.functional.credit import own_score, shared_sum
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.trainers.metrics import role_metrics, transfer_metrics
@@ -15,7 +15,7 @@ from cory.trainers.ppo import PPOTrainer
 
 
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
-    """A pioneer and its observers, copies of one model, paid the sum of all their scores."""
+    """A pioneer and its observers, copies of one model, rewarded by the sum of their scores."""
     agents = parts.new_ppo_policies(numbered(config.agents))
     roles = Roles(list(agents))
 
@@ -38,6 +38,16 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         roles=roles,
         observer_context=parts.task.observer_context if config.knowledge_transfer else None,
     )
+    evaluator = TeamEvaluator(
+        agents,
+        parts.task,
+        parts.reward,
+        config.sampling,
+        interact,
+        agents,
+        places=len(agents),
+        team_metrics=score_metrics,
+    )
     return PPOTrainer(
         config,
         parts.plan,
@@ -46,11 +56,11 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         parts.reward,
         parts.streams,
         interact=interact,
-        speakers=agents,
+        actors=agents,
         assign_credit=shared_sum if config.collective_reward else own_score,
         learners=lambda iteration: agents,
         describe=describe,
         after_step=after_step,
-        exam=TeamEvaluator(interact, agents, len(agents), metrics_of),
-        carried={"roles": roles},
+        evaluate=evaluator,
+        carried={**parts.carried, "roles": roles},
     )

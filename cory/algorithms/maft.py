@@ -2,32 +2,31 @@
 
 N generation agents answer, N critic agents answer after them, the majority of the last answers is
 the label, and each agent is fine-tuned on its own answers that agree with it (Algorithm 1). The
-debate of the agents that come out of it is the inference (Algorithm 2).
+fine-tuned agents' debate is the inference (Algorithm 2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from torch import Tensor
 
 from cory.algorithms.maft_data import DebateCollector
-from cory.algorithms.maft_endpoint import EndpointDebate, EndpointSpeaker
+from cory.algorithms.maft_endpoint import EndpointActor, EndpointDebate, EndpointEvaluator
 from cory.algorithms.parts import Parts
-from cory.algorithms.sft import imitation_loss, no_statistics
+from cory.algorithms.sft import no_statistics, response_nll
 from cory.config import CORRECT, MaftConfig
 from cory.endpoint.batch import Endpoint
 from cory.episode import Context, Episode, Prompt
 from cory.evaluation.diversity import Diversity
-from cory.evaluation.evaluate import EvalContext, TeamEvaluator, evaluate
-from cory.evaluation.maft import AgentsMeasure
-from cory.models.policy import Actor, Policy, Reference
+from cory.evaluation.evaluate import Evaluator, TeamEvaluator
+from cory.evaluation.maft import MaftMetrics
+from cory.models.policy import Actor, Policy
 from cory.models.team import Team
 from cory.rollout.debate import Debate
-from cory.rollout.debate_prompts import Chat, Plain, Wording
+from cory.rollout.debate_prompts import Chat, DebateWording, Plain
 from cory.rollout.interactions import Interaction, Speak
 from cory.rollout.maft_prompts import Identified, SumUp, Told
 from cory.rollout.opponents import JOURNAL
@@ -35,68 +34,78 @@ from cory.tasks import Form, Task
 from cory.tasks.data.subset import refuse_shared
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
 
-BASE = "base"  # the model as it came
+BASE = "base"  # the untrained model
 
 
 def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
-    """Agents that learn from their debates, and debate again."""
-    seats = Seats(config, parts.task, parts.team)
-    examined = seats.debate(config.evaluation_agents, config.evaluation_turns)
-    voices: dict[str, Policy] = {}
-    speakers: dict[str, Actor] = {}
-    interact: Interaction = examined
-    measured = evaluate
+    """Agents fine-tuned on their own debates, iteration by iteration."""
+    debates = MaftDebates(config, parts.task, parts.team)
+    evaluated = debates.debate(config.evaluation_agents, config.evaluation_turns)
+    policies: dict[str, Policy] = {}
+    actors: dict[str, Actor] = {}
+    interact: Interaction = evaluated
     if config.endpoint is None:
-        voices = parts.new_policies(config.names())
-        speakers |= voices
-        speakers[BASE] = Reference(BASE, next(iter(voices.values())))
-    else:  # one model in every seat, and none that learns
+        policies = parts.new_policies(config.names())
+        actors |= policies
+        actors[BASE] = next(iter(policies.values())).reference(BASE)
+    else:  # one model speaks for every agent, and none learns
         endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / JOURNAL)
-        interact = remote = EndpointDebate(endpoint, examined)
-        speakers |= {name: EndpointSpeaker(name, remote) for name in (*config.names(), BASE)}
-        measured = remote.measured
-    debate = seats.debate(config.agents, config.turns)
+        interact = remote = EndpointDebate(endpoint, evaluated)
+        actors |= {name: EndpointActor(name, remote) for name in (*config.names(), BASE)}
+    prompts = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
+    if config.iterations > 0:
+        refuse_shared(parts.task.held_out(None, "train"), prompts)
+    questions = [prompt.text for prompt in prompts]
+    diversity = Diversity(config.diversity, parts.team.device, questions)
+    evaluator: Evaluator = TeamEvaluator(
+        policies,
+        parts.task,
+        parts.reward,
+        config.sampling,
+        interact,
+        actors,
+        places=evaluated.places,
+        team_metrics=MaftMetrics(config, policies, actors[BASE], diversity),
+        alone=False,
+        rows=parts.config.hardware.rollout_batch_size,
+    )
+    if config.endpoint is not None:
+        evaluator = EndpointEvaluator(remote, evaluator)
+    debate = debates.debate(config.agents, config.turns)
     collector = DebateCollector(
         config,
         parts,
         Hinted(config, parts.task, parts.team) if config.select == CORRECT else debate,
         2 if config.select == CORRECT else debate.places,
-        voices,
-        speakers,
+        policies,
+        actors,
     )
-    asked = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
-    if config.iterations > 0:
-        refuse_shared(parts.task.held_out(None, "train"), asked)
-    questions = [prompt.text for prompt in asked]
-    diversity = Diversity(config.diversity, parts.team.device, questions)
-    measure = AgentsMeasure(config, voices, speakers[BASE], diversity)
-    exam = TeamEvaluator(interact, speakers, examined.places, measure, alone=False)
-    rows = parts.config.hardware.rollout_batch_size
-    bench = EvalContext(voices, parts.task, parts.reward, exam, config.sampling, rows)
-    starts = {name: start_of(voice) for name, voice in voices.items() if config.start == "base"}
+    starts = {n: initial_weights(p) for n, p in policies.items() if config.start == "base"}
     return SupervisedTrainer(
         config,
         parts.plan,
-        voices,
-        parts.task,
+        policies,
         parts.streams,
         collect=collector,
-        course=lambda policy, iteration: course(config, policy, iteration, starts.get(policy)),
-        loss=imitation_loss,
+        finetune_plan=lambda name, iteration: finetune_plan(
+            config, name, iteration, starts.get(name)
+        ),
+        loss=response_nll,
         statistics=no_statistics,
-        named=lambda what, policy: f"supervised/{what}/{policy}",
-        measure=partial(measured, bench),
+        metric_name=lambda what, policy: f"supervised/{what}/{policy}",
+        evaluate=evaluator,
+        carried=parts.carried,
     )
 
 
-def course(
-    config: MaftConfig, policy: str, iteration: int, start: Mapping[str, Tensor] | None
+def finetune_plan(
+    config: MaftConfig, name: str, iteration: int, start: Mapping[str, Tensor] | None
 ) -> FinetunePlan:
     """How a policy is fine-tuned in an iteration: each time as a training of its own.
 
     start: weights to begin from; None: those it debated with
     """
-    critic = config.is_critic(policy)
+    critic = config.is_critic(name)
     rate = config.critic_learning_rate if critic else config.learning_rate
     if iteration > 0 and config.later_learning_rate is not None:
         rate = config.later_learning_rate
@@ -104,41 +113,41 @@ def course(
     return FinetunePlan(epochs, rate, fresh=True, start=start)
 
 
-def start_of(voice: Policy) -> dict[str, Tensor]:
-    """What a policy trains, as it is before anything is learnt: whole, in main memory.
+def initial_weights(policy: Policy) -> dict[str, Tensor]:
+    """The weights a policy trains, but its value head, before any update: whole, in main memory.
 
-    A full copy starts as the frozen model, which is there anyway.
+    A full copy starts as the frozen model, whose own tensors are returned.
     """
-    names = [name for name in voice.engine.trainable if not name.startswith("value_head.")]
-    if voice.model.base is None:
-        frozen = dict(voice.team.pretrained.named_parameters())
+    names = [name for name in policy.engine.trainable if not name.startswith("value_head.")]
+    if policy.model.base is None:
+        frozen = dict(policy.team.pretrained.named_parameters())
         return {name: frozen[name.removeprefix("lm.")] for name in names}
-    with voice.whole():
-        return {name: voice.engine.trainable[name].detach().cpu().clone() for name in names}
+    with policy.whole():
+        return {name: policy.engine.trainable[name].detach().cpu().clone() for name in names}
 
 
 @dataclass(frozen=True)
-class Seats:
-    """Who sits where in a debate and what they see, with or without training."""
+class MaftDebates:
+    """Debates between generation and critic agents: who speaks where, seeing what."""
 
     config: MaftConfig
     task: Form
     team: Team
 
-    def debate(self, agents: int, turns: int) -> Debate:
-        """A debate of so many agents and turns."""
+    def debate(self, agents: int, rounds: int) -> Debate:
+        """A debate of so many agents and rounds."""
         config = self.config
         chats = self.team.config.chat or config.endpoint is not None
-        plain: Wording = Chat(Told(config.prompts)) if chats else Plain(self.task)
+        plain: DebateWording = Chat(Told(config.prompts)) if chats else Plain(self.task)
 
-        def wording(agent: int) -> Wording:
+        def wording(agent: int) -> DebateWording:
             if not config.identities:
                 return plain
-            return Identified(plain, config.prompts, agent + 1, critics=lambda turn: turn > 0)
+            return Identified(plain, config.prompts, agent + 1, critics=lambda number: number > 0)
 
         return Debate(
             agents=agents,
-            turns=turns,
+            rounds=rounds,
             speaker=config.policy,
             wording=wording,
             fits=lambda agent, context: self._fits(context),
@@ -149,7 +158,7 @@ class Seats:
         )
 
     def _fits(self, context: Context) -> bool:
-        """Whether the model can still answer; one behind an endpoint is for its server to say."""
+        """Whether a response still fits the model's context; a server checks that itself."""
         if self.config.endpoint is not None:
             return True
         limit = self.config.sampling.max_response_tokens
@@ -158,9 +167,9 @@ class Seats:
 
 @dataclass(frozen=True)
 class Hinted:
-    """One answer to each problem; where it is wrong, one more with the right answer as a hint.
+    """An interaction: one answer to each problem; where it is wrong, another one with a hint.
 
-    An interaction (STaR, Zelikman et al., 2022).
+    The hint is the right answer (STaR, Zelikman et al., 2022).
     """
 
     config: MaftConfig

@@ -1,8 +1,9 @@
-"""What agents learn from their debates: D^G and D^C of each, or what baselines learn instead."""
+"""Training data from debates: D^G and D^C of each agent, or those of the baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,50 +12,46 @@ import torch
 from cory import distributed
 from cory.algorithms.parts import Parts
 from cory.config import AGREEING, CORRECT, MaftConfig
-from cory.episode import Context, Episode, Metrics, Prompt, Turn, as_plain, of_plain
-from cory.evaluation.debates import shortened
-from cory.evaluation.evaluate import fingerprint
+from cory.episode import Episode, Metrics, Prompt, Turn, as_plain, of_plain
+from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
 from cory.functional.selection import Answers, mix_critic_debates, select
 from cory.functional.votes import elected_answer
+from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
-from cory.rollout.interactions import Interaction, Speak
+from cory.rollout.interactions import Interaction
+from cory.rollout.speak import speak_with
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable
 from cory.runs.run_dir import DEBATES
 from cory.seeding import keyed
-from cory.trainers.supervised import Collected, Example
+from cory.trainers.supervised import CollectedExamples, Example
 
-# begin the keys of random numbers
+# the first number of a random stream's key
 SPEAK, VOTE, MIX = 1, 2, 3
 
 
+@dataclass
 class DebateCollector:
-    """Lets the agents debate, and sorts what they said by whether it agrees with the vote.
+    """Lets the agents debate, and selects the responses that agree with the vote.
 
-    No right answer is looked at, but for select=correct; how good the votes are is only measured.
+    Right answers are used for metrics only, except with select=correct.
     """
 
-    def __init__(
-        self,
-        config: MaftConfig,
-        parts: Parts,
-        interact: Interaction,
-        places: int,
-        voices: Mapping[str, Policy],
-        speakers: Mapping[str, Actor],
-    ) -> None:
-        """places: how often `interact` lets somebody speak"""
-        self.config = config
-        self.parts = parts
-        self.interact = interact
-        self.places = places
-        self.voices = voices
-        self.speakers = speakers
-        self.run_dir = Path(parts.config.run_dir)
+    config: MaftConfig
+    parts: Parts
+    interact: Interaction
+    places: int  # turns of an episode: how often `interact` calls `speak`
+    policies: Mapping[str, Policy]
+    actors: Mapping[str, Actor]
 
-    def __call__(self, iteration: int) -> Collected:
+    @property
+    def run_dir(self) -> Path:
+        """The run's directory."""
+        return Path(self.parts.config.run_dir)
+
+    def __call__(self, iteration: int) -> CollectedExamples:
         """The examples of every policy."""
         config, task = self.config, self.parts.task
         prompts = task.sample(config.prompts_per_iteration)
@@ -66,22 +63,22 @@ class DebateCollector:
             elected_answer(answers[-1], config.vote_ties, self._draws(VOTE, iteration, number))
             for number, answers in enumerate(debates)
         ]
-        found: Metrics = {}
+        selected: Metrics = {}
         if config.select == CORRECT:
             examples = self._correct(episodes)
         elif config.select == AGREEING:
             examples = self._agreeing(episodes, debates, labels)
         else:
-            examples, found = self._own(iteration, episodes, debates, labels)
+            examples, selected = self._own(iteration, episodes, debates, labels)
         golds = [None if prompt.answer is None else task.read(prompt.answer) for prompt in prompts]
-        metrics = debate_metrics(debates, labels, golds) | shortened(episodes) | found
-        return Collected(examples, episodes[: self.parts.config.samples_kept], metrics)
+        metrics = debate_metrics(debates, labels, golds) | shortened_share(episodes) | selected
+        return CollectedExamples(examples, episodes[: self.parts.config.samples_kept], metrics)
 
     def _debates(self, iteration: int, prompts: Sequence[Prompt]) -> list[Episode]:
         """A debate about each problem; those on disk are not held again.
 
-        Numbers are drawn for all problems of a place in order, so that neither the size of a
-        roll-out batch nor a restart changes what is said.
+        Random numbers are drawn for all problems of a place in order, so that neither the size of a
+        roll-out batch nor a restart changes a response.
         """
         sampling = self.config.sampling
         limit = sampling.max_response_tokens
@@ -89,18 +86,20 @@ class DebateCollector:
         streams = [self._stream(iteration, place) for place in range(self.places)]
 
         def answer(asked: Sequence[Prompt], rows: range) -> list[Line]:
-            held = self.interact([asked[row] for row in rows], self._speak(streams))
+            speak = speak_with(self.actors, limit, sampling, iter(streams))
+            held = self.interact([asked[row] for row in rows], speak)
             return [as_plain(episode) for episode in held]
 
         def skip(asked: Sequence[Prompt], rows: range) -> None:
             for stream in streams:
                 draw_uniforms(len(rows), limit, stream)
 
-        results = PartialResults(self.run_dir / DEBATES, "")  # the directory holds one run's
+        # without a digest of the settings: the directory holds one run's debates
+        partial_results = PartialResults(self.run_dir / DEBATES, "")
         batches = resumable(
-            results,
+            partial_results,
             iteration,
-            fingerprint(self.voices),
+            weights_fingerprint(self.policies),
             [prompts],
             size,
             answer=answer,
@@ -108,21 +107,8 @@ class DebateCollector:
             before_each=self._stop_if_asked,
         )
         episodes = [of_plain(line) for _, lines in batches for line in lines]
-        results.close()
+        partial_results.close()
         return episodes
-
-    def _speak(self, streams: Sequence[torch.Generator]) -> Speak:
-        """Lets the next speaker speak, with the numbers of its place."""
-        places, sampling = iter(streams), self.config.sampling
-
-        def speak(
-            speaker: str, role: str, round: int, contexts: Sequence[Context | None]
-        ) -> list[Turn]:
-            limit, stream = sampling.max_response_tokens, next(places)
-            spoken = self.speakers[speaker].turns(role, round, contexts, limit, sampling, stream)
-            return [turn for turn, _ in spoken]
-
-        return speak
 
     def _stop_if_asked(self, held: int, wanted: int) -> None:
         """The debates of an iteration may take hours: they can be left after each batch."""
@@ -135,27 +121,29 @@ class DebateCollector:
         debates: Sequence[Answers],
         labels: Sequence[Hashable | None],
     ) -> tuple[dict[str, list[Example]], Metrics]:
-        """Of each agent, first answers that are the label, and debates that ended in it (eq. 1)."""
+        """Each agent's first answers that are the label, and debates that ended in it (eq. 1)."""
         config = self.config
         examples: dict[str, list[Example]] = {name: [] for name in config.names()}
         metrics: Metrics = {}
-        learnt = range(config.turns) if config.critic_loss == "all_turns" else [config.turns - 1]
+        rounds = range(config.turns) if config.critic_loss == "all_turns" else [config.turns - 1]
         for agent in range(config.agents):
-            found = select(debates, labels, agent)
+            selected = select(debates, labels, agent)
             generator, critic = config.policy(0, agent), config.policy(1, agent)
 
-            def example(number: int, turn: int, agent: int = agent) -> Example:
-                return example_of(episodes[number].turns[turn * config.agents + agent])
+            def example(episode: int, number: int, agent: int = agent) -> Example:
+                return example_of(episodes[episode].turns[number * config.agents + agent])
 
-            examples[generator] += [example(number, 0) for number in found.generation]
+            examples[generator] += [example(episode, 0) for episode in selected.generation]
             if config.turns == 1 or config.policies == "generation":
                 continue
             draws = self._draws(MIX, iteration, agent)
-            chosen = mix_critic_debates(found.corrected, found.kept, config.critic_share, draws)
-            examples[critic] += [example(number, turn) for number in chosen for turn in learnt]
-            for kind, numbers in (("corrected", found.corrected), ("kept", found.kept)):
+            chosen = mix_critic_debates(
+                selected.corrected, selected.kept, config.critic_share, draws
+            )
+            examples[critic] += [example(episode, n) for episode in chosen for n in rounds]
+            for kind, chosen in (("corrected", selected.corrected), ("kept", selected.kept)):
                 name = f"supervised/{kind}/{critic}"
-                metrics[name] = metrics.get(name, 0.0) + len(numbers)
+                metrics[name] = metrics.get(name, 0.0) + len(chosen)
         return examples, metrics
 
     def _agreeing(
@@ -164,10 +152,10 @@ class DebateCollector:
         debates: Sequence[Answers],
         labels: Sequence[Hashable | None],
     ) -> dict[str, list[Example]]:
-        """Every answer that is the label, for whoever gave it."""
+        """Every answer that is the label, for the agent that gave it."""
         examples: dict[str, list[Example]] = {name: [] for name in self.config.names()}
         for episode, answers, label in zip(episodes, debates, labels, strict=True):
-            given = [answer for said in answers for answer in said]
+            given = [answer for answers_of_round in answers for answer in answers_of_round]
             for turn, answer in zip(episode.turns, given, strict=True):
                 if label is not None and answer == label:
                     examples[turn.agent].append(example_of(turn))
@@ -189,14 +177,14 @@ class DebateCollector:
     def _stream(self, iteration: int, place: int) -> torch.Generator:
         return keyed((self.parts.config.seed, SPEAK, iteration, place))
 
-    def _draws(self, what: int, iteration: int, number: int) -> np.random.Generator:
-        return np.random.default_rng((self.parts.config.seed, what, iteration, number))
+    def _draws(self, purpose: int, iteration: int, number: int) -> np.random.Generator:
+        return np.random.default_rng((self.parts.config.seed, purpose, iteration, number))
 
 
 def answers_in(
     episode: Episode, agents: int, read: Callable[[str], Hashable | None]
 ) -> list[list[Hashable | None]]:
-    """What was answered, by turn and agent."""
+    """The answers of a debate, [round][agent]; None where none could be read."""
     return [
         [None if turn.absent else read(turn.response) for turn in turns]
         for turns in rounds_of(episode, agents)
@@ -204,7 +192,7 @@ def answers_in(
 
 
 def example_of(turn: Turn) -> Example:
-    """A turn as something to learn."""
+    """A turn as a training example."""
     return Example(turn.context_ids, turn.response_ids, 1.0)
 
 
@@ -213,7 +201,7 @@ def debate_metrics(
     labels: Sequence[Hashable | None],
     golds: Sequence[Hashable | None],
 ) -> Metrics:
-    """How many agents agree with the labels; and, where they are known, with the right answers."""
+    """Share of agents that agree with the labels; and, where known, with the right answers."""
     last = [
         sum(answer is not None and answer == label for answer in answers[-1]) / len(answers[-1])
         for answers, label in zip(debates, labels, strict=True)
@@ -222,8 +210,8 @@ def debate_metrics(
     known = [n for n, gold in enumerate(golds) if gold is not None]
     if known:
         metrics["debate/pseudo_right/team"] = sum(labels[n] == golds[n] for n in known) / len(known)
-        for turn in range(len(debates[0])):
-            given = [(answer, golds[n]) for n in known for answer in debates[n][turn]]
+        for number in range(len(debates[0])):
+            given = [(answer, golds[n]) for n in known for answer in debates[n][number]]
             right = sum(answer == gold for answer, gold in given) / len(given)
-            metrics[f"debate/right/turn_{turn + 1}"] = right
+            metrics[f"debate/right/turn_{number + 1}"] = right
     return metrics

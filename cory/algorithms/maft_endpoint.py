@@ -1,9 +1,10 @@
-"""Debates in which one chat model behind an endpoint speaks in every seat."""
+"""Debates in which one chat model behind an endpoint speaks for every agent."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -11,7 +12,7 @@ from cory.config import SamplingConfig
 from cory.endpoint.batch import Ask, Endpoint
 from cory.endpoint.client import Reply
 from cory.episode import Context, Episode, Metrics, Prompt, Turn
-from cory.evaluation.evaluate import SAID, TEAM, BeforeEach, EvalContext, Request, evaluate
+from cory.evaluation.evaluate import TEAM, TEXT_ONLY, BeforeEach, EvalRequest, Evaluator
 from cory.models.policy import Spoken
 from cory.models.team import user
 from cory.rollout.debate import Debate
@@ -20,16 +21,16 @@ from cory.runs.partial_results import PartialResults
 
 
 class EndpointDebate:
-    """A debate whose speakers are one endpoint; an interaction.
+    """A debate whose actors are all one endpoint; an interaction.
 
-    Replies are kept under the problem and the place in the debate, so that a run that begins again
-    pays for none of them twice, whatever it asks at once.
+    Replies are stored by problem and place in the debate, so that a restarted run pays for none of
+    them twice, whatever it asks at once.
     """
 
     def __init__(self, endpoint: Endpoint, debate: Debate) -> None:
         self.endpoint = endpoint
         self.debate = debate
-        self.prompts: list[Prompt] = []  # what is debated just now
+        self.prompts: list[Prompt] = []  # those being debated
         self.watch: BeforeEach | None = None  # called every few seconds while replies come
 
     def __call__(self, prompts: list[Prompt], speak: Speak) -> list[Episode]:
@@ -38,7 +39,7 @@ class EndpointDebate:
         return self.debate(prompts, speak)
 
     def replies(self, role: str, round: int, contexts: Sequence[Context | None]) -> list[Reply]:
-        """A reply to each context that is there; `contexts` are those of `prompts`, in order."""
+        """A reply to each context but None; `contexts` are those of `prompts`, in order."""
         asks = [
             Ask(f"{prompt.id}/turn_{round + 1}/{role}", messages(context))
             for prompt, context in zip(self.prompts, contexts, strict=True)
@@ -46,32 +47,40 @@ class EndpointDebate:
         ]
         return self.endpoint.complete(asks, self.watch)
 
-    def measured(
-        self, bench: EvalContext, request: Request, pieces: PartialResults, before_each: BeforeEach
-    ) -> Metrics:
-        """An evaluation, and what all replies have taken so far, those of earlier starts included.
 
-        It may be asked to stop while replies come, too: those that came are kept.
-        """
+@dataclass(frozen=True)
+class EndpointEvaluator:
+    """An evaluation, and the requests and tokens spent so far; an `Evaluator`.
+
+    Those of earlier starts of the run count, too.
+    """
+
+    debate: EndpointDebate
+    evaluate: Evaluator
+
+    def __call__(
+        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
+    ) -> Metrics:
+        """As `Evaluator`; it can also be interrupted while replies come, which are kept."""
 
         def watched(done: int, rows: int) -> None:
             before_each(done, rows)
-            self.watch = lambda come, asked: before_each(done, rows)
+            self.debate.watch = lambda come, asked: before_each(done, rows)
 
-        metrics = evaluate(bench, request, pieces, watched)
-        spent = self.endpoint.spent()
+        metrics = self.evaluate(request, partial_results, watched)
+        spent = self.debate.endpoint.spent()
         return metrics | {
             f"eval/endpoint_requests/{TEAM}": float(spent.requests),
             f"eval/endpoint_tokens/{TEAM}": float(spent.prompt_tokens + spent.completion_tokens),
         }
 
 
-class EndpointSpeaker:
-    """Somebody at that debate; a `Actor`. It samples as the endpoint's own settings say."""
+@dataclass
+class EndpointActor:
+    """An `Actor` of that debate. Its sampling is the endpoint's own settings'."""
 
-    def __init__(self, name: str, debate: EndpointDebate) -> None:
-        self.name = name
-        self.debate = debate
+    name: str
+    debate: EndpointDebate
 
     def turns(
         self,
@@ -82,7 +91,7 @@ class EndpointSpeaker:
         sampling: SamplingConfig | None,
         stream: torch.Generator,
     ) -> Spoken:
-        """As `Voice.turns`; limit, sampling and stream are of models that speak here."""
+        """As `Policy.turns`; limit, sampling and stream are not used."""
         replies = iter(self.debate.replies(role, round, contexts))
         spoken: Spoken = []
         for context in contexts:
@@ -94,19 +103,19 @@ class EndpointSpeaker:
                 context=as_text(context),
                 response=text,
                 context_ids=[],
-                response_ids=[] if context is None else SAID,
+                response_ids=[] if context is None else TEXT_ONLY,
             )
             spoken.append((turn, []))
         return spoken
 
 
 def messages(context: Context) -> list[dict[str, str]]:
-    """A chat as it is; a text as what the user says."""
+    """The messages of a context; a text is a message of the user."""
     return context if isinstance(context, list) else [user(context)]
 
 
 def as_text(context: Context | None) -> str:
-    """What samples.jsonl keeps of a context; one message, as of a text, is its content."""
+    """A context as samples.jsonl keeps it; of a single message, its content."""
     if isinstance(context, list):
         alone = context[0]["content"] if len(context) == 1 else None
         return alone or json.dumps(context, ensure_ascii=False)

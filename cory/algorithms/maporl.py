@@ -8,26 +8,25 @@ from dataclasses import dataclass
 from cory.algorithms.parts import Parts
 from cory.config import MaporlConfig, SFTConfig
 from cory.episode import Context, Episode
-from cory.evaluation.debates import DebateMeasure, roll_out_metrics
+from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit
-from cory.models.policy import Actor, Policy, Reference
+from cory.models.policy import Actor, Policy
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
 from cory.rewards.guards import boxed, repeats
 from cory.rollout.debate import Debate
-from cory.rollout.debate_prompts import Chat, Graded, Plain, Wording
+from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
 from cory.trainers.ppo import PPOTrainer
 
 
 def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
-    """Debaters that are paid for their own answers and for what becomes of the others'."""
-    seats = Seats(config, parts)
+    """Debaters rewarded for their own answers and for the others' later ones."""
+    debates = TrainedDebates(config, parts)
     agents: dict[str, PPOPolicy] = {}
-    for team, names in seats.names_by_team():
+    for team, names in debates.names_by_team():
         agents |= parts.new_ppo_policies(names, team)
-    speakers = seats.speakers(agents)
-    debate = seats.debate(config.agents, config.turns)
+    actors = debates.actors(agents)
     credit = DebateCredit(
         agents=config.agents,
         horizon=config.horizon,
@@ -43,7 +42,7 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
 
     def assign_credit(episodes: list[Episode]) -> None:
         for turn in (turn for episode in episodes for turn in episode.turns):
-            turn.flawed = not turn.absent and flawed(config, turn.response, turn.response_ids)
+            turn.flawed = not turn.absent and breaks_guard(config, turn.response, turn.response_ids)
         credit(episodes)
 
     return PPOTrainer(
@@ -53,69 +52,66 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         parts.task,
         parts.reward,
         parts.streams,
-        interact=debate,
-        speakers=speakers,
+        interact=debates.debate(config.agents, config.turns),
+        actors=actors,
         assign_credit=assign_credit,
         learners=lambda iteration: learners(config, iteration),
         describe=lambda episodes, metrics: roll_out_metrics(episodes, config.agents),
         after_step=lambda iteration: None,
-        exam=seats.exam(speakers),
-        carried={},
+        evaluate=debates.evaluator(agents, actors),
+        carried=parts.carried,
     )
 
 
 @dataclass(frozen=True)
-class Seats:
-    """Which model sits where in a debate: agents from 0, turns from 0."""
+class TrainedDebates:
+    """Debates between policies in training: which one speaks where, seeing what.
+
+    Agents and rounds are numbered from 0.
+    """
 
     config: MaporlConfig | SFTConfig
     parts: Parts
 
     def team_of(self, agent: int) -> Team:
-        """The team whose model plays an agent: with a partner, every second one is its."""
-        partner = self.parts.partner
-        return (
-            self.parts.team if partner is None or agent % self.config.agents % 2 == 0 else partner
-        )
+        """The team of an agent's model: with a partner, every second agent's is the partner."""
+        team, partner = self.parts.team, self.parts.partner
+        return team if partner is None or agent % self.config.agents % 2 == 0 else partner
 
     def names_by_team(self) -> list[tuple[Team, list[str]]]:
-        """The policies that learn, by the team that they belong to."""
-        teams = [team for team in (self.parts.team, self.parts.partner) if team is not None]
+        """The names of the trained policies, by their team."""
+        named = self.config.policies().items()
         return [
-            (
-                team,
-                [n for n, agent in self.config.policies().items() if self.team_of(agent) is team],
-            )
-            for team in teams
+            (team, [name for name, agent in named if self.team_of(agent) is team])
+            for team in (self.parts.team, self.parts.partner)
+            if team is not None
         ]
 
-    def speaker(self, turn: int, agent: int) -> str:
-        """Who speaks: a policy that learns, or the frozen start of that agent's model."""
-        name = self.config.policy(turn, agent)
-        if name in self.config.policies() and min(turn, self.config.turns - 1) + 1 in (
-            self.config.trained
-        ):
-            return name
-        return self.frozen(agent)
+    def actor(self, number: int, agent: int) -> str:
+        """The actor of round `number`: a trained policy, or the reference of the agent's model."""
+        config = self.config
+        name = config.policy(number, agent)
+        trained = min(number, config.turns - 1) + 1 in config.trained
+        return name if trained and name in config.policies() else self.reference(agent)
 
-    def frozen(self, agent: int) -> str:
-        """The frozen start of an agent's model."""
+    def reference(self, agent: int) -> str:
+        """The name of the frozen reference of an agent's model."""
         return "reference" if self.team_of(agent) is self.parts.team else "partner_reference"
 
-    def speakers(self, voices: Mapping[str, Policy]) -> dict[str, Actor]:
-        """Everybody whom `speaker` may name."""
-        found: dict[str, Actor] = dict(voices)
+    def actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
+        """Every actor that `actor` may name."""
+        actors: dict[str, Actor] = dict(policies)
         for name, team in (
             ("reference", self.parts.team),
             ("partner_reference", self.parts.partner),
         ):
-            own = [voice for voice in voices.values() if voice.team is team]
+            own = [policy for policy in policies.values() if policy.team is team]
             if own:
-                found[name] = Reference(name, own[0])
-        return found
+                actors[name] = own[0].reference(name)
+        return actors
 
-    def debate(self, agents: int, turns: int) -> Debate:
-        """A debate of so many agents and turns."""
+    def debate(self, agents: int, rounds: int) -> Debate:
+        """A debate of so many agents and rounds."""
         parts, config = self.parts, self.config
         limit = config.sampling.max_response_tokens
 
@@ -126,13 +122,13 @@ class Seats:
         chat = Chat(Graded(config.prompts, config.verifier_feedback))
         plain = Plain(parts.task)
 
-        def wording(agent: int) -> Wording:
+        def wording(agent: int) -> DebateWording:
             return chat if self.team_of(agent).config.chat else plain
 
         return Debate(
             agents=agents,
-            turns=turns,
-            speaker=self.speaker,
+            rounds=rounds,
+            speaker=self.actor,
             wording=wording,
             fits=fits,
             read=parts.task.read,
@@ -140,36 +136,36 @@ class Seats:
             judge=parts.reward.score if config.verifier_feedback else None,
         )
 
-    def exam(self, speakers: Mapping[str, Actor]) -> TeamEvaluator:
-        """Debates of as many agents and turns as are evaluated."""
-        agents, turns = self.config.evaluation_agents, self.config.evaluation_turns
+    def evaluator(
+        self, policies: Mapping[str, Policy], actors: Mapping[str, Actor]
+    ) -> TeamEvaluator:
+        """Debates of as many agents and rounds as the settings evaluate."""
+        config, parts = self.config, self.parts
+        agents, rounds = config.evaluation_agents, config.evaluation_turns
         return TeamEvaluator(
-            self.debate(agents, turns),
-            speakers,
-            agents * turns,
-            DebateMeasure(agents, self.config.vote_ties),
+            policies,
+            parts.task,
+            parts.reward,
+            config.sampling,
+            self.debate(agents, rounds),
+            actors,
+            places=agents * rounds,
+            team_metrics=DebateMetrics(agents, config.vote_ties),
         )
 
 
 def learners(config: MaporlConfig, iteration: int) -> Collection[str]:
-    """The policies that learn in an iteration: all, or those of one turn, from the last on."""
-    turn = turn_of(config, iteration)
-    if turn is None:
-        return config.policies()
-    return {config.policy(turn - 1, agent) for agent in range(config.agents)}
-
-
-def turn_of(config: MaporlConfig, iteration: int) -> int | None:
-    """The only turn that learns, from 1; None where all do."""
+    """The policies that learn in an iteration: all, or by turns those of one round."""
     if config.alternation is None:
-        return None
+        return config.policies()
     later = max(iteration - config.alternation.first, 0) // config.alternation.every
-    # the first period is the last turn's, and so is the first `every` after it
-    return config.trained[-1 - later % len(config.trained)]
+    # the first period is the last round's, and so is the first `every` after it
+    trained = config.trained[-1 - later % len(config.trained)]
+    return {config.policy(trained - 1, agent) for agent in range(config.agents)}
 
 
-def flawed(config: MaporlConfig, response: str, ids: list[int]) -> bool:
-    """Whether an answer breaks a guard."""
+def breaks_guard(config: MaporlConfig, response: str, ids: list[int]) -> bool:
+    """Whether a response breaks a guard against reward hacking."""
     guards = config.guards
     return (
         (guards.min_tokens is not None and len(ids) < guards.min_tokens)

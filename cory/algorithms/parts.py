@@ -1,4 +1,4 @@
-"""The parts that every algorithm is put together from."""
+"""The components that algorithms are assembled from."""
 
 from __future__ import annotations
 
@@ -16,19 +16,25 @@ from cory.runs.export import agent_folders, load_agent, start_from
 from cory.runs.stop import StopRequest
 from cory.seeding import Streams
 from cory.tasks import Task
+from cory.trainers.state import Stateful
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a builder arranges."""
+    """The components an algorithm is assembled from."""
 
     config: Config
     plan: BatchPlan
     team: Team
-    partner: Team | None  # of the second model, where there is one
+    partner: Team | None  # of the second model, if any
     task: Task
     reward: Reward
     streams: Streams
+
+    @property
+    def carried(self) -> dict[str, Stateful]:
+        """The components whose state a checkpoint keeps."""
+        return {"task": self.task, "streams": self.streams}
 
     @property
     def stop(self) -> StopRequest:
@@ -38,9 +44,9 @@ class Parts:
     def new_ppo_policies(
         self, names: Sequence[str], team: Team | None = None
     ) -> dict[str, PPOPolicy]:
-        """Policies that learn by PPO, starting from the pretrained model or `init_from`.
+        """Policies trained by PPO, starting from the pretrained model or `init_from`.
 
-        team: whose models they are; None: the first one's
+        team: of their models; None: the first one
         """
         team = team or self.team
         config = self.config
@@ -53,24 +59,21 @@ class Parts:
                 config.hardware,
                 from_reference=config.init_from is None,
             )
-            for model, engine in self._trainable(names, team)
+            for model, engine in self._with_engines(names, team)
         }
 
     def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
-        """Policies that learn otherwise, from the same start.
-
-        team: as for `new_ppo_policies`
-        """
+        """Policies trained otherwise; all else as `new_ppo_policies`."""
         team, hardware = team or self.team, self.config.hardware
         return {
             model.name: Policy(team, model, engine, hardware)
-            for model, engine in self._trainable(names, team)
+            for model, engine in self._with_engines(names, team)
         }
 
     def new_players(
         self, name: str, others: Mapping[str, Path]
     ) -> tuple[Policy, dict[str, Policy]]:
-        """A policy that learns, and the agents of other runs, which never do.
+        """A policy to train, and the agents of other runs, which are never trained.
 
         others: name -> directory of a finished run with one agent
         """
@@ -84,29 +87,29 @@ class Parts:
                 if model.base is None:
                     model.requires_grad_(False).to("cpu")  # on the device only while it plays
             models.append(model)
-        learners = self._started(models[:1], [name], team)
-        (learner,) = (Policy(team, *pair, hardware) for pair in self._learning(learners, team))
+        learners = self._initialised(models[:1], [name], team)
+        (learner,) = (Policy(team, *pair, hardware) for pair in self._engines(learners, team))
         # an adapter lies on the base that the learner's engine keeps
-        still = {
+        frozen = {
             model.name: Policy(
                 team, model, None if model.base is None else learner.engine, hardware
             )
             for model in models[1:]
         }
-        return learner, still
+        return learner, frozen
 
-    def _trainable(
+    def _with_engines(
         self, names: Sequence[str], team: Team
     ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        models = self._started(team.new_models(list(names), self.streams.init), names, team)
+        models = self._initialised(team.new_models(list(names), self.streams.init), names, team)
         # of copies one is whole at a time; under ZeRO-3 the first engine of those that share a base
         # splits it with all of its adapters
-        return self._learning(list(models) if team.config.sharing == "adapters" else models, team)
+        return self._engines(list(models) if team.config.sharing == "adapters" else models, team)
 
-    def _started(
+    def _initialised(
         self, models: Iterable[ActorCriticModel], names: Sequence[str], team: Team
     ) -> Iterator[ActorCriticModel]:
-        """Models as this run starts with them: as they come, or with the weights of `init_from`."""
+        """The models with the weights that the run starts from: pretrained, or of `init_from`."""
         run_dir = self.config.init_from
         group = "model" if team is self.team else "partner"
         folders = (
@@ -119,9 +122,10 @@ class Parts:
                 load_agent(model, folders[model.name], team.config, "init_from")
             yield model
 
-    def _learning(
+    def _engines(
         self, models: Iterable[ActorCriticModel], team: Team
     ) -> Iterator[tuple[ActorCriticModel, Engine]]:
+        """Each model with its engine."""
         config = self.config
         shared: list[Engine] = []
         for model in models:

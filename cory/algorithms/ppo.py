@@ -6,16 +6,26 @@ from functools import partial
 
 from cory.algorithms.parts import Parts, numbered
 from cory.config import PPOConfig
-from cory.evaluation.evaluate import TeamEvaluator, metrics_of
+from cory.evaluation.evaluate import TeamEvaluator, score_metrics
 from cory.functional.credit import own_score
 from cory.rollout.interactions import single_turn
 from cory.trainers.ppo import PPOTrainer
 
 
 def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
-    """One agent that answers the query and is paid its own score."""
+    """One agent that answers the query and is rewarded by its own score."""
     agents = parts.new_ppo_policies(numbered(1))
     interact = partial(single_turn, agent=next(iter(agents)))
+    evaluator = TeamEvaluator(
+        agents,
+        parts.task,
+        parts.reward,
+        config.sampling,
+        interact,
+        agents,
+        places=1,
+        team_metrics=score_metrics,
+    )
     return PPOTrainer(
         config,
         parts.plan,
@@ -24,11 +34,11 @@ def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
         parts.reward,
         parts.streams,
         interact=interact,
-        speakers=agents,
+        actors=agents,
         assign_credit=own_score,
         learners=lambda iteration: agents,
         describe=lambda episodes, metrics: {},
         after_step=lambda iteration: None,
-        exam=TeamEvaluator(interact, agents, 1, metrics_of),
-        carried={},
+        evaluate=evaluator,
+        carried=parts.carried,
     )

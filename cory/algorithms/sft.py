@@ -1,54 +1,54 @@
-"""Imitation of the best debates of models as they come (Park et al., 2025, section 4.7)."""
+"""Imitation of the best debates of the untrained models (Park et al., 2025, section 4.7)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from itertools import repeat
 
 from torch import Tensor
 
-from cory.algorithms.maporl import Seats
+from cory.algorithms.maporl import TrainedDebates
 from cory.algorithms.parts import Parts
 from cory.config import SFTConfig
-from cory.episode import Context, Episode, Turn
+from cory.episode import Episode
 from cory.evaluation.debates import roll_out_metrics
-from cory.evaluation.evaluate import EvalContext, evaluate
 from cory.functional.losses import weighted_nll
+from cory.models.generation import draw_limit
 from cory.models.policy import Actor, Policy
 from cory.rollout.debate import Debate
-from cory.trainers.supervised import Collected, Example, FinetunePlan, SupervisedTrainer
+from cory.rollout.speak import speak_with
+from cory.trainers.supervised import CollectedExamples, Example, FinetunePlan, SupervisedTrainer
 
 
 def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
-    """Policies that learn to say what the frozen start said in its best debates."""
-    seats = Seats(config, parts)
-    voices: dict[str, Policy] = {}
-    for team, names in seats.names_by_team():
-        voices |= parts.new_policies(names, team)
-    speakers = seats.speakers(voices)
-    # while collecting, nobody speaks who learns
-    debate = replace(
-        seats.debate(config.agents, config.turns), speaker=lambda turn, agent: seats.frozen(agent)
+    """Policies fine-tuned on the best debates between their frozen references."""
+    debates = TrainedDebates(config, parts)
+    policies: dict[str, Policy] = {}
+    for team, names in debates.names_by_team():
+        policies |= parts.new_policies(names, team)
+    actors = debates.actors(policies)
+    frozen = replace(
+        debates.debate(config.agents, config.turns),
+        speaker=lambda number, agent: debates.reference(agent),
     )
-    bench = EvalContext(voices, parts.task, parts.reward, seats.exam(speakers), config.sampling)
     return SupervisedTrainer(
         config,
         parts.plan,
-        voices,
-        parts.task,
+        policies,
         parts.streams,
-        collect=DebateCollector(config, parts, debate, speakers),
-        course=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
-        loss=imitation_loss,
+        collect=BestDebates(config, parts, frozen, actors),
+        finetune_plan=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
+        loss=response_nll,
         statistics=no_statistics,
-        named=lambda what, policy: f"supervised/{what}/{policy}",
-        measure=partial(evaluate, bench),
+        metric_name=lambda what, policy: f"supervised/{what}/{policy}",
+        evaluate=debates.evaluator(policies, actors),
+        carried=parts.carried,
     )
 
 
-def imitation_loss(logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+def response_nll(logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     """Negative log-likelihood of every token; values play no part."""
     return weighted_nll(logprobs, labels, mask)
 
@@ -56,37 +56,25 @@ def imitation_loss(logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tenso
 def no_statistics(
     logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor
 ) -> Mapping[str, Tensor]:
-    """Nothing beside the loss."""
+    """No statistics beside the loss."""
     return {}
 
 
-class DebateCollector:
-    """Lets the frozen models debate, and keeps the debates with the highest scores."""
+@dataclass(frozen=True)
+class BestDebates:
+    """Collects examples from the debates of frozen models with the highest scores."""
 
-    def __init__(
-        self, config: SFTConfig, parts: Parts, debate: Debate, speakers: Mapping[str, Actor]
-    ) -> None:
-        self.config = config
-        self.parts = parts
-        self.debate = debate
-        self.speakers = speakers
+    config: SFTConfig
+    parts: Parts
+    debate: Debate
+    actors: Mapping[str, Actor]
 
-    def __call__(self, iteration: int) -> Collected:
-        """The turns of the best debates, each for the policy that is to speak in its place."""
+    def __call__(self, iteration: int) -> CollectedExamples:
+        """The turns of the best debates, each for the policy that speaks in its place."""
         config, parts = self.config, self.parts
         sampling, streams = config.sampling, parts.streams
-        limit = int(
-            streams.length.integers(sampling.min_response_tokens, sampling.max_response_tokens + 1)
-        )
-
-        def speak(
-            speaker: str, role: str, round: int, contexts: Sequence[Context | None]
-        ) -> list[Turn]:
-            spoken = self.speakers[speaker].turns(
-                role, round, contexts, limit, sampling, streams.sampling
-            )
-            return [turn for turn, _ in spoken]
-
+        limit = draw_limit(sampling, streams.length)
+        speak = speak_with(self.actors, limit, sampling, repeat(streams.sampling))
         episodes = self.debate(parts.task.sample(config.prompts_per_iteration), speak)
         parts.reward.score(episodes)
         kept = best(episodes, config.keep_share)
@@ -101,7 +89,7 @@ class DebateCollector:
             "supervised/score/team": sum(map(mean_score, episodes)) / len(episodes),
             "supervised/kept_score/team": sum(map(mean_score, kept)) / len(kept),
         }
-        return Collected(examples, episodes, metrics)
+        return CollectedExamples(examples, episodes, metrics)
 
 
 def best(episodes: Sequence[Episode], share: float) -> list[Episode]:
@@ -111,6 +99,6 @@ def best(episodes: Sequence[Episode], share: float) -> list[Episode]:
 
 
 def mean_score(episode: Episode) -> float:
-    """Of all answers of a debate."""
+    """The mean score of a debate's answers."""
     scores = [turn.score for turn in episode.turns if turn.score is not None]
     return sum(scores) / len(scores)

@@ -1,8 +1,8 @@
-"""Self-play of word games, learnt from offline (Cheng et al., 2024: SPAG).
+"""Self-play of word games with offline updates (Cheng et al., 2024: SPAG).
 
-Stage 1, `algorithm=imitation`: a policy learns to say what winners of others' games said (eq. 8).
-Stage 2, `algorithm=spag`: it plays both roles against a snapshot of itself, which is itself before
-the first update on those games, and learns from what winners said (Algorithm 2, eq. 12).
+Stage 1, `algorithm=imitation`: a policy imitates the winners of other players' games (eq. 8).
+Stage 2, `algorithm=spag`: it plays both roles against a snapshot of itself, its state before the
+first update on those games, and learns from the winners' utterances (Algorithm 2, eq. 12).
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from cory.config import (
     require,
 )
 from cory.episode import Episode, Metrics, Turn
-from cory.evaluation.games import GameEvaluator, mean
+from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
+from cory.functional.statistics import mean
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame, read_games
 from cory.models.tokenization import Codec
@@ -38,20 +39,26 @@ from cory.rollout.opponents import Opponents
 from cory.rollout.self_play import play
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
-from cory.trainers.offline import INSTRUCTION, Loss, OfflineTrainer, Stored, Utterance
+from cory.trainers.offline import (
+    INSTRUCTION,
+    ExampleLoss,
+    OfflineExample,
+    OfflineTrainer,
+    StoredGames,
+)
 
-NAME = "agent_0"
+AGENT = "agent_0"
 PLAY = 1  # begins the keys of self-play's random numbers, apart from those of evaluations
 
 
 def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
-    """A policy that learns to say what winners said."""
+    """A policy that imitates the winners of games."""
 
     def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
         return kl_imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
 
     whole = config.average == "game"
-    return Arrangement(config, parts).trainer(
+    return GameTraining(config, parts).trainer(
         loss,
         credit=lambda turns: [1.0] * turns,
         turn_weight=lambda turns: 1 / turns if whole else 1.0,
@@ -60,7 +67,7 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
 
 
 def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
-    """A policy that plays itself and learns from what won."""
+    """A policy that plays against itself and learns from the winners' utterances."""
 
     def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
         return self_play_loss(
@@ -73,7 +80,7 @@ def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
             config.kl_in_advantage,
         )
 
-    return Arrangement(config, parts).trainer(
+    return GameTraining(config, parts).trainer(
         loss,
         credit=partial(outcome_decay, decay=config.decay, normaliser=config.normaliser),
         turn_weight=lambda turns: 1.0,
@@ -81,8 +88,8 @@ def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
     )
 
 
-class Arrangement:
-    """What both stages share: who plays, where games come from, how a policy is measured."""
+class GameTraining:
+    """The components of both stages: players, games and evaluation."""
 
     def __init__(self, config: OfflineConfig, parts: Parts) -> None:
         assert isinstance(parts.task, GameTask) and isinstance(parts.reward, GameOutcome)
@@ -92,20 +99,20 @@ class Arrangement:
         self.reward: GameOutcome = parts.reward
         self.run_dir = Path(parts.config.run_dir)
         others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
-        self.voice, still = parts.new_players(NAME, others)
+        self.policy, frozen = parts.new_players(AGENT, others)
         self.codec = Codec(parts.team, self.task.config.max_prompt_tokens)
-        self.opponents = Opponents(config, self.task, self.codec, self.voice, still, self.run_dir)
+        self.opponents = Opponents(config, self.task, self.codec, self.policy, frozen, self.run_dir)
 
     def trainer(
         self,
-        loss: Loss,
+        loss: ExampleLoss,
         credit: Callable[[int], list[float]],
         turn_weight: Callable[[int], float],
         threshold: float,
     ) -> OfflineTrainer:
-        """All parts put together; `TrainingSelection` says what the last three mean."""
+        """The trainer of a stage; `TrainingSelection` describes the last three."""
         config, parts = self.config, self.parts
-        lessons = TrainingSelection(
+        selection = TrainingSelection(
             config,
             self.task,
             self.reward,
@@ -115,33 +122,33 @@ class Arrangement:
             threshold,
             parts.config.seed,
         )
-        carried: dict[str, Instructions] = {}
+        carried, instructions = parts.carried, None
         if config.instructions.per_iteration > 0:
-            carried["instructions"] = Instructions(config.instructions, parts.streams.data)
+            instructions = Instructions(config.instructions, parts.streams.data)
+            carried["instructions"] = instructions
         return OfflineTrainer(
             config,
             parts.plan,
-            self.voice,
-            self.task,
+            self.policy,
             parts.streams,
-            collect=Collector(self, lessons),
-            instructions=partial(self._instructions, carried.get("instructions")),
+            collect=GameCollector(self, selection),
+            instructions=partial(self._instructions, instructions),
             loss=loss,
-            measure=GameEvaluator(config, self.voice, self.task, self.reward, self.opponents),
+            evaluate=GameEvaluator(config, self.policy, self.task, self.reward, self.opponents),
             carried=carried,
         )
 
-    def _instructions(self, source: Instructions | None, count: int) -> list[Utterance]:
-        """So many instructions, none longer than a setting allows."""
-        found: list[Utterance] = []
+    def _instructions(self, source: Instructions | None, count: int) -> list[OfflineExample]:
+        """The next `count` instructions that are not longer than the settings allow."""
+        examples: list[OfflineExample] = []
         if source is None:
-            return found
+            return examples
         longest, left = self.config.instructions.max_tokens, len(source.rows)
-        while len(found) < count:
+        while len(examples) < count:
             prompt, answer = source.next()
             context, response = self.codec.context_ids(prompt), self.codec.response_ids(answer)
             if len(context) + len(response) <= longest:
-                found.append(Utterance(context, response, INSTRUCTION, 1.0, 0.0))
+                examples.append(OfflineExample(context, response, INSTRUCTION, 1.0, 0.0))
                 left = len(source.rows)
             else:
                 left -= 1
@@ -149,44 +156,45 @@ class Arrangement:
                     left > 0,
                     f"algorithm.instructions.max_tokens={longest}: no instruction is that short",
                 )
-        return found
+        return examples
 
 
-class Collector:
-    """Where games come from: they are played, or read from a file."""
+class GameCollector:
+    """Collects a set of games: plays them, or reads them from a file."""
 
-    def __init__(self, arrangement: Arrangement, lessons: TrainingSelection) -> None:
-        self.arrangement = arrangement
-        self.lessons = lessons
-        self.own_tokens = vocabulary_digest(arrangement.parts.team.tokenizer)
+    def __init__(self, training: GameTraining, selection: TrainingSelection) -> None:
+        self.training = training
+        self.selection = selection
+        self.own_tokens = vocabulary_digest(training.parts.team.tokenizer)
 
-    def __call__(self, epoch: int, again: bool) -> Stored:
+    def __call__(self, epoch: int, again: bool) -> StoredGames:
         """The set of an epoch.
 
-        again: it was collected before, and the run was stopped since
+        again: the set was collected before a restart
         """
-        here = self.arrangement
-        if here.config.games == NONE:
-            return Stored([], [])
-        if here.config.from_file:
+        training = self.training
+        if training.config.games == NONE:
+            return StoredGames([], [])
+        if training.config.from_file:
             games, same_tokens = self._read()
         else:
             games = self._play(epoch, again)
-            same_tokens = here.config.games == SELF_PLAY
-        utterances, chosen = self.lessons.of(games, epoch, same_tokens)
-        metrics = set_metrics(games, here.reward) | chosen
-        if here.opponents.endpoint is not None:
-            spent = here.opponents.endpoint.spent()
+            same_tokens = training.config.games == SELF_PLAY
+        examples, selected = self.selection.examples(games, epoch, same_tokens)
+        metrics = set_metrics(games, training.reward) | selected
+        if training.opponents.endpoint is not None:
+            spent = training.opponents.endpoint.spent()
             metrics["game/endpoint_requests"] = float(spent.requests)
             metrics["game/endpoint_tokens"] = float(spent.prompt_tokens + spent.completion_tokens)
-        kept = here.parts.config.samples_kept
-        return Stored(utterances, [self._episode(played) for played in games[:kept]], metrics)
+        kept = training.parts.config.samples_kept
+        return StoredGames(examples, [self._episode(played) for played in games[:kept]], metrics)
 
     def _read(self) -> tuple[list[FinishedGame], bool]:
         """A file's first games about training words; whether their token ids are this model's."""
-        config, path = self.arrangement.config, Path(self.arrangement.config.games).expanduser()
-        every = read_games(path, self.arrangement.task.game, "algorithm.games")
-        words = set(self.arrangement.task.train_words)
+        config, task = self.training.config, self.training.task
+        path = Path(config.games).expanduser()
+        every = read_games(path, task.game, "algorithm.games")
+        words = set(task.train_words)
         games = [played for played in every if played.word in words]
         if all(NUMBER in played.extra for played in games):
             # a run writes games as they end: the first lines of its file are the shortest games
@@ -201,22 +209,22 @@ class Collector:
         return games[:wanted], tokenizer_of(path) == self.own_tokens
 
     def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
-        """Every word once, many games side by side; those on disk are not played again."""
-        here = self.arrangement
-        path = here.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
-        games = GameSet(path, here.task.game, self.own_tokens)
-        wanted = here.config.games_per_epoch
+        """Play every word once, many games side by side; those on disk are not played again."""
+        training = self.training
+        path = training.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
+        games = GameSet(path, training.task.game, self.own_tokens)
+        wanted = training.config.games_per_epoch
         if again:
             require(
                 len(games.found) == wanted,
                 f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "
-                f"learn from; delete {here.run_dir} to start again",
+                f"learn from; delete {training.run_dir} to start again",
             )
             return games.close()
-        prompts = here.task.sample(wanted)
-        seed, size = here.parts.config.seed, here.config.game_batch
-        kind = ITSELF if here.config.games == SELF_PLAY else here.config.games
-        players = here.opponents.named("games", kind, here.config.sampling).players
+        prompts = training.task.sample(wanted)
+        seed, size = training.parts.config.seed, training.config.game_batch
+        kind = ITSELF if training.config.games == SELF_PLAY else training.config.games
+        players = training.opponents.named("games", kind, training.config.sampling).players
         for start in range(0, wanted, size):
             table = prompts[start : start + size]
             key = (seed, PLAY, epoch, start)
@@ -225,8 +233,8 @@ class Collector:
                 n - start: games.found[n] for n in games.found if n in range(start, start + size)
             }
             play(
-                here.task.game,
-                [GameState(p.text, here.task.turns_to_collect(draw)) for p in table],
+                training.task.game,
+                [GameState(p.text, training.task.turns_to_collect(draw)) for p in table],
                 players,
                 key,
                 over,
@@ -239,40 +247,40 @@ class Collector:
         games.add(first + number, played)
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
-        """A collection may take hours: it can be left between any two utterances."""
-        self.arrangement.parts.stop.check(f"with {len(games.found)} of {wanted} games of a set")
+        """Collecting may take hours: it can be interrupted between any two utterances."""
+        self.training.parts.stop.check(f"with {len(games.found)} of {wanted} games of a set")
 
     def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""
-        here, ids = self.arrangement, sampled_ids(played)
-        outcome = here.reward.settled(played.outcome)
+        training, ids = self.training, sampled_ids(played)
+        outcome = training.reward.settled(played.outcome)
         turns = [
             Turn(
-                agent=NAME,
+                agent=AGENT,
                 role=said.role,
                 round=place // 2,
                 context="",
                 response=said.text,
                 context_ids=[],
                 response_ids=(None if ids is None else ids[place]) or [],
-                score=here.reward.worth(outcome, said.role),
+                score=training.reward.worth(outcome, said.role),
             )
             for place, said in enumerate(played.utterances)
         ]
-        return Episode(here.task.prompt_of(played.word), turns)
+        return Episode(training.task.prompt_of(played.word), turns)
 
 
 def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
-    """How a set of games went. Shares are of all games, and broken rules are ended games, too."""
+    """Metrics of a set of games. Shares are of all games, those with broken rules included."""
     outcomes = [reward.settled(played.outcome) for played in games]
-    said = [utterance for played in games for utterance in played.utterances]
+    utterances = [utterance for played in games for utterance in played.utterances]
     sampled = [len(own) for played in games for own in sampled_ids(played) or [] if own]
     metrics = {
         "game/games": float(len(games)),
         "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),
         "game/invalid": mean(not outcome.valid for outcome in outcomes),
         "game/turns": mean(played.turns for played in games),
-        "game/empty_share": mean(not utterance.text for utterance in said),
+        "game/empty_share": mean(not utterance.text for utterance in utterances),
     }
     for role in reward.game.roles:
         metrics[f"game/{role}_wins"] = mean(role in outcome.winners for outcome in outcomes)

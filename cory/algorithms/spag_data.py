@@ -1,4 +1,4 @@
-"""What is learnt from games that are over: whose words, shown what, weighed how."""
+"""Training data from finished games: which utterances are learnt, in which context and weight."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import sampled_ids
 from cory.rollout.self_play import fitting
 from cory.tasks.game import GameTask
-from cory.trainers.offline import Utterance
+from cory.trainers.offline import OfflineExample
 
-STYLE = 3  # begins the keys of prompts' paraphrases
+STYLE = 3  # begins the keys of the random numbers for prompts' paraphrases
 
 
 @dataclass(frozen=True)
 class TrainingSelection:
-    """Turns games into utterances to learn."""
+    """Selects the utterances to learn from games."""
 
     config: OfflineConfig
     task: GameTask
     reward: GameOutcome
     codec: Codec
-    credit: Callable[[int], list[float]]  # T of a role -> worth of each utterance, in whole games
-    turn_weight: Callable[[int], float]  # T of a role -> weight of each utterance beside that
-    threshold: float  # a role is learnt from in games that were worth more than this to it
+    credit: Callable[[int], list[float]]  # turns of a role -> share of its reward, per utterance
+    turn_weight: Callable[[int], float]  # turns of a role -> weight of each utterance beside that
+    threshold: float  # a role is learnt from in games with a reward above this
     seed: int
 
-    def of(
+    def examples(
         self, games: Sequence[FinishedGame], epoch: int, same_tokens: bool
-    ) -> tuple[list[list[Utterance]], Metrics]:
-        """What is learnt from each game, and what is worth logging about the choice.
+    ) -> tuple[list[list[OfflineExample]], Metrics]:
+        """The examples of each game, and metrics of the selection.
 
         same_tokens: the games' token ids are this model's
         """
@@ -47,23 +47,23 @@ class TrainingSelection:
         weights = dict.fromkeys(learnt, 1.0)
         if self.config.role_weights:
             weights = role_weights(learnt)
-        found: list[list[Utterance]] = []
+        selected: list[list[OfflineExample]] = []
         long = 0
         for number, played in enumerate(games):
             key = (self.seed, STYLE, epoch, number)
-            own = list(self._said(played, key, weights, same_tokens))
-            found.append([said for said in own if len(said.response_ids) <= self.longest])
-            long += len(own) - len(found[-1])
-        count = sum(map(len, found))
+            own = list(self._game_examples(played, key, weights, same_tokens))
+            selected.append([e for e in own if len(e.response_ids) <= self.longest])
+            long += len(own) - len(selected[-1])
+        count = sum(map(len, selected))
         if self.config.average == "game" and count:
             share = game_share(count, sum(learnt.values()))
-            found = [[replace(said, weight=said.weight * share) for said in own] for own in found]
+            selected = [[replace(e, weight=e.weight * share) for e in own] for own in selected]
         metrics = {f"game/weight_{role}": weight for role, weight in weights.items()}
-        return found, metrics | {"game/learnt": float(count), "game/too_long": float(long)}
+        return selected, metrics | {"game/learnt": float(count), "game/too_long": float(long)}
 
     @property
     def longest(self) -> int:
-        """Tokens that an utterance may have."""
+        """The most tokens of an utterance."""
         return self.config.sampling.max_response_tokens
 
     def _roles(self, played: FinishedGame) -> list[str]:
@@ -76,14 +76,14 @@ class TrainingSelection:
             if outcome.valid and role in spoke and self.reward.worth(outcome, role) > self.threshold
         ]
 
-    def _said(
+    def _game_examples(
         self,
         played: FinishedGame,
         key: tuple[int, ...],
         weights: Mapping[str, float],
         same_tokens: bool,
-    ) -> Iterator[Utterance]:
-        """All that a game's winners said, but nothing where they said nothing."""
+    ) -> Iterator[OfflineExample]:
+        """The winners' utterances in a game, but empty ones."""
         outcome = self.reward.settled(played.outcome)
         sampled = sampled_ids(played) if same_tokens else None
         for role in self._roles(played):
@@ -93,20 +93,20 @@ class TrainingSelection:
             for place, part in zip(places, self.credit(turns), strict=True):
                 text = played.utterances[place].text
                 if not text:
-                    continue  # nobody is to learn to say nothing
-                position = GameState(played.word, played.max_turns, played.utterances[:place])
+                    continue
+                state = GameState(played.word, played.max_turns, played.utterances[:place])
                 own = None if sampled is None else sampled[place]
-                yield Utterance(
-                    self.codec.context_ids(self._context(position, role, (*key, place))),
+                yield OfflineExample(
+                    self.codec.context_ids(self._context(state, role, (*key, place))),
                     own or self.codec.response_ids(text),
                     role,
                     weight,
                     worth * part,
                 )
 
-    def _context(self, position: GameState, role: str, key: tuple[int, ...]) -> str:
-        """What the role is shown: as it was played, or in other words drawn for it."""
+    def _context(self, state: GameState, role: str, key: tuple[int, ...]) -> str:
+        """The role's prompt: as it was played, or a paraphrase drawn by `key`."""
         style = None
         if self.config.varied_prompts:
             style = int(np.random.SeedSequence(key).generate_state(1)[0])
-        return fitting(self.task.wording, self.codec.fits, position, role, style)
+        return fitting(self.task.wording, self.codec.fits, state, role, style)

@@ -1,7 +1,7 @@
-"""A verifier for debates: a language model that learns to say whether an answer is right.
+"""A verifier for debates: a language model with a head that predicts whether an answer is right.
 
-Its data are the frozen model's own answers, balanced within every question: without that, it
-learns which questions are hard instead of which answers are right (Park et al., 2025, App. E).
+Its training data are the frozen model's own answers, balanced within every question: without that,
+it learns which questions are hard instead of which answers are right (Park et al., 2025, App. E).
 """
 
 from __future__ import annotations
@@ -16,94 +16,91 @@ from cory.config import VerifierConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce
-from cory.models.policy import Policy, Reference
+from cory.models.generation import draw_limit
+from cory.models.policy import Policy
 from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task
-from cory.trainers.supervised import Collected, Example, FinetunePlan, SupervisedTrainer
+from cory.trainers.supervised import CollectedExamples, Example, FinetunePlan, SupervisedTrainer
 
-NAME = "verifier"
+VERIFIER = "verifier"
 
 
 def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
-    """One policy whose value head judges answers of the model that it started from."""
-    voices = parts.new_policies([NAME])
-    author = Reference("reference", voices[NAME])
-    collector = AnswerCollector(config, voices[NAME], author, parts.task, parts.streams)
+    """One policy whose value head judges answers of the model it started from."""
+    policies = parts.new_policies([VERIFIER])
+    author = policies[VERIFIER].reference("reference")
+    collector = AnswerCollector(config, policies[VERIFIER], author, parts.task, parts.streams)
     return SupervisedTrainer(
         config,
         parts.plan,
-        voices,
-        parts.task,
+        policies,
         parts.streams,
         collect=collector,
-        course=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
-        loss=judgement_loss,
-        statistics=judgement_statistics,
-        named=lambda what, policy: f"verifier/{what}",
-        measure=VerifierEvaluator(voices[NAME], author, parts.task, config.sampling),
+        finetune_plan=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
+        loss=verdict_loss,
+        statistics=verdict_statistics,
+        metric_name=lambda what, policy: f"verifier/{what}",
+        evaluate=VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
+        carried=parts.carried,
     )
 
 
-def judgement_loss(logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+def verdict_loss(logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     """Cross-entropy of the verdict after every token of an answer; logprobs play no part."""
     return token_bce(values, labels, mask)
 
 
-def judgement_statistics(
+def verdict_statistics(
     logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor
 ) -> Mapping[str, Tensor]:
-    """Of each answer, whether the verdict at its end was right when it was learnt."""
+    """Accuracy (B,): whether the verdict at each answer's end is right, before the step."""
     last = (mask.sum(1, keepdim=True) - 1).clamp(min=0)
     verdict = values.gather(1, last).squeeze(1) > 0
     return {"accuracy": (verdict == (labels > 0.5)).float()}
 
 
 @dataclass
-class Answers:
-    """The answers to one question that were found so far."""
+class QuestionAnswers:
+    """The answers to one question so far."""
 
     prompt: Prompt
     turns: list[Turn] = field(default_factory=list)
 
-    def of(self, right: bool) -> list[Turn]:
-        """Those with one label, in the order in which they came."""
+    def labelled(self, right: bool) -> list[Turn]:
+        """The answers with one label, in their order."""
         return [turn for turn in self.turns if turn.right == right]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AnswerRequest:
     """A request for an answer with one label."""
 
-    answers: Answers  # to whose question
+    answers: QuestionAnswers  # of its question
     text: str
     right: bool
 
 
+@dataclass(frozen=True)
 class AnswerCollector:
-    """Asks the frozen model, labels what it says by the task, and balances it."""
+    """Samples answers of the frozen model, labels them by the task, and balances the labels."""
 
-    def __init__(
-        self, config: VerifierConfig, voice: Policy, author: Reference, task: Task, streams: Streams
-    ) -> None:
-        """voice: the verifier's; author: who answers."""
-        self.config = config
-        self.voice = voice
-        self.author = author
-        self.task = task
-        self.streams = streams
+    config: VerifierConfig
+    policy: Policy  # the verifier's
+    author: Policy  # the frozen model
+    task: Task
+    streams: Streams
 
-    def __call__(self, iteration: int) -> Collected:
+    def __call__(self, iteration: int) -> CollectedExamples:
         """Examples from the next questions."""
         config, draw = self.config, self.streams.length
-        low, high = config.sampling.min_response_tokens, config.sampling.max_response_tokens
-        limit = int(draw.integers(low, high + 1))
+        limit = draw_limit(config.sampling, draw)
         coolest, hottest = config.temperatures
         temperature = float(draw.uniform(coolest, hottest))
         sampling = replace(config.sampling, temperature=temperature, top_p=config.top_p)
 
         def ask(prompts: Sequence[Prompt], texts: Sequence[str]) -> list[Turn]:
-            """What the frozen model answers to each text, labelled by each question."""
+            """The frozen model's answer to each text, labelled by each prompt's right answer."""
             spoken = self.author.turns("solo", 0, texts, limit, sampling, self.streams.sampling)
             turns = [turn for turn, _ in spoken]
             for prompt, turn in zip(prompts, turns, strict=True):
@@ -111,35 +108,42 @@ class AnswerCollector:
                 turn.score = float(turn.right)
             return turns
 
-        found = [Answers(prompt) for prompt in self.task.sample(config.prompts_per_iteration)]
-        asked = [answers for answers in found for _ in range(config.answers_per_question)]
+        questions = [
+            QuestionAnswers(prompt) for prompt in self.task.sample(config.prompts_per_iteration)
+        ]
+        asked = [answers for answers in questions for _ in range(config.answers_per_question)]
         prompts = [answers.prompt for answers in asked]
         for answers, turn in zip(asked, ask(prompts, [p.text for p in prompts]), strict=True):
             answers.turns.append(turn)
         metrics = {
-            "verifier/right_share": sum(bool(t.right) for a in found for t in a.turns) / len(asked),
+            "verifier/right_share": sum(bool(t.right) for a in questions for t in a.turns)
+            / len(asked),
             "verifier/temperature": temperature,
         }
         if config.requests:
-            metrics |= self._fulfil(found, ask)
-        chosen = [self._chosen(answers) for answers in found]
-        metrics["verifier/questions_kept"] = sum(map(bool, chosen)) / len(found)
-        # an iteration may have thousands of answers; as many as it has questions are kept as text
-        episodes = [Episode(answers.prompt, answers.turns[:1]) for answers in found]
-        return Collected({NAME: [e for examples in chosen for e in examples]}, episodes, metrics)
+            metrics |= self._fulfil(questions, ask)
+        chosen = [self._chosen(answers) for answers in questions]
+        metrics["verifier/questions_kept"] = sum(map(bool, chosen)) / len(questions)
+        # an iteration may have thousands of answers; one of each question is kept for samples.jsonl
+        episodes = [Episode(answers.prompt, answers.turns[:1]) for answers in questions]
+        return CollectedExamples(
+            {VERIFIER: [e for examples in chosen for e in examples]}, episodes, metrics
+        )
 
     def _fulfil(
-        self, found: Sequence[Answers], ask: Callable[[Sequence[Prompt], Sequence[str]], list[Turn]]
+        self,
+        questions: Sequence[QuestionAnswers],
+        ask: Callable[[Sequence[Prompt], Sequence[str]], list[Turn]],
     ) -> Metrics:
-        """Ask for what is missing; an answer whose label is another one than wanted is not kept."""
+        """Ask for the missing labels; an answer with another label than requested is not kept."""
         asked = kept = 0
-        for wanted_of in (self.wrong_requests, self.paraphrases):
-            wanted = [request for answers in found for request in wanted_of(answers)]
-            if not wanted:
+        for requests_of in (self.wrong_requests, self.paraphrases):
+            requests = [request for answers in questions for request in requests_of(answers)]
+            if not requests:
                 continue
-            turns = ask([w.answers.prompt for w in wanted], [w.text for w in wanted])
-            asked += len(wanted)
-            for request, turn in zip(wanted, turns, strict=True):
+            turns = ask([r.answers.prompt for r in requests], [r.text for r in requests])
+            asked += len(requests)
+            for request, turn in zip(requests, turns, strict=True):
                 if turn.right == request.right:
                     request.answers.turns.append(turn)
                     kept += 1
@@ -148,10 +152,10 @@ class AnswerCollector:
             "verifier/requests_kept": kept / asked if asked else 0.0,
         }
 
-    def wrong_requests(self, answers: Answers) -> list[Wanted]:
-        """For the wrong answers that are missing, worded by how rare they are."""
+    def wrong_requests(self, answers: QuestionAnswers) -> list[AnswerRequest]:
+        """Requests for missing wrong answers, worded by how rare these are."""
         config, texts = self.config, self.config.request_texts
-        wrong = answers.of(False)
+        wrong = answers.labelled(False)
         if not wrong:
             text = texts.wrong_none
         elif len(wrong) >= texts.enough * config.keep_per_label:
@@ -160,16 +164,16 @@ class AnswerCollector:
             text = texts.wrong_rare
         shown = wrong or answers.turns  # an example of how answers look
         return [
-            Wanted(answers, filled(text, answers.prompt, shown[number % len(shown)]), False)
+            AnswerRequest(answers, filled(text, answers.prompt, shown[number % len(shown)]), False)
             for number in range(config.keep_per_label - len(wrong))
         ]
 
-    def paraphrases(self, answers: Answers) -> list[Wanted]:
-        """For what is still missing: known answers of that label, in the style of others."""
-        wanted = []
+    def paraphrases(self, answers: QuestionAnswers) -> list[AnswerRequest]:
+        """Requests to paraphrase answers of a missing label, in the style of others."""
+        requests = []
         for label in (True, False):
-            known = answers.of(label)
-            styles = answers.of(not label) or known
+            known = answers.labelled(label)
+            styles = answers.labelled(not label) or known
             missing = self.config.keep_per_label - len(known) if known else 0
             for number in range(missing):
                 text = filled(
@@ -178,15 +182,15 @@ class AnswerCollector:
                     known[number % len(known)],
                     styles[number % len(styles)],
                 )
-                wanted.append(Wanted(answers, text, label))
-        return wanted
+                requests.append(AnswerRequest(answers, text, label))
+        return requests
 
-    def _chosen(self, answers: Answers) -> list[Example]:
-        """What is learnt from one question: as many right as wrong answers, or all as they came."""
-        config, tokenizer = self.config, self.voice.team.tokenizer
-        question = self.voice.team.render(answers.prompt.text)
-        said = [turn.response for turn in answers.turns]
-        rows = readings(tokenizer, [question] * len(said), said, None)
+    def _chosen(self, answers: QuestionAnswers) -> list[Example]:
+        """The examples from one question: as many right as wrong answers, or all in their order."""
+        config, tokenizer = self.config, self.policy.team.tokenizer
+        question = self.policy.team.render(answers.prompt.text)
+        responses = [turn.response for turn in answers.turns]
+        rows = readings(tokenizer, [question] * len(responses), responses, None)
         fitting = [
             Example(context, response, float(bool(turn.right)))
             for turn, (context, response) in zip(answers.turns, rows, strict=True)
@@ -200,7 +204,7 @@ class AnswerCollector:
 
 
 def filled(text: str, prompt: Prompt, answer: Turn, style: Turn | None = None) -> str:
-    """A request with its question and examples."""
+    """A request's text with its question and examples filled in."""
     return text.format(
         query=prompt.text,
         answer=answer.response.strip(),

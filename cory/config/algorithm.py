@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from cory.config.checks import require, require_at_least, require_choice, require_positive
 
 
 @dataclass
 class SamplingConfig:
-    """How responses are drawn."""
+    """How responses are sampled."""
 
     temperature: float
     top_k: int  # 0: off
@@ -55,8 +56,35 @@ class StopConfig:
                 require_positive(f"algorithm.stop.{key}", getattr(self, key))
 
 
+class AlgorithmFacts:
+    """What the settings of an algorithm say about a run, unless a subclass says otherwise."""
+
+    holds_debates: ClassVar[bool] = False  # prompts quote the rounds of a debate so far
+    repeats_prompts: ClassVar[bool] = False  # an iteration may ask the same prompt several times
+
+    def policy_count(self) -> int:
+        """Policies that learn."""
+        return 1
+
+    def rows_sampled(self) -> int:
+        """Responses that one model samples at once, where nothing splits them."""
+        return self.turns_per_policy()
+
+    def turns_per_policy(self) -> int:
+        """Turns from which one policy learns in an iteration."""
+        raise NotImplementedError
+
+    def speaks_remotely(self) -> bool:
+        """Whether a model behind an endpoint speaks for every agent."""
+        return False
+
+    def opponent_models(self) -> int:
+        """Agents of other runs that are held to be played against."""
+        return 0
+
+
 @dataclass
-class PPOConfig:
+class PPOConfig(AlgorithmFacts):
     """Settings of `algorithm=ppo`."""
 
     name: str
@@ -80,7 +108,7 @@ class PPOConfig:
     kl_horizon: int  # adaptive: turns
     score_scaling: str  # none | scale | normalise, by running statistics of each agent
     score_clip: float | None
-    max_mean_ratio: float | None  # above it a minibatch's gradient is zeroed, and counted
+    max_mean_ratio: float | None  # of a minibatch; above it its gradient is zeroed, and counted
     stop: StopConfig
     sampling: SamplingConfig
 
@@ -114,7 +142,6 @@ class PPOConfig:
         )
 
     def turns_per_policy(self) -> int:
-        """Turns from which one policy learns in an iteration."""
         return self.prompts_per_iteration
 
 
@@ -133,3 +160,6 @@ class CoryConfig(PPOConfig):
         require_at_least("algorithm.agents", self.agents, 2)
         if self.swap_every is not None:
             require_at_least("algorithm.swap_every", self.swap_every, 1)
+
+    def policy_count(self) -> int:
+        return self.agents

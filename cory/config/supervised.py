@@ -1,17 +1,17 @@
-"""Settings of `algorithm=verifier` and `sft`: learning from examples collected as it goes."""
+"""Settings of `algorithm=verifier` and `sft`: supervised learning from collected examples."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cory.config.algorithm import SamplingConfig
+from cory.config.algorithm import AlgorithmFacts, SamplingConfig
 from cory.config.checks import require, require_at_least, require_fields, require_positive
 from cory.config.debate import DebateConfig
 
 
 @dataclass
-class SupervisedConfig:
-    """Settings of whatever learns from examples that are collected anew in each iteration."""
+class SupervisedConfig(AlgorithmFacts):
+    """Settings that both share: each iteration collects examples and learns from them."""
 
     name: str
     iterations: int  # collecting + update, this many times; 0: only evaluate
@@ -33,17 +33,16 @@ class SupervisedConfig:
             require_positive("algorithm.max_grad_norm", self.max_grad_norm)
 
     def turns_per_policy(self) -> int:
-        """One full minibatch: how many examples an iteration gives is known once it is over."""
+        """One full minibatch; the number of examples is known only after collecting."""
         return self.minibatch_size
 
     def rows_sampled(self) -> int:
-        """Responses that one pass over the iteration's prompts asks for."""
         return self.prompts_per_iteration
 
 
 @dataclass
 class RequestsConfig:
-    """What a chat model is asked for where a question lacks answers of one label."""
+    """Prompts for more answers of a label, where a question has too few of them (chat models)."""
 
     wrong_common: str  # a wrong answer to {query}, where `enough` are known, one of them {answer}
     wrong_rare: str  # ... where there are fewer
@@ -68,7 +67,7 @@ class VerifierConfig(SupervisedConfig):
     top_p: float  # while collecting; evaluation takes `sampling` as it is
     balance: bool  # as many right as wrong answers of each question
     keep_per_label: int  # at most so many of each; without balance, at most twice as many in all
-    requests: bool  # ask for what is missing (chat models)
+    requests: bool  # ask for the answers that are missing (chat models)
     request_texts: RequestsConfig
     max_tokens: int  # question and answer; longer ones are left out
 

@@ -1,4 +1,4 @@
-"""How different agents answer (Subramaniam et al., 2025, 4.2, App. C, I and M)."""
+"""Diversity of agents' answers (Subramaniam et al., 2025, 4.2, App. C, I and M)."""
 
 from __future__ import annotations
 
@@ -20,28 +20,32 @@ from cory.functional.diversity import (
     kl_diversity,
 )
 from cory.functional.masking import pad_turns
+from cory.functional.statistics import mean
 from cory.models.policy import Policy
 
 
 @dataclass(frozen=True)
-class Debated:
-    """What was said of one problem; turns and agents from 0."""
+class DebateRecord:
+    """The debate about one problem; rounds and agents from 0."""
 
     question: str
-    answers: Sequence[Sequence[Hashable | None]]  # [turn][agent], None where none could be read
-    votes: Sequence[Hashable | None]  # [turn]
-    responses: Sequence[Sequence[str]]  # [turn][agent]
+    answers: Sequence[Sequence[Hashable | None]]  # [round][agent], None where none could be read
+    votes: Sequence[Hashable | None]  # [round]
+    responses: Sequence[Sequence[str]]  # [round][agent]
     contexts: Sequence[str]  # [agent], before the last response; as the model was shown them
-    base: Sequence[str]  # what the model said before any training; none where nobody asks
+    base: Sequence[str]  # responses of the untrained model; empty where no metric needs them
 
 
 class Diversity:
-    """Measures debates by the models that its settings name; agreement with the vote always."""
+    """Diversity metrics of debates, by the models that the settings name.
+
+    Agreement with the vote needs no model and is always measured.
+    """
 
     def __init__(
         self, config: DiversityConfig, device: torch.device, questions: Sequence[str]
     ) -> None:
-        """questions: all that an evaluation asks; too long ones are refused now."""
+        """questions: those of an evaluation; too long ones are refused now."""
         self.config = config
         self.encoder = self.scorer = None
         if config.encoder is not None:
@@ -50,29 +54,30 @@ class Diversity:
             self.scorer = Scorer(config.scorer, config, device, questions)
 
     def measure(
-        self, debates: Sequence[Debated], kinds: Sequence[str], voices: Sequence[Policy]
+        self, debates: Sequence[DebateRecord], kinds: Sequence[str], policies: Sequence[Policy]
     ) -> Metrics:
-        """Means over problems; a number is left out where there is no pair to take it from.
+        """Means over problems; a metric is left out where there is no pair of answers for it.
 
-        debates: all of as many turns and agents
-        kinds: [turn], what the metrics call those who speak: generation, critic or single
-        voices: [agent], who spoke in the last turn
+        debates: all of the same number of rounds and agents
+        kinds: [round], the kind of policy that speaks in it: generation, critic or single
+        policies: [agent], those of the last round
         """
-        turns = len(kinds)
         metrics: Metrics = {}
-        for turn in range(turns):
-            each = [consensus_diversity(d.answers[turn], d.votes[turn]) for d in debates]
-            metrics[f"eval/consensus_diversity/turn_{turn + 1}"] = mean(each)
+        for number in range(len(kinds)):
+            each = [consensus_diversity(d.answers[number], d.votes[number]) for d in debates]
+            metrics[f"eval/consensus_diversity/turn_{number + 1}"] = mean(each)
         if self.encoder is not None:
-            metrics |= self._dissimilarity(self.encoder, debates, f"turn_{turns}")
+            metrics |= self._dissimilarity(self.encoder, debates, f"turn_{len(kinds)}")
         if self.scorer is not None:
             metrics |= self._kl(self.scorer, debates, kinds)
-        if self.config.nll_others and len(voices) > 1:
-            metrics |= nll_others(debates, kinds[-1], voices)
+        if self.config.nll_others and len(policies) > 1:
+            metrics |= nll_others(debates, kinds[-1], policies)
         return metrics
 
-    def _dissimilarity(self, encoder: Encoder, debates: Sequence[Debated], last: str) -> Metrics:
-        """Of last responses that agree with the vote, where there are two."""
+    def _dissimilarity(
+        self, encoder: Encoder, debates: Sequence[DebateRecord], last: str
+    ) -> Metrics:
+        """Dissimilarity of the last responses that agree with the vote, where there are two."""
         chosen = [
             [d.responses[-1][agent] for agent in agreeing(d.answers[-1], d.votes[-1])]
             for d in debates
@@ -85,59 +90,61 @@ class Diversity:
             metrics[f"eval/dissimilarity/{last}"] = mean([dissimilarity(own) for own in groups])
         return metrics
 
-    def _kl(self, scorer: Scorer, debates: Sequence[Debated], kinds: Sequence[str]) -> Metrics:
-        """Between last responses; with kl_to_base also of every kind's responses to the base's."""
+    def _kl(self, scorer: Scorer, debates: Sequence[DebateRecord], kinds: Sequence[str]) -> Metrics:
+        """KL between last responses; with kl_to_base also between a kind's and the base's."""
         agents, to_base = len(debates[0].responses[-1]), self.config.kl_to_base
         if to_base and not all(d.base for d in debates):
             raise ValueError("kl_to_base needs what the model said before any training")
-        # all of them, or the last turn's alone, by turn and then by agent
-        turns = range(len(kinds)) if to_base else range(len(kinds) - 1, len(kinds))
+        # all rounds, or the last one alone
+        rounds = range(len(kinds)) if to_base else range(len(kinds) - 1, len(kinds))
 
-        def found(logp: Tensor) -> Metrics:
-            spoken, base = logp[: agents * len(turns)], logp[agents * len(turns) :]
-            by_turn = torch.split(spoken, agents)
-            numbers: Metrics = {}
+        def kl_metrics(logp: Tensor) -> Metrics:
+            responses, base = logp[: agents * len(rounds)], logp[agents * len(rounds) :]
+            by_round = torch.split(responses, agents)
+            metrics: Metrics = {}
             if agents > 1:
-                numbers[f"eval/kl_diversity/turn_{len(kinds)}"] = kl_diversity(by_turn[-1])
+                metrics[f"eval/kl_diversity/turn_{len(kinds)}"] = kl_diversity(by_round[-1])
             for kind in sorted(set(kinds)) if to_base else ():
                 own = [
-                    said for turn, said in zip(turns, by_turn, strict=True) if kinds[turn] == kind
+                    rows
+                    for number, rows in zip(rounds, by_round, strict=True)
+                    if kinds[number] == kind
                 ]
-                numbers[f"eval/kl_base/{kind}"] = kl_between(torch.cat(own), base)
-            return numbers
+                metrics[f"eval/kl_base/{kind}"] = kl_between(torch.cat(own), base)
+            return metrics
 
-        read = [
-            [*(text for turn in turns for text in d.responses[turn]), *(d.base if to_base else ())]
+        responses = [
+            [*(text for n in rounds for text in d.responses[n]), *(d.base if to_base else ())]
             for d in debates
         ]
-        each = scorer.compare([d.question for d in debates], read, found)
-        return {name: mean([numbers[name] for numbers in each]) for name in each[0]}
+        each = scorer.compare([d.question for d in debates], responses, kl_metrics)
+        return {name: mean([metrics[name] for metrics in each]) for name in each[0]}
 
 
-def nll_others(debates: Sequence[Debated], kind: str, voices: Sequence[Policy]) -> Metrics:
-    """How unlikely an agent's model finds what the others said last: mean over ordered pairs.
+def nll_others(debates: Sequence[DebateRecord], kind: str, policies: Sequence[Policy]) -> Metrics:
+    """Negative log-likelihood of the others' last responses: mean over ordered pairs of agents.
 
-    A response counts by the mean over its tokens, in the context that its speaker saw. It is read
-    from its text, so its end is no token. A response without any token is left out.
+    A response counts by the mean over its tokens, in the context that its author saw. It is
+    tokenized from its text, without EOS. A response without any token is left out.
     """
     total, pairs = 0.0, 0
-    for name in dict.fromkeys(voice.name for voice in voices):
-        listeners = [agent for agent, voice in enumerate(voices) if voice.name == name]
+    for name in dict.fromkeys(policy.name for policy in policies):
+        listeners = [agent for agent, policy in enumerate(policies) if policy.name == name]
         # agents that share a model listen alike: each response is read once, and counts for all
-        heard = {j: sum(n != j for n in listeners) for j in range(len(voices))}
+        heard = {j: sum(n != j for n in listeners) for j in range(len(policies))}
         said = [(d.contexts[j], d.responses[-1][j], j) for d in debates for j in heard if heard[j]]
-        contexts, responses, speakers = zip(*said, strict=True)
-        each = token_nll(voices[listeners[0]], contexts, responses)
-        for speaker, nll in zip(speakers, each, strict=True):
+        contexts, responses, authors = zip(*said, strict=True)
+        each = token_nll(policies[listeners[0]], contexts, responses)
+        for author, nll in zip(authors, each, strict=True):
             if nll is not None:
-                total += heard[speaker] * nll
-                pairs += heard[speaker]
+                total += heard[author] * nll
+                pairs += heard[author]
     return {f"eval/nll_others/{kind}": total / pairs} if pairs else {}
 
 
 @torch.no_grad()
 def token_nll(
-    voice: Policy, contexts: Sequence[str], responses: Sequence[str]
+    policy: Policy, contexts: Sequence[str], responses: Sequence[str]
 ) -> list[float | None]:
     """Negative log-likelihood of each response in its context: mean over its tokens, nats.
 
@@ -145,27 +152,22 @@ def token_nll(
     responses: what does not fit into the model's context is cut off
     returns: None for a response without tokens
     """
-    tokenizer, room = voice.team.tokenizer, voice.team.context_length
+    tokenizer, room = policy.team.tokenizer, policy.team.context_length
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         shown = [tokenizer(context)["input_ids"] for context, _ in pairs]
-        said = [tokenizer(text, add_special_tokens=False)["input_ids"] for _, text in pairs]
-        said = [ids[: room - len(before)] for before, ids in zip(shown, said, strict=True)]
-        tensors = pad_turns(shown, said, tokenizer.pad_token_id)
-        ids, attended, mask = (tensor.to(voice.team.device) for tensor in tensors)
+        rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for _, text in pairs]
+        rows = [ids[: room - len(before)] for before, ids in zip(shown, rows, strict=True)]
+        tensors = pad_turns(shown, rows, tokenizer.pad_token_id)
+        ids, attention_mask, mask = (tensor.to(policy.team.device) for tensor in tensors)
         # not called as a module: at its end ZeRO-3 would take a training pass to be over
-        logprobs, _ = voice.model.forward(ids, attended, mask)
+        logprobs, _ = policy.model.forward(ids, attention_mask, mask)
         return [
             -float(row[counted].mean()) if bool(counted.any()) else None
             for row, counted in zip(logprobs, mask, strict=True)
         ]
 
-    voice.model.eval()
+    policy.model.eval()
     pairs = list(zip(contexts, responses, strict=True))
-    with voice.whole():
-        return distributed.map_rows(pairs, voice.hardware.rollout_batch_size, score)
-
-
-def mean(numbers: Sequence[float]) -> float:
-    """Of at least one."""
-    return sum(numbers) / len(numbers)
+    with policy.whole():
+        return distributed.map_rows(pairs, policy.hardware.rollout_batch_size, score)

@@ -1,11 +1,10 @@
-"""How good agents are on held-out prompts: alone on the bare query, and together in their roles."""
+"""Evaluates agents on held-out prompts: alone on the bare query, and together in their roles."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -13,248 +12,264 @@ from cory import distributed
 from cory.config import EvaluationConfig, SamplingConfig
 from cory.episode import Context, Episode, Metrics, Prompt, Turn
 from cory.functional.pass_at_k import any_of_first, interval, pass_at_k
-from cory.models.fingerprint import byte_sum
+from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
-from cory.rollout.interactions import PIONEER, Interaction
+from cory.rollout.interactions import PIONEER, Interaction, single_turn
+from cory.rollout.speak import speak_with
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable
-from cory.seeding import keyed
+from cory.seeding import place_stream
 from cory.tasks import Task
 
 TEAM = "team"
-SAID = [0]  # tokens of a response that only its text is kept of; any, so that it is not absent
-MEASURED = "evaluation"  # kinds of line in samples.jsonl; record.py writes the third
+TEXT_ONLY = [0]  # response ids where only the text is known; any token, so the turn is not absent
+MEASURED = "evaluation"  # the kinds of line in samples.jsonl; runs/recorder.py writes the third
 PROBE = "probe"
-# before_each(rows so far, rows in all): called before each piece
+# before_each(rows done, rows in all): called before each batch of rows
 BeforeEach = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class TeamEvaluator:
-    """How agents are measured together."""
-
-    interact: Interaction  # with the roles as they are now
-    speakers: Mapping[str, Actor]
-    places: int  # how often it lets somebody speak
-    measure: Callable[[Task, Part, Request], Metrics]  # what the answers say
-    alone: bool = True  # the agents are also asked one by one
-
-
-@dataclass(frozen=True)
-class EvalContext:
-    """What agents are measured with."""
-
-    agents: Mapping[str, Policy]
-    task: Task
-    reward: Reward
-    team: TeamEvaluator
-    sampling: SamplingConfig
-    rows: int | None = None  # answered at once by one process; None: as many as its agents take
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is to be measured, and when."""
+class EvalRequest:
+    """The settings of one evaluation and its place in the run."""
 
     config: EvaluationConfig
     seed: int
     iteration: int
-    final: bool  # nothing is trained after it: the probes are asked, too
+    final: bool  # no training follows: the probes are asked, too
+
+
+class Evaluator(Protocol):
+    """Evaluates a run's policies on held-out prompts."""
+
+    def __call__(
+        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
+    ) -> Metrics:
+        """The metrics; every response is left in `partial_results.lines`.
+
+        Training is not affected: the responses are a function of weights, roles and seed.
+        """
+        ...
 
 
 @dataclass
-class Part:
-    """Rows that are answered alike: every prompt once, then every prompt again, and so on."""
+class ResponseSet:
+    """The responses of one agent, or of the team: every prompt once, then every prompt again."""
 
     who: str  # an agent, alone on the bare query; or TEAM, in its roles
     kind: str  # MEASURED | PROBE
     prompts: list[Prompt]
     samples: int | None  # responses per prompt; None: one, greedily
     streams: list[torch.Generator]  # one for each place in the order of speaking
-    alone: Mapping[str, Part] = field(default_factory=dict)  # TEAM: what each agent says alone
+    alone: Mapping[str, ResponseSet] = field(default_factory=dict)  # TEAM: each agent's own
     lines: list[Line] = field(default_factory=list)  # one per row
 
     def __len__(self) -> int:
         return len(self.prompts) * (self.samples or 1)
 
     def prompt(self, row: int) -> Prompt:
+        """The prompt of a row."""
         return self.prompts[row % len(self.prompts)]
 
     def sample(self, row: int) -> int | None:
-        """Which of the prompt's responses a row is; None: the greedy one."""
+        """Which of its prompt's responses a row is; None: the greedy one."""
         return None if self.samples is None else row // len(self.prompts)
 
 
-def evaluate(
-    bench: EvalContext, request: Request, pieces: PartialResults, before_each: BeforeEach
-) -> Metrics:
-    """Measure the agents; every response is left in `pieces.lines`.
+@dataclass(frozen=True)
+class TeamEvaluator:
+    """Evaluates agents one by one, and together by an interaction; an `Evaluator`."""
 
-    Nothing of the training is touched: the responses are a function of weights, roles and seed.
-    """
-    parts = parts_of(bench, request)
-    # as much at once as the processes together take, so that memory does not grow with the rows
-    rows_each = bench.rows or next(iter(bench.agents.values())).hardware.rollout_batch_size
-    size = rows_each * distributed.count()
+    agents: Mapping[str, Policy]
+    task: Task
+    reward: Reward
+    sampling: SamplingConfig
+    interact: Interaction  # with the roles as they are now
+    actors: Mapping[str, Actor]
+    places: int  # turns of an episode: how often `interact` calls `speak`
+    team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics]
+    alone: bool = True  # the agents are also asked one by one
+    rows: int | None = None  # rows per batch and process; None: the agents' rollout_batch_size
 
-    def answer(part: Part, rows: range) -> list[Line]:
-        answered = zip(rows, answers(bench, part, rows), strict=True)
-        return [line(request, part, row, episode) for row, episode in answered]
+    def __call__(
+        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
+    ) -> Metrics:
+        """As `Evaluator`."""
+        sets = self._response_sets(request)
+        # as much at once as the processes together take, so that memory does not grow with the rows
+        rows_each = self.rows or next(iter(self.agents.values())).hardware.rollout_batch_size
+        size = rows_each * distributed.count()
 
-    def skip(part: Part, rows: range) -> None:
-        for stream in part.streams if part.samples is not None else ():
-            draw_uniforms(len(rows), bench.sampling.max_response_tokens, stream)
+        def answer(responses: ResponseSet, rows: range) -> list[Line]:
+            answered = zip(rows, self._respond(responses, rows), strict=True)
+            return [self._line(request, responses, row, episode) for row, episode in answered]
 
-    for part, lines in resumable(
-        pieces,
-        request.iteration,
-        fingerprint(bench.agents),
-        parts,
-        size,
-        answer=answer,
-        skip=skip,
-        before_each=before_each,
-    ):
-        part.lines += lines
-    metrics: Metrics = {}
-    for part in parts:
-        if part.kind == MEASURED:
-            measure = bench.team.measure if part.who == TEAM else metrics_of
-            metrics |= measure(bench.task, part, request)
-    return metrics
+        def skip(responses: ResponseSet, rows: range) -> None:
+            for stream in responses.streams if responses.samples is not None else ():
+                draw_uniforms(len(rows), self.sampling.max_response_tokens, stream)
+
+        for responses, lines in resumable(
+            partial_results,
+            request.iteration,
+            weights_fingerprint(self.agents),
+            sets,
+            size,
+            answer=answer,
+            skip=skip,
+            before_each=before_each,
+        ):
+            responses.lines += lines
+        metrics: Metrics = {}
+        for responses in sets:
+            if responses.kind == MEASURED:
+                metrics_of = self.team_metrics if responses.who == TEAM else score_metrics
+                metrics |= metrics_of(self.task, responses, request)
+        return metrics
+
+    def _response_sets(self, request: EvalRequest) -> list[ResponseSet]:
+        """The responses to sample, without their lines, in the order in which they are sampled."""
+        config, seed, agents = request.config, request.seed, self.agents
+        prompts = self.task.held_out(config.prompts, config.split)
+        probes = [
+            replace(self.task.prompt_of(text), id=f"{PROBE}-{number}")
+            for number, text in enumerate(config.probes)
+        ]
+
+        def own(name: str, kind: str, asked: list[Prompt], samples: int | None) -> ResponseSet:
+            return ResponseSet(name, kind, asked, samples, [place_stream(seed, 0)])
+
+        sets: list[ResponseSet] = []
+        for samples in (config.samples, None) if config.greedy else (config.samples,):
+            asked = agents if self.alone else {}
+            alone = {name: own(name, MEASURED, prompts, samples) for name in asked}
+            sets += alone.values()
+            if config.team:
+                streams = [place_stream(seed, place) for place in range(self.places)]
+                sets.append(ResponseSet(TEAM, MEASURED, prompts, samples, streams, alone))
+        if request.final and probes:
+            sets += [own(name, PROBE, probes, samples) for samples in (1, None) for name in agents]
+        return sets
+
+    def _respond(self, responses: ResponseSet, rows: range) -> list[Episode]:
+        """One episode per row; the reward scores it unless it is a probe."""
+        prompts = [responses.prompt(row) for row in rows]
+        team = responses.who == TEAM
+        streams = iter(responses.streams)
+        speak = speak_with(
+            self.actors if team else self.agents,
+            self.sampling.max_response_tokens,
+            None if responses.samples is None else self.sampling,
+            streams,
+        )
+
+        def speak_or_repeat(
+            actor: str, role: str, round: int, contexts: Sequence[Context | None]
+        ) -> list[Turn]:
+            if role != PIONEER:
+                return speak(actor, role, round, contexts)
+            next(streams)  # the pioneer sees what it saw alone, so its response is the same
+            return [repeated(responses.alone[actor].lines[row], role) for row in rows]
+
+        if team:
+            episodes = self.interact(prompts, speak_or_repeat)
+        else:
+            episodes = single_turn(prompts, speak, responses.who)
+        if responses.kind == MEASURED:
+            self.reward.score(episodes)
+        return episodes
+
+    def _line(
+        self, request: EvalRequest, responses: ResponseSet, row: int, episode: Episode
+    ) -> Line:
+        """An episode as samples.jsonl keeps it."""
+        prompt, sample = episode.prompt, responses.sample(row)
+        turns = [line_turn(turn, prompt) for turn in episode.turns]
+        return as_line(request, responses.kind, responses.who, sample, prompt) | {"turns": turns}
 
 
-def parts_of(bench: EvalContext, request: Request) -> list[Part]:
-    """What is to be answered, in this order."""
-    config, seed, agents = request.config, request.seed, bench.agents
-    prompts = bench.task.held_out(config.prompts, config.split)
-    probes = [
-        replace(bench.task.prompt_of(text), id=f"{PROBE}-{number}")
-        for number, text in enumerate(config.probes)
-    ]
-    ways: list[int | None] = [config.samples, *([None] if config.greedy else [])]
-    parts: list[Part] = []
-    for samples in ways:
-        asked = agents if bench.team.alone else {}
-        alone = {name: Part(name, MEASURED, prompts, samples, [stream(seed, 0)]) for name in asked}
-        parts += alone.values()
-        if config.team:
-            streams = [stream(seed, place) for place in range(bench.team.places)]
-            parts.append(Part(TEAM, MEASURED, prompts, samples, streams, alone))
-    if request.final and probes:
-        for samples in (1, None):
-            parts += [Part(name, PROBE, probes, samples, [stream(seed, 0)]) for name in agents]
-    return parts
-
-
-def stream(seed: int, place: int) -> torch.Generator:
-    """Random numbers of whoever speaks at a place; agents alone all get those of the first."""
-    if place > 0:  # an observer that drew the pioneer's numbers would not answer independently
-        return keyed((seed, place))
-    return torch.Generator().manual_seed(seed % 2**63)
-
-
-def answers(bench: EvalContext, part: Part, rows: range) -> list[Episode]:
-    """One episode per row, scored unless nobody knows what is right."""
-    prompts = [part.prompt(row) for row in rows]
-    sampling = None if part.samples is None else bench.sampling
-    limit = bench.sampling.max_response_tokens
-    places = iter(part.streams)
-
-    def speak(agent: str, role: str, round: int, contexts: Sequence[Context | None]) -> list[Turn]:
-        stream = next(places)
-        if part.who == TEAM and role == PIONEER:  # it sees what it saw alone
-            return [said(part.alone[agent].lines[row], role) for row in rows]
-        speakers = bench.team.speakers if part.who == TEAM else bench.agents
-        spoken = speakers[agent].turns(role, round, contexts, limit, sampling, stream)
-        return [turn for turn, _ in spoken]
-
-    if part.who == TEAM:
-        episodes = bench.team.interact(prompts, speak)
-    else:
-        turns = speak(part.who, "solo", 0, [prompt.text for prompt in prompts])
-        episodes = [Episode(p, [turn]) for p, turn in zip(prompts, turns, strict=True)]
-    if part.kind == MEASURED:
-        bench.reward.score(episodes)
-    return episodes
-
-
-def said(line: Line, role: str) -> Turn:
-    """What an agent said alone, as a turn in another role."""
+def repeated(line: Line, role: str) -> Turn:
+    """An agent's response alone, as a turn in another role."""
     (turn,) = line["turns"]
     context = turn["context"] or line["prompt"]
-    return Turn(turn["agent"], role, 0, context, turn["response"], [], SAID)
+    return Turn(turn["agent"], role, 0, context, turn["response"], [], TEXT_ONLY)
 
 
-def line(request: Request, part: Part, row: int, episode: Episode) -> Line:
-    """An episode as samples.jsonl keeps it."""
-    prompt = episode.prompt
+def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:
+    """A line of samples.jsonl, without what is specific to its kind of evaluation.
+
+    sample: which response to the prompt; None: the greedy one
+    """
     return {
         "iteration": request.iteration,
-        "kind": part.kind,
-        "who": part.who,
-        "split": request.config.split if part.kind == MEASURED else None,
-        "sample": part.sample(row),
+        "kind": kind,
+        "who": who,
+        "split": request.config.split if kind == MEASURED else None,
+        "sample": sample,
         "prompt_id": prompt.id,
         "prompt": prompt.text,
         "answer": prompt.answer,
-        "turns": [
-            {
-                "agent": turn.agent,
-                "role": turn.role,
-                "context": None if turn.context == prompt.text else turn.context,
-                "response": None if turn.absent else turn.response,
-                "score": turn.score,
-            }
-            for turn in episode.turns
-        ],
     }
 
 
-def metrics_of(task: Task, part: Part, request: Request) -> Metrics:
-    """Scores of a part, and how many of its prompts were solved where the answers are known."""
+def line_turn(turn: Turn, prompt: Prompt) -> dict[str, Any]:
+    """A turn in a line of samples.jsonl."""
+    return {
+        "agent": turn.agent,
+        "role": turn.role,
+        "context": None if turn.context == prompt.text else turn.context,
+        "response": None if turn.absent else turn.response,
+        "score": turn.score,
+    }
+
+
+def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
+    """Mean scores, and the share of prompts solved where the right answers are known."""
     metrics: Metrics = {}
-    for who, turns in speakers(part).items():
+    for who, turns in turns_by_role(responses).items():
         # float32, as all means of scores here
         score = torch.tensor([turn["score"] for row in turns for turn in row]).mean().item()
-        solved = solved_of(task, part, turns) if part.prompts[0].answer is not None else None
-        if part.samples is not None:
+        known = responses.prompts[0].answer is not None
+        solved = solved_by_prompt(task, responses, turns) if known else None
+        if responses.samples is not None:
             metrics[f"eval/score/{who}"] = score
             if solved is not None:
                 for k in request.config.k:
-                    metrics |= passed(who, k, solved)
+                    metrics |= pass_metrics(who, k, solved)
         elif solved is None:
             metrics[f"eval/greedy/{who}"] = score
         else:
-            metrics |= estimate("greedy", who, [float(first) for (first,) in solved], len(solved))
+            first = [float(tries[0]) for tries in solved]
+            metrics |= mean_with_interval("greedy", who, first, len(solved))
     return metrics
 
 
-def speakers(part: Part) -> dict[str, list[list[dict[str, Any]]]]:
-    """Whom a part has numbers about, and which turns of each row are theirs."""
-    rows = [row["turns"] for row in part.lines]
-    found = {}
-    if part.who == TEAM:
+def turns_by_role(responses: ResponseSet) -> dict[str, list[list[dict[str, Any]]]]:
+    """The turns of each row, by the role they were said in (TEAM only), and all of them."""
+    rows = [row["turns"] for row in responses.lines]
+    by_role = {}
+    if responses.who == TEAM:
         for place, turn in enumerate(rows[0]):
-            found[turn["role"]] = [[row[place]] for row in rows]
-    return found | {part.who: rows}
+            by_role[turn["role"]] = [[row[place]] for row in rows]
+    return by_role | {responses.who: rows}
 
 
-def solved_of(task: Task, part: Part, turns: list[list[dict[str, Any]]]) -> list[list[bool]]:
-    """Of each prompt, for each of its rows: whether one of the row's turns is right.
+def solved_by_prompt(
+    task: Task, responses: ResponseSet, turns: list[list[dict[str, Any]]]
+) -> list[list[bool]]:
+    """For each prompt and each of its rows: whether one of the row's turns is right.
 
-    turns: some of each row's
+    turns: of each row, those that count
     """
     right = [
-        any(task.is_right(turn["response"], str(part.prompt(row).answer)) for turn in chosen)
+        any(task.is_right(turn["response"], str(responses.prompt(row).answer)) for turn in chosen)
         for row, chosen in enumerate(turns)
     ]
-    return [right[start :: len(part.prompts)] for start in range(len(part.prompts))]
+    return [right[start :: len(responses.prompts)] for start in range(len(responses.prompts))]
 
 
-def passed(who: str, k: int, solved: list[list[bool]]) -> Metrics:
+def pass_metrics(who: str, k: int, solved: list[list[bool]]) -> Metrics:
     """pass@k by the unbiased estimator, and by the paper's: one of the first k is right.
 
     solved: of each prompt, whether each of its responses was right
@@ -262,12 +277,12 @@ def passed(who: str, k: int, solved: list[list[bool]]) -> Metrics:
     unbiased = [pass_at_k(sum(tries), len(tries), k) for tries in solved]
     first = [float(any_of_first(tries, k)) for tries in solved]
     responses = sum(map(len, solved))
-    return estimate(f"pass_at_{k}", who, unbiased, responses) | estimate(
+    return mean_with_interval(f"pass_at_{k}", who, unbiased, responses) | mean_with_interval(
         f"any_of_{k}", who, first, len(first)
     )
 
 
-def estimate(name: str, who: str, values: list[float], responses: int) -> Metrics:
+def mean_with_interval(name: str, who: str, values: list[float], responses: int) -> Metrics:
     """The mean of the prompts' values and its 95 % interval."""
     low, high = interval(values, responses)
     return {
@@ -275,13 +290,3 @@ def estimate(name: str, who: str, values: list[float], responses: int) -> Metric
         f"eval/{name}_low/{who}": low,
         f"eval/{name}_high/{who}": high,
     }
-
-
-def fingerprint(agents: Mapping[str, Policy]) -> str:
-    """A name for the agents' weights; another one once they have moved."""
-    digest = hashlib.sha256()
-    for agent in agents.values():
-        with agent.engine.whole():
-            for name, parameter in agent.engine.trainable.items():
-                digest.update(f"{agent.name} {name} {byte_sum(parameter.detach())}\n".encode())
-    return digest.hexdigest()

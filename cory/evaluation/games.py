@@ -1,20 +1,20 @@
-"""How well a policy plays games about held-out words, in both roles, against several opponents."""
+"""Evaluates a policy in games about held-out words, in both roles, against several opponents."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from cory.config import ITSELF, OfflineConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, Request, fingerprint
+from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, EvalRequest, as_line
+from cory.functional.statistics import mean, standard_error
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
+from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.opponents import Opponent, Opponents
@@ -23,7 +23,7 @@ from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable
 from cory.tasks.game import GameTask
 
-EXAM = 2  # begins the keys of all random numbers here, apart from those of the training
+MATCH = 2  # begins the keys of all random numbers here; self-play for training uses another
 
 
 @dataclass(frozen=True)
@@ -37,56 +37,46 @@ class Match:
     samples: int
     greedy: bool
     purpose: str  # MEASURED | PROBE
-    number: int  # of the match, for its random numbers
+    number: int  # the match's own, for its random numbers
 
     def __len__(self) -> int:
         return len(self.prompts) * self.samples
 
 
+@dataclass(frozen=True)
 class GameEvaluator:
-    """The policy plays, and games are counted."""
+    """The policy plays every opponent, and wins are counted; an `Evaluator`."""
 
-    def __init__(
-        self,
-        config: OfflineConfig,
-        voice: Policy,
-        task: GameTask,
-        reward: GameOutcome,
-        opponents: Opponents,
-    ) -> None:
-        self.config = config
-        self.voice = voice
-        self.task = task
-        self.reward = reward
-        self.opponents = opponents
+    config: OfflineConfig
+    policy: Policy
+    task: GameTask
+    reward: GameOutcome
+    opponents: Opponents
 
     def __call__(
-        self, request: Request, pieces: PartialResults, before_each: BeforeEach
+        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
     ) -> Metrics:
-        """Measure the policy; every game is left in `pieces.lines`.
-
-        Nothing of the training is touched: the games are a function of weights and seed.
-        """
+        """As `Evaluator`; each line is a game."""
         matches = self._matches(request)
         lines: dict[int, list[Line]] = {match.number: [] for match in matches}
         for match, games in resumable(
-            pieces,
+            partial_results,
             request.iteration,
-            fingerprint({self.voice.name: self.voice}),
+            weights_fingerprint({self.policy.name: self.policy}),
             matches,
             self.config.game_batch,
             answer=partial(self._play, request),
-            skip=nothing,  # every batch has random numbers of its own
+            skip=no_callback,  # every batch has random numbers of its own
             before_each=before_each,
         ):
             lines[match.number] += games
-        return metrics_of(matches, lines, self.task.game.roles)
+        return game_metrics(matches, lines, self.task.game.roles)
 
-    def _matches(self, request: Request) -> list[Match]:
-        """Every opponent, from either side; probes are played against itself."""
+    def _matches(self, request: EvalRequest) -> list[Match]:
+        """One match per opponent and role; in probes the policy plays itself."""
         config = request.config
         prompts = self.task.held_out(config.prompts, config.split)
-        found: list[Match] = []
+        matches: list[Match] = []
 
         def add(opponent: str, kind: str, role: str | None, **changes: Any) -> None:
             match = Match(
@@ -97,9 +87,9 @@ class GameEvaluator:
                 config.samples,
                 self.config.test_greedy,
                 MEASURED,
-                len(found),
+                len(matches),
             )
-            found.append(replace(match, **changes))
+            matches.append(replace(match, **changes))
 
         for opponent, kind in self.config.played_against.items():
             for role in (None,) if kind == ITSELF else self.task.game.roles:
@@ -109,19 +99,19 @@ class GameEvaluator:
             for greedy in (False, True):
                 changes = {"prompts": probes, "samples": 1, "greedy": greedy, "purpose": PROBE}
                 add(ITSELF, ITSELF, None, **changes)
-        return found
+        return matches
 
-    def _play(self, request: Request, match: Match, rows: range) -> list[Line]:
+    def _play(self, request: EvalRequest, match: Match, rows: range) -> list[Line]:
         """Some games of a match, as samples.jsonl keeps them."""
         sampling = None if match.greedy else self.config.sampling
         own = self.opponents.named(ITSELF, ITSELF, sampling)
         other = self.opponents.named(match.opponent, match.kind, sampling)
-        key = (request.seed, EXAM, match.number, rows.start)
+        key = (request.seed, MATCH, match.number, rows.start)
         prompts = [match.prompts[row % len(match.prompts)] for row in rows]
         starts = [GameState(p.text, self.task.max_turns) for p in prompts]
         players = self._players(match, own, other)
         with other.at_hand():
-            games = play(self.task.game, starts, players, key, {}, nothing, nothing)
+            games = play(self.task.game, starts, players, key, {}, no_callback, no_callback)
         return [
             self._line(request, match, row, prompt, played)
             for row, prompt, played in zip(rows, prompts, games, strict=True)
@@ -134,21 +124,13 @@ class GameEvaluator:
         }
 
     def _line(
-        self, request: Request, match: Match, row: int, prompt: Prompt, played: FinishedGame
+        self, request: EvalRequest, match: Match, row: int, prompt: Prompt, played: FinishedGame
     ) -> Line:
         outcome = self.reward.settled(played.outcome)
-        line: Line = {
-            "iteration": request.iteration,
-            "kind": match.purpose,
-            "who": self.voice.name,
-            "split": request.config.split if match.purpose == MEASURED else None,
-            "sample": None if match.greedy else row // len(match.prompts),
-            "prompt_id": prompt.id,
-            "prompt": prompt.text,
-            "answer": prompt.answer,
-        }
+        sample = None if match.greedy else row // len(match.prompts)
+        line = as_line(request, match.purpose, self.policy.name, sample, prompt)
         if match.purpose == PROBE:  # pages show a probe as one text
-            turn = {"agent": self.voice.name, "role": "both", "context": None}
+            turn = {"agent": self.policy.name, "role": "both", "context": None}
             return line | {"turns": [turn | {"response": dialogue(played), "score": None}]}
         ids = played.extra.get("ids") or [None] * len(played.utterances)
         return line | {
@@ -159,7 +141,9 @@ class GameEvaluator:
             "valid": outcome.valid,
             "turns": [
                 {
-                    "agent": self.voice.name if match.role in (None, said.role) else match.opponent,
+                    "agent": self.policy.name
+                    if match.role in (None, said.role)
+                    else match.opponent,
                     "role": said.role,
                     "context": None,
                     "response": said.text,
@@ -171,8 +155,8 @@ class GameEvaluator:
         }
 
 
-def nothing(*_: Any) -> None:
-    """For who need not be told."""
+def no_callback(*_: Any) -> None:
+    """A no-op progress callback."""
 
 
 def dialogue(played: FinishedGame) -> str:
@@ -181,7 +165,7 @@ def dialogue(played: FinishedGame) -> str:
     return "\n".join([*lines, f"[{played.outcome.reason}]"])
 
 
-def metrics_of(
+def game_metrics(
     matches: Sequence[Match], lines: Mapping[int, Sequence[Line]], roles: Sequence[str]
 ) -> Metrics:
     """Win rates and statistics of the games against each opponent."""
@@ -189,12 +173,12 @@ def metrics_of(
     measured = [match for match in matches if match.purpose == MEASURED]
     for opponent in dict.fromkeys(match.opponent for match in measured):
         by_role = {m.role: lines[m.number] for m in measured if m.opponent == opponent}
-        games = [line for found in by_role.values() for line in found]
+        games = [line for own in by_role.values() for line in own]
         sides = {role: by_role[role if role in by_role else None] for role in roles}
         errors = []
-        for role, found in sides.items():
-            won = win_scores(found, role)
-            metrics |= estimate(f"win_rate_{role}", opponent, won)
+        for role, own in sides.items():
+            won = win_scores(own, role)
+            metrics |= mean_with_error(f"win_rate_{role}", opponent, won)
             if won:
                 wins = sum(score == 1 for score in won) / len(won)
                 metrics[f"eval/wins_{role}/{opponent}"] = wins
@@ -214,20 +198,19 @@ def metrics_of(
             metrics[f"eval/ties/{opponent}"] = ties / len(valid)
             solved = sum(len(line["winners"]) > 1 for line in valid)
             metrics[f"eval/solved/{opponent}"] = solved / len(valid)
-        metrics |= estimate("game_turns", opponent, [(len(x["turns"]) + 1) // 2 for x in games])
-        said = [list(utterances(line)) for line in games]
-        tokens = [mean(turn["tokens"] for turn in own) for own in said if own]
-        empty = [
-            mean(not turn["response"] for turn in own_turns) for own_turns in said if own_turns
-        ]
-        metrics |= estimate("utterance_tokens", opponent, tokens)
-        metrics |= estimate("empty_share", opponent, empty)
+        turns = [(len(line["turns"]) + 1) // 2 for line in games]
+        metrics |= mean_with_error("game_turns", opponent, turns)
+        spoken = [own for line in games if (own := own_turns(line))]
+        tokens = [mean(turn["tokens"] for turn in own) for own in spoken]
+        metrics |= mean_with_error("utterance_tokens", opponent, tokens)
+        empty = [mean(not turn["response"] for turn in own) for own in spoken]
+        metrics |= mean_with_error("empty_share", opponent, empty)
     return metrics
 
 
-def utterances(line: Line) -> Iterable[dict[str, Any]]:
-    """What the policy itself said in a game."""
-    return (turn for turn in line["turns"] if turn["agent"] == line["who"])
+def own_turns(line: Line) -> list[dict[str, Any]]:
+    """The policy's own turns in a game."""
+    return [turn for turn in line["turns"] if turn["agent"] == line["who"]]
 
 
 def win_scores(lines: Sequence[Line], role: str) -> list[float]:
@@ -239,8 +222,8 @@ def win_scores(lines: Sequence[Line], role: str) -> list[float]:
     ]
 
 
-def estimate(name: str, opponent: str, values: Sequence[float]) -> Metrics:
-    """A mean and its standard error; nothing where there is nothing to average."""
+def mean_with_error(name: str, opponent: str, values: Sequence[float]) -> Metrics:
+    """A mean and its standard error; empty without values."""
     if not values:
         return {}
     metrics = {f"eval/{name}/{opponent}": mean(values)}
@@ -248,16 +231,3 @@ def estimate(name: str, opponent: str, values: Sequence[float]) -> Metrics:
     if error is not None:
         metrics[f"eval/{name}_se/{opponent}"] = error
     return metrics
-
-
-def standard_error(values: Sequence[float]) -> float | None:
-    """Of the mean; None below two values."""
-    if len(values) < 2:
-        return None
-    return float(np.std(values, ddof=1)) / math.sqrt(len(values))
-
-
-def mean(values: Iterable[float]) -> float:
-    """Of one value at least."""
-    numbers = list(values)
-    return sum(numbers) / len(numbers)

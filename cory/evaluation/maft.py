@@ -1,95 +1,90 @@
-"""How good a team of specialised agents is, and how different what they say."""
+"""Metrics of debates between specialised agents: accuracy, standard errors and diversity."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from cory.config import MaftConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.debates import DebateMeasure, answers_of, draws, golds_of
-from cory.evaluation.diversity import Debated, Diversity
-from cory.evaluation.evaluate import Part, Request, stream
+from cory.evaluation.debates import DebateMetrics, answers_by_round, gold_answers, tie_breaker
+from cory.evaluation.diversity import DebateRecord, Diversity
+from cory.evaluation.evaluate import EvalRequest, ResponseSet
+from cory.functional.statistics import binomial_se
 from cory.functional.votes import elected_answer
 from cory.models.policy import Actor, Policy
+from cory.seeding import place_stream
 from cory.tasks import Task
 
-# the place of the model as it came, behind all places of those who speak in a debate
+# the untrained model's place in the order of speaking, behind all places of a debate
 BASE_PLACE = 10**6
 
 
 @dataclass(frozen=True)
-class AgentsMeasure:
-    """Numbers about the debates of an evaluation; what TeamExam asks for."""
+class MaftMetrics:
+    """The metrics of evaluated debates; a `TeamEvaluator.team_metrics`."""
 
     config: MaftConfig
-    voices: Mapping[str, Policy]
-    base: Actor  # the model as it came
+    policies: Mapping[str, Policy]
+    base: Actor  # the untrained model
     diversity: Diversity
 
-    def __call__(self, task: Task, part: Part, request: Request) -> Metrics:
-        """Accuracy of votes and of the first agent by turn, and the diversity of the answers."""
+    def __call__(self, task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
+        """Accuracy of votes and of the first agent by round, and the diversity of the answers."""
         config, agents = self.config, self.config.evaluation_agents
-        metrics = DebateMeasure(agents, config.vote_ties)(task, part, request)
-        rows = [row["turns"] for row in part.lines]
-        answers = [answers_of(task, turns, agents) for turns in rows]
-        golds = golds_of(task, part)
-        for turn in range(config.evaluation_turns):
-            who = f"turn_{turn + 1}"
+        rounds = range(config.evaluation_turns)
+        metrics = DebateMetrics(agents, config.vote_ties)(task, responses, request)
+        rows = [row["turns"] for row in responses.lines]
+        answers = [answers_by_round(task, turns, agents) for turns in rows]
+        golds = gold_answers(task, responses)
+        for number in rounds:
+            who = f"turn_{number + 1}"
             metrics[f"eval/vote_se/{who}"] = binomial_se(metrics[f"eval/vote/{who}"], len(golds))
-            first = [given[turn][0] == gold for given, gold in zip(answers, golds, strict=True)]
+            first = [given[number][0] == gold for given, gold in zip(answers, golds, strict=True)]
             single = sum(first) / len(first)
             metrics[f"eval/single/{who}"] = single
             metrics[f"eval/single_se/{who}"] = binomial_se(single, len(first))
-        base = self._base(part.prompts, request)
+        base = self._base_responses(responses.prompts, request)
         debates = [
-            Debated(
-                question=part.prompt(row).text,
+            DebateRecord(
+                question=responses.prompt(row).text,
                 answers=given,
                 votes=[
-                    elected_answer(said, config.vote_ties, draws(request, row, turn))
-                    for turn, said in enumerate(given)
+                    elected_answer(said, config.vote_ties, tie_breaker(request, row, number))
+                    for number, said in enumerate(given)
                 ],
-                responses=by_turn([turn["response"] or "" for turn in turns], agents),
-                contexts=[turn["context"] or part.prompt(row).text for turn in turns[-agents:]],
+                responses=by_round([turn["response"] or "" for turn in turns], agents),
+                contexts=[
+                    turn["context"] or responses.prompt(row).text for turn in turns[-agents:]
+                ],
                 base=base[row],
             )
             for row, (given, turns) in enumerate(zip(answers, rows, strict=True))
         ]
-        kinds = [kind_of(config, turn) for turn in range(config.evaluation_turns)]
-        last = config.evaluation_turns - 1
-        # a model behind an endpoint has no voice here, and is asked for no likelihood
-        spoke = [config.policy(last, agent) for agent in range(agents)]
-        voices = [self.voices[name] for name in spoke if name in self.voices]
-        return metrics | self.diversity.measure(debates, kinds, voices)
+        kinds = [kind_of(config, number) for number in rounds]
+        # a model behind an endpoint is no policy, and is asked for no likelihood
+        last = [config.policy(rounds[-1], agent) for agent in range(agents)]
+        policies = [self.policies[name] for name in last if name in self.policies]
+        return metrics | self.diversity.measure(debates, kinds, policies)
 
-    def _base(self, prompts: Sequence[Prompt], request: Request) -> list[list[str]]:
-        """What the model says to each problem without any training, where it is asked for."""
+    def _base_responses(self, prompts: Sequence[Prompt], request: EvalRequest) -> list[list[str]]:
+        """The untrained model's response to each problem, where a metric needs it."""
         if not self.config.diversity.kl_to_base:
             return [[] for _ in prompts]
         sampling = self.config.sampling
-        limit = sampling.max_response_tokens
-        # numbers of its own: a place after all that speak in the debates
-        numbers: torch.Generator = stream(request.seed, BASE_PLACE)
         texts = [prompt.text for prompt in prompts]
-        spoken = self.base.turns("base", 0, texts, limit, sampling, numbers)
+        stream = place_stream(request.seed, BASE_PLACE)
+        limit = sampling.max_response_tokens
+        spoken = self.base.turns("base", 0, texts, limit, sampling, stream)
         return [[turn.response] for turn, _ in spoken]
 
 
-def kind_of(config: MaftConfig, turn: int) -> str:
-    """What those who speak at a turn are called: generation, critic or single."""
-    return config.policy(turn, 0).partition("_")[0]
+def kind_of(config: MaftConfig, number: int) -> str:
+    """The kind of policy that speaks in round `number`, from 0: generation, critic or single."""
+    return config.policy(number, 0).partition("_")[0]
 
 
-def by_turn(said: Sequence[Any], agents: int) -> list[list[Any]]:
-    """What was said, by turn and agent."""
-    return [list(said[start : start + agents]) for start in range(0, len(said), agents)]
-
-
-def binomial_se(share: float, count: int) -> float:
-    """Standard error of a share of so many."""
-    return math.sqrt(share * (1 - share) / count)
+def by_round(turns: Sequence[Any], agents: int) -> list[list[Any]]:
+    """A debate's turns in their order, as [round][agent]."""
+    return [list(turns[start : start + agents]) for start in range(0, len(turns), agents)]

@@ -1,6 +1,6 @@
-"""Models that only read what agents said, and compare it: they never learn and never speak.
+"""Frozen models that compare responses: an encoder and a likelihood scorer.
 
-Their weights are in memory only while they read: agents and their optimisers need the room.
+Their weights are in memory only while they are used: agents and their optimisers need the room.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ T = TypeVar("T")
 KEY = "algorithm.diversity"
 
 
-class Reader:
-    """What encoder and scorer have in common; the weights are loaded later."""
+class FrozenModel:
+    """The tokenizer and settings of an encoder or scorer; weights are loaded when used."""
 
     def __init__(self, path: str, key: str, config: DiversityConfig, device: torch.device) -> None:
         """key: names the setting in refusals."""
@@ -37,7 +37,7 @@ class Reader:
         self.longest = config.max_tokens if own is None else min(config.max_tokens, own)
 
 
-class Encoder(Reader):
+class Encoder(FrozenModel):
     """Embeds texts: the mean of a model's last hidden states over a text's tokens.
 
     The paper takes the state of a [CLS] token, which its encoder, T5, does not have. A mean serves
@@ -67,7 +67,7 @@ class Encoder(Reader):
         return torch.stack(distributed.map_rows(rows, self.config.batch_size, embed))
 
 
-class Scorer(Reader):
+class Scorer(FrozenModel):
     """Turns responses into distributions over a model's vocabulary.
 
     The paper compares "the probability distributions" of responses by the likelihoods of a model
@@ -79,7 +79,7 @@ class Scorer(Reader):
     def __init__(
         self, path: str, config: DiversityConfig, device: torch.device, questions: Sequence[str]
     ) -> None:
-        """questions: all that will be asked; refused are those that leave no room for a response"""
+        """questions: of an evaluation; ConfigError where one leaves no room for a response"""
         super().__init__(path, f"{KEY}.scorer", config, device)
         most = max(len(self._question(question)) for question in questions)
         require(
@@ -93,29 +93,29 @@ class Scorer(Reader):
         self,
         questions: Sequence[str],
         responses: Sequence[Sequence[str]],
-        found: Callable[[Tensor], T],
+        compare: Callable[[Tensor], T],
     ) -> list[T]:
-        """What `found` says of the responses to each question.
+        """`compare` applied to the distributions of each question's responses.
 
-        questions, responses: as many of these as of those
-        found: (responses, V) logarithms of probabilities -> anything
+        responses: several to each question
+        compare: takes log-probabilities (responses, V) float32
         """
         model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
         pairs = list(zip(questions, responses, strict=True))
         return distributed.map_rows(
-            pairs, 1, lambda batch: [found(self._distributions(model, *pair)) for pair in batch]
+            pairs, 1, lambda batch: [compare(self._distributions(model, *pair)) for pair in batch]
         )
 
     def _distributions(
         self, model: torch.nn.Module, question: str, responses: Sequence[str]
     ) -> Tensor:
-        """(N, V) float32."""
+        """Log-probabilities of each response's mean distribution: (N, V) float32."""
         shown, tokenizer = self._question(question), self.tokenizer
-        said = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
-        said = [ids[: self.longest - len(shown)] for ids in said]
-        found = []
-        for start in range(0, len(said), self.config.batch_size):
-            rows = said[start : start + self.config.batch_size]
+        response_ids = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
+        response_ids = [ids[: self.longest - len(shown)] for ids in response_ids]
+        distributions = []
+        for start in range(0, len(response_ids), self.config.batch_size):
+            rows = response_ids[start : start + self.config.batch_size]
             # padding stands on the right alone, where nothing that counts can see it
             ids, attended, mask = pad_turns([shown] * len(rows), rows, tokenizer.pad_token_id)
             logits = model(
@@ -125,12 +125,12 @@ class Scorer(Reader):
                 logits_to_keep=mask.shape[1] + 1,
             ).logits
             # after the question, and after each token of the response
-            found += [
+            distributions += [
                 mean_distribution(row[: 1 + len(r)]) for row, r in zip(logits, rows, strict=True)
             ]
-        return torch.stack(found)
+        return torch.stack(distributions)
 
     def _question(self, question: str) -> list[int]:
-        """A question on lines of its own."""
+        """Token ids of a question on lines of its own."""
         ids: list[int] = self.tokenizer(f"{question}\n")["input_ids"]
         return ids

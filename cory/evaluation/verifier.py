@@ -1,106 +1,89 @@
-"""How well a verifier tells right answers to held-out questions from wrong ones."""
+"""Evaluates a verifier: how well it tells right answers to held-out questions from wrong ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import MEASURED, BeforeEach, Request, fingerprint, stream
+from cory.evaluation.evaluate import MEASURED, BeforeEach, EvalRequest, as_line, line_turn
 from cory.functional.ranking import auc
+from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
-from cory.models.policy import Policy, Reference
+from cory.models.policy import Policy
 from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable
+from cory.seeding import place_stream
 from cory.tasks import Task
 
-Verdict = tuple[float, bool]  # probability of being right, and whether it is
+Verdict = tuple[float, bool]  # the verifier's probability of a right answer; whether it is right
 
 
+@dataclass(frozen=True)
 class VerifierEvaluator:
-    """A frozen model answers held-out questions, and the verifier says which answers are right."""
+    """A frozen model answers held-out questions and the verifier judges them; an `Evaluator`."""
 
-    def __init__(self, voice: Policy, author: Reference, task: Task, sampling: SamplingConfig):
-        """author: who answers."""
-        self.voice = voice
-        self.author = author
-        self.task = task
-        self.sampling = sampling
+    policy: Policy  # the verifier's
+    author: Policy  # the frozen model that answers
+    task: Task
+    sampling: SamplingConfig
 
     def __call__(
-        self, request: Request, pieces: PartialResults, before_each: BeforeEach
+        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
     ) -> Metrics:
-        """Measure the verifier; every answer and verdict is left in `pieces.lines`.
-
-        Nothing of the training is touched: the answers are a function of the seed.
-        """
+        """As `Evaluator`; each line is an answer and its verdict."""
         config = request.config
         prompts = self.task.held_out(config.prompts, config.split)
         count = len(prompts) * config.samples
-        size = self.voice.hardware.rollout_batch_size * distributed.count()
-        numbers, limit = stream(request.seed, 0), self.sampling.max_response_tokens
+        size = self.policy.hardware.rollout_batch_size * distributed.count()
+        stream, limit = place_stream(request.seed, 0), self.sampling.max_response_tokens
         batches = resumable(
-            pieces,
+            partial_results,
             request.iteration,
-            fingerprint({self.voice.name: self.voice}),
+            weights_fingerprint({self.policy.name: self.policy}),
             [range(count)],
             size,
-            answer=lambda _, rows: self._lines(request, prompts, rows, numbers),
-            skip=lambda _, rows: draw_uniforms(len(rows), limit, numbers),
+            answer=lambda _, rows: self._lines(request, prompts, rows, stream),
+            skip=lambda _, rows: draw_uniforms(len(rows), limit, stream),
             before_each=before_each,
         )
         lines = [line for _, batch in batches for line in batch]
         return verdict_metrics(by_question(lines, len(prompts)))
 
     def _lines(
-        self, request: Request, prompts: Sequence[Prompt], rows: range, numbers: torch.Generator
+        self, request: EvalRequest, prompts: Sequence[Prompt], rows: range, stream: torch.Generator
     ) -> list[Line]:
-        """Answers and verdicts as samples.jsonl keeps them."""
+        """Answers and verdicts of some rows, as samples.jsonl keeps them."""
         asked = [prompts[row % len(prompts)] for row in rows]
         limit = self.sampling.max_response_tokens
         texts = [prompt.text for prompt in asked]
-        spoken = self.author.turns("solo", 0, texts, limit, self.sampling, numbers)
+        spoken = self.author.turns("solo", 0, texts, limit, self.sampling, stream)
         turns = [turn for turn, _ in spoken]
         scores = self.scores([turn.context for turn in turns], [turn.response for turn in turns])
-        return [
-            {
-                "iteration": request.iteration,
-                "kind": MEASURED,
-                "who": self.voice.name,
-                "split": request.config.split,
-                "sample": row // len(prompts),
-                "prompt_id": prompt.id,
-                "prompt": prompt.text,
-                "answer": prompt.answer,
-                "turns": [
-                    {
-                        "agent": turn.agent,
-                        "role": turn.role,
-                        "context": None if turn.context == prompt.text else turn.context,
-                        "response": turn.response,
-                        "score": score,
-                        "right": self.task.is_right(turn.response, str(prompt.answer)),
-                    }
-                ],
-            }
-            for row, prompt, turn, score in zip(rows, asked, turns, scores, strict=True)
-        ]
+        lines = []
+        for row, prompt, turn, score in zip(rows, asked, turns, scores, strict=True):
+            turn.score = score
+            right = self.task.is_right(turn.response, str(prompt.answer))
+            line = as_line(request, MEASURED, self.policy.name, row // len(prompts), prompt)
+            lines.append(line | {"turns": [line_turn(turn, prompt) | {"right": right}]})
+        return lines
 
     def scores(self, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
         """The verifier's probability that each answer is right.
 
-        questions: as they were shown to whoever answered
+        questions: as they were shown to the author
         """
-        team, model = self.voice.team, self.voice.model
+        team, model = self.policy.team, self.policy.model
         rows = readings(team.tokenizer, questions, answers, team.context_length)
-        size = self.voice.hardware.rollout_batch_size
+        size = self.policy.hardware.rollout_batch_size
         pad = int(team.tokenizer.pad_token_id)
         model.eval()
-        with self.voice.engine.whole():
+        with self.policy.engine.whole():
             model.activate()
             return distributed.map_rows(
                 rows, size, lambda batch: correctness_probabilities(model, batch, pad)
@@ -108,15 +91,15 @@ class VerifierEvaluator:
 
 
 def by_question(lines: Sequence[Line], questions: int) -> list[list[Verdict]]:
-    """The verdicts on each question's answers, in the order in which they were given."""
+    """The verdicts on each question's answers, in their order."""
     given = [(turn["score"], turn["right"]) for line in lines for turn in line["turns"]]
     return [given[number::questions] for number in range(questions)]
 
 
 def verdict_metrics(questions: Sequence[Sequence[Verdict]]) -> Metrics:
-    """Accuracy and AUC over all answers, over as many right as wrong of each question, and within.
+    """Accuracy and AUC over all answers, over balanced ones, and AUC within each question.
 
-    A number is left out where there is no right or no wrong answer to take it from.
+    A metric is left out where there is no right or no wrong answer.
     """
     metrics: Metrics = {}
     pools = {
@@ -137,7 +120,7 @@ def verdict_metrics(questions: Sequence[Sequence[Verdict]]) -> Metrics:
 
 
 def balanced(given: Sequence[Verdict]) -> list[Verdict]:
-    """As many right as wrong ones, the first of each."""
+    """As many verdicts on right as on wrong answers, the first of each."""
     right, wrong = ([v for v in given if v[1] == label] for label in (True, False))
     return [verdict for pair in zip(right, wrong, strict=False) for verdict in pair]
 

@@ -15,26 +15,27 @@ from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.algorithms.maft import BASE, Seats
+from cory.algorithms.maft import BASE, MaftDebates
 from cory.config import Config, ConfigError, MaftConfig, parse_config, require
 from cory.config.checks import require_at_least, require_positive
-from cory.episode import Context, Episode, Prompt, Turn
-from cory.evaluation.evaluate import stream
+from cory.episode import Episode, Prompt
 from cory.functional.credit import rounds_of
 from cory.functional.votes import elected_answer, vote_score
 from cory.inference.question_files import Question
-from cory.models.fingerprint import byte_sum
+from cory.models.fingerprint import weight_sums
 from cory.models.generation import draw_uniforms
-from cory.models.policy import Actor, Policy, Reference
+from cory.models.policy import Actor, Policy
 from cory.models.team import ActorCriticModel, Team
+from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
 from cory.runs.jsonl import Line
 from cory.runs.run_dir import SETTINGS
+from cory.seeding import place_stream
 from cory.tasks import FORMS
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DebateOptions:
     """What is to be otherwise than in the run's evaluation; None: as there."""
 
     agents: int | None
@@ -59,8 +60,8 @@ class Wanted:
         )
 
 
-def settings_of(run_dir: Path, wanted: Wanted, device: str) -> Config:
-    """The settings of a run, or of its agents as they were after an iteration, as they are wanted.
+def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
+    """The settings of a run, or of its agents as they were after an iteration, as they are options.
 
     device: cpu, cuda or cuda:<n>
     """
@@ -86,27 +87,27 @@ def settings_of(run_dir: Path, wanted: Wanted, device: str) -> Config:
     if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
         model = replace(model, precision="fp32", compute_precision="fp32")
     own = algorithm.sampling
-    limit = wanted.max_tokens or own.max_response_tokens
+    limit = options.max_tokens or own.max_response_tokens
     sampling = replace(
         own,
-        temperature=wanted.temperature or own.temperature,
-        top_p=wanted.top_p or own.top_p,
+        temperature=options.temperature or own.temperature,
+        top_p=options.top_p or own.top_p,
         min_response_tokens=limit,
         max_response_tokens=limit,
     )
     algorithm = replace(
         algorithm,
-        evaluation_agents=wanted.agents or algorithm.evaluation_agents,
-        evaluation_turns=wanted.turns or algorithm.evaluation_turns,
+        evaluation_agents=options.agents or algorithm.evaluation_agents,
+        evaluation_turns=options.turns or algorithm.evaluation_turns,
         sampling=sampling,
     )
-    batch = wanted.batch_size or config.hardware.rollout_batch_size
+    batch = options.batch_size or config.hardware.rollout_batch_size
     return replace(
         config,
         model=model,
         algorithm=algorithm,
         hardware=replace(config.hardware, rollout_batch_size=batch),
-        seed=config.seed if wanted.seed is None else wanted.seed,
+        seed=config.seed if options.seed is None else options.seed,
     )
 
 
@@ -124,12 +125,14 @@ class Debaters:
         self.algorithm: MaftConfig = config.algorithm
         self.form = FORMS[config.task.name](config.task)
         self.team = Team(config.model, torch.device(device))
-        voices = {} if base else self._agents(run_dir)
-        self.weights = BASE if base else weights_of(voices)
-        self.speakers = self._speakers(voices)
-        seats = Seats(self.algorithm, self.form, self.team)
-        self.table = seats.debate(self.algorithm.evaluation_agents, self.algorithm.evaluation_turns)
-        self.streams = [stream(config.seed, place) for place in range(self.table.places)]
+        policies = {} if base else self._agents(run_dir)
+        self.weights = BASE if base else digest(weight_sums(policies))
+        self.actors = self._actors(policies)
+        debates = MaftDebates(self.algorithm, self.form, self.team)
+        self.table = debates.debate(
+            self.algorithm.evaluation_agents, self.algorithm.evaluation_turns
+        )
+        self.streams = [place_stream(config.seed, place) for place in range(self.table.places)]
         self.row = 0  # the next question's number
 
     @property
@@ -182,15 +185,9 @@ class Debaters:
 
     def debate(self, questions: Sequence[Question]) -> list[Line]:
         """A debate about each, as a line of a file of debates."""
-        places, sampling = iter(self.streams), self.algorithm.sampling
-
-        def speak(
-            speaker: str, role: str, round: int, contexts: Sequence[Context | None]
-        ) -> list[Turn]:
-            limit, numbers = sampling.max_response_tokens, next(places)
-            spoken = self.speakers[speaker].turns(role, round, contexts, limit, sampling, numbers)
-            return [turn for turn, _ in spoken]
-
+        sampling = self.algorithm.sampling
+        limit = sampling.max_response_tokens
+        speak = speak_with(self.actors, limit, sampling, iter(self.streams))
         episodes = self.table([self._prompt(question) for question in questions], speak)
         first = self.row
         self.row += len(questions)
@@ -261,26 +258,15 @@ class Debaters:
             raise ConfigError(f"{run_dir}: its agents cannot be loaded ({error})") from error
         return {model.name: Policy(self.team, model, None, config.hardware) for model in models}
 
-    def _speakers(self, voices: Mapping[str, Policy]) -> dict[str, Actor]:
+    def _actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
         """Whoever has a seat, and who sums up."""
-        if voices:
-            return {**voices, BASE: Reference(BASE, next(iter(voices.values())))}
+        if policies:
+            return {**policies, BASE: next(iter(policies.values())).reference(BASE)}
         model = ActorCriticModel(
             BASE, self.team.pretrained, None, self.config.model.value_dropout, torch.Generator()
         )
-        base = Reference(BASE, Policy(self.team, model, None, self.config.hardware))
+        base = Policy(self.team, model, None, self.config.hardware).reference(BASE)
         return dict.fromkeys((*self.algorithm.names(), BASE), base)
-
-
-def weights_of(voices: Mapping[str, Policy]) -> str:
-    """A name for the agents' weights."""
-    return digest(
-        {
-            f"{voice.name} {name}": byte_sum(parameter.detach())
-            for voice in voices.values()
-            for name, parameter in voice.model.trainable().items()
-        }
-    )
 
 
 def digest(values: Mapping[str, Any]) -> str:

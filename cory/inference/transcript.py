@@ -5,13 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from cory.evaluation.maft import binomial_se
+from cory.functional.statistics import binomial_se
 from cory.runs.jsonl import Line
 
 WIDTH = 100  # characters of a line
 
 
-def accuracies(lines: Sequence[Line]) -> list[str]:
+def accuracy_lines(lines: Sequence[Line]) -> list[str]:
     """How many are right, with the standard error of the share; nothing where it is not known."""
     known = [line["right"] for line in lines if line["right"] is not None]
     if not known:

@@ -1,4 +1,4 @@
-"""What an architecture says about memory: weights, layers and widths, counted without weights."""
+"""The sizes of an architecture that memory depends on, from a model without weights."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from transformers.pytorch_utils import Conv1D
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
-# An activation that is not one operation saves so many tensors of the MLP's width for the way back
+# tensors of the MLP's width that an activation of several operations saves for the backward pass
 UNFUSED = {"gelu_new": 3}
-NF4_BLOCK, NF4_SCALES = 64, 256  # weights that share a scale; scales that share a scale of theirs
+NF4_BLOCK, NF4_SCALES = 64, 256  # weights per scale; scales per scale of scales
 
 
 class Packing(Protocol):
-    """How a model's weights are kept."""
+    """The number format of a model's weights."""
 
     precision: str
     quantisation: str
@@ -27,7 +27,7 @@ class Packing(Protocol):
 
 @dataclass(frozen=True)
 class Shape:
-    """What an architecture says about memory; elements, not bytes."""
+    """The sizes of an architecture; elements, not bytes."""
 
     tensors: tuple[int, ...]  # elements of each weight; weights used twice count once
     linear: tuple[tuple[str, int, int], ...]  # name, width in, width out; without the output head
@@ -44,12 +44,12 @@ class Shape:
         return sum(self.tensors)
 
     def saved(self, targets: list[str]) -> int:
-        """Elements per token that all layers save for the way back.
+        """Elements per token that all layers save for the backward pass.
 
-        What comes out of every linear layer, what goes into those that train, two norms, and the
-        MLP's activation.
+        The outputs of all linear layers, the inputs of those that train, two norms, and the MLP's
+        activation.
 
-        targets: names of the layers that train, through an adapter; none: all of them
+        targets: names of the layers that train through an adapter; none: all layers train
         """
         passing = sum(
             out + (wide if not targets or last_part(name) in targets else 0)
@@ -103,7 +103,7 @@ def widths(module: nn.Module) -> tuple[int, int]:
 
 
 def base_bytes(shape: Shape, model: Packing) -> int:
-    """A frozen copy of the language model: in its precision, or its linear layers in 4 bits."""
+    """Bytes of a frozen language model: in its precision, perhaps with linear layers in NF4."""
     each = BYTES[model.precision]
     if model.quantisation == "none":
         return each * shape.parameters
@@ -111,7 +111,7 @@ def base_bytes(shape: Shape, model: Packing) -> int:
     for _, wide, out in shape.linear:
         scales = -(-wide * out // NF4_BLOCK)
         total += wide * out // 2 - each * wide * out
-        # doubly quantised: a byte per scale, and for each 256 of them a float of their own
+        # double quantisation: a byte per scale, and a float32 for each 256 scales
         total += scales + 4 * -(-scales // NF4_SCALES) if model.double_quantisation else 4 * scales
     return total
 

@@ -1,8 +1,7 @@
-"""What each process of a run will hold, and when: arithmetic on the settings and a shape.
+"""Estimates the memory of each process of a run, by phase, from its settings and a shape.
 
-Sizes of weights are exact. What DeepSpeed keeps, and what it makes in passing, was read from its
-code (0.19) and measured: docs/memory.md holds estimates beside what runs used. Activations follow
-a rule of thumb.
+Sizes of weights are exact. The buffers of DeepSpeed were read from its code (0.19) and measured:
+docs/memory.md compares estimates with measurements. Activations follow a rule of thumb.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
 from cory.memory.architecture import BYTES, Shape, adapter_tensors, base_bytes
 from cory.memory.workload import Work, work_of
 
-# When something is held. Loading stands for itself; to the others comes what is held always.
+# Phases in which memory is held; ALWAYS adds to each of them but LOADING.
 ALWAYS = "always"
 LOADING = "loading"
 SAMPLING = "sampling"
@@ -24,17 +23,17 @@ BACKWARD = "backward pass"
 STEP = "optimiser step"
 PHASES = (LOADING, SAMPLING, SCORING, FORWARD, BACKWARD, STEP)
 
-# Elements that DeepSpeed puts into one buffer: of gradients at stage 0 (fixed in its engine), of
-# gradients at stages 1 to 3 (engine.py), of weights put together ahead of use at stage 3
+# Elements of DeepSpeed's buffers: of gradients at stage 0 (fixed in its engine) and at stages 1 to
+# 3 (engine.py), of weights prefetched at stage 3
 ALLREDUCE_ELEMENTS = 500_000_000
 REDUCE_ELEMENTS = 50_000_000
 PREFETCH_ELEMENTS = 50_000_000
-LIVE_ELEMENTS = 1_000_000_000  # of weights, put together at once while training at stage 3
+LIVE_ELEMENTS = 1_000_000_000  # of weights, gathered at once while training at stage 3
 
 
 @dataclass(frozen=True)
-class Row:
-    """Something that takes memory."""
+class Usage:
+    """Memory that a process uses in a phase."""
 
     what: str
     bytes: int
@@ -44,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Engines:
-    """What DeepSpeed and AdamW train in one process: an engine for each agent."""
+    """The engines of a process, one for each agent: what DeepSpeed and AdamW train."""
 
     tensors: list[int]  # elements of each weight that an agent trains
     agents: int
@@ -61,7 +60,7 @@ class Engines:
 
     @property
     def share(self) -> int:
-        """Elements of one process, of what a stage splits."""
+        """Elements of this process's share, where a stage splits them."""
         return -(-self.whole // self.hardware.world)
 
     @property
@@ -75,92 +74,92 @@ class Engines:
 
     @property
     def away(self) -> bool:
-        """AdamW works in main memory beside a GPU."""
+        """AdamW's state is offloaded from the GPU to main memory."""
         return self.on_gpu and self.hardware.offload_optimizer
 
 
-def held_rows(engines: Engines) -> list[Row]:
-    """What every agent's engine holds all the time."""
+def held_rows(engines: Engines) -> list[Usage]:
+    """Memory that all engines hold all the time."""
     agents, each, hardware = engines.agents, engines.each, engines.hardware
     share, owned, away = engines.share, engines.owned, engines.away
     found = []
     if hardware.zero_stage < 3:
-        found.append(Row("weights that train", agents * each * engines.whole, ALWAYS))
+        found.append(Usage("weights that train", agents * each * engines.whole, ALWAYS))
     else:
         apart = engines.on_gpu and hardware.offload_parameters
-        found.append(Row("weights that train, a share", agents * each * share, ALWAYS, apart))
+        found.append(Usage("weights that train, a share", agents * each * share, ALWAYS, apart))
         if hardware.world > 1:
             small = sum(t for t in engines.tensors if t < hardware.keep_whole_below)
-            found.append(Row("weights too small to split", agents * each * small, ALWAYS))
-        found.append(Row("gradients, a share", agents * each * share, ALWAYS, away))
+            found.append(Usage("weights too small to split", agents * each * small, ALWAYS))
+        found.append(Usage("gradients, a share", agents * each * share, ALWAYS, away))
     if engines.master:
-        found.append(Row("float32 copy of the weights", agents * 4 * owned, ALWAYS, away))
-    found.append(Row("Adam's two moments", agents * 8 * owned, ALWAYS, away))
+        found.append(Usage("float32 copy of the weights", agents * 4 * owned, ALWAYS, away))
+    found.append(Usage("Adam's two moments", agents * 8 * owned, ALWAYS, away))
     if away:
-        found.append(Row("float32 gradients", agents * 4 * share, ALWAYS, True))
+        found.append(Usage("float32 gradients", agents * 4 * share, ALWAYS, True))
     return found
 
 
-def whole_gradient_rows(engines: Engines) -> list[Row]:
-    """Stages 0 and 1: what the agent that updates makes of gradients in its passes."""
+def whole_gradient_rows(engines: Engines) -> list[Usage]:
+    """Stages 0 and 1: gradients of the agent that is updated."""
     each, whole, share = engines.each, engines.whole, engines.share
-    found = [Row("gradients", each * whole, BACKWARD)]
+    found = [Usage("gradients", each * whole, BACKWARD)]
     if engines.accumulation > 1:
-        found.append(Row("gradients of earlier microbatches", each * whole, FORWARD))
+        found.append(Usage("gradients of earlier microbatches", each * whole, FORWARD))
     if engines.hardware.zero_stage == 0:
         exchanged = each * min(whole, ALLREDUCE_ELEMENTS)
-        return [*found, Row("copy of the gradients to exchange", exchanged, BACKWARD)]
+        return [*found, Usage("copy of the gradients to exchange", exchanged, BACKWARD)]
     if engines.on_gpu:
         buffer = REDUCE_ELEMENTS + share
     else:  # gradients move into the buffer, so their memory is free again
         buffer = max(0, min(REDUCE_ELEMENTS, whole) + share - whole)
-    return [*found, Row("buffer and share of gradients", each * buffer, BACKWARD)]
+    return [*found, Usage("buffer and share of gradients", each * buffer, BACKWARD)]
 
 
-def split_gradient_rows(engines: Engines) -> list[Row]:
-    """Stage 2: what the agent that updates makes of gradients in its passes."""
+def split_gradient_rows(engines: Engines) -> list[Usage]:
+    """Stage 2: gradients of the agent that is updated."""
     each, share = engines.each, engines.share
     several = engines.accumulation > 1
     buffer = REDUCE_ELEMENTS if engines.on_gpu else min(REDUCE_ELEMENTS, engines.whole)
     earlier = each * share if several else 0
     return [
-        Row("gradients of earlier microbatches, a share", earlier, FORWARD),
-        Row("gradients, a share", (2 if several else 1) * each * share, BACKWARD),
-        Row("buffer of gradients", each * buffer, BACKWARD),
+        Usage("gradients of earlier microbatches, a share", earlier, FORWARD),
+        Usage("gradients, a share", (2 if several else 1) * each * share, BACKWARD),
+        Usage("buffer of gradients", each * buffer, BACKWARD),
     ]
 
 
-def gathering_rows(engines: Engines) -> list[Row]:
-    """Stage 3: the buffer that gradients leave in, and weights that are put together for a pass."""
+def gathering_rows(engines: Engines) -> list[Usage]:
+    """Stage 3: the buffer of gradients, and the weights gathered for a pass."""
     each, elements = engines.each, engines.whole + engines.frozen
-    # taken whole when an engine is made; of main memory only what is used counts
+    # allocated whole with the engine; of main memory only used pages count
     buffer = REDUCE_ELEMENTS if engines.on_gpu else min(REDUCE_ELEMENTS, engines.whole)
-    found = [Row("buffer of gradients", engines.agents * each * buffer, ALWAYS)]
+    found = [Usage("buffer of gradients", engines.agents * each * buffer, ALWAYS)]
     if engines.hardware.world > 1:
-        # besides what is in use, a buffer that layers are cut from and the next one on its way
+        # besides the weights in use, a prefetch buffer and the next one under way
         training = min(elements, LIVE_ELEMENTS) + min(elements, 2 * PREFETCH_ELEMENTS)
         sizes = {SAMPLING: elements, SCORING: elements, FORWARD: training, BACKWARD: training}
-        found += [Row("weights put together", each * size, when) for when, size in sizes.items()]
+        found += [Usage("weights put together", each * size, when) for when, size in sizes.items()]
     return found
 
 
-def step_rows(engines: Engines) -> list[Row]:
-    """Gradients in float32, and AdamW's own intermediate results."""
+def step_rows(engines: Engines) -> list[Usage]:
+    """The optimiser step: gradients in float32 and AdamW's intermediate results."""
     stage, owned, away = engines.hardware.zero_stage, engines.owned, engines.away
     found = []
     if stage == 0:
-        found.append(Row("gradients", engines.each * engines.whole, STEP))
+        found.append(Usage("gradients", engines.each * engines.whole, STEP))
     if engines.master and not away:
-        found.append(Row("gradients in float32", 4 * owned, STEP))
+        found.append(Usage("gradients in float32", 4 * owned, STEP))
     if engines.on_gpu and not away:  # the square roots of all moments at once
         between = 4 * owned
     else:  # two at a time, tensor by tensor; splitting stages make one tensor of all
         between = 8 * (max(engines.tensors) if stage == 0 else engines.share)
-    return [*found, Row("AdamW's intermediate results", between, STEP, away)]
+    return [*found, Usage("AdamW's intermediate results", between, STEP, away)]
 
 
-def engine_rows(engines: Engines) -> list[Row]:
-    """What all engines hold, and what one of them makes while its agent updates."""
+def engine_rows(engines: Engines) -> list[Usage]:
+    """Memory of all engines, and of the passes and the step of one that is updated."""
     passes = (whole_gradient_rows, whole_gradient_rows, split_gradient_rows, gathering_rows)
     in_passes = passes[engines.hardware.zero_stage]
     return [*held_rows(engines), *in_passes(engines), *step_rows(engines)]
@@ -168,17 +167,17 @@ def engine_rows(engines: Engines) -> list[Row]:
 
 def pass_rows(
     shape: Shape, model: ModelConfig, hardware: HardwareConfig, work: Work, targets: list[str]
-) -> list[Row]:
-    """What passes through the models: caches, activations, logits."""
+) -> list[Usage]:
+    """Memory of forward and backward passes: caches, activations, logits."""
     each = BYTES[model.precision]
     half = model.precision != "fp32"
-    layer = 3 * shape.widest + 4 * shape.width  # what is at hand at once without a way back
+    layer = 3 * shape.widest + 4 * shape.width  # activations of a layer without a backward pass
     scored = work.rows * work.tokens * (2 if hardware.routed_reference else 1)
     sampled = max(work.rows * work.tokens, work.held_out * work.held_out_tokens)
     drawn = max(work.rows, work.held_out)
-    # the cache grows by one token at a time: a layer's old keys lie beside the new for a moment
+    # the cache grows token by token: a layer's old keys are held beside the new for a moment
     cache = each * sampled * (shape.cache + shape.cache // (2 * shape.layers))
-    # logits, log-probabilities, two passes in float64 to draw from them, and the tokens seen
+    # logits, log-probabilities, two float64 tensors for sampling, and the tokens seen
     drawing = drawn * shape.vocabulary * (each * half + 4 + 4 + 16 + 1)
     slab = min(work.rows * work.response, SLAB_BYTES // (4 * TENSORS_AT_ONCE * shape.vocabulary))
     # two logits, two log-probabilities, a probability, a product of two
@@ -188,30 +187,30 @@ def pass_rows(
     passes = training * shape.vocabulary * (3 * 4 + each * half)
     tokens = work.micro * work.tokens
     kept = shape.saved(targets)
-    if hardware.gradient_checkpointing:  # what goes into every layer, and one layer made again
+    if hardware.gradient_checkpointing:  # the input of every layer, and one layer recomputed
         kept = shape.layers * shape.width + kept // shape.layers
     found = [
-        Row("KV cache", cache, SAMPLING),
-        Row("logits of one token per row", drawing, SAMPLING),
-        Row("activations of one layer", each * scored * layer, SCORING),
-        Row("slabs of logits, policy and reference", slabs, SCORING),
-        Row("activations", each * tokens * kept, FORWARD),
-        Row("slab of logits", passes, FORWARD),
+        Usage("KV cache", cache, SAMPLING),
+        Usage("logits of one token per row", drawing, SAMPLING),
+        Usage("activations of one layer", each * scored * layer, SCORING),
+        Usage("slabs of logits, policy and reference", slabs, SCORING),
+        Usage("activations", each * tokens * kept, FORWARD),
+        Usage("slab of logits", passes, FORWARD),
     ]
     if model.quantisation != "none":
         widest = max(wide * out for _, wide, out in shape.linear)
         unpacked = BYTES[model.compute_precision] * widest
         found += [
-            Row("one layer unpacked from 4 bits", unpacked, when)
+            Usage("one layer unpacked from 4 bits", unpacked, when)
             for when in (SAMPLING, SCORING, FORWARD, BACKWARD)
         ]
     return found
 
 
-def estimate(
+def estimate_rows(
     config: Config, model: ModelConfig, agents: int, shape: Shape, targets: list[str]
-) -> list[Row]:
-    """Everything that a process of this run will hold for one model.
+) -> list[Usage]:
+    """All memory that a process of this run uses for one model.
 
     agents: policies that start from it
     targets: names of the layers that get an adapter; none with sharing=copies
@@ -220,13 +219,13 @@ def estimate(
     base = base_bytes(shape, model)
     head = [shape.width, 1]  # the value head
     split = hardware.zero_stage == 3
-    # on the CPU weights are views of the checkpoint's file; where they are converted or packed,
-    # the file is in memory beside them until it is closed
+    # on the CPU weights are views of the checkpoint's file; where they are converted or quantised,
+    # the file is in memory, too, until it is closed
     same = model.quantisation == "none" and shape.stored == BYTES[model.precision]
     file = 0 if same or hardware.device == "cuda" else shape.stored * shape.parameters
     if model.sharing == "copies":
         tensors, frozen = [*shape.tensors, *head], 0
-        found = [Row("reference", base, ALWAYS), Row("reference", base, LOADING)]
+        found = [Usage("reference", base, ALWAYS), Usage("reference", base, LOADING)]
     else:
         tensors = [*adapter_tensors(shape, targets, model.adapter.rank), *head]
         frozen = shape.parameters
@@ -235,10 +234,10 @@ def estimate(
         apart = hardware.device == "cuda" and hardware.offload_parameters
         name = "base of all agents" if bases == 1 else "bases"
         found = [
-            Row(f"{name}, frozen", share, ALWAYS, apart),
-            Row(name, bases * base, LOADING),
-            Row("its share, before the whole is let go", share if split else 0, LOADING),
-            Row("the checkpoint's file", file, LOADING),
+            Usage(f"{name}, frozen", share, ALWAYS, apart),
+            Usage(name, bases * base, LOADING),
+            Usage("its share, before the whole is let go", share if split else 0, LOADING),
+            Usage("the checkpoint's file", file, LOADING),
         ]
     engines = Engines(
         tensors=tensors,
@@ -250,23 +249,23 @@ def estimate(
         hardware=hardware,
     )
     if model.sharing == "copies":
-        # each gets its engine, which may split it, before the next is made
+        # each gets its engine, which may split it, before the next copy is made
         before = total(engine_rows(replace(engines, agents=agents - 1)), ALWAYS)
         copies = before + engines.each * engines.whole
-        found.append(Row("copies so far, or the checkpoint's file", max(copies, file), LOADING))
+        found.append(Usage("copies so far, or the checkpoint's file", max(copies, file), LOADING))
     found += engine_rows(engines)
     found += pass_rows(shape, model, hardware, work, targets)
     return [row for row in found if row.bytes > 0]
 
 
-def total(rows: list[Row], when: str, offloaded: bool = False) -> int:
+def total(rows: list[Usage], when: str, offloaded: bool = False) -> int:
     """Bytes held in a phase, on the device or beside it."""
     phases = {when} if when == LOADING else {when, ALWAYS}
     return sum(r.bytes for r in rows if r.when in phases and r.offloaded == offloaded)
 
 
-def peak(rows: list[Row], offloaded: bool = False) -> tuple[str, int]:
-    """The phase that holds most, and how many bytes."""
+def peak(rows: list[Usage], offloaded: bool = False) -> tuple[str, int]:
+    """The phase that uses most memory, and its bytes."""
     sizes = {when: total(rows, when, offloaded) for when in PHASES}
     when = max(sizes, key=lambda phase: sizes[phase])
     return when, sizes[when]

@@ -20,7 +20,7 @@ from cory.config import (
     OfflineConfig,
     PPOConfig,
 )
-from cory.memory.workload import agents_of, longest_context
+from cory.memory.workload import longest_context
 from cory.models.loading import skeleton
 
 # Floating-point operations per second that one process is taken to sustain, where no record says
@@ -78,7 +78,7 @@ class Spoken:
 def responses_per_prompt(config: Config) -> Spoken:
     """How often agents speak: alone, in their roles, or as debaters over turns."""
     algorithm, evaluation = config.algorithm, config.evaluation
-    policies = agents_of(config)
+    policies = config.algorithm.policy_count()
     sampled, learned, team = policies, policies, policies
     if isinstance(algorithm, MaporlConfig):
         sampled, learned = (algorithm.agents * n for n in (algorithm.turns, len(algorithm.trained)))

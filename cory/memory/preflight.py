@@ -1,4 +1,4 @@
-"""Whether a run fits into memory, said before anything heavy is loaded."""
+"""Checks whether a run fits into memory before anything heavy is loaded."""
 
 from __future__ import annotations
 
@@ -15,22 +15,29 @@ from cory.config import (
     ConfigError,
     HardwareConfig,
     ModelConfig,
-    OfflineConfig,
     VerifierRewardConfig,
     require,
 )
 from cory.memory.architecture import base_bytes, shape_of
-from cory.memory.estimate import ALWAYS, LOADING, PHASES, SAMPLING, Row, estimate, peak, total
-from cory.memory.workload import agents_of
+from cory.memory.estimate import (
+    ALWAYS,
+    LOADING,
+    PHASES,
+    SAMPLING,
+    Usage,
+    estimate_rows,
+    peak,
+    total,
+)
 from cory.models.loading import classifier_elements, local_skeleton, skeleton
 from cory.rewards.verifier import whole_model
 
 GIB = 2**30
-WARN_ABOVE = 0.9  # of what there is
+WARN_ABOVE = 0.9  # share of the available memory
 
 
 def main_memory() -> int:
-    """Bytes of main memory that this machine, or the container it is, has."""
+    """Bytes of main memory of this machine, or of the container that it is."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         path = Path("/sys/fs/cgroup") / name
@@ -40,7 +47,7 @@ def main_memory() -> int:
 
 
 def device_memory(hardware: HardwareConfig) -> int | None:
-    """Bytes for one process of the run; None where it asks for a GPU and this machine has none."""
+    """Bytes of the device for one process; None for a GPU that this machine lacks."""
     if hardware.device == "cpu":
         return main_memory() // hardware.processes
     if not torch.cuda.is_available():
@@ -48,9 +55,9 @@ def device_memory(hardware: HardwareConfig) -> int | None:
     return int(torch.cuda.get_device_properties(0).total_memory)
 
 
-def rows_of(config: Config) -> tuple[list[Row], list[str]]:
-    """The rows of a run, and notes on what they leave out."""
-    partner, agents = config.partner, agents_of(config)
+def rows_of(config: Config) -> tuple[list[Usage], list[str]]:
+    """The memory of a process of a run, and notes on what is left out."""
+    partner, agents = config.partner, config.algorithm.policy_count()
     theirs = 0 if partner is None else agents // 2
     rows = rows_of_model(config, config.model, "model", agents - theirs)
     if partner is not None:
@@ -65,27 +72,24 @@ def rows_of(config: Config) -> tuple[list[Row], list[str]]:
     if judge is None:
         notes.append(f"not counted: reward.path={config.reward.path} is not on this machine")
     elif judge:
-        rows.append(Row("reward model", judge, ALWAYS))
+        rows.append(Usage("reward model", judge, ALWAYS))
     return rows, notes
 
 
-def opponent_rows(config: Config) -> list[Row]:
-    """Agents of other runs that are played against: in main memory, one at a time on the device."""
-    algorithm, model = config.algorithm, config.model
-    if not isinstance(algorithm, OfflineConfig) or model.sharing != "copies":
-        return []
-    count = len(algorithm.runs_played_against)
-    if count == 0:
+def opponent_rows(config: Config) -> list[Usage]:
+    """Opponents, agents of other runs: in main memory, on the device one at a time."""
+    model, count = config.model, config.algorithm.opponent_models()
+    if count == 0 or model.sharing != "copies":  # adapters are small
         return []
     lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
     each = base_bytes(shape_of(lm), model)
     apart = config.hardware.device == "cuda"
-    rows = [Row(f"opponents, {count} of them", count * each, ALWAYS, apart)]
-    return [*rows, Row("the opponent that plays", each, SAMPLING)] if apart else rows
+    rows = [Usage(f"opponents, {count} of them", count * each, ALWAYS, apart)]
+    return [*rows, Usage("the opponent that plays", each, SAMPLING)] if apart else rows
 
 
 def judge_bytes(reward: Any) -> int | None:
-    """What the reward's own model takes; None where its config.json is not at hand."""
+    """Bytes of the reward's own model; None where its config.json is not on this machine."""
     if isinstance(reward, VerifierRewardConfig):
         lm = local_skeleton(whole_model(reward), "reward.path")
         return None if lm is None else base_bytes(shape_of(lm), reward)
@@ -95,10 +99,10 @@ def judge_bytes(reward: Any) -> int | None:
     return None if elements is None else 4 * elements
 
 
-def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> list[Row]:
-    """What one model and the policies that start from it take.
+def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> list[Usage]:
+    """Memory of one model and the policies that start from it.
 
-    key: the group of settings that chose it
+    key: the model's group of settings, `model` or `partner`
     """
     lm = skeleton(model.path, f"{key}.path", model.architecture, model.remote_code)
     targets: list[str] = []
@@ -108,11 +112,11 @@ def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> 
         from cory.models.lora import adapted_layers  # noqa: PLC0415  five seconds, and copies need none
 
         targets = adapted_layers(lm, model.adapter.targets)
-    return estimate(config, model, agents, shape_of(lm), targets)
+    return estimate_rows(config, model, agents, shape_of(lm), targets)
 
 
-def side_by_side(one: list[Row], other: list[Row]) -> list[Row]:
-    """The rows of two models: both are held, and one of them works at a time."""
+def side_by_side(one: list[Usage], other: list[Usage]) -> list[Usage]:
+    """Memory of two models: both are held, and one of them works at a time."""
     rows = [row for row in (*one, *other) if row.when in (ALWAYS, LOADING)]
     for phase in PHASES:
         if phase != LOADING:
@@ -121,9 +125,10 @@ def side_by_side(one: list[Row], other: list[Row]) -> list[Row]:
     return rows
 
 
-def table(config: Config, rows: list[Row], notes: list[str]) -> str:
-    """The rows as text, with their sums and what the device has."""
-    model, hardware, agents = config.model, config.hardware, agents_of(config)
+def estimate_table(config: Config, rows: list[Usage], notes: list[str]) -> str:
+    """The estimate as text, with sums and the device's memory."""
+    model, hardware = config.model, config.hardware
+    agents = config.algorithm.policy_count()
     packed = "" if model.quantisation == "none" else f", base in {model.quantisation}"
     lines = [
         f"memory of one process, GiB: model={model.name} ({model.precision}{packed}), "
@@ -156,12 +161,12 @@ def table(config: Config, rows: list[Row], notes: list[str]) -> str:
     return "\n".join([text.rstrip() for text in lines] + [f"  {note}" for note in notes])
 
 
-def show(config: Config) -> None:
-    """Print the table, and whether the run fits."""
+def print_estimate(config: Config) -> None:
+    """Print the estimate, and whether the run fits."""
     rows, notes = rows_of(config)
-    print(table(config, rows, notes))
+    print(estimate_table(config, rows, notes))
     try:
-        warning = verdict(config, rows)
+        warning = memory_warning(config, rows)
     except ConfigError as error:
         warning = f"this run will be refused: {error}"
     if warning is not None:
@@ -169,13 +174,13 @@ def show(config: Config) -> None:
 
 
 def check(config: Config, speak: bool) -> None:
-    """Refuse a run that cannot fit, warn of one that hardly will; `speak`: print what is found."""
+    """Refuse a run that cannot fit, warn of one that hardly will; speak: print the result."""
     rows, notes = rows_of(config)
-    warning = verdict(config, rows)
+    warning = memory_warning(config, rows)
     if not speak:
         return
     if warning is not None:
-        print(f"{table(config, rows, notes)}\n{warning}", flush=True)
+        print(f"{estimate_table(config, rows, notes)}\n{warning}", flush=True)
         return
     when, most = peak(rows)
     room = device_memory(config.hardware)
@@ -183,8 +188,8 @@ def check(config: Config, speak: bool) -> None:
     print(f"memory: about {most / GIB:.2f}{of} GiB per process (most in phase: {when})", flush=True)
 
 
-def verdict(config: Config, rows: list[Row]) -> str | None:
-    """A warning where the estimate nears what there is; ConfigError where the run cannot start."""
+def memory_warning(config: Config, rows: list[Usage]) -> str | None:
+    """A warning where the run may not fit; ConfigError where it cannot start."""
     warning = None
     share = main_memory() // config.hardware.processes
     cpu = config.hardware.device == "cpu"

@@ -1,28 +1,19 @@
-"""How much a run has at hand at once, from its settings: policies, turns, tokens."""
+"""The sizes of a run's batches, from its settings: rows and tokens at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from string import Formatter
 
-from cory.config import (
-    Config,
-    DebatePrompts,
-    MaftConfig,
-    MaporlConfig,
-    OfflineConfig,
-    SFTConfig,
-    SupervisedConfig,
-    plan_of,
-)
+from cory.config import Config, DebatePrompts, plan_of
 from cory.memory.architecture import Shape
 
-CHARACTERS_PER_TOKEN = 3  # of a template's own words; few, so that tokens are rather too many
+CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
 
 
 @dataclass(frozen=True)
 class Work:
-    """How much passes through the models of one process at once; tokens and rows."""
+    """Sizes of the batches of one process, in rows and tokens."""
 
     rows: int  # turns per generation and scoring pass
     tokens: int  # context and response of the longest turn
@@ -34,7 +25,7 @@ class Work:
 
 
 def work_of(config: Config, shape: Shape) -> Work:
-    """What one process has at hand at once."""
+    """The batches of one process."""
     algorithm, hardware = config.algorithm, config.hardware
     response = algorithm.sampling.max_response_tokens
     plan = plan_of(config)
@@ -45,11 +36,7 @@ def work_of(config: Config, shape: Shape) -> Work:
     evaluation = config.evaluation
     query = int(config.task.max_prompt_tokens)
     return Work(
-        rows=rows(
-            algorithm.rows_sampled()
-            if isinstance(algorithm, SupervisedConfig | OfflineConfig)
-            else algorithm.turns_per_policy()
-        ),
+        rows=rows(algorithm.rows_sampled()),
         tokens=min(longest_context(config) + response, shape.context),
         held_out=hardware.rollout_batch_size  # all prompts of a split: as many as fit
         if evaluation.prompts is None
@@ -64,12 +51,12 @@ def work_of(config: Config, shape: Shape) -> Work:
 
 
 def longest_context(config: Config) -> int:
-    """Tokens of the longest prompt: the last observer's, which holds all answers before it."""
+    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers."""
     task, algorithm = config.task, config.algorithm
     query = int(task.max_prompt_tokens)
-    if isinstance(algorithm, MaporlConfig | SFTConfig | MaftConfig):
-        return longest_history(config, algorithm)
-    earlier = agents_of(config) - 1
+    if algorithm.holds_debates:
+        return longest_history(config)
+    earlier = int(algorithm.policy_count()) - 1
     if earlier == 0 or not algorithm.knowledge_transfer:
         return query
     quoted = any(field == "query" for _, field, _, _ in Formatter().parse(task.answer_template))
@@ -80,8 +67,9 @@ def longest_context(config: Config) -> int:
     return query + earlier * answer + own // CHARACTERS_PER_TOKEN
 
 
-def longest_history(config: Config, algorithm: MaporlConfig | SFTConfig | MaftConfig) -> int:
-    """Tokens of what a debater sees before its last answer; more than a model takes is cut."""
+def longest_history(config: Config) -> int:
+    """Tokens of a debater's last prompt, before it is cut to the model's context."""
+    algorithm = config.algorithm
     query = int(config.task.max_prompt_tokens)
     response = int(algorithm.sampling.max_response_tokens)
     agents = max(int(algorithm.agents), int(algorithm.evaluation_agents))
@@ -94,13 +82,3 @@ def longest_history(config: Config, algorithm: MaporlConfig | SFTConfig | MaftCo
         words += agents * prompts.feedback
     one = agents * response + query
     return query + exchanges * (one + len(words) // CHARACTERS_PER_TOKEN)
-
-
-def agents_of(config: Config) -> int:
-    """Policies that learn."""
-    algorithm = config.algorithm
-    if isinstance(algorithm, MaporlConfig | SFTConfig):
-        return len(algorithm.policies())
-    if isinstance(algorithm, MaftConfig):
-        return len(algorithm.names())
-    return int(getattr(algorithm, "agents", 1))

@@ -1,4 +1,4 @@
-"""DeepSpeed around one agent's trainable parameters."""
+"""DeepSpeed engines: one around each agent's trainable parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cory.models.team import ActorCriticModel
 def deepspeed_settings(
     hardware: HardwareConfig, plan: BatchPlan, precision: str, max_grad_norm: float | None
 ) -> dict[str, Any]:
-    """The dictionary that DeepSpeed is started with."""
+    """DeepSpeed's configuration dictionary."""
     zero: dict[str, Any] = {"stage": hardware.zero_stage}
     if hardware.zero_stage > 0:
         # DeepSpeed's 500 million would reserve gigabytes for a buffer that small models never fill
@@ -70,14 +70,14 @@ def start_process_group(device: str) -> None:
 
 
 def stop_process_group() -> None:
-    """Leave the group; without this the interpreter may abort at exit."""
+    """Leave the process group; without this the interpreter may abort at exit."""
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
 
 class Optimisation(Protocol):
-    """What AdamW needs of an algorithm's settings."""
+    """The optimiser settings of an algorithm."""
 
     learning_rate: float
     weight_decay: float
@@ -100,7 +100,7 @@ class Engine:
         precision: str,
         siblings: list[Engine],
     ) -> None:
-        """siblings: the engines over the same language model, to which this one adds itself."""
+        """siblings: the engines over the same language model; this one adds itself."""
         self.model = model
         self.precision = precision
         self.accumulation = plan.accumulation
@@ -118,7 +118,7 @@ class Engine:
             optimizer=optimizer,
             config=deepspeed_settings(hardware, plan, precision, algorithm.max_grad_norm),
         )
-        self.skipped = False  # the last step, because of an overflow in fp16
+        self.skipped = False  # whether the last step was left out, for an overflow in fp16
         # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
         self.reset_optimizer()
         self.hooked = self.partitioned
@@ -130,17 +130,17 @@ class Engine:
         return self._engine(*inputs)
 
     def backward(self, loss: Tensor) -> None:
-        """Add one microbatch's part of a minibatch loss to the gradient.
+        """Add the gradient of one microbatch's part of a minibatch's loss.
 
-        loss: scalar; the parts of a minibatch, over all microbatches and processes, add up to it
+        loss: scalar; the minibatch's loss is the sum over its microbatches and all processes
         """
         # DeepSpeed divides by the number of microbatches and of processes: it expects means
         self._engine.backward(loss * self.accumulation * distributed.count())
 
     def step(self) -> float | None:
-        """Step the optimiser once the last microbatch of a minibatch is in; else only count.
+        """Step the optimiser after the last microbatch of a minibatch; before, only count.
 
-        returns: norm of the minibatch's gradient before clipping, None where it is not due yet
+        returns: norm of the minibatch's gradient before clipping; None before the last microbatch
         """
         due = self._engine.is_gradient_accumulation_boundary()
         norm = self._gradient_norm() if due and self.keeps_gradients else None
@@ -157,12 +157,12 @@ class Engine:
         return math.nan if norm is None else float(norm)
 
     def set_learning_rate(self, value: float) -> None:
-        """For the steps that follow."""
+        """Set the learning rate of the following steps."""
         for group in self._optimizer.param_groups:
             group["lr"] = value
 
     def _gradient_norm(self) -> float | None:
-        """Of all gradients, where DeepSpeed computes none: at stage 0 in float32."""
+        """Norm of all gradients where DeepSpeed computes none: at stage 0 in float32."""
         if self.precision != "fp32":
             return None
         gradients = [p.grad for p in self.trainable.values() if p.grad is not None]
@@ -171,17 +171,17 @@ class Engine:
 
     @contextlib.contextmanager
     def whole(self, to_change: bool = False) -> Iterator[None]:
-        """All weights of the model at hand, for passes without gradient.
+        """Gather all weights of the model, for passes without gradient.
 
-        Under ZeRO-3 they are put together once, instead of layer by layer at every token.
+        Under ZeRO-3 they are gathered once, instead of layer by layer at every token.
 
-        to_change: what is written into them stays
+        to_change: changes to them are kept
         """
         if not self.partitioned:
             yield
             return
         self._hook(None)
-        first = 0 if to_change else None  # every process writes the same; the first one's count
+        first = 0 if to_change else None  # every process writes the same; the first one's are kept
         with deepspeed.zero.GatheredParameters(list(self.model.parameters()), modifier_rank=first):
             yield
 
@@ -189,7 +189,7 @@ class Engine:
         """Under ZeRO-3, let only `acting` fetch and release weights layer by layer.
 
         DeepSpeed does that in hooks on every layer. Engines over one language model would fetch
-        for each other, and passes over weights that are whole need no hooks at all.
+        for each other, and passes over gathered weights need no hooks at all.
         """
         for engine in self._siblings:
             if engine.hooked and engine is not acting:
@@ -207,7 +207,7 @@ class Engine:
             offload._register_deepspeed_module(offload.module)
             acting.hooked = True
 
-    def pieces(self) -> dict[str, Tensor]:
+    def own_parts(self) -> dict[str, Tensor]:
         """The part of each weight of the model that this process holds, trained or not."""
         return {
             name: getattr(p, "ds_tensor", p).detach() for name, p in self.model.named_parameters()
@@ -225,9 +225,9 @@ class Engine:
                 value.zero_()
 
     def set_weights(self, named: Mapping[str, Tensor]) -> None:
-        """Give trained weights other values; Adam's moments stay.
+        """Overwrite trained weights; Adam's moments stay.
 
-        named: by name in `trainable`, whole; weights that are not named stay as they are
+        named: whole weights, by their names in `trainable`; all others stay as they are
         """
         with self.whole(to_change=True), torch.no_grad():
             for name, value in named.items():
@@ -245,7 +245,7 @@ class Engine:
         )
 
     def load(self, folder: Path) -> None:
-        """Take back what `save` wrote; called by every process."""
+        """Load what `save` wrote; called by every process."""
         self.model.activate()
         path, _ = self._engine.load_checkpoint(
             str(folder), tag=self.model.name, load_module_strict=self.model.base is None

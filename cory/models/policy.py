@@ -1,7 +1,8 @@
-"""A model that speaks: it responds to contexts, and its turns become tensors."""
+"""Policies: models that respond to contexts; and the protocol of actors in general."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
@@ -20,28 +21,49 @@ from cory.models.team import ActorCriticModel, Team
 Spoken = list[tuple[Turn, list[float]]]  # turns, and log-probabilities of what was sampled
 
 
+class TokenRow(Protocol):
+    """A response in its context, as token ids; a turn or an example."""
+
+    @property
+    def context_ids(self) -> list[int]:
+        """Not empty; only read, never learnt."""
+        ...
+
+    @property
+    def response_ids(self) -> list[int]:
+        """Where empty, nothing is learnt from the row."""
+        ...
+
+
 class Policy:
-    """One policy of a team, under its engine."""
+    """One policy of a team, with its model and engine."""
 
     def __init__(
         self, team: Team, model: ActorCriticModel, engine: Engine | None, hardware: HardwareConfig
     ) -> None:
-        """engine: None where it never learns."""
+        """engine: None where it is never trained."""
         self.name = model.name
+        self.frozen = False  # responds with the reference instead of its own weights
         self.team = team
         self.model = model
         self._engine = engine
         self.hardware = hardware
 
+    def reference(self, name: str) -> Policy:
+        """The frozen reference of its team, which responds under this name."""
+        reference = copy.copy(self)
+        reference.name, reference.frozen = name, True
+        return reference
+
     @property
     def engine(self) -> Engine:
-        """What trains it."""
+        """Trains it; ValueError where it has none."""
         if self._engine is None:
             raise ValueError(f"{self.name} never learns")
         return self._engine
 
     def whole(self) -> AbstractContextManager[None]:
-        """All of its weights at hand, for passes without gradient."""
+        """Gather all of its weights, for passes without gradient."""
         return nullcontext() if self._engine is None else self._engine.whole()
 
     def turns(
@@ -52,20 +74,20 @@ class Policy:
         limit: int,
         sampling: SamplingConfig | None,
         stream: torch.Generator,
-        reference: str | None = None,
     ) -> Spoken:
-        """A turn per context, and the log-probability of its tokens under what was sampled from.
+        """A turn per context, and its tokens' log-probabilities under the sampling distribution.
 
-        contexts: None where nothing is to be said; that turn is absent
-        reference: let the frozen reference speak, under this name
+        contexts: None where the turn is absent
+        limit: the most tokens of a response
+        sampling: None decodes greedily
         """
         texts = [None if context is None else self.team.render(context) for context in contexts]
-        said = self.respond(texts, limit, sampling, stream, as_reference=reference is not None)
+        said = self.respond(texts, limit, sampling, stream)
         decode = self.team.tokenizer.decode
         return [
             (
                 Turn(
-                    agent=reference or self.name,
+                    agent=self.name,
                     role=role,
                     round=round,
                     context=text or "",
@@ -84,17 +106,15 @@ class Policy:
         limit: int,
         sampling: SamplingConfig | None,
         stream: torch.Generator,
-        as_reference: bool = False,
     ) -> list[tuple[list[int], Response]]:
         """Token ids of each context, and a response of at most `limit` tokens to it.
 
-        contexts: rendered; None where nothing is to be said: numbers are drawn for it all the same
+        contexts: rendered; None where there is no response: random numbers are drawn all the same
         sampling: None decodes greedily
-        as_reference: let the frozen reference speak instead of the policy
         """
         tokenizer = self.team.tokenizer
         asked = [number for number, context in enumerate(contexts) if context is not None]
-        # one token stands for the context of an absent turn: attention needs something to look at
+        # one token stands for the context of an absent turn: attention needs a token to look at
         rows: list[list[int]] = [[int(tokenizer.pad_token_id)] for _ in contexts]
         if asked:
             texts = [context for context in contexts if context is not None]
@@ -113,7 +133,8 @@ class Policy:
         self.model.eval()
         with self.whole():
             self.model.activate()
-            with self.team.speaking(self.model, as_reference) as lm:
+            reference = self.team.reference(self.model)
+            with reference if self.frozen else nullcontext(self.model.lm) as lm:
 
                 def answer(batch: Sequence[int]) -> list[Response]:
                     return generate(
@@ -127,22 +148,27 @@ class Policy:
                     )
 
                 responses = distributed.map_rows(asked, self.hardware.rollout_batch_size, answer)
-        found = dict(zip(asked, responses, strict=True))
+        by_row = dict(zip(asked, responses, strict=True))
         nothing = Response([], [])
-        return [(row, found.get(number, nothing)) for number, row in enumerate(rows)]
+        return [(row, by_row.get(number, nothing)) for number, row in enumerate(rows)]
 
-    def tensors(self, turns: list[Turn]) -> tuple[Tensor, Tensor, Tensor]:
-        """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the turns."""
+    def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
+        """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.
+
+        rows: None stands for a row without tokens
+        """
+        pad = self.team.tokenizer.pad_token_id
         tensors = pad_turns(
-            [turn.context_ids for turn in turns],
-            [turn.response_ids for turn in turns],
-            self.team.tokenizer.pad_token_id,
+            # attention needs a token to look at, in absent rows, too
+            [[pad] if row is None else row.context_ids for row in rows],
+            [[] if row is None else row.response_ids for row in rows],
+            pad,
         )
-        ids, attended, said = (tensor.to(self.team.device) for tensor in tensors)
-        return ids, attended, said
+        ids, attention_mask, response_mask = (tensor.to(self.team.device) for tensor in tensors)
+        return ids, attention_mask, response_mask
 
     def start_update(self) -> None:
-        """Training mode, where something asks for it; else only the value head's."""
+        """Training mode where dropout or checkpointing need it; else only for the value head."""
         config = self.team.config
         self.model.train(
             config.dropout
@@ -152,29 +178,8 @@ class Policy:
         self.model.value_dropout.train()
 
 
-class Reference:
-    """The model as it was before training, in turns in which nobody learns."""
-
-    def __init__(self, name: str, voice: Policy) -> None:
-        """voice: one of the team whose reference speaks."""
-        self.name = name
-        self.voice = voice
-
-    def turns(
-        self,
-        role: str,
-        round: int,
-        contexts: Sequence[Context | None],
-        limit: int,
-        sampling: SamplingConfig | None,
-        stream: torch.Generator,
-    ) -> Spoken:
-        """As `Voice.turns`."""
-        return self.voice.turns(role, round, contexts, limit, sampling, stream, self.name)
-
-
 class Actor(Protocol):
-    """Whoever answers contexts."""
+    """Responds to contexts: a policy, a reference, or a model behind an endpoint."""
 
     name: str
 
@@ -187,5 +192,5 @@ class Actor(Protocol):
         sampling: SamplingConfig | None,
         stream: torch.Generator,
     ) -> Spoken:
-        """As `Voice.turns`."""
+        """As `Policy.turns`."""
         ...

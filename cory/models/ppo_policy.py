@@ -1,4 +1,4 @@
-"""A policy that learns by PPO: it annotates its turns and carries its own statistics."""
+"""A policy trained by PPO: it annotates its turns and keeps its own statistics."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from cory.models.team import ActorCriticModel, Team
 
 
 class PPOPolicy(Policy):
-    """A policy with its value head, optimiser, KL coefficient and running score statistics.
-
-    All of these belong to the agent and follow it through every role.
-    """
+    """A policy with its KL coefficient and running score statistics, kept through every role."""
 
     def __init__(
         self,
@@ -34,26 +31,26 @@ class PPOPolicy(Policy):
         hardware: HardwareConfig,
         from_reference: bool,
     ) -> None:
-        """from_reference: the weights are the reference's as yet."""
+        """from_reference: the policy starts as the reference."""
         super().__init__(team, model, engine, hardware)
         self.config = config
         self.from_reference = from_reference
-        self.updates = 0  # iterations in which it learnt
+        self.updates = 0  # iterations with an update
         self.start_statistics()
 
     def start_statistics(self) -> None:
-        """KL coefficient and running score statistics as at the beginning of a run."""
+        """Reset the KL coefficient and the running score statistics."""
         self.kl_coef = self.config.kl_coef
         self.moments = RunningMoments()
 
     def annotate(self, turns: list[Turn]) -> Batch:
-        """The turns as tensors, with what policy and reference say about each token.
+        """The turns as tensors, with each token's statistics under policy and reference.
 
-        Credits are scaled by this agent's running statistics, which take the turns in first.
+        Credits are scaled by this agent's running statistics, which first take in the turns.
         """
         if any(turn.credit is None for turn in turns if not turn.absent):
             raise ValueError(f"{self.name}: a turn has no credit")
-        credits = [turn.credit or 0.0 for turn in turns]  # of absent turns no token learns
+        credits = [turn.credit or 0.0 for turn in turns]  # absent turns have no tokens
         if self.config.score_scaling != "none":
             self.moments.update([turn.credit or 0.0 for turn in turns if not turn.absent])
         credits = scaled_credits(
@@ -94,7 +91,7 @@ class PPOPolicy(Policy):
         )
 
     def adapt_kl_coef(self, kl: float, turns: int) -> None:
-        """Move the KL coefficient after an iteration, when the controller is adaptive.
+        """Update the KL coefficient after an iteration, when the controller is adaptive.
 
         kl: mean over turns of the KL summed over tokens, nats
         """
@@ -112,7 +109,7 @@ class PPOPolicy(Policy):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state_dict` returned."""
         self.kl_coef = state["kl_coef"]
         self.moments = RunningMoments(**state["moments"])
         self.updates = state["updates"]

@@ -1,4 +1,4 @@
-"""The agents' models and their frozen reference: a copy each, or adapters on one base."""
+"""The agents' models and their frozen reference: full copies, or adapters on one base."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class ActorCriticModel(nn.Module):
             self.value_head.bias.zero_()
 
     def activate(self) -> None:
-        """Make the language model this agent's own: with adapters, exchange the one that acts."""
+        """With adapters, let this agent's adapter act."""
         if self.base is not None:
             self.base.activate(self.name)
 
     def trainable(self) -> dict[str, nn.Parameter]:
-        """What this agent trains, by name: all of its copy, or its adapter; and its value head."""
+        """This agent's trained weights by name: all of its copy, or its adapter; and value head."""
         named = dict(self.named_parameters())
         if self.base is None:
             return named
@@ -87,7 +87,7 @@ class ActorCriticModel(nn.Module):
 
 
 class Team:
-    """The models of one run: a tokenizer, what every agent starts from, and the frozen reference.
+    """The models of one run: tokenizer, pretrained model, and frozen reference.
 
     `sharing=copies`: a full copy per agent, and one frozen reference for all of them.
     `sharing=adapters`: one frozen base with an adapter per agent; the reference is the base alone.
@@ -123,7 +123,7 @@ class Team:
             self.pretrained.to(device)
 
     def render(self, context: Context) -> str:
-        """What the model is shown of a context: a chat model's own template around it."""
+        """A context as the model is shown it: in a chat model's template."""
         if not self.config.chat:
             if not isinstance(context, str):
                 raise ValueError(f"model={self.config.name} does not chat; give it a text")
@@ -131,12 +131,12 @@ class Team:
         return rendered(self.tokenizer, context)
 
     def tokens(self, context: Context) -> int:
-        """How many tokens the model is shown."""
+        """The number of tokens of a rendered context."""
         return len(self.tokenizer(self.render(context))["input_ids"])
 
     @property
     def context_length(self) -> int:
-        """The most tokens that the model can see at once."""
+        """The model's context length, in tokens."""
         return int(self.pretrained.config.max_position_embeddings)
 
     @cached_property
@@ -152,9 +152,10 @@ class Team:
         return frozenset(int(token) for token in found if token is not None)
 
     def new_models(self, names: list[str], init: torch.Generator) -> Iterator[ActorCriticModel]:
-        """The agents' models as they start: the pretrained model, each with a new value head.
+        """The agents' initial models: the pretrained one, each with a new value head.
 
-        Each is made when it is asked for: of copies that are split at once, one is whole at a time.
+        Each is made when the iterator comes to it: of copies that ZeRO-3 then splits, one is whole
+        at a time.
         """
         dropout = self.config.value_dropout
         bases: Iterable[SharedBase | None] = [None] * len(names)
@@ -187,7 +188,7 @@ class Team:
         response_mask: Tensor,
         routed: bool = False,
     ) -> tuple[TokenStatistics, Tensor]:
-        """Statistics and values of a roll-out, under policy and reference.
+        """Statistics of response tokens under policy and reference, and their values.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
@@ -220,17 +221,8 @@ class Team:
         )
 
     @contextlib.contextmanager
-    def speaking(self, model: ActorCriticModel, as_reference: bool) -> Iterator[PreTrainedModel]:
-        """The language model that speaks for `model`: its own, or the reference."""
-        if as_reference:
-            with self.reference(model) as lm:
-                yield lm
-        else:
-            yield model.lm
-
-    @contextlib.contextmanager
     def reference(self, model: ActorCriticModel) -> Iterator[PreTrainedModel]:
-        """The frozen model that `model` is held against."""
+        """The frozen reference of `model`."""
         if model.base is None:
             yield self.pretrained
         else:
@@ -239,7 +231,7 @@ class Team:
 
 
 def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:
-    """A context in the tokenizer's chat template, up to where the answer begins."""
+    """A context in the tokenizer's chat template, up to the beginning of the answer."""
     messages = context if isinstance(context, list) else [user(context)]
     text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     bos = tokenizer.bos_token_id
@@ -249,20 +241,20 @@ def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:
 
 
 def user(content: str) -> Message:
-    """A message to the model."""
+    """A user's message."""
     return {"role": "user", "content": content}
 
 
 def response_states(
     lm: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
 ) -> Tensor:
-    """Last hidden states that predict the response tokens; prompt positions never meet the head.
+    """Last hidden states that predict the response tokens; the head skips prompt positions.
 
     input_ids, attention_mask: (B, L)
     response_mask: (B, R) bool
     returns: (N, H), a row for each True of `response_mask`, row by row
     """
-    # the last token predicts nothing that is asked for
+    # no response token follows the last one
     input_ids, attention_mask = input_ids[:, :-1], attention_mask[:, :-1].long()
     positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
     states = lm.base_model(
@@ -277,7 +269,7 @@ def response_states(
 
 
 def spread(values: Tensor, mask: Tensor) -> Tensor:
-    """Numbers of the True entries of `mask` put back into its shape, 0 elsewhere."""
+    """Scatter values to the True entries of `mask`; 0 elsewhere."""
     return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(
         mask, values
     )

@@ -1,11 +1,11 @@
-"""Texts as token ids: one way for what is sampled, learnt and read again."""
+"""Token ids of texts, the same for responses that are sampled, learnt and read again."""
 
 from __future__ import annotations
 
 from cory.config import ConfigError
 from cory.models.team import Team
 
-# a context and a response, to see what stands between the tokens of the two
+# a sample context and response, to find what stands between the tokens of the two
 CONTEXT, RESPONSE = "Response:", "word"
 
 
@@ -17,7 +17,7 @@ class Codec:
     """
 
     def __init__(self, team: Team, longest: int) -> None:
-        """longest: tokens that a context may have."""
+        """longest: the most tokens of a context."""
         self.team = team
         self.longest = longest
         self.gap = "" if team.config.chat else self._gap()
@@ -39,12 +39,12 @@ class Codec:
         return self.team.tokens(context) <= self.longest
 
     def context_ids(self, context: str) -> list[int]:
-        """With BOS where the model has one, and a chat model's own template around it."""
+        """Token ids of a context in the model's chat template, if any; with its BOS, if any."""
         ids: list[int] = self.team.tokenizer(self.team.render(context))["input_ids"]
         return ids
 
     def response_ids(self, text: str) -> list[int]:
-        """With EOS, as if the model had ended by itself."""
+        """Token ids of a response, with EOS as if the model had ended by itself."""
         return [*self._bare(self.gap + text.strip()), int(self.team.tokenizer.eos_token_id)]
 
     def _bare(self, text: str) -> list[int]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cory.config import experiment_names
 from cory.report.claims.judge import RELATIONS, experiments, metrics, operands, require_measure
 from cory.report.kinds import COMPUTED, KIND_NAMES, TABLE_KINDS
 from cory.report.paper import Table, load_paper
@@ -68,8 +69,9 @@ def _computed_flaws(table: Table) -> Iterator[str]:
 
 def _flaws(table: Table) -> Iterator[str]:
     """Errors in an entry: unknown experiments, another sweep, contradicting rows."""
+    known = set(experiment_names(table.conf))
     for experiment in dict.fromkeys([*table.to_run, *table.shown]):
-        if not (table.conf / "experiment" / f"{experiment}.yaml").exists():
+        if experiment not in known:
             yield f"experiment={experiment} does not exist"
     if table.has_runs:
         yield from _sweep_flaws(table)

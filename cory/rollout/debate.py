@@ -9,50 +9,50 @@ from typing import Protocol
 from cory.episode import Context, Episode, Prompt, Turn
 from cory.functional.credit import rounds_of
 from cory.functional.votes import agreement
-from cory.rollout.debate_prompts import Rounds, Wording
+from cory.rollout.debate_prompts import DebateWording, Rounds
 from cory.rollout.interactions import Speak
 
-DEBATER = "debater_"  # begins the role of whoever speaks
-SUMMARISER = "summariser_"  # ... of who sums up for a debater
-View = tuple[Prompt, Rounds]  # what a debate has come to
+DEBATER = "debater_"  # begins the role of a debater
+SUMMARISER = "summariser_"  # begins the role of a debater's summariser
+View = tuple[Prompt, Rounds]  # a debate so far
 
 
 class Summariser(Protocol):
-    """Who tells an agent, in fewer words, what the others said."""
+    """Summarises the others' answers for an agent."""
 
     @property
     def speaker(self) -> str:
-        """Its name among those who speak."""
+        """The name of the actor that summarises."""
         ...
 
     def contexts(self, prompt: Prompt, rounds: Rounds, agent: int) -> Iterator[Context]:
-        """What it is shown: all of it first, then shorter and shorter forms."""
+        """The summariser's prompt: the full one first, then shorter and shorter ones."""
         ...
 
 
 @dataclass
 class Debate:
-    """Who speaks how often, seeing what; an interaction (Park et al., 3.1).
+    """A debate over several rounds; an `Interaction` (Park et al., 3.1).
 
-    Every episode has `turns` times `agents` turns, by turn and then by agent; those after the end
-    of a debate are absent.
+    Every episode has rounds x agents turns, by round and then by agent; those after the end of a
+    debate are absent.
     """
 
     agents: int
-    turns: int
-    speaker: Callable[[int, int], str]  # turn, agent -> who speaks
-    wording: Callable[[int], Wording]  # of an agent
-    fits: Callable[[int, Context], bool]  # agent, context -> whether its model can still answer
-    read: Callable[[str], Hashable | None]  # the answer that a response gives
+    rounds: int
+    speaker: Callable[[int, int], str]  # round, agent -> the actor that speaks
+    wording: Callable[[int], DebateWording]  # of an agent
+    fits: Callable[[int, Context], bool]  # agent, context -> whether an answer still fits
+    read: Callable[[str], Hashable | None]  # response -> its answer
     consensus: float | None  # share of equal answers that ends a debate
-    judge: Callable[[list[Episode]], None] | None  # where agents see scores: fills `turn.score`
-    summariser: Summariser | None = None  # who sums up for every agent what the others said
+    judge: Callable[[list[Episode]], None] | None  # fills `turn.score`, where agents see scores
+    summariser: Summariser | None = None  # None: agents read the others' answers themselves
 
     def __call__(self, prompts: list[Prompt], speak: Speak) -> list[Episode]:
-        """One debate per prompt."""
+        """Hold one debate per prompt."""
         episodes = [Episode(prompt, []) for prompt in prompts]
         ended = [False] * len(prompts)
-        for turn in range(self.turns):
+        for round in range(self.rounds):
             views = [rounds_of(episode, self.agents) for episode in episodes]
             said: list[list[Turn]] = []
             for agent in range(self.agents):
@@ -60,13 +60,13 @@ class Debate:
                     None if over else (episode.prompt, rounds)
                     for episode, rounds, over in zip(episodes, views, ended, strict=True)
                 ]
-                heard = self._summaries(turn, agent, open_views, speak)
+                heard = self._summaries(round, agent, open_views, speak)
                 shown = [
                     (None, False) if view is None else self._context(*view, agent, summary)
                     for view, (summary, _) in zip(open_views, heard, strict=True)
                 ]
                 contexts = [context for context, _ in shown]
-                own = speak(self.speaker(turn, agent), f"{DEBATER}{agent}", turn, contexts)
+                own = speak(self.speaker(round, agent), f"{DEBATER}{agent}", round, contexts)
                 for one, (summary, cut), (_, left_out) in zip(own, heard, shown, strict=True):
                     one.summary, one.shortened = summary, cut or left_out
                 said.append(own)
@@ -84,22 +84,22 @@ class Debate:
 
     @property
     def places(self) -> int:
-        """How often it lets somebody speak."""
-        heard = self.agents * (self.turns - 1) if self._sums_up else 0
-        return self.agents * self.turns + heard
+        """Calls of `speak` in a debate; each has random numbers of its own."""
+        heard = self.agents * (self.rounds - 1) if self._summarises else 0
+        return self.agents * self.rounds + heard
 
     @property
-    def _sums_up(self) -> bool:
+    def _summarises(self) -> bool:
         return self.summariser is not None and self.agents > 1
 
     def _summaries(
-        self, turn: int, agent: int, views: Sequence[View | None], speak: Speak
+        self, round: int, agent: int, views: Sequence[View | None], speak: Speak
     ) -> list[tuple[str | None, bool]]:
-        """What an agent is told of the others, for each debate; None where nobody sums up.
+        """For each debate the summary that an agent gets, None where there is none.
 
-        And whether who sums up was not shown all of it.
+        And whether the summariser's prompt had to be shortened.
         """
-        if self.summariser is None or not self._sums_up or turn == 0:
+        if self.summariser is None or not self._summarises or round == 0:
             return [(None, False)] * len(views)
         shown = [
             (None, False)
@@ -108,7 +108,7 @@ class Debate:
             for view in views
         ]
         contexts = [context for context, _ in shown]
-        told = speak(self.summariser.speaker, f"{SUMMARISER}{agent}", turn, contexts)
+        told = speak(self.summariser.speaker, f"{SUMMARISER}{agent}", round, contexts)
         return [
             (None if one.absent else one.response.strip(), cut)
             for one, (_, cut) in zip(told, shown, strict=True)
@@ -120,12 +120,12 @@ class Debate:
         return self._fitting(self.wording(agent).contexts(prompt, rounds, agent, summary), agent)
 
     def _fitting(self, contexts: Iterator[Context], agent: int) -> tuple[Context | None, bool]:
-        """The first that fits, and whether another one came before it."""
+        """The first prompt that fits, and whether it was shortened."""
         context: Context = ""
         for number, context in enumerate(contexts):
             if self.fits(agent, context):
                 return context, number > 0
-        return context, False  # where nothing fits, the speaker refuses the bare question
+        return context, False  # nothing fits: the actor will refuse the bare question
 
     def _agreed(self, row: Sequence[Turn]) -> bool:
         if self.consensus is None:

@@ -1,4 +1,4 @@
-"""What debaters are shown: how an agent's view of a debate becomes a text or a chat."""
+"""The prompts of debaters: how an agent's view of a debate becomes a text or a chat."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from cory.config import DebatePrompts
 from cory.episode import Context, Message, Prompt, Turn
 from cory.tasks import Form
 
-Rounds = Sequence[Sequence[Turn]]  # [turn][agent]
+Rounds = Sequence[Sequence[Turn]]  # [round][agent]
 
 
-class Wording(Protocol):
-    """How an agent's view of a debate becomes what its model is shown."""
+class DebateWording(Protocol):
+    """Turns an agent's view of a debate into its prompt."""
 
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
-        """The whole view first, then shorter and shorter ones; each holds the whole question.
+        """The full prompt first, then shorter and shorter ones; each has the whole question.
 
-        summary: of what the others said last, where somebody sums it up
+        summary: of the others' last answers; None: there is none
         """
         ...
 
 
 class Plain:
-    """The task's own form for answers of others, for models that were not tuned to chat.
+    """The task's own prompt with others' answers, for models that were not tuned to chat.
 
-    The agent's own latest answer stands among them, first.
+    The agent's own latest answer comes first.
     """
 
     def __init__(self, task: Form) -> None:
@@ -37,12 +37,12 @@ class Plain:
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
-        """As `Wording`: others' answers are left out from the last one on, then one's own.
+        """As `DebateWording`; others' answers are left out, last first, then one's own.
 
-        A summary stands where the answer of one other agent would.
+        A summary takes the place of one other agent's answer.
         """
         if rounds:
-            said = [turn.response for turn in others(rounds[-1], agent)]
+            said = [turn.response for turn in turns_of_others(rounds[-1], agent)]
             latest = [rounds[-1][agent].response, *(said if summary is None else [summary])]
             for count in range(len(latest), 0, -1):
                 yield self.task.observer_context(prompt.text, latest[:count])
@@ -50,7 +50,7 @@ class Plain:
 
 
 class FollowUp(Protocol):
-    """What an agent with a chat model is told after a turn."""
+    """Makes the user's message to a chat agent after a round."""
 
     def __call__(
         self,
@@ -62,14 +62,15 @@ class FollowUp(Protocol):
     ) -> str:
         """The user's next message.
 
-        turns: everybody's latest answers
-        quoted: how many others' answers it may hold; None: all
+        turns: all agents' latest answers
+        summary: of the others' answers; None: they are quoted
+        quoted: number of others' answers to quote; None: all
         """
         ...
 
 
 class Chat:
-    """A chat in which the user passes on what the others said; the agent sees its own answers."""
+    """A chat: the user quotes the others' answers; the assistant's messages are the agent's own."""
 
     def __init__(self, follow_up: FollowUp) -> None:
         self.follow_up = follow_up
@@ -77,9 +78,9 @@ class Chat:
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
-        """As `Wording`: the oldest exchanges are left out, then others' answers from the last on.
+        """As `DebateWording`; the oldest exchanges are left out, then others' answers, last first.
 
-        The opening message, with the question, always stays; a summary is one with its exchange.
+        The opening message, with the question, always stays; so does a summary with its exchange.
         """
         opening = {"role": "user", "content": prompt.text}
         for first in range(len(rounds)):
@@ -92,8 +93,8 @@ class Chat:
     def _exchanges(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None, quoted: int | None
     ) -> Iterator[Message]:
-        """Own answer and follow-up of each turn; `quoted`: how many others' answers, None: all."""
-        # of each turn, the summary that was made after it is kept with the answer to it
+        """Own answer and follow-up of each round; quoted: as for `FollowUp`."""
+        # the summary after a round is kept with the next round's answer, which has read it
         told = [*(turns[agent].summary for turns in rounds[1:]), summary]
         for turns, heard in zip(rounds, told, strict=True):
             yield {"role": "assistant", "content": turns[agent].response}
@@ -102,10 +103,10 @@ class Chat:
 
 
 class Graded:
-    """Others' answers in numbered blocks, with the judge's scores if wanted (Park et al.)."""
+    """A `FollowUp`: others' answers in numbered blocks, perhaps with scores (Park et al.)."""
 
     def __init__(self, prompts: DebatePrompts, feedback: bool) -> None:
-        """feedback: whether agents see the judge's scores."""
+        """feedback: show the judge's scores"""
         self.prompts = prompts
         self.feedback = feedback
 
@@ -126,7 +127,7 @@ class Graded:
                 response=turn.response.strip(),
                 feedback=self._graded(self.prompts.feedback, turn, number) if self.feedback else "",
             )
-            for number, turn in enumerate(others(turns, agent)[:quoted], 1)
+            for number, turn in enumerate(turns_of_others(turns, agent)[:quoted], 1)
         ]
         form = self.prompts.follow_up if blocks else self.prompts.follow_up_alone
         return form.format(
@@ -141,6 +142,6 @@ class Graded:
         )
 
 
-def others(turns: Sequence[Turn], agent: int) -> list[Turn]:
-    """What all but one agent said."""
+def turns_of_others(turns: Sequence[Turn], agent: int) -> list[Turn]:
+    """The turns of all agents but one."""
     return [turn for number, turn in enumerate(turns) if number != agent]

@@ -1,4 +1,4 @@
-"""Sets of games on disk: written game by game, so that a killed run loses none that was over.
+"""Sets of games on disk, written game by game, so that a killed run loses no finished game.
 
 `games/epoch_000.jsonl` has a game a line, in the form of cory/games/transcript.py, in the order in
 which the games ended; `games/epoch_000.json`, written when none is missing, counts them and names
@@ -26,10 +26,10 @@ TOKENIZER = "tokenizer"
 
 
 class GameSet:
-    """The games of one set, while they are played. Every process calls each method."""
+    """The games of one set while they are played; every process calls each method."""
 
     def __init__(self, path: Path, game: GameRules, tokenizer: str) -> None:
-        """tokenizer: `vocabulary_digest` of the one that token ids belong to"""
+        """tokenizer: `vocabulary_digest` of the tokenizer of the token ids"""
         self.path = path
         self.tokenizer = tokenizer
         self.store: JsonlStore | None = None  # in the first process, while games are added
@@ -51,14 +51,14 @@ class GameSet:
                 raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
 
     def add(self, number: int, played: FinishedGame) -> None:
-        """Keep a game that is over; its line is on the disk itself when this returns."""
+        """Keep a finished game; its line is on the disk itself when this returns."""
         played.extra[NUMBER] = number
         self.found[number] = played
         if self.store is not None:
             self.store.append([played.as_line()])
 
     def close(self) -> list[FinishedGame]:
-        """All games in the order of their numbers, once none is missing."""
+        """End the set; all games in the order of their numbers."""
         games = [self.found[number] for number in sorted(self.found)]
         if self.store is not None:
             self.store.close()
@@ -72,7 +72,7 @@ class GameSet:
 
 
 def sampled_ids(played: FinishedGame) -> list[list[int] | None] | None:
-    """Token ids of each utterance, where a model sampled them; None where none did."""
+    """Token ids of each utterance; None where no model sampled any."""
     ids = played.extra.get(IDS)
     if ids is None:
         return None
@@ -89,12 +89,12 @@ def sampled_ids(played: FinishedGame) -> list[list[int] | None] | None:
 
 
 def about_of(path: Path) -> Path:
-    """The file that says what a set of games is."""
+    """The file that describes a set of games."""
     return path.with_suffix(".json")
 
 
 def tokenizer_of(path: Path) -> str | None:
-    """Whose token ids a set holds; None where nothing is said about it."""
+    """The `vocabulary_digest` of a set's tokenizer; None where it is unknown."""
     try:
         about: dict[str, Any] = json.loads(about_of(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -106,6 +106,6 @@ def tokenizer_of(path: Path) -> str | None:
 
 
 def vocabulary_digest(tokenizer: Any) -> str:
-    """A name for a tokenizer's vocabulary: token ids of two with the same name mean the same."""
+    """A hash of a tokenizer's vocabulary; with equal hashes token ids mean the same."""
     entries = json.dumps(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256(entries.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Who speaks, seeing what. Plain text in, episodes out; no tensors and no models here."""
+"""Interactions: the order in which agents speak and the prompts they see; no models here."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cory.episode import Context, Episode, Prompt, Turn
 # speak(agent, role, round, contexts) -> one turn per context; an absent one where it is None
 Speak = Callable[[str, str, int, Sequence[Context | None]], list[Turn]]
 Interaction = Callable[[list[Prompt], Speak], list[Episode]]
-# observer_context(query, answers so far) -> what the observer sees
+# observer_context(query, answers so far) -> the observer's prompt
 ObserverContext = Callable[[str, Sequence[str]], str]
 
-PIONEER = "pioneer"  # who speaks first, seeing the bare query
+PIONEER = "pioneer"  # role of the first agent, which sees the bare query
 
 
 def single_turn(prompts: list[Prompt], speak: Speak, agent: str) -> list[Episode]:
@@ -23,7 +23,7 @@ def single_turn(prompts: list[Prompt], speak: Speak, agent: str) -> list[Episode
 
 
 class Roles:
-    """Which agent plays which part: an index into the agents; exchanging moves no weight.
+    """Which agent has which role; an exchange of roles moves no weights.
 
     Two agents play `pioneer` and `observer`; of more, the later ones are `observer_1`,
     `observer_2`, ... At an exchange the pioneer goes to the end of the chain.
@@ -46,7 +46,7 @@ class Roles:
         self.order = [*self.order[1:], self.order[0]]
 
     def state_dict(self) -> dict[str, Any]:
-        """Who plays which part."""
+        """The order of the agents."""
         return {"order": list(self.order)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ def pioneer_observer(
 ) -> list[Episode]:
     """The pioneer answers the query; each observer sees the query and the answers before its own.
 
-    Ma et al., eq. 3. Without `observer_context` nobody sees an answer (ablation w/o KT).
+    Ma et al., eq. 3. Without `observer_context` all see the bare query (ablation w/o KT).
     """
     episodes = [Episode(prompt, []) for prompt in prompts]
     for place, (agent, role) in enumerate(roles.speakers()):

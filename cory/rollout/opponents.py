@@ -1,4 +1,4 @@
-"""Whom a policy plays against: itself, other runs' agents, scripted players, a remote model."""
+"""Opponents in word games: the policy itself, other runs' agents, scripts, a remote model."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from cory.config import (
     OfflineConfig,
     SamplingConfig,
 )
-from cory.endpoint.batch import Endpoint
-from cory.models.policy import Actor, Policy, Reference
+from cory.endpoint.batch import Ask, Endpoint
+from cory.games.prompts import GamePrompts
+from cory.models.policy import Actor, Policy
 from cory.models.tokenization import Codec
-from cory.rollout.endpoint_player import EndpointPlayer
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
 from cory.tasks.game import GameTask
 
-JOURNAL = "endpoint.jsonl"  # in the run directory: what the endpoint replied
+JOURNAL = "endpoint.jsonl"  # in the run directory: the endpoint's replies
 
 
 @dataclass(frozen=True)
 class Opponent:
-    """Somebody who can play either role."""
+    """Players for both roles."""
 
     players: Mapping[str, Player]  # by role
-    lent: Policy | None = None  # a model that is on the device only while it plays
+    lent: Policy | None = None  # a model that is moved to the device only while it plays
 
     @contextlib.contextmanager
     def at_hand(self) -> Iterator[None]:
-        """While this lasts, it can play."""
+        """Hold the opponent's model on the device while it plays."""
         if self.lent is None:
             yield
             return
@@ -47,40 +47,42 @@ class Opponent:
             model.to("cpu")
 
 
-class RemotePlayer:
-    """A chat model behind an endpoint."""
+class EndpointPlayer:
+    """A chat model behind an endpoint; every process calls it."""
 
-    def __init__(self, endpoint: Endpoint, task: GameTask) -> None:
-        self.player = EndpointPlayer(endpoint, task.wording)
+    def __init__(self, endpoint: Endpoint, prompts: GamePrompts) -> None:
+        self.endpoint = endpoint
+        self.prompts = prompts
 
     def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
-        """As `Player`. The same key and position are asked only once, whatever happens."""
+        """As `Player`; a run pays only once for the same key and position."""
         name = "-".join(map(str, key))
-        going = [(n, position) for n, position in enumerate(positions) if position is not None]
-        texts = self.player.say_all(
-            [position for _, position in going], role, [f"{name}/{n}" for n, _ in going]
-        )
-        said = {n: Said(text.strip()) for (n, _), text in zip(going, texts, strict=True)}
-        return [said.get(n, Said("")) for n in range(len(positions))]
+        asks = [
+            Ask(f"{name}/{number}", self.prompts.messages(position, role))
+            for number, position in enumerate(positions)
+            if position is not None
+        ]
+        replies = iter(self.endpoint.complete(asks))
+        return [Said("" if p is None else next(replies).text.strip()) for p in positions]
 
 
 class Opponents:
-    """Everybody that a run may play against, made when first asked for."""
+    """The opponents of a run, each made when it is first needed."""
 
     def __init__(
         self,
         config: OfflineConfig,
         task: GameTask,
         codec: Codec,
-        voice: Policy,
+        policy: Policy,
         others: Mapping[str, Policy],
         run_dir: Path,
     ) -> None:
-        """others: agents of other runs, by the name of the opponent that each of them is"""
+        """others: agents of other runs, by opponent's name"""
         self.config = config
         self.task = task
         self.codec = codec
-        self.voice = voice
+        self.policy = policy
         self.others = others
         self.run_dir = run_dir
         self.endpoint: Endpoint | None = None
@@ -92,17 +94,17 @@ class Opponents:
         sampling: of models; None plays greedily
         """
         if kind == ITSELF:
-            return self._model(self.voice, sampling)
+            return self._model(self.policy, sampling)
         if kind == START:
-            return self._model(Reference(START, self.voice), sampling)
+            return self._model(self.policy.reference(START), sampling)
         if kind in (SCRIPTED, RANDOM):
             scripts = self.task.players()[kind]
             return Opponent({role: ScriptedPlayer(script) for role, script in scripts.items()})
         if kind == ENDPOINT:
-            player = RemotePlayer(self._endpoint(), self.task)
+            player = EndpointPlayer(self._endpoint(), self.task.wording)
             return Opponent(dict.fromkeys(self.task.game.roles, player))
         other = self.others[name]
-        on_loan = other if other.model.base is None else None  # an adapter lies on our own base
+        on_loan = other if other.model.base is None else None  # an adapter uses our own base
         return self._model(other, sampling, on_loan)
 
     def _model(

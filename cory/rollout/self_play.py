@@ -1,4 +1,4 @@
-"""Games between players: many side by side, utterance by utterance."""
+"""Plays word games: many side by side, one utterance of each at a time."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from cory.games.transcript import FinishedGame
 from cory.models.policy import Actor
 from cory.seeding import keyed
 
-Key = tuple[int, ...]  # of the random numbers of some games at one utterance
+Key = tuple[int, ...]  # seeds the random numbers of some games at one utterance
 Positions = Sequence[GameState | None]  # None: that game is over
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a player says at once."""
+    """One utterance of a player."""
 
     text: str
-    ids: list[int] | None = None  # as a model sampled it, its EOS included; None: no model spoke
+    ids: list[int] | None = None  # sampled token ids, EOS included; None: no model spoke
 
 
 class Player(Protocol):
-    """Whoever plays a role; nothing inherits from it."""
+    """Plays a role in word games; nothing inherits from it."""
 
     def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
-        """What it says in each game; anything where a game is over.
+        """The next utterance in each game; anything where a game is over.
 
         key: the same key and position give the same words
         """
@@ -41,7 +41,7 @@ class Player(Protocol):
 
 
 class ModelPlayer:
-    """A language model; both roles by one policy, told apart by what it is shown."""
+    """A language model; one policy plays both roles, told apart by the prompt."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ModelPlayer:
         limit: int,
     ) -> None:
         """sampling: None plays greedily
-        fits: whether the model can read a context and still answer
+        fits: whether a context leaves room for an utterance
         limit: tokens of an utterance
         """
         self.speaker = speaker
@@ -72,7 +72,7 @@ class ModelPlayer:
 
 
 class ScriptedPlayer:
-    """Somebody who plays by rule."""
+    """A player that follows rules."""
 
     def __init__(self, script: RuleBasedPlayer) -> None:
         self.script = script
@@ -94,9 +94,9 @@ def fitting(
     role: str,
     style: int | None,
 ) -> str:
-    """What a role is shown; of a history that does not fit, the oldest utterances are left out.
+    """A role's prompt; of a history that does not fit, the oldest utterances are left out.
 
-    style: as for `Wording.context`
+    style: as for `GamePrompts.context`
     """
     context = ""
     for first in range(len(position.utterances) + 1):
@@ -104,7 +104,7 @@ def fitting(
         context = wording.context(rest, role, style)
         if fits(context):
             break
-    return context  # where nothing fits, the speaker refuses the bare rules
+    return context  # nothing fits: the actor will refuse the bare rules
 
 
 def play(
@@ -116,12 +116,12 @@ def play(
     ended: Callable[[int, FinishedGame], None],
     before_each: Callable[[], None],
 ) -> list[FinishedGame]:
-    """Every game to its end.
+    """Play every game to its end.
 
-    players: role -> who plays it
-    key: of all random numbers; a game's course does not depend on which others are over
-    found: games that were over before, by number
-    ended: told of each game as soon as it is over
+    players: by role
+    key: seeds all random numbers; a game's course does not depend on which others are over
+    found: games that were finished before, by number
+    ended(number, game): called as soon as a game is over
     before_each: called before the next utterance of all games; what it raises ends the playing
     """
     positions = list(starts)

@@ -1,7 +1,7 @@
-"""Checkpoints: everything that a run needs to go on as if it had never stopped.
+"""Checkpoints: the full state of a run, from which it resumes as if it had never stopped.
 
-`checkpoints/000010/` is the state after ten iterations. It is written beside its place and renamed
-into it, so it is there whole or not at all; a manifest with sizes and hashes tells a damaged one.
+`checkpoints/000010/` is the state after ten iterations. It is written under another name and then
+renamed, so it is there whole or not at all; a manifest of sizes and hashes reveals damage.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANIFEST = "manifest.json"
 class Checkpoints:
     """The checkpoints of one run. Every process calls each method.
 
-    digest: of the run's settings; a checkpoint of other settings is not this run's
+    digest: hash of the run's settings; checkpoints of other settings are not used
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Checkpoints:
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:
         """Load the newest sound checkpoint; its number of iterations and this process's state.
 
-        returns: None when there is none. What is wrong with newer ones is said on stderr.
+        returns: None when there is none; faults of newer ones are reported on stderr
         """
         found: list[tuple[int, dict[str, Any]] | None] = [None]
         if distributed.rank() == 0:
@@ -103,21 +103,21 @@ class Checkpoints:
         return done, torch.load(place / state_file(), weights_only=True)
 
     def newest(self) -> str:
-        """In words, which checkpoint there is to go on from."""
+        """The newest checkpoint, in words."""
         places = self._places()
         return f"the last good one is {places[0]}" if places else "there is none before it"
 
     def clear(self) -> None:
-        """Remove all of them: a finished run goes nowhere."""
+        """Remove all checkpoints: a finished run is not resumed."""
         if distributed.rank() == 0:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _places(self) -> list[Path]:
-        """Newest first, unfinished ones left out."""
+        """Folders of complete checkpoints, newest first."""
         return sorted((p for p in self.folder.glob("*") if p.name.isdigit()), reverse=True)
 
     def _seal(self, part: Path, done: int) -> None:
-        """Write the manifest, once every file is on the disk."""
+        """Sync every file to the disk, then write the manifest."""
         files = sorted(path for path in part.rglob("*") if path.is_file())
         for path in files:
             sync(path)
@@ -125,7 +125,7 @@ class Checkpoints:
             "iterations": done,
             "settings": self.digest,
             "layout": self.layout,
-            "files": {str(path.relative_to(part)): fingerprint(path) for path in files},
+            "files": {str(path.relative_to(part)): size_and_hash(path) for path in files},
         }
         (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         sync(part / MANIFEST)
@@ -137,7 +137,7 @@ def state_file() -> str:
 
 
 def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
-    """What is wrong with a checkpoint, or None; and its manifest."""
+    """A checkpoint's fault, None if it is sound; and its manifest."""
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         files, settings, _ = manifest["files"], manifest["settings"], manifest["layout"]
@@ -149,14 +149,14 @@ def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
                 return f"lacks {name}", {}
             if path.stat().st_size != size:
                 return f"is torn: {name} has {path.stat().st_size} of {size} bytes", {}
-            if fingerprint(path)[1] != sha256:
+            if size_and_hash(path)[1] != sha256:
                 return f"is damaged: {name} is not what was written", {}
     except (OSError, ValueError, KeyError, TypeError):
         return f"is torn: its {MANIFEST} cannot be read", {}
     return None, manifest
 
 
-def fingerprint(path: Path) -> list[Any]:
+def size_and_hash(path: Path) -> list[Any]:
     """Size in bytes and SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -166,7 +166,7 @@ def fingerprint(path: Path) -> list[Any]:
 
 
 def sync(path: Path) -> None:
-    """Return once a file or folder is on the disk itself."""
+    """Return once a file or folder is on the disk itself (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Agents as folders that other programs load, and runs that start from such folders."""
+"""Export of agents to folders that other programs load, and starting runs from such folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def export(
 ) -> None:
     """Write one agent: a full model or a PEFT adapter, with value head, tokenizer and model card.
 
-    path: what an adapter's base was loaded from
+    path: of the base model, for an adapter
     The weights must be whole (`Engine.whole`); one process calls this.
     """
     folder.mkdir(parents=True)
@@ -41,9 +41,9 @@ def export(
 
 
 def base_of(path: str) -> str:
-    """What an adapter's folder says of the model that it belongs to: a hub name or a folder.
+    """The base model's name in an adapter's folder: a hub name or a folder.
 
-    A package's file cannot be loaded by its folder alone, so the package is named.
+    A model inside a Python package keeps its `package:` name: its folder alone cannot be loaded.
     """
     if path.startswith("package:"):
         return path
@@ -54,9 +54,9 @@ def base_of(path: str) -> str:
 def model_card(
     model: ActorCriticModel, own: ModelConfig, config: Config, commit: str | None
 ) -> str:
-    """What the agent is and how it is loaded.
+    """The README.md of an exported agent: what it is and how to load it.
 
-    own: settings of the model that it started from, which may be the team's second one
+    own: settings of the agent's base model, which may be the team's second one
     """
     kind = "full model" if model.base is None else "LoRA adapter"
     if model.base is None:
@@ -107,7 +107,7 @@ A {kind} of `{own.path}`, trained by cory with `algorithm={config.algorithm.name
 
 
 def publish(part: Path, run_dir: Path) -> None:
-    """Let the agents that were written to `part` appear in `run_dir` all at once."""
+    """Move the finished folder `part` to its place in `run_dir`, all agents at once."""
     shutil.rmtree(run_dir / AGENTS, ignore_errors=True)
     part.rename(run_dir / AGENTS)
 
@@ -115,7 +115,7 @@ def publish(part: Path, run_dir: Path) -> None:
 def start_from(
     run_dir: Path, models: Sequence[ActorCriticModel], config: ModelConfig, group: str, setting: str
 ) -> None:
-    """Give models the weights of a finished run's agents; all else as `agent_folders`."""
+    """Load the weights of a finished run's agents into models; arguments as `agent_folders`."""
     folders = agent_folders(run_dir, [model.name for model in models], config, group, setting)
     for model in models:
         load_agent(model, folders[model.name], config, setting)
@@ -124,12 +124,12 @@ def start_from(
 def agent_folders(
     run_dir: Path, names: Sequence[str], config: ModelConfig, group: str, setting: str
 ) -> dict[str, Path]:
-    """Where a finished run has what agents start from: for agent_0 its agent_0, and so on.
+    """The folders of a finished run that agents start from: agent_0 from its agent_0, and so on.
 
     A run with one agent serves any number of them. ConfigError where the run does not fit.
 
-    group: `model` or `partner`, whichever settings `config` are
-    setting: which one named the run, for refusals
+    group: `model` or `partner`: the group of settings that `config` is
+    setting: the setting that named the run, for refusals
     """
     key = f"{setting}={run_dir}"
     require((run_dir / SETTINGS).is_file(), f"{key}: there is no run")
@@ -162,10 +162,7 @@ def agent_folders(
 
 
 def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setting: str) -> None:
-    """Give a model the weights of an agent.
-
-    folder, setting: as `agent_folders` has them
-    """
+    """Load the weights of an exported agent into a model; setting: as for `agent_folders`."""
     if model.base is None:
         source = load_language_model(
             str(folder), setting, keep_dropout=False, remote_code=config.remote_code

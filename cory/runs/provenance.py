@@ -1,4 +1,4 @@
-"""Where a run comes from: the commit, the packages, the machine and its memory."""
+"""The provenance of a run: its commit, packages, device and memory use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")
 
 
 def git(*words: str) -> str | None:
-    """What git says about the checkout that this package runs from; None outside of one."""
+    """Output of a git command in the checkout that this package runs from; None outside one."""
     here = Path(__file__).resolve()
     try:
         # an installed copy may lie inside a checkout of something else
@@ -47,14 +47,14 @@ def git(*words: str) -> str | None:
 
 
 def device_name(device: str) -> str:
-    """The processor or accelerator that a run used, in words."""
+    """The name of the processor or accelerator that a run uses."""
     if device == "cuda":
         return str(torch.cuda.get_device_name())
     return f"CPU {platform.machine()}, {os.cpu_count()} cores"
 
 
 def memory_used(device: str) -> int:
-    """The most bytes that this process has held: of the GPU, or of main memory."""
+    """Peak memory of this process so far, bytes: of the GPU, or of main memory."""
     if device == "cuda":
         return int(torch.cuda.max_memory_allocated())
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -62,7 +62,7 @@ def memory_used(device: str) -> int:
 
 
 def versions() -> dict[str, str | None]:
-    """The packages that decide what a run computes; None for one that is not installed."""
+    """Versions of the packages that results depend on; None for one that is not installed."""
     return {package: _version(package) for package in PACKAGES}
 
 

@@ -1,4 +1,7 @@
-"""What a run leaves behind: metrics.jsonl, samples.jsonl, record.json; see mirror.py for W&B."""
+"""The records of a run: metrics.jsonl, times.jsonl, samples.jsonl, record.json.
+
+`wandb_mirror` sends them to W&B, too.
+"""
 
 from __future__ import annotations
 
@@ -26,49 +29,50 @@ TRAINING = "training"  # kind of line in samples.jsonl; evaluation.py writes the
 
 
 class Record(Protocol):
-    """Where the loop leaves what it finds."""
+    """Receives metrics, samples and evaluations from the training loop."""
 
     def start(self, done: int, state: dict[str, Any] | None) -> int:
-        """Begin, or go on after `done` iterations with what `state_dict` gave then.
+        """Begin, or go on after `done` iterations.
 
-        returns: how many of them are logged: all, or all but the last
+        state: of `state_dict`, as it was then; None at the beginning
+        returns: how many of these iterations are logged: all, or all but the last
         """
         ...
 
     def log(self, iteration: int, metrics: Metrics) -> None:
-        """The numbers of one iteration."""
+        """The metrics of one iteration."""
         ...
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        """Episodes of the training as text."""
+        """Keep training episodes as text."""
         ...
 
     def log_lines(self, lines: list[Line]) -> None:
-        """What else there is to keep as text, such as an evaluation's responses."""
+        """Keep other lines of samples.jsonl, such as an evaluation's responses."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What must survive a restart."""
+        """The state that a checkpoint keeps."""
         ...
 
     def sync(self) -> None:
-        """Return once all that was logged is on the disk itself."""
+        """Return once everything logged is on the disk itself."""
         ...
 
     def finish(self) -> None:
-        """From now on the run counts as done."""
+        """Mark the run as complete."""
         ...
 
     def close(self) -> None:
-        """Release what is open, whether or not the run finished."""
+        """Close files and connections, whether or not the run finished."""
         ...
 
 
 class NoRecord:
-    """For all processes but the first, which hold the same numbers."""
+    """A record that keeps nothing: for all processes but the first, which have the same metrics."""
 
     def start(self, done: int, state: dict[str, Any] | None) -> int:
-        return 0  # the first process knows
+        return 0  # the loop takes the number of the first process
 
     def log(self, iteration: int, metrics: Metrics) -> None: ...
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None: ...
@@ -91,9 +95,9 @@ class Recorder:
         self.config = config
         self.opened = time.time()
         self.began, self.earlier_s = self.opened, 0.0
-        # as the run starts: the checkout may move on while it lasts
+        # of the start: the checkout may change while the run lasts
         self.commit = git("rev-parse", "HEAD")
-        # results and notes may change while a sweep goes on; what runs may not
+        # docs and results may change while a sweep goes on; the code that runs may not
         self.clean = git("status", "--porcelain", "--", *WHAT_RUNS) == ""
         self.commits = [self.commit]  # of every start of this run, each once
         self.stores: dict[str, JsonlStore] = {}
@@ -103,8 +107,8 @@ class Recorder:
     def start(self, done: int, state: dict[str, Any] | None) -> int:
         """Open the records, cut back to their first `done` iterations.
 
-        What was written after the checkpoint that is gone on from will be written again. The last
-        of these iterations may be saved and not logged: then nothing of its evaluation counts.
+        Later lines will be written again. The last of these iterations may be in the checkpoint
+        but not in the log: then its evaluation is dropped, too.
 
         returns: how many iterations are logged
         """
@@ -147,16 +151,16 @@ class Recorder:
             self.mirror.log(iteration, metrics)
         if times:
             self.stores[TIMES].append([{"iteration": iteration, **times}])
-        # last: with this line the iteration is done
+        # written last: it marks the iteration as done
         self.stores[METRICS].append([{"iteration": iteration, **numbers}])
 
     def sync(self) -> None:
-        """Return once the records are on the disk itself: before a checkpoint counts on them."""
+        """Return once the records are on the disk itself; a checkpoint relies on them."""
         for store in self.stores.values():
             store.sync()
 
     def state_dict(self) -> dict[str, Any]:
-        """When the run began, how long it has taken, and with which code."""
+        """Start time, seconds of work and commits so far."""
         return {
             "began": self.began,
             "wall_s": self._wall_s(),
@@ -195,7 +199,7 @@ class Recorder:
         self.stores[SAMPLES].append(lines)
 
     def finish(self) -> None:
-        """Write record.json: from now on the run counts as done."""
+        """Write record.json, which marks the run as complete."""
         settings = (self.run_dir / SETTINGS).read_bytes()
         record = {
             "experiment": self.config.experiment,
@@ -229,7 +233,7 @@ class Recorder:
             self.mirror.finish()
 
     def _wall_s(self) -> float:
-        """Seconds of work, starts and pauses in between left out."""
+        """Seconds of work over all starts, without the time in between."""
         return self.earlier_s + time.time() - self.opened
 
     def _open(self, name: str, counts: Callable[[Line], bool]) -> list[Line]:

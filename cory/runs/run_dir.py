@@ -1,4 +1,4 @@
-"""A run directory on disk: what was asked, whether it is done, and who is at work in it."""
+"""A run directory on disk: its settings, whether the run is complete, and its lock."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"
-EVALUATION = "evaluation"  # folder of what an unfinished evaluation has found so far
-DEBATES = "debates"  # folder of what was said while data were collected
+EVALUATION = "evaluation"  # folder of an unfinished evaluation's results so far
+DEBATES = "debates"  # folder of the debates that data were collected from
 CHECKPOINTS = "checkpoints"
 AGENTS = "agents"
-ITERATIONS = "iterations"  # folder of agents as they were: a folder per iteration, like a run's own
+ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
 RECORD = "record.json"
 LOCK = "lock"  # held by the process that writes the records
 STOP = "stop"  # while it exists, the run is asked to save and leave
@@ -38,7 +38,7 @@ class WriteError(RuntimeError):
     """A file of the run could not be written, as on a full disk; one line."""
 
 
-# what may differ between two starts of the same run
+# settings that may differ between two starts of the same run
 FREE = (
     "hardware",
     "wandb",
@@ -50,11 +50,11 @@ FREE = (
     "preflight_only",
 )
 
-_held: list[IO[str]] = []  # closing the file would give the lock away
+_held: list[IO[str]] = []  # closing the file would release the lock
 
 
 def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
-    """Whether the run is finished there; refuses a directory that holds another run."""
+    """Whether the run in the directory is finished; refuses a directory of another run."""
     settings = run_dir / SETTINGS
     instead = "delete it or choose another run_dir"
     saved = (run_dir / CHECKPOINTS).exists()
@@ -62,7 +62,7 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
         require(not saved, f"run_dir={run_dir} holds checkpoints but no {SETTINGS}; {instead}")
         return False
     if not saved and not (run_dir / METRICS).exists():
-        return False  # refused before anything was done, and now perhaps corrected
+        return False  # an earlier start was refused before anything was done
     try:
         stored = OmegaConf.load(settings)
     except (OSError, YAMLError) as error:
@@ -91,7 +91,7 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
-    """Start a run directory: the resolved settings, and what was typed."""
+    """Start a run directory with the resolved settings and the typed overrides."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(cfg, resolve=True))
@@ -101,24 +101,23 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
 
 
 def write_whole(path: Path, text: str) -> None:
-    """In one step: the workers of another node may be reading."""
+    """Write a file in one step: a reader sees all of it or what was there before."""
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
 
 def lock(run_dir: Path) -> IO[str]:
-    """Keep others out of a run directory until this process ends; refuses one that is in use.
+    """Lock a run directory until this process ends; refuses one that is in use.
 
-    returns: the file that holds the lock; closing it gives the lock away, unless a process that
-        was started with it lives on
+    returns: the lock file; closing it releases the lock, unless a child process holds it, too
     """
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         file = (run_dir / LOCK).open("a+", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"run_dir={run_dir} cannot be written: {error.strerror}") from error
-    for _ in range(10):  # somebody may be looking for a moment
+    for _ in range(10):  # `in_use` of another process may hold it for a moment
         holder = _try_lock(file)
         if holder is None:
             file.truncate(0)
@@ -132,7 +131,7 @@ def lock(run_dir: Path) -> IO[str]:
 
 
 def in_use(run_dir: Path) -> str | None:
-    """The process that is at work in a run directory, in words; None when there is none."""
+    """The process that holds the lock of a run directory, in words; None if none does."""
     try:
         with (run_dir / LOCK).open("r+", encoding="utf-8") as file:
             return _try_lock(file)
@@ -141,7 +140,7 @@ def in_use(run_dir: Path) -> str | None:
 
 
 def _try_lock(file: IO[str]) -> str | None:
-    """Lock the file, or say who has."""
+    """Lock the file; if that fails, the holder in words."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -153,12 +152,12 @@ def _try_lock(file: IO[str]) -> str | None:
 
 
 def named_by_time(run_dir: Path) -> bool:
-    """Whether the directory is one that starts with the time, as those that nobody chose do."""
+    """Whether the directory's name starts with the time, as the default names do."""
     return any(TIME.match(part) for part in run_dir.parts[-2:])
 
 
-def unfinished(run_dir: Path, cfg: DictConfig) -> Path | None:
-    """The newest of the runs beside `run_dir` that has these settings and that nobody finished.
+def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
+    """The newest unfinished run beside `run_dir` with the same settings.
 
     None where `run_dir` was chosen by name.
     """
@@ -180,18 +179,18 @@ def unfinished(run_dir: Path, cfg: DictConfig) -> Path | None:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The lines of a .jsonl file."""
-    # as bytes: text would also be cut at the line separators that responses may contain
+    # bytes: splitting text would also cut at Unicode line separators inside responses
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
 def settings_digest(cfg: DictConfig) -> str:
-    """A name for everything that must be the same when a run goes on."""
+    """A hash of the settings that must be the same when a run is resumed."""
     flat = json.dumps(_comparable(cfg), sort_keys=True, default=str)
     return hashlib.sha256(flat.encode()).hexdigest()
 
 
 def _comparable(cfg: Any) -> dict[str, Any]:
-    """Settings as dotted keys, without those that may differ."""
+    """Settings by dotted keys, without those in FREE."""
     flat: dict[str, Any] = {}
 
     def walk(node: Any, prefix: str) -> None:

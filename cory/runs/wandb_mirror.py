@@ -1,4 +1,4 @@
-"""The records of a run, mirrored to Weights & Biases; nothing is ever read back from there."""
+"""Mirrors the records of a run to Weights & Biases; nothing is ever read back from there."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from cory.episode import Episode, Metrics
 from cory.runs.run_dir import write_whole
 
 RUN_ID = "wandb_id"  # file of the run directory
-PROBE_S = 5  # a server that takes longer to pick up is not worth waiting for
-FLUSH_S = 1  # W&B's own 15 s of lines would be missing from a run that is killed
+PROBE_S = 5  # seconds to wait for a connection to the server
+FLUSH_S = 1  # W&B's default, 15 s, would lose that much of a killed run
 COLUMNS = ("prompt", "role", "agent", "context", "response", "score", "credit")
 
 
 class Mirror:
-    """A W&B run; rank 0 makes one where `wandb.mode` is not disabled."""
+    """A W&B run, of the first process, where `wandb.mode` is not disabled."""
 
     def __init__(self, config: Config, run_dir: Path, commit: str | None) -> None:
         self.run = start(config, run_dir, commit)
@@ -34,7 +34,7 @@ class Mirror:
         self.run.define_metric("*", step_metric="iteration")
 
     def log(self, iteration: int, metrics: Metrics) -> None:
-        """The numbers of one iteration."""
+        """The metrics of one iteration."""
         self._call(lambda run: run.log({"iteration": iteration, **metrics}))
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
@@ -55,14 +55,14 @@ class Mirror:
         )
 
     def finish(self) -> None:
-        """Hand over what is not uploaded yet, for no longer than `wandb.finish_timeout`."""
+        """Upload the rest, for no longer than `wandb.finish_timeout`."""
         import wandb  # noqa: PLC0415  as in start
 
         self._call(lambda run: run.finish())
         self._call(lambda run: wandb.teardown())  # its process may still be writing the last lines
 
     def _call(self, action: Callable[[Any], None]) -> None:
-        """Do `action` unless W&B has broken down; the run goes on without a mirror."""
+        """Call `action` on the W&B run; after a failure the run goes on without a mirror."""
         if self.run is None:
             return
         try:
@@ -73,7 +73,7 @@ class Mirror:
 
 
 def start(config: Config, run_dir: Path, commit: str | None) -> Any:
-    """A W&B run under the id that `run_dir` keeps; offline where the server cannot be used."""
+    """Start or resume the directory's W&B run; offline where the server cannot be used."""
     import wandb  # noqa: PLC0415  half a second, and most runs do without
 
     settings = config.wandb
@@ -94,7 +94,7 @@ def start(config: Config, run_dir: Path, commit: str | None) -> Any:
                 finish_timeout=settings.finish_timeout,
                 x_transaction_log_flush_interval=FLUSH_S,
                 silent=True,
-                disable_git=True,  # it would look at the checkout around run_dir, not at ours
+                disable_git=True,  # it would record the repository around run_dir, not this one
             ),
         )
 
@@ -103,7 +103,7 @@ def start(config: Config, run_dir: Path, commit: str | None) -> Any:
     server = wandb.setup(settings=wandb.Settings(silent=True)).settings.base_url
     why = ""
     try:
-        if not answers(server, min(PROBE_S, settings.init_timeout)):
+        if not is_reachable(server, min(PROBE_S, settings.init_timeout)):
             why = f"{server} does not answer"
         elif not wandb.login(prompt=False, verify=False):  # on a terminal, init would ask
             why = "there is no API key; `wandb login` stores one"
@@ -120,15 +120,15 @@ def start(config: Config, run_dir: Path, commit: str | None) -> Any:
 
 
 def run_id(run_dir: Path) -> str:
-    """The id of the directory's W&B run; made once, so that a resumed run continues its own."""
+    """The id of the directory's W&B run; drawn once, so that a resumed run continues it."""
     path = run_dir / RUN_ID
     if not path.exists():
         write_whole(path, secrets.token_hex(8))
     return path.read_text(encoding="utf-8")
 
 
-def answers(url: str, seconds: float) -> bool:
-    """Whether the server at `url` takes a connection in time; true where a proxy has to say."""
+def is_reachable(url: str, seconds: float) -> bool:
+    """Whether the server at `url` accepts a connection in time; assumed behind a proxy."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme in getproxies() and not proxy_bypass(host):

@@ -1,4 +1,4 @@
-"""Starting the workers of a run, and stopping them when the command is asked to stop."""
+"""Starts the workers of a run, and stops them when the command is asked to stop."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cory.config import HardwareConfig
 from cory.runs.run_dir import RECORD, STOP
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
 
-# environment: a file that appears when the command is asked to stop, and holds the signal's number;
-# the jobs of a sweep that run in parallel, each in a process of its own, look at it too
+# environment variable: path of a file that is made when the command is asked to stop, and holds the
+# signal's number; parallel jobs of a sweep, each in its own process, look at it, too
 COMMAND_STOP = "CORY_STOP"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 INTERVAL = 0.1  # seconds between two looks
@@ -29,12 +29,12 @@ _received: list[int] = []
 
 
 class JobFailed(Exception):
-    """A run that did not finish; why has been said."""
+    """A run that failed or was stopped; the reason has been printed."""
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """While this lasts, the first Ctrl-C or SIGTERM asks, and the second interrupts."""
+    """Within this context the first Ctrl-C or SIGTERM asks to stop; the second interrupts."""
     before = [signal.getsignal(number) for number in SIGNALS]
     with tempfile.TemporaryDirectory(prefix="cory_") as folder:
         os.environ[COMMAND_STOP] = f"{folder}/stop"
@@ -61,34 +61,34 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 
 def ask_to_stop(number: int) -> None:
-    """From now on no job of this command begins, and those that run save and leave."""
+    """Start no more jobs of this command; running ones save and leave."""
     Path(os.environ[COMMAND_STOP]).write_text(str(number), encoding="utf-8")
 
 
 def stopping() -> bool:
-    """Whether this command, or the one whose job this is, is asked to stop."""
+    """Whether this command, or the sweep that this job belongs to, is asked to stop."""
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid != os.getppid():
-        return True  # a parallel job whose sweep was killed
+        return True  # a parallel job of a sweep that was killed
     return Path(os.environ[COMMAND_STOP]).exists()
 
 
 def stop_code() -> int | None:
-    """The command's exit code when it was asked to stop: 128 and the signal, as shells count."""
+    """The command's exit code if it was asked to stop: 128 plus the signal, as in shells."""
     if not stopping():
         return None
     return 128 + int(Path(os.environ[COMMAND_STOP]).read_text(encoding="utf-8"))
 
 
 def launch(run_dir: Path, hardware: HardwareConfig, lock: IO[str] | None) -> bool:
-    """Run the workers in processes of their own; whether they finished the run.
+    """Run the workers in other processes; whether they finished the run.
 
-    lock: of the run directory; the workers hold it, too, should this process be killed
+    lock: of the run directory; the workers inherit it, in case this process is killed
     """
     module = "cory.runtime.worker" if hardware.world == 1 else "cory.runtime.torchrun"
     request = run_dir / STOP
     request.unlink(missing_ok=True)
-    # in a session of its own: Ctrl-C reaches this process only, which then asks the workers
+    # in a new session: Ctrl-C reaches this process only, which then asks the workers to stop
     process = subprocess.Popen(
         [sys.executable, "-m", module, str(run_dir)],
         env=environment(hardware),
@@ -107,7 +107,7 @@ def launch(run_dir: Path, hardware: HardwareConfig, lock: IO[str] | None) -> boo
                 request.touch()
                 asked = True
             time.sleep(INTERVAL)
-    except BaseException:  # a second Ctrl-C: at once; the workers see what started them go
+    except BaseException:  # a second Ctrl-C: the workers end when their parent is gone
         process.kill()
         process.wait()
         say_interrupted(run_dir)
@@ -115,12 +115,12 @@ def launch(run_dir: Path, hardware: HardwareConfig, lock: IO[str] | None) -> boo
     finally:
         request.unlink(missing_ok=True)
     if (run_dir / RECORD).exists():
-        return True  # the record decides: a process may die after its work
+        return True  # the record decides: a process may fail after its work
     if code == 0 and hardware.nodes > 1:
-        return True  # the record of another node may take a while to be seen here
+        return True  # the record, written on another node, may take a while to be visible here
     if code in (STOPPED, -signal.SIGTERM):
         if not stopping():
-            ask_to_stop(signal.SIGTERM)  # sent to the workers themselves, or on another node
+            ask_to_stop(signal.SIGTERM)  # the workers got it directly, or another node did
         say_interrupted(run_dir)
     elif code != REFUSED:
         print(f"error: the worker of {run_dir} {ending(code)}", file=sys.stderr)
@@ -135,20 +135,20 @@ def say_interrupted(run_dir: Path) -> None:
 
 
 def environment(hardware: HardwareConfig) -> dict[str, str]:
-    """The workers' environment."""
+    """The environment variables of the workers."""
     unless_chosen = {}
     if hardware.processes > 1:
-        # more threads than cores, each of them waiting in a spin, slow down all processes
+        # more threads than cores, which wait in a busy loop, would slow down all processes
         unless_chosen["OMP_NUM_THREADS"] = str(max(1, cores() // hardware.processes))
     if hardware.world > 1:
         unless_chosen["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # no warnings while nodes await each other
-    # told which device it is, DeepSpeed does not guess and warn
+    # named here, so that DeepSpeed does not guess the device and warn
     always = {PARENT: str(os.getpid()), "DS_ACCELERATOR": hardware.device}
     return {**unless_chosen, **os.environ, **always}
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
+    """Number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

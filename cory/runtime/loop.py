@@ -1,4 +1,4 @@
-"""The only loop over iterations, shared by every algorithm."""
+"""The loop over iterations, shared by all algorithms."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import Config
 from cory.episode import Metrics
-from cory.evaluation.evaluate import Request
+from cory.evaluation.evaluate import EvalRequest
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
 from cory.runs.stop import Stopped, StopPoint, StopRequest
 from cory.trainers.divergence import TrainingDiverged
 
-SAVE_AFTER_S = 600.0  # an iteration is saved in its middle after this long; less is done again
+SAVE_AFTER_S = 600.0  # seconds after which an iteration is saved within
 
 
 def run(
@@ -32,15 +32,15 @@ def run(
     stop: StopRequest,
     export: Callable[[int], None],
 ) -> None:
-    """Iterate from where the run stands: step, keep samples, save, evaluate, log.
+    """Iterate from the newest checkpoint on: step, keep samples, save, evaluate, log.
 
-    export(done): writes the agents as they are after so many iterations
+    A checkpoint holds the metrics of its last iteration and is written before the evaluation, which
+    may take hours: a run killed within it goes on there, with nothing trained again.
 
-    A checkpoint holds the metrics of its last iteration. So an evaluation, which may take hours,
-    comes after it, and goes on when the run was killed in the middle, with nothing trained again.
+    export(done): writes the agents as they are after `done` iterations
     """
     iterations = config.algorithm.iterations
-    measure = partial(measured, algorithm, config, record, pieces, stop)
+    measure = partial(evaluated, algorithm, config, record, pieces, stop)
     start, metrics = resume(algorithm, record, checkpoints)
     if iterations == 0:
         record.log(0, measure(0, "the evaluation"))
@@ -56,7 +56,7 @@ def run(
         for iteration in range(start, iterations):
             last = iteration + 1 == iterations
             to_measure = last or due(iteration, config.evaluate_every)
-            saved = metrics is not None  # what a restart goes on with
+            saved = metrics is not None  # trained before the restart; evaluation and log are left
             if metrics is None:
                 stop_point = SavingPoint(iteration, config, algorithm, record, checkpoints, stop)
                 metrics = stepped(algorithm, record, checkpoints, iteration, stop_point)
@@ -64,7 +64,7 @@ def run(
                     record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
             leaving = not last and stop.asked_anywhere()
             if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
-                save(iteration + 1, metrics, algorithm, record, checkpoints)
+                save_checkpoint(iteration + 1, metrics, algorithm, record, checkpoints)
                 saved = True
             if to_measure:
                 where = f"the evaluation after iteration {iteration + 1} of {iterations}"
@@ -72,7 +72,7 @@ def run(
                     metrics |= measure(iteration, where)
                 except Stopped:
                     if not saved:
-                        save(iteration + 1, metrics, algorithm, record, checkpoints)
+                        save_checkpoint(iteration + 1, metrics, algorithm, record, checkpoints)
                     raise
             if not last and due(iteration, config.export_every):
                 export(iteration + 1)
@@ -116,7 +116,7 @@ class SavingPoint:
     ) -> None:
         self.iteration = iteration
         self.config = config
-        self.save = partial(save, iteration, {}, algorithm, record, checkpoints)
+        self.save = partial(save_checkpoint, iteration, {}, algorithm, record, checkpoints)
         self.stop = stop
         self.saved = time.monotonic()
 
@@ -132,7 +132,7 @@ class SavingPoint:
             raise Stopped(f"saved within {where}")
 
 
-def measured(
+def evaluated(
     algorithm: Algorithm,
     config: Config,
     record: Record,
@@ -141,12 +141,12 @@ def measured(
     iteration: int,
     where: str,
 ) -> Metrics:
-    """An evaluation, with every response in samples.jsonl; Stopped where the run is to stop.
+    """Metrics of an evaluation; its responses go to samples.jsonl. Stopped if the run is to stop.
 
-    where: in the run, for the message
+    where: the evaluation, in the message of Stopped
     """
     final = iteration + 1 >= config.algorithm.iterations
-    request = Request(config.evaluation, config.seed, iteration, final)
+    request = EvalRequest(config.evaluation, config.seed, iteration, final)
     with tqdm(
         file=sys.stdout,
         desc=f"evaluation of {config.experiment} seed {config.seed}",
@@ -167,15 +167,15 @@ def measured(
 
 
 def put_away(record: Record, pieces: PartialResults) -> None:
-    """Once an evaluation is in the records, on the disk itself, its pieces are not needed."""
+    """Remove the partial results of an evaluation once the records of it are on the disk."""
     record.sync()
     pieces.clear()
 
 
-def save(
+def save_checkpoint(
     done: int, metrics: Metrics, algorithm: Algorithm, record: Record, checkpoints: Checkpoints
 ) -> None:
-    """A checkpoint after `done` iterations, the last of which is not logged yet."""
+    """Write a checkpoint after `done` iterations, the last of which is not logged yet."""
     state = {
         "algorithm": algorithm.state_dict(),
         "record": record.state_dict(),
@@ -188,10 +188,9 @@ def save(
 def resume(
     algorithm: Algorithm, record: Record, checkpoints: Checkpoints
 ) -> tuple[int, Metrics | None]:
-    """Put everything back to the newest checkpoint.
+    """Restore everything from the newest checkpoint.
 
-    returns: the iteration to go on with; and its metrics, where all of it is done but the
-        evaluation and the log
+    returns: the iteration to go on with; and its metrics where only its evaluation and log are left
     """
     restored = checkpoints.restore(algorithm.agents)
     if restored is None:
@@ -206,14 +205,14 @@ def resume(
 
 
 def due(iteration: int, every: int) -> bool:
-    """Whether something that happens every `every` iterations happens now; 0 means never."""
+    """Whether an action is due that happens every `every` iterations; 0: never."""
     return every > 0 and (iteration + 1) % every == 0
 
 
 def progress(metrics: Metrics, agents: Collection[str]) -> str:
-    """Task reward, KL and combined reward of each agent, for the progress bar; of many, rewards."""
+    """The progress bar's text: each agent's reward, KL and combined reward; of many, rewards."""
     if any(f"objective/score/{agent}" not in metrics for agent in agents):
-        return ""  # who learns from examples is not paid
+        return ""  # supervised and offline training have no reward
     if len(agents) > 2:
         rewards = " ".join(f"{metrics[f'objective/score/{agent}']:+.2f}" for agent in agents)
         return f"rewards {rewards}"

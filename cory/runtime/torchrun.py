@@ -1,7 +1,7 @@
-"""Several worker processes for one run, on this machine or as one of several nodes.
+"""Runs several workers for one run, on this machine or as one of several nodes.
 
-torch's elastic agent finds the other nodes, gives every process its rank and starts it. It runs in
-a process of its own, because it takes over signals and logging. `launch.py` starts it.
+torch's elastic agent meets the other nodes, assigns ranks and starts the workers. It needs a
+process of its own, as it takes over signals and logging; `launch.py` starts that process.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ from cory.runtime.watchdog import (
     parent_watch,
 )
 
-JOIN_TIMEOUT = 1800  # seconds until the other nodes are given up; people type the commands
+JOIN_TIMEOUT = 1800  # seconds to wait for the other nodes; people type the commands
 
 
 class Node:
-    """This machine's part of a run: what its workers sign on to, and what ends them."""
+    """This machine's workers: starts them, and ends them when the run cannot go on.
+
+    folder: where the workers sign on
+    """
 
     def __init__(self, run_dir: Path, hardware: HardwareConfig, folder: Path) -> None:
         self.run_dir = run_dir
@@ -47,9 +50,9 @@ class Node:
         self._started = False
 
     def run(self) -> int:
-        """Start the workers and wait for them; the exit code."""
+        """Start the workers, wait for them, and return the exit code."""
         if self.hardware.nodes > 1:
-            # workers start once every node has come here: none of them has failed yet
+            # workers start only once every node is here, so none has failed yet
             (self.run_dir / FAILED_NODE).unlink(missing_ok=True)
         os.environ[WORKERS] = str(self.folder)
         watch = Watch(self._launcher_gone, self._asked_before_the_start, self._other_node_failed)
@@ -60,7 +63,7 @@ class Node:
             )
             code = 0
         except ChildFailedError as error:
-            code = verdict(error.failures)
+            code = exit_code(error.failures)
         except RendezvousError as error:
             print(
                 f"error: hardware.rendezvous={self.hardware.rendezvous}: the "
@@ -98,12 +101,12 @@ class Node:
         return code
 
     def _asked_before_the_start(self) -> int | None:
-        """Without workers there is nothing to save; the other nodes may never come."""
+        """STOPPED if asked to stop before any worker started: there is nothing to save."""
         self._started |= any(path.name.isdigit() for path in self.folder.iterdir())
         return STOPPED if not self._started and (self.run_dir / STOP).exists() else None
 
     def _other_node_failed(self) -> int | None:
-        """The workers here may wait for the failed node's for minutes."""
+        """REFUSED if another node failed: its absence would block the workers here for minutes."""
         if self.hardware.nodes == 1 or not (self.run_dir / FAILED_NODE).exists():
             return None
         host = (self.run_dir / FAILED_NODE).read_text(encoding="utf-8")
@@ -115,8 +118,8 @@ class Node:
             (self.run_dir / FAILED_NODE).write_text(socket.gethostname(), encoding="utf-8")
 
 
-def verdict(failures: dict[int, ProcessFailure]) -> int:
-    """The exit code for workers that did not all finish; says how one died that could not."""
+def exit_code(failures: dict[int, ProcessFailure]) -> int:
+    """The exit code where not all workers finished; prints how one died that said nothing."""
     codes = {rank: failure.exitcode for rank, failure in failures.items()}
     for rank, code in codes.items():
         # SIGTERM: from outside, or from the agent after another worker's end
@@ -131,7 +134,7 @@ def verdict(failures: dict[int, ProcessFailure]) -> int:
     return REFUSED
 
 
-def main() -> None:
+def run_node() -> None:
     """`python -m cory.runtime.torchrun <run_dir>`; launch.py starts it."""
     logging.disable(logging.CRITICAL)  # the agent's; a worker that fails speaks for itself
     for number in (signal.SIGTERM, signal.SIGINT):  # see signals_to_handle
@@ -146,4 +149,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_node()

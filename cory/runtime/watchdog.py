@@ -1,4 +1,4 @@
-"""How a process of a run learns that it should end: on request, or because another one is gone."""
+"""Ends a process of a run at once when another one is gone, or on request before the loop."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # it imports torch, which takes the command seconds
     from cory.runs.stop import StopRequest
 
-# what a process of a run ends with; 0: the run is finished
-REFUSED = 1  # failed, and has said why
+# exit codes of the processes of a run; 0: the run is finished
+REFUSED = 1  # failed, with the reason printed
 STOPPED = 75  # saved and left on request ("try again later" among Unix's exit codes)
-LEFT = 76  # left because another process is gone; that one, or what started it, says why
+LEFT = 76  # another process is gone; that one, or its parent, prints the reason
 
-PARENT = "CORY_PARENT"  # environment: the process that started this one
-WORKERS = "CORY_WORKERS"  # environment: a folder where this machine's workers of a run sign on
-INTERVAL = 0.5  # seconds between two looks
-FAILED = "failed"  # in that folder: some worker has said why the run fails
+PARENT = "CORY_PARENT"  # environment variable: id of the parent process
+WORKERS = "CORY_WORKERS"  # environment variable: folder where this machine's workers sign on
+INTERVAL = 0.5  # seconds between two checks
+FAILED = "failed"  # file in that folder: some worker has printed why the run fails
 
-Check = Callable[[], "int | None"]  # the exit code to leave with, if it is time to
+Check = Callable[[], "int | None"]  # the exit code to end with; None: go on
 
 
 def stop_on_signal(stop: StopRequest) -> None:
@@ -40,10 +40,10 @@ def stop_on_signal(stop: StopRequest) -> None:
 
 
 class Watch:
-    """A thread that ends this process at once when one of `checks` says so.
+    """A thread that ends this process at once when one of `checks` gives an exit code.
 
-    At once, without clean-up: the other threads may wait for a process that is gone, and what was
-    recorded is on disk.
+    Without clean-up: other threads may be waiting for a process that is gone, and the records are
+    on disk.
     """
 
     def __init__(self, *checks: Check) -> None:
@@ -52,7 +52,7 @@ class Watch:
         threading.Thread(target=self._look, name="watch", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more: this process is about to end by itself."""
+        """Check no more: this process is about to end by itself."""
         self._over.set()
 
     def _look(self) -> None:
@@ -66,9 +66,9 @@ class Watch:
 
 
 class WorkerWatch(Watch):
-    """Watches what started this worker, and the other workers on this machine.
+    """Watches this worker's parent process and the other workers on this machine.
 
-    Nothing is watched where nothing was named in the environment: a worker started by hand.
+    A worker started by hand, without the environment variables above, watches only its parent.
     """
 
     def __init__(self, stop: StopRequest) -> None:
@@ -80,15 +80,15 @@ class WorkerWatch(Watch):
         super().__init__(parent_watch(), self._peer_gone, self._stopped_before_the_loop)
 
     def close(self) -> None:
-        """Sign off: the others must not take the end of this worker for a failure."""
+        """Sign off, so that the other workers do not take this end for a failure."""
         super().close()
         if self._folder is not None:
             (self._folder / str(os.getpid())).unlink(missing_ok=True)
 
     def first_to_fail(self) -> bool:
-        """Whether this worker is the one that says why the run fails.
+        """Whether this worker is to print why the run fails.
 
-        Of several workers that fail alike, one does. One that fails because another died does not.
+        Of several workers that fail alike, one does; one that fails because another died does not.
         """
         if self._folder is None:
             return True
@@ -109,7 +109,7 @@ class WorkerWatch(Watch):
     def _sign_on(folder: Path) -> None:
         try:
             (folder / str(os.getpid())).touch()
-        except FileNotFoundError:  # what started this worker has ended and taken it along
+        except FileNotFoundError:  # the parent has ended and removed the folder
             os._exit(LEFT)
 
     def _stopped_before_the_loop(self) -> int | None:
@@ -127,14 +127,14 @@ class WorkerWatch(Watch):
 
 
 def parent_watch() -> Check:
-    """A check whether the process that started this one has ended."""
+    """A check whether the parent process has ended."""
     expected = int(os.environ.get(PARENT, os.getppid()))
-    # a process whose parent ends is handed to another one
+    # a process whose parent ends gets another parent
     return lambda: LEFT if os.getppid() != expected else None
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended and was not waited for does not."""
+    """Whether the process runs; a zombie, ended and not waited for, does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""One process of a run: build everything from config.yaml and run the loop."""
+"""One process of a run: builds everything from config.yaml and runs the loop."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from cory.config import (
     Config,
     ConfigError,
     HardwareConfig,
-    MaftConfig,
-    OfflineConfig,
     parse_config,
     plan_of,
     require,
@@ -61,7 +59,7 @@ from cory.trainers.sanity_checks import FirstUpdateError
 
 
 def check_devices(hardware: HardwareConfig) -> None:
-    """A GPU for each process of this machine, where GPUs are asked for."""
+    """Refuse where this machine lacks a GPU for each of its processes."""
     if hardware.device == "cpu":
         return
     found = torch.cuda.device_count()
@@ -74,7 +72,7 @@ def check_devices(hardware: HardwareConfig) -> None:
 
 
 def build_parts(config: Config) -> Parts:
-    """Load models and data."""
+    """Load models and data, and refuse settings that do not fit them."""
     device = torch.device(config.hardware.device)
     if device.type == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
@@ -83,9 +81,9 @@ def build_parts(config: Config) -> Parts:
     partner = None if config.partner is None else Team(config.partner, device)
     algorithm = config.algorithm
     longest = config.task.max_prompt_tokens + algorithm.sampling.max_response_tokens
-    remote = isinstance(algorithm, MaftConfig) and algorithm.endpoint is not None
     for one in (team, partner):
-        if one is not None and not remote:  # else it only counts the tokens of prompts
+        # where another model speaks, this one only counts the tokens of prompts
+        if one is not None and not algorithm.speaks_remotely():
             own = one.tokens("") if one.config.chat else 0  # of the chat template
             require(
                 longest + own <= one.context_length,
@@ -98,7 +96,7 @@ def build_parts(config: Config) -> Parts:
     reward = REWARDS[config.reward.name](config.reward, task, device)
     require(
         algorithm.iterations == 0
-        or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
+        or algorithm.repeats_prompts
         or algorithm.prompts_per_iteration <= task.sampler.rows,
         f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
         f"{task.sampler.rows} training prompts of task={config.task.name}",
@@ -118,12 +116,12 @@ def build_parts(config: Config) -> Parts:
 
 
 def work(run_dir: Path, stop: StopRequest) -> None:
-    """Run what `run_dir` asks for, from where it stands."""
+    """Run the settings of `run_dir`, from the newest checkpoint on."""
     settings = OmegaConf.load(run_dir / SETTINGS)
     assert isinstance(settings, DictConfig)
     config = parse_config(settings)
     hardware = config.hardware
-    # on one machine, what started this process holds the lock
+    # on one machine, the launching process holds the lock
     if os.environ.get("RANK", "0") == "0" and (hardware.nodes > 1 or PARENT not in os.environ):
         lock(run_dir)
     check_devices(hardware)
@@ -156,8 +154,8 @@ def work(run_dir: Path, stop: StopRequest) -> None:
 
 
 def export_agents(agents: Mapping[str, Policy], parts: Parts, run_dir: Path) -> None:
-    """Write every agent as a folder that others can load."""
-    if not agents:  # a model behind an endpoint spoke
+    """Export every agent to a folder that others can load."""
+    if not agents:  # a model behind an endpoint spoke for all
         return
     part = run_dir / f"{AGENTS}.part"
     if distributed.rank() == 0:
@@ -178,7 +176,7 @@ def export_agents(agents: Mapping[str, Policy], parts: Parts, run_dir: Path) -> 
 
 
 def export_iteration(agents: Mapping[str, Policy], parts: Parts, run_dir: Path, done: int) -> None:
-    """Write the agents as they are now to a folder of their own, which `init_from` takes."""
+    """Export the agents as they are now to a folder of this iteration, for `init_from`."""
     place = run_dir / ITERATIONS / str(done)
     if distributed.rank() == 0:
         try:
@@ -189,13 +187,13 @@ def export_iteration(agents: Mapping[str, Policy], parts: Parts, run_dir: Path, 
     export_agents(agents, parts, place)
 
 
-def main() -> None:
+def run_worker() -> None:
     """`python -m cory.runtime.worker <run_dir>`; train.py starts it."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
     datasets.disable_progress_bars()
-    for kind in (UserWarning, FutureWarning):  # what these libraries tell their own developers
+    for kind in (UserWarning, FutureWarning):  # of libraries, for their developers
         warnings.filterwarnings("ignore", category=kind, module="torch|deepspeed|transformers|peft")
     run_dir = Path(sys.argv[1])
     stop = StopRequest(run_dir)
@@ -225,4 +223,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_worker()

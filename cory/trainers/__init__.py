@@ -1,1 +1,4 @@
-"""Trainers: how agents learn from what they said. They never inherit from one another."""
+"""Trainers: PPO, supervised and offline. They never inherit from one another.
+
+May import: evaluation and everything below.
+"""

@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes."""
+"""Measures the time of an iteration by phase."""
 
 from __future__ import annotations
 

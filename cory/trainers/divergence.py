@@ -1,13 +1,22 @@
-"""The end of a run whose numbers have gone astray."""
+"""Stops a run whose metrics are no longer finite or pass a bound."""
 
 from __future__ import annotations
+
+import math
 
 from cory.episode import Metrics
 
 
 class TrainingDiverged(RuntimeError):
-    """A number was no longer finite, or passed a bound of `algorithm.stop`."""
+    """A metric is no longer finite, or passed a bound of `algorithm.stop`."""
 
     def __init__(self, iteration: int, reason: str, metrics: Metrics) -> None:
         super().__init__(f"iteration {iteration}: {reason}; the run was stopped")
         self.metrics = metrics
+
+
+def require_finite(iteration: int, metrics: Metrics) -> None:
+    """TrainingDiverged where a metric is not finite."""
+    for key, value in metrics.items():
+        if not math.isfinite(value):
+            raise TrainingDiverged(iteration, f"{key} is not finite", metrics)

@@ -1,4 +1,4 @@
-"""What is logged about a roll-out. Each name is defined in docs/metrics.md."""
+"""Metrics of a roll-out. docs/metrics.md defines each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def agent_metrics(
 ) -> Metrics:
     """Scores, KL, entropy and lengths of one agent's turns.
 
-    sampler_logprobs: of every response token, turn by turn, under what was sampled from
+    sampler_logprobs: of every response token, turn by turn, under the sampling distribution
     """
     turns = [turn for turn in turns if not turn.absent]  # their rows in the batch are empty
     mask, count = batch.response_mask, len(turns)
@@ -45,8 +45,8 @@ def agent_metrics(
         / count,
     }
     for n in (1, 2):
-        said = (spoken(turn, stops) for turn in turns)
-        values[f"rollout/distinct_{n}"] = distinct_share(said, n)
+        responses = (without_stop(turn, stops) for turn in turns)
+        values[f"rollout/distinct_{n}"] = distinct_share(responses, n)
     for estimator in ("k1", "k3"):
         estimate = sampled_kl(batch.logprobs, batch.ref_logprobs, estimator)
         values[f"objective/kl_{estimator}"] = estimate.sum().item() / count
@@ -54,7 +54,7 @@ def agent_metrics(
 
 
 def value_metrics(agent: str, batch: Batch, returns: Tensor) -> Metrics:
-    """How well the value head foresaw the returns of a roll-out."""
+    """How well the value head predicted the returns of a roll-out."""
     mask = batch.response_mask
     spread = returns[mask].var(correction=0)
     error = (returns - batch.values)[mask].var(correction=0)
@@ -66,8 +66,8 @@ def value_metrics(agent: str, batch: Batch, returns: Tensor) -> Metrics:
     }
 
 
-def spoken(turn: Turn, stops: AbstractSet[int]) -> list[int]:
-    """The tokens of a response without the one that ends it."""
+def without_stop(turn: Turn, stops: AbstractSet[int]) -> list[int]:
+    """The tokens of a response without its stop token."""
     ids = turn.response_ids
     return ids[:-1] if ids[-1] in stops else ids
 
@@ -84,7 +84,7 @@ BY_ROLE = (
 
 
 def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
-    """The agents' numbers once more under the role each played, and each agent's place in line."""
+    """The agents' metrics under the role each played, and each agent's place in the order."""
     by_role: Metrics = {}
     for place, turn in enumerate(episodes[0].turns):
         by_role[f"role/{turn.agent}"] = float(place)
@@ -94,13 +94,13 @@ def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
 
 
 def transfer_metrics(episodes: list[Episode], stops: AbstractSet[int]) -> Metrics:
-    """What each agent that speaks after the pioneer makes of what the pioneer said."""
+    """Gain over the pioneer's score, and share of its response copied, of each observer."""
     metrics: Metrics = {}
     for place, turn in list(enumerate(episodes[0].turns))[1:]:
         pairs = [(episode.turns[0], episode.turns[place]) for episode in episodes]
         gains = [(later.score or 0.0) - (first.score or 0.0) for first, later in pairs]
         copied = [
-            copied_share(spoken(later, stops), spoken(first, stops), COPIED)
+            copied_share(without_stop(later, stops), without_stop(first, stops), COPIED)
             for first, later in pairs
         ]
         metrics[f"transfer/gain/{turn.role}"] = sum(gains) / len(gains)

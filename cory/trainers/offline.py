@@ -1,11 +1,11 @@
-"""Updates on stored sets of games, against the model that the set began with."""
+"""Offline updates on sets of games; the reference is the policy as it was before each set."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -14,310 +14,291 @@ from torch import Tensor
 from cory import distributed
 from cory.config import BatchPlan, ConfigError, OfflineConfig
 from cory.episode import Episode, Metrics
-from cory.evaluation.evaluate import BeforeEach, Request
+from cory.evaluation.evaluate import Evaluator
 from cory.functional.offline import OfflineLoss, utterance_logprobs
 from cory.functional.schedule import share_of_peak
 from cory.models.policy import Policy
-from cory.runs.partial_results import PartialResults
 from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
-from cory.tasks import Task
 from cory.trainers.clock import Clock
-from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.minibatch import minibatches, one_step, tensors_of
+from cory.trainers.divergence import require_finite
+from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
 from cory.trainers.sanity_checks import (
     TOLERANCE,
     FirstUpdateError,
     check_first_update,
-    weights,
+    local_fingerprints,
 )
+from cory.trainers.state import Stateful, load_states, states_of
 
-INSTRUCTION = "instruction"  # where an utterance comes from that nobody said in a game
-CHECKED = 16  # utterances on which training and reference passes are compared
+INSTRUCTION = "instruction"  # the source of an example that is not from a game
+CHECKED = 16  # examples on which training and reference passes are compared
 
 
 @dataclass(frozen=True)
-class Utterance:
-    """Something to learn to say."""
+class OfflineExample:
+    """An utterance of a game, or an answer to an instruction, to learn."""
 
     context_ids: list[int]  # not empty
     response_ids: list[int]  # not empty
     source: str  # the role that said it in a game, or INSTRUCTION
-    weight: float  # in the mean over a minibatch's utterances
+    weight: float  # in the mean over a minibatch's examples
     advantage: float
     reference: float = math.nan  # log-probability under the reference, once it is known
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A set of games, as what is to be learnt from each."""
+class StoredGames:
+    """A set of games, as the examples to learn from each."""
 
-    utterances: Sequence[Sequence[Utterance]]  # game -> what its winners said
+    examples: Sequence[Sequence[OfflineExample]]  # game -> its winners' utterances
     episodes: Sequence[Episode]  # some of the games, for samples.jsonl
     metrics: Metrics = field(default_factory=dict)
 
 
-# (log-probabilities (B,) with gradient, reference (B,), advantages (B,)) -> what to minimise
-Loss = Callable[[Tensor, Tensor, Tensor], OfflineLoss]
+# (log-probabilities (B,) with gradient, reference (B,), advantages (B,)) -> the loss per example
+ExampleLoss = Callable[[Tensor, Tensor, Tensor], OfflineLoss]
 
 
+@dataclass
 class OfflineTrainer:
-    """One epoch over a set of games, in parts; then perhaps another set, played by who learnt.
+    """One epoch over a set of games, in parts; then perhaps another set, by the updated policy.
 
-    What differs between algorithms is given, not inherited:
-      collect(epoch, again) -> Stored    where games come from; again: a set that was collected
-      instructions(count)                what else there is to imitate
-      loss                               what is minimised, per utterance
-      measure                            how the policy is evaluated
+    The reference of a set is the policy as it is before the first update on it. Its
+    log-probability of every example is computed once and kept, so that no second model is held.
 
-    The reference of a set is the policy as it is before the first update on it. What it says of
-    every utterance is reckoned once and kept, so that no second model is held.
+    Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    def __init__(
-        self,
-        config: OfflineConfig,
-        plan: BatchPlan,
-        voice: Policy,
-        task: Task,
-        streams: Streams,
-        *,
-        collect: Callable[[int, bool], Stored],
-        instructions: Callable[[int], Sequence[Utterance]],
-        loss: Loss,
-        measure: Callable[[Request, PartialResults, BeforeEach], Metrics],
-        carried: Mapping[str, Any],
-    ) -> None:
-        """carried: what else must survive a restart, by name: with state_dict, load_state_dict"""
-        self.config = config
-        self.plan = plan
-        self.voice = voice
-        self.agents = {voice.name: voice}
-        self.streams = streams
-        self.collect = collect
-        self.instructions = instructions
-        self.loss = loss
-        self.evaluate = measure
-        self.carried = {"task": task, "streams": streams, **carried}
-        self.updates = 0  # iterations in which something was learnt
-        self.games: list[list[Utterance]] | None = None  # of the present set
-        self.digest = ""  # of what is learnt from it
+    config: OfflineConfig
+    plan: BatchPlan
+    policy: Policy
+    streams: Streams
+    _: KW_ONLY
+    # epoch, whether it was collected before a restart -> its set of games
+    collect: Callable[[int, bool], StoredGames]
+    instructions: Callable[[int], Sequence[OfflineExample]]  # so many, to imitate beside the games
+    loss: ExampleLoss
+    evaluate: Evaluator
+    carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
+
+    def __post_init__(self) -> None:
+        self.agents = {self.policy.name: self.policy}
+        self.updates = 0  # iterations with an update
+        self.games: list[list[OfflineExample]] | None = None  # of the present set; None: not read
+        self.digest = ""  # of its examples
         self.order: list[int] = []  # in which its games are learnt from
-        self.references: list[list[float]] = []  # game -> of each utterance
-        self.episodes: list[Episode] = []  # of the last step
+        self.references: list[list[float]] = []  # game -> reference of each example
 
     def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
-        """One iteration: at the beginning of an epoch a set of games; then learn from a part.
+        """One iteration: at the beginning of an epoch collect games; learn from a part of them.
 
-        Once games are there, it has no middle to be left in.
+        Once the games are collected, it cannot be interrupted.
         """
         clock = Clock()
         config = self.config
         epoch, place = divmod(iteration, config.per_epoch)
-        metrics = self._begin(epoch) if place == 0 else self._go_on(epoch)
+        metrics = self._begin_set(epoch) if place == 0 else {}
+        if self.games is None:
+            self._reread_set(epoch)
         clock.lap("rollout_s")
         if config.collect_only:
             return metrics | clock.metrics()
         if place == 0:
-            self._remember()
+            self._annotate()
             clock.lap("annotate_s")
         rows = self._rows(place)
         metrics |= self._update(rows, place) if rows else {}
         metrics[self._named("examples")] = float(sum(row.source != INSTRUCTION for row in rows))
         clock.lap("update_s")
-        for key, value in metrics.items():
-            if not math.isfinite(value):
-                raise TrainingDiverged(iteration, f"{key} is not finite", metrics)
+        require_finite(iteration, metrics)
         return metrics | clock.metrics()
 
-    def _begin(self, epoch: int) -> Metrics:
-        """Another set: its games, and the order in which they are learnt from."""
+    def _begin_set(self, epoch: int) -> Metrics:
+        """Collect another set of games, and draw the order in which they are learnt from."""
         stored = self.collect(epoch, False)
-        self.games = [list(said) for said in stored.utterances]
-        self.digest = digest_of(stored.utterances)
+        self.games = [list(own) for own in stored.examples]
+        self.digest = digest_of(stored.examples)
         self.order = torch.randperm(len(self.games), generator=self.streams.shuffle).tolist()
         self.episodes = list(stored.episodes)
         return dict(stored.metrics)
 
-    def _go_on(self, epoch: int) -> Metrics:
-        """The present set; after a restart it is read again."""
-        if self.games is None:
-            stored = self.collect(epoch, True)
-            if digest_of(stored.utterances) != self.digest:
-                raise ConfigError(
-                    "the games that this run had begun to learn from are not what they were; put "
-                    "them back, or start again in another directory"
-                )
-            self.games = [
-                [replace(said, reference=known) for said, known in zip(own, kept, strict=True)]
-                for own, kept in zip(stored.utterances, self.references, strict=True)
-            ]
-            self.episodes = list(stored.episodes)
-        return {}
+    def _reread_set(self, epoch: int) -> None:
+        """Read the present set again after a restart."""
+        stored = self.collect(epoch, True)
+        if digest_of(stored.examples) != self.digest:
+            raise ConfigError(
+                "the games that this run had begun to learn from are not what they were; put "
+                "them back, or start again in another directory"
+            )
+        self.games = with_references(stored.examples, self.references)
+        self.episodes = list(stored.episodes)
 
-    def _remember(self) -> None:
-        """What the policy says of every utterance now: it is the reference of this set.
+    def _annotate(self) -> None:
+        """Compute the reference of every example of the set under the policy as it is now.
 
         Adam starts anew, as for a stage of its own.
         """
         assert self.games is not None
-        flat = [said for own in self.games for said in own]
-        known = iter(self._logprobs(flat))
+        known = iter(self._logprobs([example for own in self.games for example in own]))
         self.references = [[next(known) for _ in own] for own in self.games]
-        self.games = [
-            [replace(said, reference=logp) for said, logp in zip(own, kept, strict=True)]
-            for own, kept in zip(self.games, self.references, strict=True)
-        ]
-        self.voice.engine.reset_optimizer()
-        self._check([said for own in self.games for said in own][:CHECKED])
+        self.games = with_references(self.games, self.references)
+        self.policy.engine.reset_optimizer()
+        self._check([example for own in self.games for example in own][:CHECKED])
 
-    def _logprobs(self, utterances: Sequence[Utterance]) -> list[float]:
+    def _logprobs(self, examples: Sequence[OfflineExample]) -> list[float]:
         """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
-        voice = self.voice
+        policy = self.policy
 
-        def score(batch: Sequence[Utterance]) -> list[float]:
-            ids, attended, mask = tensors_of(voice, batch)
+        def score(batch: Sequence[OfflineExample]) -> list[float]:
+            ids, attention_mask, mask = policy.tensors(batch)
             # not called as a module: at its end ZeRO-3 would take a training pass to be over
-            logprobs, _ = voice.model.forward(ids, attended, mask)
-            found: list[float]
-            found = utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
-            return found
+            logprobs, _ = policy.model.forward(ids, attention_mask, mask)
+            each: list[float]
+            each = utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
+            return each
 
-        voice.model.eval()
-        with voice.whole(), torch.no_grad():
-            return distributed.map_rows(utterances, voice.hardware.rollout_batch_size, score)
+        policy.model.eval()
+        with policy.whole(), torch.no_grad():
+            return distributed.map_rows(examples, policy.hardware.rollout_batch_size, score)
 
-    def _check(self, utterances: Sequence[Utterance]) -> None:
-        """The ratio is 1 and the KL 0 before the first update on a set, as training passes see it.
+    def _check(self, examples: Sequence[OfflineExample]) -> None:
+        """FirstUpdateError unless the ratio is 1 before the first update on a set.
 
-        They hold by definition; if they do not, training and scoring disagree about some token.
+        It is by definition; if not, training and scoring passes disagree about some token.
         """
-        if not utterances:
+        if not examples:
             return
-        voice = self.voice
-        voice.model.eval()
+        policy = self.policy
+        policy.model.eval()
         with torch.no_grad():
-            ids, attended, mask = tensors_of(voice, utterances)
-            logprobs, _ = voice.engine(ids, attended, mask)
+            ids, attention_mask, mask = policy.tensors(examples)
+            logprobs, _ = policy.engine(ids, attention_mask, mask)
         own = utterance_logprobs(logprobs, mask, self.config.log_probability)
-        known = torch.tensor([said.reference for said in utterances], device=own.device)
+        known = torch.tensor([example.reference for example in examples], device=own.device)
         off = ((own - known).exp() - 1).abs().max().item()
-        tolerance = TOLERANCE[voice.team.config.precision]
+        tolerance = TOLERANCE[policy.team.config.precision]
         if not off < tolerance:
             raise FirstUpdateError(
-                f"{voice.name}: before the first update on a set of games the policy ratio is off "
+                f"{policy.name}: before the first update on a set of games the policy ratio is off "
                 f"1 by {off:.2g} (at most {tolerance}): training and scoring passes disagree"
             )
 
-    def _rows(self, place: int) -> list[Utterance]:
-        """What this iteration learns from: a part of the set's games, and instructions."""
+    def _rows(self, place: int) -> list[OfflineExample]:
+        """The examples of this iteration: a part of the set's games, and instructions."""
         assert self.games is not None
         size = self.config.prompts_per_iteration
         chosen = self.order[place * size : (place + 1) * size]
         return [
-            *(said for number in chosen for said in self.games[number]),
+            *(example for number in chosen for example in self.games[number]),
             *self.instructions(self.config.instructions.per_iteration),
         ]
 
-    def _update(self, rows: Sequence[Utterance], place: int) -> Metrics:
-        """Passes over one iteration's utterances; mean statistics of them all."""
-        config, voice = self.config, self.voice
-        before = weights(self.agents) if self.updates == 0 else None
-        voice.start_update()
-        sums: dict[str, float] = {}
+    def _update(self, rows: Sequence[OfflineExample], place: int) -> Metrics:
+        """Epochs over one iteration's examples; mean statistics of all steps."""
+        config, policy = self.config, self.policy
+        before = local_fingerprints(self.agents) if self.updates == 0 else None
+        policy.start_update()
         size, epochs = config.minibatch_size, config.epochs
         steps = epochs * math.ceil(len(rows) / size)
-        chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
-        for number, chosen in enumerate(chosen_rows):
+
+        def step(number: int, chosen: list[int | None]) -> dict[str, float]:
             progress = (place + (number + 0.5) / steps) / config.per_epoch
             share = share_of_peak(progress, config.schedule, config.warmup)
-            voice.engine.set_learning_rate(config.learning_rate * share)
-            step = self._minibatch([None if i is None else rows[i] for i in chosen])
-            for key, value in step.items():
-                sums[key] = sums.get(key, 0.0) + value
-            if not all(map(math.isfinite, step.values())):
-                break  # the same in every process: these are sums over all of them
+            policy.engine.set_learning_rate(config.learning_rate * share)
+            return self._minibatch([None if i is None else rows[i] for i in chosen])
+
+        chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
+        sums = sum_steps(step(number, chosen) for number, chosen in enumerate(chosen_rows))
         if before is not None:
-            may_rest = sums["skipped_steps"] == steps
-            check_first_update(voice, before, weights(self.agents), may_rest)
+            all_skipped = sums["skipped_steps"] == steps
+            check_first_update(policy, before, local_fingerprints(self.agents), all_skipped)
         self.updates += 1
-        played, told = sums.pop("played"), sums.pop("told")
-        over = {"nll_sft": told, **dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), steps)}
+        games, instructions = sums.pop("games"), sums.pop("instructions")
+        divisors = {
+            "nll_sft": instructions,
+            **dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), steps),
+        }
         return {
-            self._named(key): value / over.get(key, played)
+            self._named(key): value / divisors.get(key, games)
             for key, value in sums.items()
-            if over.get(key, played) > 0  # of what an iteration has none of, nothing is logged
+            if divisors.get(key, games) > 0  # without examples of a kind its metrics are left out
         }
 
-    def _minibatch(self, rows: Sequence[Utterance | None]) -> dict[str, float]:
-        """One optimiser step; sums over its utterances."""
-        config = self.config
-        there = [row for row in rows if row is not None]
-        played = sum(row.source != INSTRUCTION for row in there)
-        told = len(there) - played
+    def _minibatch(self, rows: list[OfflineExample | None]) -> dict[str, float]:
+        """One optimiser step; sums over its examples."""
+        config, policy = self.config, self.policy
+        present = [row for row in rows if row is not None]
+        games = sum(row.source != INSTRUCTION for row in present)
+        instructions = len(present) - games
 
-        def objective(
-            part: Sequence[Utterance | None], logprobs: Tensor, values: Tensor, mask: Tensor
-        ) -> tuple[Tensor, Mapping[str, Tensor]]:
-            def column(of: Callable[[Utterance], float]) -> Tensor:
+        def objective(part: list[OfflineExample | None]) -> tuple[Tensor, Mapping[str, Tensor]]:
+            ids, attention_mask, mask = policy.tensors(part)
+            logprobs, _ = policy.engine(ids, attention_mask, mask)
+
+            def column(of: Callable[[OfflineExample], float]) -> Tensor:
                 numbers = [0.0 if row is None else of(row) for row in part]
                 return torch.tensor(numbers, device=mask.device)
 
-            said = column(lambda row: row.source != INSTRUCTION) > 0
-            read = column(lambda row: row.source == INSTRUCTION) > 0
+            in_game = column(lambda row: row.source != INSTRUCTION) > 0
+            instructed = column(lambda row: row.source == INSTRUCTION) > 0
             own = utterance_logprobs(logprobs, mask, config.log_probability)
-            # where there is none, its own probability stands for it: nothing overflows
-            reference = torch.where(said, column(lambda row: row.reference), own.detach())
-            found = self.loss(own, reference, column(lambda row: row.advantage))
-            answer = -utterance_logprobs(logprobs, mask, "mean")
+            # where there is no reference, its own probability stands for it: nothing overflows
+            reference = torch.where(in_game, column(lambda row: row.reference), own.detach())
+            terms = self.loss(own, reference, column(lambda row: row.advantage))
+            nll = -utterance_logprobs(logprobs, mask, "mean")
             weight = column(lambda row: row.weight)
-            # divided by the whole minibatch's utterances of each kind, so that neither the size of
+            # divided by the whole minibatch's examples of each kind, so that neither the size of
             # a microbatch nor the number of processes changes anything
-            game = torch.where(said, weight * found.per_utterance, 0.0).sum() / max(1, played)
-            instruction = torch.where(read, answer, 0.0).sum() / max(1, told)
+            game = torch.where(in_game, weight * terms.per_utterance, 0.0).sum() / max(1, games)
+            instruction = torch.where(instructed, nll, 0.0).sum() / max(1, instructions)
             loss = game + config.instructions_coef * instruction
-            numbers = {
+            return loss, {
                 "loss": loss.detach(),
-                "ratio": torch.where(said, found.ratio, 0.0).sum(),
-                "kl": torch.where(said, found.kl, 0.0).sum(),
-                "clipfrac": (said & found.clipped).float().sum(),
-                "nll_game": torch.where(said, answer.detach(), 0.0).sum(),
-                "nll_sft": torch.where(read, answer.detach(), 0.0).sum(),
+                "ratio": torch.where(in_game, terms.ratio, 0.0).sum(),
+                "kl": torch.where(in_game, terms.kl, 0.0).sum(),
+                "clipfrac": (in_game & terms.clipped).float().sum(),
+                "nll_game": torch.where(in_game, nll.detach(), 0.0).sum(),
+                "nll_sft": torch.where(instructed, nll.detach(), 0.0).sum(),
             }
-            return loss, numbers
 
-        stepped = one_step(self.voice, rows, self.plan.microbatch, objective)
-        return stepped.sums | {
-            "played": float(played),
-            "told": float(told),
-            "gradient_norm": stepped.gradient_norm,
-            "skipped_steps": float(stepped.skipped),
-        }
+        step = optimiser_step(policy, rows, self.plan.microbatch, objective)
+        return step | {"games": float(games), "instructions": float(instructions)}
 
     def _named(self, what: str) -> str:
-        return f"offline/{what}/{self.voice.name}"
+        return f"offline/{what}/{self.policy.name}"
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimiser, which the engine keeps."""
-        return {
+        return states_of(self.carried) | {
             "updates": self.updates,
             "digest": self.digest,
             "order": list(self.order),
             "references": [list(own) for own in self.references],
-            "carried": {name: part.state_dict() for name, part in self.carried.items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state_dict` returned."""
+        # older checkpoints keep the components' states apart
+        load_states(self.carried, state.get("carried", state))
         self.updates = state["updates"]
         self.digest = state["digest"]
         self.order = list(state["order"])
         self.references = [list(own) for own in state["references"]]
-        for name, part in self.carried.items():
-            part.load_state_dict(state["carried"][name])
 
 
-def digest_of(games: Sequence[Sequence[Utterance]]) -> str:
-    """A name for what is learnt from a set of games, word for word."""
-    rows = [[(said.context_ids, said.response_ids) for said in own] for own in games]
+def with_references(
+    games: Sequence[Sequence[OfflineExample]], references: Sequence[Sequence[float]]
+) -> list[list[OfflineExample]]:
+    """The examples of each game with their log-probabilities under the reference."""
+    return [
+        [replace(example, reference=logp) for example, logp in zip(own, known, strict=True)]
+        for own, known in zip(games, references, strict=True)
+    ]
+
+
+def digest_of(games: Sequence[Sequence[OfflineExample]]) -> str:
+    """A hash of the token ids of a set's examples."""
+    rows = [[(example.context_ids, example.response_ids) for example in own] for own in games]
     return hashlib.sha256(repr(rows).encode()).hexdigest()

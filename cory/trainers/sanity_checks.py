@@ -1,4 +1,4 @@
-"""What must hold before the first update of a run, checked on its first batch."""
+"""Checks around the first update of a run: on its first batch, and on the weights it changes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class FirstUpdateError(RuntimeError):
 
 
 def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
-    """Ratio 1, KL 0, and a sampler equal to the policy; else stop, or say which setting it is.
+    """The ratio is 1, the KL 0, and the sampling distribution the policy's; else FirstUpdateError.
 
-    A sampler that differs because of `algorithm.sampling` is reported and the run goes on: the
+    A distribution that differs because of `algorithm.sampling` is reported and the run goes on: the
     log-probabilities that PPO uses are then not those of the distribution that was sampled from.
     """
     tolerance = TOLERANCE[agent.team.config.precision]
@@ -68,13 +68,13 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
 Fingerprints = dict[int, tuple[str, int]]  # parameter -> its name, and a sum over its bytes
 
 
-def weights(agents: Mapping[str, Policy]) -> Fingerprints:
-    """Of every weight of every agent and of the reference, this process's part."""
+def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
+    """Of every weight of every agent and of the reference: the part that this process holds."""
     prints: Fingerprints = {}
     for agent in agents.values():
         parameters = dict(agent.model.named_parameters())
-        for name, piece in agent.engine.pieces().items():
-            prints[id(parameters[name])] = (f"{agent.name}: {name}", byte_sum(piece))
+        for name, part in agent.engine.own_parts().items():
+            prints[id(parameters[name])] = (f"{agent.name}: {name}", byte_sum(part))
         for name, parameter in agent.team.pretrained.named_parameters():
             if id(parameter) not in prints:
                 prints[id(parameter)] = (f"reference: {name}", byte_sum(parameter.detach()))
@@ -84,12 +84,12 @@ def weights(agents: Mapping[str, Policy]) -> Fingerprints:
 def check_first_update(
     agent: Policy, before: Fingerprints, after: Fingerprints, may_stand_still: bool
 ) -> None:
-    """The agent's own weights have moved, and nobody else's: no other agent's, not the base's.
+    """The update changed the agent's own weights and no others; else FirstUpdateError.
 
-    Adapters that were loaded frozen, or an optimiser that holds a neighbour's, look like healthy
-    runs otherwise.
+    Runs with adapters that were loaded frozen, or with an optimiser over another agent's weights,
+    look healthy otherwise.
 
-    may_stand_still: every one of its steps was left out on purpose
+    may_stand_still: all steps of the update were skipped on purpose
     """
     own = {
         id(parameter)

@@ -1,10 +1,9 @@
-"""Learning from examples that are collected anew in every iteration."""
+"""Supervised fine-tuning on examples that are collected anew in every iteration."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import torch
@@ -12,39 +11,38 @@ from torch import Tensor
 
 from cory.config import BatchPlan, SupervisedConfig
 from cory.episode import Episode, Metrics, as_plain, of_plain
-from cory.evaluation.evaluate import BeforeEach, Request
+from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy
-from cory.runs.partial_results import PartialResults
 from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
-from cory.tasks import Task
 from cory.trainers.clock import Clock
-from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.minibatch import minibatches, one_step
-from cory.trainers.sanity_checks import check_first_update, weights
+from cory.trainers.divergence import require_finite
+from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
+from cory.trainers.sanity_checks import check_first_update, local_fingerprints
+from cory.trainers.state import Stateful, load_states, states_of
 
 
 @dataclass(frozen=True)
 class Example:
-    """A text to learn from; tokens of the context are only read."""
+    """A response to learn, in its context."""
 
     context_ids: list[int]  # not empty
     response_ids: list[int]  # empty: nothing is learnt from it
-    label: float  # what the loss is told: right or wrong, or a weight
+    label: float  # for the loss: right or wrong, or a weight
 
 
 @dataclass
-class Collected:
-    """What an iteration learns from."""
+class CollectedExamples:
+    """The training data of an iteration."""
 
-    examples: Mapping[str, list[Example]]  # policy -> any number of them, perhaps none
-    episodes: list[Episode]  # what they were taken from, for samples.jsonl
+    examples: Mapping[str, list[Example]]  # policy -> its examples, perhaps none
+    episodes: list[Episode]  # their source, for samples.jsonl
     metrics: Metrics = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class FinetunePlan:
-    """How a policy learns in one iteration."""
+    """How a policy is fine-tuned in one iteration."""
 
     epochs: int
     learning_rate: float
@@ -52,21 +50,21 @@ class FinetunePlan:
     start: Mapping[str, Tensor] | None = None  # ... from these weights; None: from its present ones
 
 
-# (logprobs (B, R), values (B, R), labels (B,), mask (B, R)) -> what is made of them
-Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # (B, R) per token, to minimise
+# (logprobs (B, R), values (B, R), labels (B,), mask (B, R)) -> ...
+TokenLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # (B, R) per token, to minimise
 Statistics = Callable[[Tensor, Tensor, Tensor, Tensor], Mapping[str, Tensor]]  # (B,) per example
 
 
 @dataclass
 class IterationState:
-    """An iteration between its parts."""
+    """An iteration in which some policies have been fine-tuned and others have not."""
 
-    examples: dict[str, list[Example]]  # of the policies that have not learnt yet
+    examples: dict[str, list[Example]]  # of the policies that are still to be fine-tuned
     metrics: Metrics  # so far
     episodes: list[Episode]
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Its state as plain values."""
         examples = {
             name: [(e.context_ids, e.response_ids, e.label) for e in own]
             for name, own in self.examples.items()
@@ -76,171 +74,139 @@ class IterationState:
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> IterationState:
-        """What `state_dict` gave."""
+        """From what `state_dict` returned."""
         examples = {
             name: [Example(*fields) for fields in own] for name, own in state["examples"].items()
         }
         return cls(examples, dict(state["metrics"]), [of_plain(own) for own in state["episodes"]])
 
 
+@dataclass
 class SupervisedTrainer:
-    """Minibatch steps on examples; one after another, each policy on its own.
+    """Minibatch steps on examples, for one policy after another.
 
-    What differs between algorithms is given, not inherited:
-      collect(iteration) -> Collected    where examples come from
-      course(policy, iteration)  how long and how fast a policy learns
-      loss                       what is minimised, per token
-      statistics                 what else is logged, mean over examples
-      named(what, policy)        what a number of the training is called
-      measure                    how the policies are evaluated
+    Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    def __init__(
-        self,
-        config: SupervisedConfig,
-        plan: BatchPlan,
-        voices: Mapping[str, Policy],
-        task: Task,
-        streams: Streams,
-        *,
-        collect: Callable[[int], Collected],
-        course: Callable[[str, int], FinetunePlan],
-        loss: Loss,
-        statistics: Statistics,
-        named: Callable[[str, str], str],
-        measure: Callable[[Request, PartialResults, BeforeEach], Metrics],
-    ) -> None:
-        self.config = config
-        self.plan = plan
-        self.agents = voices
-        self.task = task
-        self.streams = streams
-        self.collect = collect
-        self.course = course
-        self.loss = loss
-        self.statistics = statistics
-        self.named = named
-        self.evaluate = measure
-        self.updates = dict.fromkeys(voices, 0)  # iterations in which a policy learnt
-        self.idle = dict.fromkeys(voices, 0)  # ... and in which it had no example
-        self.episodes: list[Episode] = []  # of the last step
-        self.begun: IterationState | None = None  # an iteration that is not over
+    config: SupervisedConfig
+    plan: BatchPlan
+    agents: Mapping[str, Policy]
+    streams: Streams
+    _: KW_ONLY
+    collect: Callable[[int], CollectedExamples]  # iteration -> the examples of every policy
+    finetune_plan: Callable[[str, int], FinetunePlan]  # of a policy, in an iteration
+    loss: TokenLoss
+    statistics: Statistics  # logged beside the loss, mean over examples
+    metric_name: Callable[[str, str], str]  # training metric, policy -> its logged name
+    evaluate: Evaluator
+    carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
+    unfinished: IterationState | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.updates = dict.fromkeys(self.agents, 0)  # iterations in which a policy learnt
+        self.idle = dict.fromkeys(self.agents, 0)  # ... and in which it had no example
 
     def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: collect examples, and update every policy on its own.
 
-        Between two policies it can be left: what is still to be learnt is part of the state.
+        It can be interrupted between two policies: the remaining examples are part of the state.
         """
         clock = Clock()
-        if self.begun is None:
-            self.begun = self._begin(iteration)
+        if self.unfinished is None:
+            collected = self.collect(iteration)
+            examples = {name: list(collected.examples[name]) for name in self.agents}
+            metrics = dict(collected.metrics)
+            self.unfinished = IterationState(examples, metrics, collected.episodes)
             clock.lap("rollout_s")
-        begun = self.begun
-        while begun.examples:
-            name, examples = next(iter(begun.examples.items()))
-            begun.metrics |= self._learn(self.agents[name], examples, iteration)
-            del begun.examples[name]
+        state = self.unfinished
+        while state.examples:
+            name, own = next(iter(state.examples.items()))
+            state.metrics |= self._learn(self.agents[name], own, iteration)
+            del state.examples[name]
             clock.lap("update_s")
-            for key, value in begun.metrics.items():
-                if not math.isfinite(value):
-                    raise TrainingDiverged(iteration, f"{key} is not finite", begun.metrics)
-            if begun.examples:
+            require_finite(iteration, state.metrics)
+            if state.examples:
                 stop_point()
-        self.episodes = begun.episodes
-        self.begun = None
-        return begun.metrics | clock.metrics()
+        self.episodes = state.episodes
+        self.unfinished = None
+        return state.metrics | clock.metrics()
 
-    def _begin(self, iteration: int) -> IterationState:
-        """Collect what every policy is to learn."""
-        collected = self.collect(iteration)
-        examples = {name: list(collected.examples[name]) for name in self.agents}
-        return IterationState(examples, dict(collected.metrics), collected.episodes)
-
-    def _learn(self, voice: Policy, examples: Sequence[Example], iteration: int) -> Metrics:
-        """Update one policy, where there is anything to learn."""
+    def _learn(self, policy: Policy, examples: Sequence[Example], iteration: int) -> Metrics:
+        """Update one policy, unless it has no examples."""
         metrics: Metrics = {}
         if examples:
-            course = self.course(voice.name, iteration)
-            if course.start is not None:
-                voice.engine.set_weights(course.start)
-            if course.fresh:
-                voice.engine.reset_optimizer()
-            voice.engine.set_learning_rate(course.learning_rate)
-            before = weights(self.agents) if self.updates[voice.name] == 0 else None
-            metrics |= self.update(voice, examples, course.epochs)
+            plan = self.finetune_plan(policy.name, iteration)
+            if plan.start is not None:
+                policy.engine.set_weights(plan.start)
+            if plan.fresh:
+                policy.engine.reset_optimizer()
+            policy.engine.set_learning_rate(plan.learning_rate)
+            first = self.updates[policy.name] == 0
+            before = local_fingerprints(self.agents) if first else None
+            metrics |= self.update(policy, examples, plan.epochs)
             if before is not None:
-                skipped = metrics[self.named("skipped_steps", voice.name)]
-                check_first_update(voice, before, weights(self.agents), skipped == 1)
-            self.updates[voice.name] += 1
+                skipped = metrics[self.metric_name("skipped_steps", policy.name)]
+                check_first_update(policy, before, local_fingerprints(self.agents), skipped == 1)
+            self.updates[policy.name] += 1
         else:
-            self.idle[voice.name] += 1
-        metrics[self.named("examples", voice.name)] = float(len(examples))
-        metrics[self.named("idle", voice.name)] = float(self.idle[voice.name])
+            self.idle[policy.name] += 1
+        metrics[self.metric_name("examples", policy.name)] = float(len(examples))
+        metrics[self.metric_name("idle", policy.name)] = float(self.idle[policy.name])
         return metrics
 
-    def update(self, voice: Policy, examples: Sequence[Example], epochs: int) -> Metrics:
-        """Passes over one policy's examples; mean statistics of them all."""
-        voice.start_update()
-        sums: dict[str, float] = {}
-        size, stream = self.config.minibatch_size, self.streams.shuffle
-        for chosen in minibatches(len(examples), size, epochs, stream):
-            rows = [None if index is None else examples[index] for index in chosen]
-            step = self._minibatch(voice, rows)
-            for key, value in step.items():
-                sums[key] = sums.get(key, 0.0) + value
-            if not all(map(math.isfinite, step.values())):
-                break  # the same in every process: these are sums over all of them
+    def update(self, policy: Policy, examples: Sequence[Example], epochs: int) -> Metrics:
+        """Epochs over one policy's examples; mean statistics of all steps."""
+        policy.start_update()
+        size = self.config.minibatch_size
+        sums = sum_steps(
+            self._minibatch(policy, [None if i is None else examples[i] for i in chosen])
+            for chosen in minibatches(len(examples), size, epochs, self.streams.shuffle)
+        )
         steps, tokens, count = (sums.pop(key) for key in ("steps", "tokens", "count"))
-        over = {"loss": tokens, "gradient_norm": steps, "skipped_steps": steps}
+        divisors = {"loss": tokens, "gradient_norm": steps, "skipped_steps": steps}
         return {
-            self.named(key, voice.name): value / over.get(key, count) for key, value in sums.items()
+            self.metric_name(key, policy.name): value / divisors.get(key, count)
+            for key, value in sums.items()
         }
 
-    def _minibatch(self, voice: Policy, rows: Sequence[Example | None]) -> dict[str, float]:
-        """One optimiser step; sums over the minibatch, and what they are to be divided by."""
+    def _minibatch(self, policy: Policy, rows: list[Example | None]) -> dict[str, float]:
+        """One optimiser step; sums over the minibatch, and their divisors."""
         present = [row for row in rows if row is not None]
         # divided by the whole minibatch's tokens, so that neither the size of a microbatch nor the
         # number of processes changes anything
         tokens = max(1, sum(len(row.response_ids) for row in present))
 
-        def objective(
-            part: Sequence[Example | None], logprobs: Tensor, values: Tensor, mask: Tensor
-        ) -> tuple[Tensor, Mapping[str, Tensor]]:
-            device = mask.device
-            labels = torch.tensor([0.0 if r is None else r.label for r in part], device=device)
-            there = torch.tensor([row is not None for row in part], device=device)
+        def objective(part: list[Example | None]) -> tuple[Tensor, Mapping[str, Tensor]]:
+            ids, attention_mask, mask = policy.tensors(part)
+            logprobs, values = policy.engine(ids, attention_mask, mask)
+            labels = torch.tensor([0.0 if r is None else r.label for r in part], device=mask.device)
+            there = torch.tensor([row is not None for row in part], device=mask.device)
             loss = self.loss(logprobs, values, labels, mask).sum()
-            found = self.statistics(logprobs.detach(), values.detach(), labels, mask)
-            numbers = {"loss": loss.detach()} | {
+            statistics = self.statistics(logprobs.detach(), values.detach(), labels, mask)
+            return loss / tokens, {"loss": loss.detach()} | {
                 key: torch.where(there, of_each.float(), 0.0).sum()
-                for key, of_each in found.items()
+                for key, of_each in statistics.items()
             }
-            return loss / tokens, numbers
 
-        stepped = one_step(voice, rows, self.plan.microbatch, objective)
-        return stepped.sums | {
+        return optimiser_step(policy, rows, self.plan.microbatch, objective) | {
             "tokens": float(tokens),
             "count": float(len(present)),
             "steps": 1.0,
-            "gradient_norm": stepped.gradient_norm,
-            "skipped_steps": float(stepped.skipped),
         }
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
-        return {
-            "task": self.task.state_dict(),
-            "streams": self.streams.state_dict(),
+        return states_of(self.carried) | {
             "updates": dict(self.updates),
             "idle": dict(self.idle),
-            "begun": None if self.begun is None else self.begun.state_dict(),
+            "begun": None if self.unfinished is None else self.unfinished.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
-        self.task.load_state_dict(state["task"])
-        self.streams.load_state_dict(state["streams"])
+        """Restore what `state_dict` returned."""
+        load_states(self.carried, state)
         self.updates = dict(state["updates"])
         self.idle = dict(state["idle"])
         begun = state["begun"]
-        self.begun = None if begun is None else IterationState.of(begun)
+        self.unfinished = None if begun is None else IterationState.of(begun)

@@ -11,13 +11,15 @@ import pytest
 from cory.algorithms import ALGORITHMS
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
-from cory.evaluation.evaluate import Request
+from cory.evaluation.evaluate import EvalRequest
 from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import LetterShare, build
 from tests.support.composing import parsed
 from tests.support.playing import build_games
+
+pytestmark = pytest.mark.slow
 
 ITERATIONS = 25
 OWN = {"maporl": ["algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"]}
@@ -99,7 +101,7 @@ def test_imitation_reads_a_random_players_hints(tmp_path: Path) -> None:
 
     def win_rate() -> float:
         pieces = PartialResults(tmp_path / "run", "settings")
-        request = Request(config.evaluation, config.seed, 0, final=False)
+        request = EvalRequest(config.evaluation, config.seed, 0, final=False)
         found = trainer.evaluate(request, pieces, lambda done, rows: None)
         pieces.clear()
         return found["eval/win_rate_defender/random"]

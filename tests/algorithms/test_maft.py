@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from cory.algorithms.maft import course
+from cory.algorithms.maft import finetune_plan
 from cory.config import MaftConfig
-from cory.evaluation.evaluate import Request
+from cory.evaluation.evaluate import EvalRequest
 from cory.runs.partial_results import PartialResults
-from cory.trainers.supervised import Collected
+from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
 
 
@@ -168,7 +168,7 @@ def test_a_step_trains_everybody_who_has_something_to_learn(maft: Settings) -> N
     trainer = build_agents(maft())
     collect, learners = trainer.collect, []
 
-    def noted(iteration: int) -> Collected:
+    def noted(iteration: int) -> CollectedExamples:
         found = collect(iteration)
         learners.extend(name for name in NAMES if found.examples[name])
         return found
@@ -188,7 +188,7 @@ def test_rates_and_passes_of_each_kind_and_iteration(maft: Settings) -> None:
         (taken.epochs, taken.learning_rate, taken.fresh)
         for iteration in (0, 1)
         for name in ("generation_1", "critic_1")
-        for taken in [course(config, name, iteration, None)]
+        for taken in [finetune_plan(config, name, iteration, None)]
     ]
     assert found == [(2, 3e-3, True), (1, 1e-3, True), (2, 2e-3, True), (1, 2e-3, True)]
 
@@ -204,23 +204,23 @@ def test_from_the_base_again(maft: Settings, sharing: str, tmp_path: Path) -> No
             "algorithm.select=agreeing",
         )
     )
-    voice = trainer.agents["single"]
-    start = {k: v.detach().clone() for k, v in voice.engine.trainable.items()}
+    policy = trainer.agents["single"]
+    start = {k: v.detach().clone() for k, v in policy.engine.trainable.items()}
     trainer.step(0)
-    learnt = {k: v.detach().clone() for k, v in voice.engine.trainable.items()}
+    learnt = {k: v.detach().clone() for k, v in policy.engine.trainable.items()}
     examples = trainer.collect(1).examples["single"]
     shuffle = trainer.streams.shuffle.get_state()
-    trainer._learn(voice, examples, 1)
-    again = {k: v.detach().clone() for k, v in voice.engine.trainable.items()}
+    trainer._learn(policy, examples, 1)
+    again = {k: v.detach().clone() for k, v in policy.engine.trainable.items()}
     assert any(not torch.equal(again[k], learnt[k]) for k in again)
     for name, value in start.items():  # by hand: back to the start, and the same once more
-        voice.engine.trainable[name].data.copy_(value)
+        policy.engine.trainable[name].data.copy_(value)
     trainer.streams.shuffle.set_state(shuffle)
-    voice.engine.reset_optimizer()
-    trainer.update(voice, examples, trainer.course("single", 1).epochs)
+    policy.engine.reset_optimizer()
+    trainer.update(policy, examples, trainer.finetune_plan("single", 1).epochs)
     heads = ("value_head.weight", "value_head.bias")
     assert all(
-        torch.equal(again[k], v) for k, v in voice.engine.trainable.items() if k not in heads
+        torch.equal(again[k], v) for k, v in policy.engine.trainable.items() if k not in heads
     )
 
 
@@ -228,7 +228,7 @@ def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -
     config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2")
     trainer = build_agents(config)
     pieces = PartialResults(tmp_path / "evaluation", "settings")
-    request = Request(config.evaluation, config.seed, 0, True)
+    request = EvalRequest(config.evaluation, config.seed, 0, True)
     metrics = trainer.evaluate(request, pieces, lambda done, rows: None)
     assert [len(line["turns"]) for line in pieces.lines] == [6] * 6
     read = trainer.task.read

@@ -12,7 +12,7 @@ from cory.algorithms import ALGORITHMS
 from cory.config import Config, ConfigError
 from cory.endpoint import client
 from cory.episode import Metrics
-from cory.evaluation.evaluate import Request
+from cory.evaluation.evaluate import EvalRequest
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts, export_agents
@@ -77,7 +77,7 @@ def evaluated(
     trainer = ALGORITHMS["maft"](config.algorithm, build_parts(config))
     assert not trainer.agents
     pieces = PartialResults(Path(config.run_dir) / "evaluation", "settings")
-    request = Request(config.evaluation, config.seed, 0, final=True)
+    request = EvalRequest(config.evaluation, config.seed, 0, final=True)
     found = trainer.evaluate(request, pieces, before_each)
     lines = list(pieces.lines)
     pieces.close()

@@ -71,11 +71,11 @@ def test_an_iteration_is_left_between_two_policies(maft: Settings, tmp_path: Pat
     path = tmp_path / "state.pt"
     torch.save(states[-1], path)
     folder = tmp_path / "checkpoint"
-    for voice in first.agents.values():
-        voice.engine.save(folder)
+    for policy in first.agents.values():
+        policy.engine.save(folder)
     second = build_agents(maft(f"run_dir={tmp_path / 'nothing'}"))
-    for voice in second.agents.values():
-        voice.engine.load(folder)
+    for policy in second.agents.values():
+        policy.engine.load(folder)
     second.load_state_dict(torch.load(path, weights_only=True))
     again = second.step(0)
     assert not (tmp_path / "nothing").exists()  # no debate was held

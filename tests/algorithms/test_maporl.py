@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from cory.algorithms.maporl import Seats, flawed, learners
+from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
 from cory.config import Config, ConfigError, MaporlConfig
 from cory.episode import Episode
 from cory.runs.export import export
@@ -65,17 +65,17 @@ def test_the_policies_and_how_many_turns_each_learns_from(
 
 
 def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
-    seats: Any = Seats(settings("algorithm.train_turns=[2,3]"), Teams())  # type: ignore[arg-type]
-    names = [[seats.speaker(turn, agent) for agent in range(3)] for turn in range(4)]
+    debates: Any = TrainedDebates(settings("algorithm.train_turns=[2,3]"), Teams())  # type: ignore[arg-type]
+    names = [[debates.actor(turn, agent) for agent in range(3)] for turn in range(4)]
     assert names == [["reference"] * 3, ["turn_2"] * 3, ["turn_3"] * 3, ["turn_3"] * 3]
-    two: Any = Seats(
+    two: Any = TrainedDebates(
         settings("algorithm.train_turns=[2,3]", "algorithm.param_sharing=per_turn_agent"),
         Teams("other"),  # type: ignore[arg-type]
     )
-    assert [two.speaker(0, agent) for agent in range(3)] == [
+    assert [two.actor(0, agent) for agent in range(3)] == [
         *("reference", "partner_reference", "reference"),
     ]
-    assert [two.speaker(1, agent) for agent in range(3)] == [
+    assert [two.actor(1, agent) for agent in range(3)] == [
         *("agent_0_turn_2", "agent_1_turn_2", "agent_0_turn_2"),
     ]
     assert [[name for name in names] for _, names in two.names_by_team()] == [
@@ -100,12 +100,12 @@ def test_one_turn_at_a_time_the_last_first() -> None:
 
 def test_guards() -> None:
     guarded = settings("algorithm.guards.min_tokens=4", "algorithm.guards.repeat_length=2")
-    assert not flawed(guarded, r"\boxed{7}", [1, 2, 3, 4])
-    assert flawed(guarded, r"\boxed{7}", [1, 2, 3])  # too short
-    assert flawed(guarded, "7", [1, 2, 3, 4])  # no box
-    assert flawed(guarded, r"\boxed{7}", [1, 2] * 4)  # more than three times
-    assert not flawed(guarded, r"\boxed{7}", [1, 2] * 3)
-    assert not flawed(settings(*MAPORL[1:]), "7", [1, 2, 3])
+    assert not breaks_guard(guarded, r"\boxed{7}", [1, 2, 3, 4])
+    assert breaks_guard(guarded, r"\boxed{7}", [1, 2, 3])  # too short
+    assert breaks_guard(guarded, "7", [1, 2, 3, 4])  # no box
+    assert breaks_guard(guarded, r"\boxed{7}", [1, 2] * 4)  # more than three times
+    assert not breaks_guard(guarded, r"\boxed{7}", [1, 2] * 3)
+    assert not breaks_guard(settings(*MAPORL[1:]), "7", [1, 2, 3])
 
 
 @pytest.mark.parametrize(

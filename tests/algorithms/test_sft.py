@@ -78,8 +78,8 @@ def test_it_learns_to_say_what_was_said_in_the_best_debates(
     trainer.collect = lambda iteration: collected
     losses = [trainer.step(iteration)["supervised/loss/turn_2"] for iteration in range(30)]
     assert losses[0] > 4 and losses[-1] < 0.5, losses
-    voice = trainer.agents["turn_2"]
-    spoken = voice.turns(
+    policy = trainer.agents["turn_2"]
+    spoken = policy.turns(
         "x", 0, [t.context for e in best(collected.episodes, 0.5) for t in e.turns[2:]], 6, None,
         trainer.streams.sampling,
     )  # fmt: skip

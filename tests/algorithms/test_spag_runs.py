@@ -77,6 +77,7 @@ def trajectories(start: Run, folder: Path) -> dict[str, list[dict[str, Any]]]:
         return dict(zip(LAYOUTS, two_at_a_time.map(run, LAYOUTS), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if "," in name or "x2" in name])
 def test_a_layout_gives_the_numbers_of_one_process(
     trajectories: dict[str, list[dict[str, Any]]], layout: str
@@ -91,6 +92,7 @@ def test_a_layout_gives_the_numbers_of_one_process(
             )
 
 
+@pytest.mark.slow
 def test_opponents_are_the_agents_of_other_runs(
     trajectories: dict[str, list[dict[str, Any]]],
 ) -> None:
@@ -101,6 +103,7 @@ def test_opponents_are_the_agents_of_other_runs(
         assert lines[0]["offline/examples/agent_0"] > 0
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_it_collects_ends_as_if_it_had_not_been(
     start: Run, folder: Path
 ) -> None:

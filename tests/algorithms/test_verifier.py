@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from cory.algorithms.verifier import AnswerCollector, Answers
+from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
 from cory.config import Config, ConfigError, VerifierRewardConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.evaluation.evaluate import Request
+from cory.evaluation.evaluate import EvalRequest
 from cory.evaluation.verifier import verdict_metrics
 from cory.rewards.verifier import Verifier, readings
 from cory.runs.export import VALUE_HEAD, export
@@ -38,7 +38,7 @@ def examine(
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[Metrics, list[Line]]:
     pieces = PartialResults(run_dir, "settings")
-    request = Request(config.evaluation, config.seed, 1, final=True)
+    request = EvalRequest(config.evaluation, config.seed, 1, final=True)
     metrics = trainer.evaluate(request, pieces, before_each)
     lines = pieces.lines
     pieces.clear()
@@ -86,7 +86,7 @@ def test_each_question_gives_as_many_right_as_wrong_answers(
         f"algorithm.balance={str(balance).lower()}", "algorithm.answers_per_question=8"
     )
     collector = collector_of(config)
-    eos = collector.voice.team.tokenizer.eos_token_id
+    eos = collector.policy.team.tokenizer.eos_token_id
     collected = collector(0)
     examples = collected.examples["verifier"]
     labels = [example.label for example in examples]
@@ -114,7 +114,7 @@ def test_requests_are_worded_by_how_rare_wrong_answers_are(
         setattr(texts, name, f"{name}: {{query}} {{answer}}")
     texts.paraphrase = "{query}: {answer} like {style}"
     known = [turn(f"right {n}", True) for n in range(4)]
-    answers = Answers(
+    answers = QuestionAnswers(
         Prompt("0", "Q", "7"), [*known, *(turn(f"wrong {n}", False) for n in range(wrong))]
     )
     requests = collector.wrong_requests(answers)
@@ -133,7 +133,7 @@ def test_requests_are_worded_by_how_rare_wrong_answers_are(
     assert metrics["verifier/requested"] > 10 - wrong
     assert metrics["verifier/requests_kept"] == pytest.approx(0.5, abs=0.1)
     # those that were to be wrong and came out right are not kept
-    assert len(answers.of(False)) - wrong <= metrics["verifier/requested"] / 2 + 1
+    assert len(answers.labelled(False)) - wrong <= metrics["verifier/requested"] / 2 + 1
 
 
 def judge(folder: Path, **changes: object) -> Verifier:
@@ -163,8 +163,8 @@ def trained(
     trainer = build_verifier(config)
     trainer.step(0)
     trainer.step(1)
-    voice = trainer.agents["verifier"]
-    export(voice.model, voice.team.tokenizer, tmp_path / "verifier", config.model.path, "")
+    policy = trainer.agents["verifier"]
+    export(policy.model, policy.team.tokenizer, tmp_path / "verifier", config.model.path, "")
     return trainer, tmp_path / "verifier"
 
 
@@ -176,16 +176,16 @@ def test_the_reward_is_what_the_value_head_says_in_training(
 ) -> None:
     """The same tokens, the same number, by the engine and from the folder."""
     trainer, folder = trained
-    voice = trainer.agents["verifier"]
+    policy = trainer.agents["verifier"]
     queries = [f"{number} and 3? So" for number in range(len(SAID))]
-    rows = readings(voice.team.tokenizer, queries, SAID, None)
+    rows = readings(policy.team.tokenizer, queries, SAID, None)
     logits = []
-    voice.model.eval()
+    policy.model.eval()
     for context, response in rows:  # one by one: nothing is padded
         ids = torch.tensor([[*context, *response]])
         mask = torch.ones(1, len(response), dtype=torch.bool)
-        _, values = voice.engine(ids, torch.ones_like(ids, dtype=torch.bool), mask)
-        assert ids[0, -1] == voice.team.tokenizer.eos_token_id
+        _, values = policy.engine(ids, torch.ones_like(ids, dtype=torch.bool), mask)
+        assert ids[0, -1] == policy.team.tokenizer.eos_token_id
         logits.append(values[0, -1])
     episodes = [
         Episode(Prompt(query, query), [turn(said)])

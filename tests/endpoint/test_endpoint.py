@@ -25,7 +25,7 @@ from cory.endpoint.batch import Ask, Endpoint, most_tokens
 from cory.endpoint.client import Message, Passing, Reply, read_reply
 from cory.endpoint.reply_cache import Journal, Spent
 from cory.games.state import GameState
-from cory.rollout.endpoint_player import EndpointPlayer
+from cory.rollout.opponents import EndpointPlayer
 from cory.runs.run_dir import WriteError
 from tests.support.chat_server import (
     CONFIG,
@@ -428,10 +428,12 @@ class Plain:
 
 def test_a_player_says_what_the_model_says(start: Start) -> None:
     server, endpoint = start(lambda n, body: reply(f" {body['messages'][0]['content']}\n"))
-    player = EndpointPlayer(endpoint, Plain())
+    player = EndpointPlayer(endpoint, Plain())  # type: ignore[arg-type]  # all that is used of it
     begun = GameState("cat", 5, ())
-    positions = [begun, begun, begun.after("attacker", "Purr.")]
-    said = player.say_all(positions, "defender", ["game-0/0", "game-1/0", "game-0/1"])
-    assert said == ["defender after ''", "defender after ''", "defender after 'Purr.'"]
+    positions = [begun, None, begun, begun.after("attacker", "Purr.")]
+    said = [own.text for own in player.say("defender", positions, (7, 1))]
+    # nothing where a game is over
+    assert said == ["defender after ''", "", "defender after ''", "defender after 'Purr.'"]
     # two games that begin alike may go on differently
     assert len(server.asked) == 3
+    assert {key for key, _ in endpoint.journal.replies} == {"7-1/0", "7-1/2", "7-1/3"}

@@ -11,10 +11,10 @@ import torch
 
 from cory.config import EvaluationConfig
 from cory.episode import Episode, Prompt, Turn
-from cory.evaluation.debates import DebateMeasure, roll_out_metrics
-from cory.evaluation.evaluate import MEASURED, TEAM, Part, Request
+from cory.evaluation.debates import DebateMetrics, roll_out_metrics
+from cory.evaluation.evaluate import MEASURED, TEAM, EvalRequest, ResponseSet
 
-REQUEST = Request(
+REQUEST = EvalRequest(
     EvaluationConfig(prompts=2, split="test", samples=1, k=[1], greedy=False, team=True, probes=[]),
     seed=0,
     iteration=0,
@@ -29,7 +29,7 @@ class Letters:
         return None if response.startswith("?") else response[:1]
 
 
-def part_of(*debates: list[str | None], samples: int | None = 1) -> Part:
+def response_set(*debates: list[str | None], samples: int | None = 1) -> ResponseSet:
     """Debates of three agents over two turns about questions whose answer is a."""
     prompts = [Prompt(str(n), "?", "a") for n in range(2)]
     lines: list[dict[str, Any]] = [
@@ -41,12 +41,12 @@ def part_of(*debates: list[str | None], samples: int | None = 1) -> Part:
         }
         for debate in debates
     ]
-    return Part(TEAM, MEASURED, prompts, samples, [torch.Generator()], lines=lines)
+    return ResponseSet(TEAM, MEASURED, prompts, samples, [torch.Generator()], lines=lines)
 
 
-def measured(part: Part, ties: str = "expected") -> dict[str, float]:
+def metrics_of(responses: ResponseSet, ties: str = "expected") -> dict[str, float]:
     task: Any = Letters()
-    return DebateMeasure(3, ties)(task, part, REQUEST)
+    return DebateMetrics(3, ties)(task, responses, REQUEST)
 
 
 ONE = ["a", "b", "c", "a", "a", "c"]
@@ -54,7 +54,7 @@ TWO = ["b", "b", "?", "b", "a", "?"]
 
 
 def test_votes_and_single_answers_by_turn() -> None:
-    found = measured(part_of(ONE, TWO))
+    found = metrics_of(response_set(ONE, TWO))
     # three different answers: one in three; then two of three. Wrong, then a tie of a and b
     assert found["eval/vote/turn_1"] == pytest.approx((1 / 3 + 0) / 2)
     assert found["eval/vote/turn_2"] == pytest.approx((1 + 1 / 2) / 2)
@@ -65,7 +65,7 @@ def test_votes_and_single_answers_by_turn() -> None:
 
 
 def test_changes_by_turn_and_over_all_turns() -> None:
-    found = measured(part_of(ONE, TWO))
+    found = metrics_of(response_set(ONE, TWO))
     flows = {"rr": 1, "rw": 0, "wr": 2, "ww": 3}
     for name, count in flows.items():
         assert found[f"eval/flow_{name}/turn_2"] == pytest.approx(count / 6)
@@ -79,15 +79,17 @@ def test_changes_by_turn_and_over_all_turns() -> None:
 
 
 def test_ties_as_asked() -> None:
-    assert measured(part_of(ONE, TWO), "lexicographic")["eval/vote/turn_2"] == 1.0
-    random = measured(part_of(ONE, TWO), "random")["eval/vote/turn_2"]
+    assert metrics_of(response_set(ONE, TWO), "lexicographic")["eval/vote/turn_2"] == 1.0
+    random = metrics_of(response_set(ONE, TWO), "random")["eval/vote/turn_2"]
     assert random in (0.5, 1.0)
-    assert measured(part_of(ONE, TWO), "random")["eval/vote/turn_2"] == random  # the same each time
+    assert (
+        metrics_of(response_set(ONE, TWO), "random")["eval/vote/turn_2"] == random
+    )  # the same each time
 
 
 def test_a_debate_that_ended_keeps_its_last_answers() -> None:
     ended: list[str | None] = ["a", "a", "a", None, None, None]
-    found = measured(part_of(ended, TWO))
+    found = metrics_of(response_set(ended, TWO))
     assert found["eval/vote/turn_2"] == pytest.approx((1 + 1 / 2) / 2)
     assert found["eval/flow_rr/turn_2"] == pytest.approx(3 / 6)
     # what was never said has no score
@@ -95,12 +97,12 @@ def test_a_debate_that_ended_keeps_its_last_answers() -> None:
 
 
 def test_several_samples_are_averaged_per_prompt() -> None:
-    found = measured(part_of(ONE, TWO, ["a"] * 6, ["b"] * 6, samples=2))
+    found = metrics_of(response_set(ONE, TWO, ["a"] * 6, ["b"] * 6, samples=2))
     assert found["eval/vote/turn_1"] == pytest.approx(((1 / 3 + 1) / 2 + (0 + 0) / 2) / 2)
 
 
 def test_greedy_debates_have_names_of_their_own() -> None:
-    found = measured(part_of(ONE, TWO, samples=None))
+    found = metrics_of(response_set(ONE, TWO, samples=None))
     assert found["eval/greedy_vote/turn_2"] == pytest.approx(0.75)
     assert found["eval/greedy_right/turn_2"] == pytest.approx(0.5)
     assert {name.split("/")[1].removesuffix("_low").removesuffix("_high") for name in found} == {

@@ -23,7 +23,7 @@ from transformers import (
 
 import cory.evaluation.scorers
 from cory.config import Config, ConfigError, DiversityConfig
-from cory.evaluation.diversity import Debated, Diversity, nll_others, token_nll
+from cory.evaluation.diversity import DebateRecord, Diversity, nll_others, token_nll
 from cory.evaluation.scorers import Encoder, Scorer
 from cory.functional.diversity import kl_between, kl_diversity
 from cory.models.policy import Policy
@@ -72,7 +72,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def voices(config_of: Callable[..., Config]) -> list[Policy]:
+def policies(config_of: Callable[..., Config]) -> list[Policy]:
     """Three critics of which no two are alike."""
     config = config_of("hardware.rollout_batch_size=2")
     team = Team(config.model, CPU)
@@ -87,9 +87,9 @@ def voices(config_of: Callable[..., Config]) -> list[Policy]:
 
 def debated(
     answers: Sequence[Hashable | None], responses: Sequence[str], base: Sequence[str] = ()
-) -> Debated:
+) -> DebateRecord:
     """Two turns: all said `it` in the first one, `responses` in the last; the vote is 7."""
-    return Debated(
+    return DebateRecord(
         question=QUESTION,
         answers=[[7] * len(answers), answers],
         votes=[7, 7],
@@ -169,11 +169,11 @@ def test_a_question_that_leaves_no_room_is_refused(tiny_model: str) -> None:
         Scorer(tiny_model, settings(max_tokens=tokens), CPU, ["it", QUESTION])
 
 
-def test_nll_by_hand(voices: list[Policy]) -> None:
+def test_nll_by_hand(policies: list[Policy]) -> None:
     contexts = ["the", "a film and it is", "movie", "it"]
     responses = ["a good film", "bad", "", "the movie was a good film"]
-    team, model = voices[1].team, voices[1].model
-    found = token_nll(voices[1], contexts, responses)
+    team, model = policies[1].team, policies[1].model
+    found = token_nll(policies[1], contexts, responses)
     assert found[2] is None
     for context, response, nll in zip(contexts, responses, found, strict=True):
         if nll is not None:
@@ -184,34 +184,34 @@ def test_nll_by_hand(voices: list[Policy]) -> None:
             assert_close(nll, expected)
 
 
-def test_nll_of_others_is_over_ordered_pairs(voices: list[Policy]) -> None:
+def test_nll_of_others_is_over_ordered_pairs(policies: list[Policy]) -> None:
     debates = [debated([7] * 3, TEXTS[:3]), debated([7] * 3, ["bad", "", "good"])]
     each = [
         nll
         for d in debates
-        for n, listener in enumerate(voices)
+        for n, listener in enumerate(policies)
         for j in range(3)
         if j != n
         for nll in token_nll(listener, [d.contexts[j]], [d.responses[-1][j]])
         if nll is not None
     ]
     assert len(each) == 10  # of 12 pairs: nobody can find an empty response likely
-    found = nll_others(debates, "critic", voices)
+    found = nll_others(debates, "critic", policies)
     assert found == pytest.approx({"eval/nll_others/critic": sum(each) / 10})
     # a single model listens to the other seats
-    one = [nll for d in debates for nll in token_nll(voices[0], d.contexts, d.responses[-1])]
+    one = [nll for d in debates for nll in token_nll(policies[0], d.contexts, d.responses[-1])]
     counted = [nll for nll in one if nll is not None]
-    found = nll_others(debates, "single", [voices[0]] * 3)
+    found = nll_others(debates, "single", [policies[0]] * 3)
     assert found == pytest.approx({"eval/nll_others/single": sum(counted) / 5})
 
 
-def test_what_a_debate_says(tiny_model: str, tiny_t5: str, voices: list[Policy]) -> None:
+def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy]) -> None:
     config = settings(encoder=tiny_t5, scorer=tiny_model, kl_to_base=True, nll_others=True)
     debates = [
         debated([7, 8, 7], [TEXTS[0], TEXTS[1], TEXTS[3]], ["bad"]),
         debated([7, None, 8], TEXTS[:3], ["good", "a film"]),  # one agrees: no pair
     ]
-    found = Diversity(config, CPU, [QUESTION]).measure(debates, ["generation", "critic"], voices)
+    found = Diversity(config, CPU, [QUESTION]).measure(debates, ["generation", "critic"], policies)
     assert found.keys() == {
         *(f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)),
         *("eval/dissimilarity/turn_2", "eval/dissimilarity_problems/turn_2"),
@@ -240,14 +240,14 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, voices: list[Policy])
         assert found[name] > 0
     assert (
         found["eval/nll_others/critic"]
-        == nll_others(debates, "critic", voices)["eval/nll_others/critic"]
+        == nll_others(debates, "critic", policies)["eval/nll_others/critic"]
     )
 
 
-def test_equal_responses_do_not_differ(tiny_model: str, voices: list[Policy]) -> None:
+def test_equal_responses_do_not_differ(tiny_model: str, policies: list[Policy]) -> None:
     config = settings(encoder=tiny_model, scorer=tiny_model, kl_to_base=True)
     same = [debated([7] * 3, ["a film"] * 3, ["a film"])]
-    found = Diversity(config, CPU, [QUESTION]).measure(same, ["single", "single"], voices)
+    found = Diversity(config, CPU, [QUESTION]).measure(same, ["single", "single"], policies)
     assert found.pop("eval/kl_base/single") > 0  # the first turn's `it` is another response
     assert found.pop("eval/dissimilarity_problems/turn_2") == 1
     assert found == pytest.approx(dict.fromkeys(found, 0), abs=1e-6)
@@ -255,17 +255,17 @@ def test_equal_responses_do_not_differ(tiny_model: str, voices: list[Policy]) ->
 
 
 def test_nothing_is_loaded_that_nobody_asked_for(
-    monkeypatch: pytest.MonkeyPatch, voices: list[Policy]
+    monkeypatch: pytest.MonkeyPatch, policies: list[Policy]
 ) -> None:
     monkeypatch.delattr(cory.evaluation.scorers, "load_encoder")
     monkeypatch.delattr(cory.evaluation.scorers, "load_language_model")
     debates = [debated([7, 8, None], TEXTS[:3])]
-    found = Diversity(settings(), CPU, [QUESTION]).measure(debates, ["single"] * 2, voices)
+    found = Diversity(settings(), CPU, [QUESTION]).measure(debates, ["single"] * 2, policies)
     assert found.keys() == {f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)}
     # one agent: no pair to take a number from
     alone = [debated([7], TEXTS[:1])]
     config = settings(nll_others=True)
-    assert len(Diversity(config, CPU, [QUESTION]).measure(alone, ["single"] * 2, voices[:1])) == 2
+    assert len(Diversity(config, CPU, [QUESTION]).measure(alone, ["single"] * 2, policies[:1])) == 2
 
 
 @pytest.mark.parametrize("option", options("diversity"))

@@ -16,7 +16,7 @@ import torch
 
 from cory.config import Config, ConfigError, EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.evaluation.evaluate import EvalContext, Request, TeamEvaluator, evaluate, metrics_of
+from cory.evaluation.evaluate import EvalRequest, TeamEvaluator, score_metrics
 from cory.functional.pass_at_k import wilson
 from cory.models.generation import draw_uniforms
 from cory.rollout.interactions import Roles, pioneer_observer
@@ -33,15 +33,14 @@ ConfigOf = Callable[..., Config]
 # without a model: agents that say what a test wants
 
 
-class Engine:
+class Model:
     """Weights of one number."""
 
     def __init__(self) -> None:
-        self.trainable = {"w": torch.zeros(1)}
+        self.weights = {"w": torch.zeros(1)}
 
-    @contextmanager
-    def whole(self) -> Iterator[None]:
-        yield
+    def trainable(self) -> dict[str, torch.Tensor]:
+        return self.weights
 
 
 @dataclass
@@ -56,8 +55,12 @@ class Actor:
     name: str
     skill: float
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
-    engine: Engine = field(default_factory=Engine)
+    model: Model = field(default_factory=Model)
     hardware: Hardware = field(default_factory=Hardware)
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        yield
 
     def turns(
         self,
@@ -124,21 +127,23 @@ def settings(**changes: Any) -> EvaluationConfig:
     return EvaluationConfig(**values | changes)
 
 
-def bench_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[EvalContext, list[Actor]]:
-    """What measures a chain of agents with these skills, and the agents."""
-    speakers = [Actor(f"agent_{i}", skill) for i, skill in enumerate(skills)]
-    roles = Roles([speaker.name for speaker in speakers])
+def evaluator_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[TeamEvaluator, list[Actor]]:
+    """The evaluator of a chain of agents with these skills, and the agents."""
+    actors = [Actor(f"agent_{i}", skill) for i, skill in enumerate(skills)]
+    roles = Roles([actor.name for actor in actors])
     interact = partial(
         pioneer_observer, roles=roles, observer_context=lambda q, seen: f"{q} | {'; '.join(seen)}"
     )
-    agents: Any = {speaker.name: speaker for speaker in speakers}
+    agents: Any = {actor.name: actor for actor in actors}
     task: Any = Questions()
-    exam = TeamEvaluator(interact, agents, len(agents), metrics_of)
-    return EvalContext(agents, task, Judge(), exam, sampling()), speakers
+    evaluator = TeamEvaluator(
+        agents, task, Judge(), sampling(), interact, agents, len(agents), score_metrics
+    )
+    return evaluator, actors
 
 
 def run(
-    bench: EvalContext,
+    evaluator: TeamEvaluator,
     folder: Path,
     config: EvaluationConfig | None = None,
     final: bool = True,
@@ -147,8 +152,8 @@ def run(
     """An evaluation to its end; its file stays."""
     folder.mkdir(exist_ok=True)
     pieces = PartialResults(folder / "evaluation", digest)
-    request = Request(config or settings(), 0, 3, final)
-    found = evaluate(bench, request, pieces, lambda done, rows: None)
+    request = EvalRequest(config or settings(), 0, 3, final)
+    found = evaluator(request, pieces, lambda done, rows: None)
     return found, pieces.lines
 
 
@@ -157,8 +162,8 @@ def chosen(lines: list[Line], who: str, kind: str = "evaluation") -> list[Line]:
 
 
 def test_every_response_is_kept_and_says_whose_it_is(tmp_path: Path) -> None:
-    bench, _ = bench_of()
-    _, lines = run(bench, tmp_path)
+    evaluator, _ = evaluator_of()
+    _, lines = run(evaluator, tmp_path)
     evaluated = [line for line in lines if line["kind"] == "evaluation"]
     sampled = [line for line in evaluated if line["sample"] is not None]
     keys = [(line["who"], line["sample"], line["prompt_id"]) for line in sampled]
@@ -180,8 +185,8 @@ def test_every_response_is_kept_and_says_whose_it_is(tmp_path: Path) -> None:
 
 
 def test_an_observer_is_given_what_the_pioneer_said(tmp_path: Path) -> None:
-    bench, speakers = bench_of()
-    _, lines = run(bench, tmp_path)
+    evaluator, actors = evaluator_of()
+    _, lines = run(evaluator, tmp_path)
     for line, alone in zip(chosen(lines, "team"), chosen(lines, "agent_0"), strict=True):
         pioneer, observer = line["turns"]
         assert [t["role"] for t in line["turns"]] == ["pioneer", "observer"]
@@ -189,17 +194,17 @@ def test_an_observer_is_given_what_the_pioneer_said(tmp_path: Path) -> None:
         assert pioneer["context"] is None
         assert observer["context"] == f"{line['prompt']} | {pioneer['response']}"
     # what the pioneer said alone is not asked for again
-    assert {role for role, _ in speakers[0].asked} == {"solo"}
-    assert {role for role, _ in speakers[1].asked} == {"solo", "observer"}
+    assert {role for role, _ in actors[0].asked} == {"solo"}
+    assert {role for role, _ in actors[1].asked} == {"solo", "observer"}
     # nor does the observer draw anybody's numbers
     sampled = chosen(lines, "team")[:40]
     assert all(line["turns"][0]["response"] != line["turns"][1]["response"] for line in sampled)
 
 
 def test_roles_are_those_of_the_moment(tmp_path: Path) -> None:
-    bench, _ = bench_of()
-    bench.team.interact.keywords["roles"].exchange()  # type: ignore[attr-defined]  # a partial
-    _, lines = run(bench, tmp_path)
+    evaluator, _ = evaluator_of()
+    evaluator.interact.keywords["roles"].exchange()  # type: ignore[attr-defined]  # a partial
+    _, lines = run(evaluator, tmp_path)
     assert {
         (turn["agent"], turn["role"]) for line in chosen(lines, "team") for turn in line["turns"]
     } == {("agent_1", "pioneer"), ("agent_0", "observer")}
@@ -213,7 +218,7 @@ def test_the_numbers_by_hand(tmp_path: Path) -> None:
         "agent_1": "WWW WWW",
         "observer": "WRW WWW",
     }
-    bench, speakers = bench_of()
+    evaluator, actors = evaluator_of()
 
     class Scripted(Actor):
         def turns(self, role: str, round: int, contexts: list[str], *rest: Any) -> Any:
@@ -225,10 +230,10 @@ def test_the_numbers_by_hand(tmp_path: Path) -> None:
                 for context, mark in zip(contexts, script, strict=False)
             ]
 
-    for speaker in speakers:
-        speaker.__class__ = Scripted
+    for actor in actors:
+        actor.__class__ = Scripted
     config = settings(prompts=3, samples=2, k=[1, 2], probes=[])
-    found, _ = run(bench, tmp_path, config)
+    found, _ = run(evaluator, tmp_path, config)
     expected = {
         # right responses of each prompt: agent_0 2 0 0, agent_1 0 0 0, observer 0 1 0, team 2 1 0
         "score/agent_0": 2 / 6,
@@ -268,17 +273,17 @@ def test_the_numbers_by_hand(tmp_path: Path) -> None:
 
 
 def test_more_responses_leave_the_first_ones_as_they_are(tmp_path: Path) -> None:
-    bench, _ = bench_of()
-    _, few = run(bench, tmp_path / "few", settings(samples=1, k=[1]))
-    _, many = run(bench, tmp_path / "many")
+    evaluator, _ = evaluator_of()
+    _, few = run(evaluator, tmp_path / "few", settings(samples=1, k=[1]))
+    _, many = run(evaluator, tmp_path / "many")
     for who in ("agent_0", "agent_1", "team"):
         first = [line for line in chosen(many, who) if line["sample"] in (0, None)]
         assert first == chosen(few, who)
 
 
 def test_agents_alone_get_the_same_numbers_and_samples_do_not(tmp_path: Path) -> None:
-    bench, _ = bench_of((0.5, 0.5))
-    _, lines = run(bench, tmp_path)
+    evaluator, _ = evaluator_of((0.5, 0.5))
+    _, lines = run(evaluator, tmp_path)
     said = [
         [line["turns"][0]["response"] for line in chosen(lines, who) if line["sample"] is not None]
         for who in ("agent_0", "agent_1")
@@ -288,18 +293,18 @@ def test_agents_alone_get_the_same_numbers_and_samples_do_not(tmp_path: Path) ->
 
 
 def test_no_more_is_asked_at_once_than_the_hardware_says(tmp_path: Path) -> None:
-    bench, speakers = bench_of()
-    whole = run(bench, tmp_path / "whole")
-    bench, speakers = bench_of()
-    for speaker in speakers:
-        speaker.hardware.rollout_batch_size = 7
-    assert run(bench, tmp_path / "cut") == whole
-    assert max(len(contexts) for speaker in speakers for _, contexts in speaker.asked) == 7
+    evaluator, actors = evaluator_of()
+    whole = run(evaluator, tmp_path / "whole")
+    evaluator, actors = evaluator_of()
+    for actor in actors:
+        actor.hardware.rollout_batch_size = 7
+    assert run(evaluator, tmp_path / "cut") == whole
+    assert max(len(contexts) for actor in actors for _, contexts in actor.asked) == 7
 
 
 def test_three_in_a_chain(tmp_path: Path) -> None:
-    bench, _ = bench_of((0.2, 0.5, 0.7))
-    found, lines = run(bench, tmp_path)
+    evaluator, _ = evaluator_of((0.2, 0.5, 0.7))
+    found, lines = run(evaluator, tmp_path)
     third = chosen(lines, "team")[0]["turns"][2]
     assert third["role"] == "observer_2" and third["context"].count(";") == 1
     assert {"eval/pass_at_4/observer_1", "eval/pass_at_4/observer_2"} <= found.keys()
@@ -308,10 +313,10 @@ def test_three_in_a_chain(tmp_path: Path) -> None:
 
 
 def test_probes_are_asked_at_the_end_alone_and_nobody_judges_them(tmp_path: Path) -> None:
-    bench, _ = bench_of()
-    measured, lines = run(bench, tmp_path / "a", final=False)
+    evaluator, _ = evaluator_of()
+    measured, lines = run(evaluator, tmp_path / "a", final=False)
     assert not [line for line in lines if line["kind"] == "probe"]
-    again, lines = run(bench, tmp_path / "b", settings(probes=["who?", "why?"]))
+    again, lines = run(evaluator, tmp_path / "b", settings(probes=["who?", "why?"]))
     assert again == measured
     probes = [line for line in lines if line["kind"] == "probe"]
     assert lines[-len(probes) :] == probes
@@ -333,18 +338,18 @@ def file_of(folder: Path) -> Path:
 
 @pytest.mark.parametrize("torn", [False, True])
 def test_an_evaluation_goes_on_wherever_it_was_killed(tmp_path: Path, torn: bool) -> None:
-    bench, speakers = bench_of()
-    for speaker in speakers:
-        speaker.hardware.rollout_batch_size = 8
-    whole = run(bench, tmp_path)
+    evaluator, actors = evaluator_of()
+    for actor in actors:
+        actor.hardware.rollout_batch_size = 8
+    whole = run(evaluator, tmp_path)
     rows = file_of(tmp_path).read_bytes().splitlines(keepends=True)
     assert len(rows) == 1 + len(whole[1])
     for left in range(1, len(rows) + 1, 3):
         file_of(tmp_path).write_bytes(b"".join(rows[:left]) + (rows[-1][:20] if torn else b""))
-        for speaker in speakers:
-            speaker.asked.clear()
-        assert run(bench, tmp_path) == whole
-        answered = sum(len(contexts) for speaker in speakers for _, contexts in speaker.asked)
+        for actor in actors:
+            actor.asked.clear()
+        assert run(evaluator, tmp_path) == whole
+        answered = sum(len(contexts) for actor in actors for _, contexts in actor.asked)
         again = len(rows) - left
         assert again <= answered <= again + 7  # a piece that is not whole is asked again
     assert file_of(tmp_path).read_bytes() == b"".join(rows)
@@ -353,30 +358,30 @@ def test_an_evaluation_goes_on_wherever_it_was_killed(tmp_path: Path, torn: bool
 def test_what_other_weights_or_settings_said_does_not_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench, speakers = bench_of()
-    run(bench, tmp_path)
+    evaluator, actors = evaluator_of()
+    run(evaluator, tmp_path)
 
     def asked_again(digest: str = "settings") -> bool:
-        for speaker in speakers:
-            speaker.asked.clear()
-        run(bench, tmp_path, digest=digest)
+        for actor in actors:
+            actor.asked.clear()
+        run(evaluator, tmp_path, digest=digest)
         note = "is of other settings or weights; what it holds is asked for again\n"
         said = capsys.readouterr().err
-        again = any(speaker.asked for speaker in speakers)
+        again = any(actor.asked for actor in actors)
         assert said == (f"note: {file_of(tmp_path)} {note}" if again else "")
         return again
 
     assert not asked_again()
     assert asked_again("other settings")
     assert not asked_again("other settings")
-    speakers[1].engine.trainable["w"] += 1e-7
+    actors[1].model.weights["w"] += 1e-7
     assert asked_again("other settings")
     assert not asked_again("other settings")
 
 
 def test_json_lines_are_read_by_any_reader(tmp_path: Path) -> None:
-    bench, _ = bench_of()
-    _, lines = run(bench, tmp_path)
+    evaluator, _ = evaluator_of()
+    _, lines = run(evaluator, tmp_path)
     rows = file_of(tmp_path).read_text(encoding="utf-8").split("\n")
     assert [json.loads(row) for row in rows[1:-1]] == lines
     assert sys.getsizeof(rows[1]) < 1000

@@ -65,6 +65,7 @@ def same_records(one: Path, other: Path) -> None:
     assert not (other / "evaluation").exists()
 
 
+@pytest.mark.slow
 def test_a_run_killed_within_evaluations_ends_as_if_it_had_not_been(
     slowly: Words, tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ def test_an_evaluation_alone_goes_on_after_a_kill_and_after_a_request_to_stop(
     assert line["iteration"] == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
     slowly: Words, tmp_path: Path
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
     same_records(whole, stopped)
 
 
+@pytest.mark.slow
 def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
     tiny_model: str, questions_file: Path, tmp_path: Path
 ) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from cory.config import Config
-from cory.evaluation.evaluate import Request
-from cory.evaluation.games import Match, metrics_of, standard_error, win_scores
+from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.games import Match, game_metrics, win_scores
+from cory.functional.statistics import standard_error
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults
 from cory.trainers.offline import OfflineTrainer
@@ -51,7 +52,7 @@ def test_both_roles_count_alike() -> None:
     attacking = [line("a"), line("a"), line("d"), line(""), line("", valid=False)]
     defending = [line("a"), line("a")]
     matches = [match(0, "attacker"), match(1, "defender")]
-    found = metrics_of(matches, {0: attacking, 1: defending}, ROLES)
+    found = game_metrics(matches, {0: attacking, 1: defending}, ROLES)
     assert found["eval/win_rate_attacker/im"] == 0.625
     assert found["eval/win_rate_defender/im"] == 0
     assert found["eval/win_rate/im"] == 0.3125
@@ -69,7 +70,7 @@ def test_both_roles_count_alike() -> None:
 
 def test_against_itself_both_roles_are_of_the_same_games() -> None:
     games = [line("a"), line("d"), line("a"), line("")]
-    found = metrics_of([match(0, None, "itself")], {0: games}, ROLES)
+    found = game_metrics([match(0, None, "itself")], {0: games}, ROLES)
     assert found["eval/win_rate_attacker/itself"] == 0.625
     assert found["eval/win_rate_defender/itself"] == 0.375
     assert found["eval/win_rate/itself"] == 0.5 and "eval/win_rate_se/itself" not in found
@@ -77,13 +78,13 @@ def test_against_itself_both_roles_are_of_the_same_games() -> None:
 
 def test_games_in_which_both_win() -> None:
     games = [line("ad"), line(""), line("ad")]
-    found = metrics_of([match(0, None, "itself")], {0: games}, ROLES)
+    found = game_metrics([match(0, None, "itself")], {0: games}, ROLES)
     assert found["eval/solved/itself"] == pytest.approx(2 / 3)
     assert found["eval/win_rate_attacker/itself"] == pytest.approx((1 + 0.5 + 1) / 3)
 
 
 def test_nothing_is_made_up_where_no_game_is_valid() -> None:
-    found = metrics_of([match(0, None, "itself")], {0: [line("", valid=False)]}, ROLES)
+    found = game_metrics([match(0, None, "itself")], {0: [line("", valid=False)]}, ROLES)
     assert found["eval/invalid/itself"] == 1
     assert not any("win_rate" in key or "ties" in key for key in found)
 
@@ -111,7 +112,7 @@ def examine(
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[dict[str, float], list[Line]]:
     pieces = PartialResults(folder, "settings")
-    request = Request(config.evaluation, config.seed, 0, final=True)
+    request = EvalRequest(config.evaluation, config.seed, 0, final=True)
     found = trainer.evaluate(request, pieces, before_each)
     lines = list(pieces.lines)
     pieces.clear()

@@ -16,16 +16,16 @@ from omegaconf import OmegaConf
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, ConfigError
 from cory.episode import Metrics
-from cory.evaluation.evaluate import Request
-from cory.inference.debaters import Debaters, Wanted, settings_of
+from cory.evaluation.evaluate import EvalRequest
+from cory.inference.debaters import DebateOptions, Debaters, settings_of
 from cory.inference.question_files import DebateFile, Question, read_questions
-from cory.inference.transcript import accuracies, readable
+from cory.inference.transcript import accuracy_lines, readable
 from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts, export_agents
 from cory.tasks.questions import QuestionsForm
 from scripts import debate as command
 
-AS_THERE = Wanted(None, None, None, None, None, None, None)
+AS_THERE = DebateOptions(None, None, None, None, None, None, None)
 SETTINGS = {"seed": 0, "agents": 3}
 TWO = [Question("1 and 6?", "7"), Question("2 and 5?", None)]
 
@@ -36,14 +36,14 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[list[str]], Metrics]:
     trainer = ALGORITHMS["maft"](config.algorithm, parts)
     stream = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        for voice in trainer.agents.values():
-            for name, weight in voice.model.trainable().items():
+        for policy in trainer.agents.values():
+            for name, weight in policy.model.trainable().items():
                 if not name.startswith("value_head."):
                     weight += 0.1 * torch.randn(weight.shape, generator=stream)
     export_agents(trainer.agents, parts, run_dir)
     OmegaConf.save(OmegaConf.create(asdict(config)), run_dir / "config.yaml")
     pieces = PartialResults(run_dir / "evaluation", "settings")
-    request = Request(config.evaluation, config.seed, 0, True)
+    request = EvalRequest(config.evaluation, config.seed, 0, True)
     found = trainer.evaluate(request, pieces, lambda *_: None)
     said = [[turn["response"] for turn in line["turns"]] for line in pieces.lines]
     pieces.clear()
@@ -124,7 +124,7 @@ def test_options_change_the_debate_and_are_refused_by_name(
     maft: Callable[..., Config], tmp_path: Path
 ) -> None:
     OmegaConf.save(OmegaConf.create(asdict(maft())), tmp_path / "config.yaml")
-    wanted = Wanted(3, 1, 9, 0.5, 0.8, 4, 7)
+    wanted = DebateOptions(3, 1, 9, 0.5, 0.8, 4, 7)
     there = Debaters(tmp_path, settings_of(tmp_path, wanted, "cpu"), "cpu", base=True)
     (line,) = there.debate([Question("1 and 6?", None)])
     assert [len(turns) for turns in line["turns"]] == [3] and line["right"] is None
@@ -140,7 +140,7 @@ def test_options_change_the_debate_and_are_refused_by_name(
         with pytest.raises(ConfigError, match=message):
             there.check([question])
     with pytest.raises(ConfigError, match="--turns must be at least 1, got 0"):
-        Wanted(None, 0, None, None, None, None, None)
+        DebateOptions(None, 0, None, None, None, None, None)
     with pytest.raises(ConfigError, match="there is no run"):
         settings_of(tmp_path / "nowhere", AS_THERE, "cpu")
     with pytest.raises(ConfigError, match="--device=tpu: this machine has none"):
@@ -214,12 +214,12 @@ def test_questions_come_from_files_of_many_kinds(tmp_path: Path) -> None:
 def test_accuracies_and_a_debate_to_read() -> None:
     right = [(True, 1.0, 0.5), (False, 1.0, 1.0), (False, 0.0, 1.0), (False, 0.0, 1.0)]
     lines = [{"right": {"first": one, "votes": [a, b]}} for one, a, b in right]
-    assert accuracies([*lines, {"right": None}]) == [
+    assert accuracy_lines([*lines, {"right": None}]) == [
         "first agent, first answer  25.00 ± 21.65 % of 4",
         "vote of turn 1             50.00 ± 25.00 % of 4",
         "vote of turn 2             87.50 ± 16.54 % of 4",
     ]
-    assert accuracies([{"right": None}]) == []
+    assert accuracy_lines([{"right": None}]) == []
     said = {"agent": "critic_0", "summary": "Six.", "response": "It is 7.", "read": "7"}
     other = {"agent": "critic_1", "summary": None, "response": "", "read": None}
     line = {

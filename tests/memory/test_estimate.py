@@ -22,7 +22,7 @@ from cory.memory.estimate import (
     SAMPLING,
     SCORING,
     STEP,
-    Row,
+    Usage,
     peak,
     total,
 )
@@ -268,9 +268,14 @@ def test_copies_are_split_one_after_the_other(folder: Path) -> None:
 
 
 def test_peak_is_the_largest_phase() -> None:
-    found = [Row("a", 10, ALWAYS), Row("b", 5, SAMPLING), Row("c", 3, STEP), Row("d", 3, STEP)]
+    found = [
+        Usage("a", 10, ALWAYS),
+        Usage("b", 5, SAMPLING),
+        Usage("c", 3, STEP),
+        Usage("d", 3, STEP),
+    ]
     assert peak(found) == (STEP, 16)
-    assert peak([*found, Row("e", 17, LOADING)]) == (LOADING, 17)
+    assert peak([*found, Usage("e", 17, LOADING)]) == (LOADING, 17)
     assert total(found, ALWAYS) == 10
 
 

@@ -41,7 +41,7 @@ def test_refusal_warning_and_one_line(
         refusal.value
     )
     assert "\n" not in str(refusal.value)
-    preflight.show(config)
+    preflight.print_estimate(config)
     assert "this run will be refused" in capsys.readouterr().out
 
 
@@ -50,6 +50,7 @@ def test_processes_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPat
     assert preflight.device_memory(parsed("hardware=cpu2").hardware) == 50
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table_without_weights(tmp_path: Path) -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "cory.train", "preflight_only=true", "experiment=cory/gsm8k_cory"],
@@ -70,6 +71,7 @@ def test_the_command_prints_the_table_without_weights(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow
 def test_estimate_meets_measurement(tmp_path: Path) -> None:
     """One agent with a copy of 31 M parameters, whole: the real command, as scripts/memory.py."""
     model, reviews = tmp_path / "model", tmp_path / "reviews.jsonl"

@@ -10,6 +10,8 @@ import pytest
 import cory
 from tests.support.warm import WarmCommand
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = Path(cory.__file__).resolve().parent
 KINDS = ("add", "subtract", "story")  # with enough held-out questions, some solved and some not
 QUESTIONS = 300

@@ -73,7 +73,7 @@ def test_every_linear_layer_of_a_block_gets_an_adapter(name: str) -> None:
 @pytest.mark.parametrize("name", SIZES)
 def test_memory_is_reckoned_without_the_hub(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     config = parsed(f"model={name}", "task=gsm8k_chat", "reward=exact_match", "hardware=gpu1")
-    preflight.show(config)
+    preflight.print_estimate(config)
     assert f"model={name} (bf16, base in nf4), 2 agents as adapters" in capsys.readouterr().out
     rows, _ = preflight.rows_of(config)
     (base,) = (row.bytes for row in rows if row.what == "base of all agents, frozen")

@@ -141,14 +141,16 @@ def test_an_agent_moves_its_own_adapter_only(config_of: ConfigOf, stage: int) ->
     siblings: list[Engine] = []
     first, second = (engine_of(config, model, siblings) for model in models)
     for acting, idle in ((first, second), (second, first), (first, second)):
-        before = {name: piece.clone() for name, piece in acting.pieces().items()}
-        idle_head = {k: v.clone() for k, v in idle.pieces().items() if "value_head" in k}
+        before = {name: part.clone() for name, part in acting.own_parts().items()}
+        idle_head = {k: v.clone() for k, v in idle.own_parts().items() if "value_head" in k}
         descend(acting, steps=3)
-        moved = {name for name, piece in acting.pieces().items() if not piece.equal(before[name])}
+        moved = {
+            name for name, piece in acting.own_parts().items() if not piece.equal(before[name])
+        }
         # the other matrix of an adapter has no gradient before the first step
         assert moved == set(acting.trainable)
         for name, piece in idle_head.items():
-            assert idle.pieces()[name].equal(piece)
+            assert idle.own_parts()[name].equal(piece)
 
 
 def test_the_gradient_norm_is_the_norm_of_the_whole_gradient(config_of: ConfigOf) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from cory.report.checks import load_table
@@ -15,7 +17,7 @@ from cory.report.pages.changes import chosen, scale_files, scale_reasons
 from cory.report.pages.write import Places, checked
 from cory.report.paper import Table
 from cory.report.tables import second_hand
-from tests.support.composing import CONF, parsed
+from tests.support.composing import CONF, options, parsed
 from tests.support.made_up_runs import WriteRun
 from tests.support.reporting import ROOT, composed, places_in, run_script, write_all
 
@@ -156,22 +158,46 @@ def check_games(paper: str, name: str) -> None:
 
 
 def all_experiments() -> list[str]:
-    paths = (CONF / "experiment").rglob("*.yaml")
-    return [str(path.relative_to(CONF / "experiment").with_suffix("")) for path in paths]
+    return options("experiment")
 
 
 def test_the_reasons_of_a_scale_are_its_comments() -> None:
-    folders = ("stand_in", "stand_in_task", "stand_in_reward", "stand_in_algorithm")
-    groups = ("scale", *folders, "stand_in_experiment")
-    paths = [path for group in groups for path in (CONF / group).rglob("*.yaml")
-             if str(path.relative_to(CONF / group)).startswith("small")]  # fmt: skip
-    assert paths
+    folders = ("model", "task", "reward", "algorithm", "experiment")
+    paths = [path for folder in folders for path in (CONF / "small" / folder).rglob("*.yaml")]
+    assert len(paths) > 50
     for path in paths:
         commented = [x for x in path.read_text().splitlines() if " # " in x and x[0] != "#"]
         assert len(scale_reasons(path)) == len(commented), path
 
 
-@pytest.mark.parametrize("experiment", ["cory/imdb_cory", "maporl/gsm8k_from_anli"])
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        "cory/imdb_ppo_xl",
+        "maft/llama3_mathall_iters",
+        "maft/gpt35_gsm_base",
+        "maft/phi3_math_adapters",
+        "maporl/gsm8k_hetero_llama_untrained",
+        "maporl/anli_maporl",
+        "spag/llama2_im_words_10k",
+        "spag/llama2_spag_3_oldlist",
+    ],
+)
+def test_the_files_of_a_scale_are_those_that_hydra_reads(experiment: str) -> None:
+    words = [f"experiment={experiment}", "scale=small"]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        read = loader.compute_defaults_list("train", words, RunMode.RUN).defaults
+    paths = [CONF / f"{one.config_path}.yaml" for one in read]
+    small = [p for p in paths if p.is_relative_to(CONF / "small") and p.exists()]
+    assert scale_files(CONF, "small", experiment) == [
+        CONF / "scale/small.yaml", *(path for path in small if path.parent != CONF / "small")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "experiment", ["cory/imdb_cory", "maporl/gsm8k_from_anli", "maft/phi3_math_adapters"]
+)
 def test_what_an_experiment_chooses_is_what_hydra_composes(experiment: str) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("train", [f"experiment={experiment}"], return_hydra_config=True)
@@ -293,7 +319,7 @@ def test_an_entry_that_contradicts_itself_is_refused(
 
 
 def test_an_experiment_may_have_changes_of_its_own_at_a_scale(small_conf: Path) -> None:
-    own = small_conf / "stand_in_experiment/small_p/run.yaml"
+    own = small_conf / "small/experiment/p/run.yaml"
     own.parent.mkdir(parents=True)
     own.write_text("seed: 1   # a reason\n")
     found = scale_files(small_conf, "small", "p/run")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.algorithms.spag import Collector
+from cory.algorithms.spag import GameCollector
 from cory.config import Config, ConfigError
 from cory.games import GAMES
 from cory.games.state import BROKE_RULES
@@ -43,8 +43,8 @@ def lines_of(path: Path) -> dict[int, str]:
     return {json.loads(line)["game"]: line for line in lines}
 
 
-def collector(trainer: OfflineTrainer) -> Collector:
-    assert isinstance(trainer.collect, Collector)
+def collector(trainer: OfflineTrainer) -> GameCollector:
+    assert isinstance(trainer.collect, GameCollector)
     return trainer.collect
 
 
@@ -140,10 +140,10 @@ def test_counts_stand_beside_the_games(self_play: Settings, tmp_path: Path) -> N
 def test_collect_only_then_train_only(self_play: Settings, tmp_path: Path) -> None:
     """What one run collected, another learns from, token by token."""
     only = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
-    before = {k: v.clone() for k, v in only.voice.model.state_dict().items()}
+    before = {k: v.clone() for k, v in only.policy.model.state_dict().items()}
     found = only.step(0)
     assert found["game/games"] == 6 and not any(key.startswith("offline/") for key in found)
-    assert all((before[k] == v).all() for k, v in only.voice.model.state_dict().items())
+    assert all((before[k] == v).all() for k, v in only.policy.model.state_dict().items())
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
     reader = build_games(self_play("algorithm.iterations=1", f"algorithm.games={path}"))
     whole = build_games(self_play("algorithm.iterations=1"))
@@ -174,7 +174,7 @@ def test_token_ids_of_another_model_are_not_learnt(self_play: Settings, tmp_path
         )
     )
     trainer.step(0)
-    eos = trainer.voice.team.tokenizer.eos_token_id
+    eos = trainer.policy.team.tokenizer.eos_token_id
     said = [one for own in trainer.games or [] for one in own]
     assert said and all(one.response_ids[-1] == eos for one in said)  # encoded from their texts
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cory.config import MaftPrompts
 from cory.episode import Context, Turn
 from cory.rollout.debate import Debate
-from cory.rollout.debate_prompts import Chat, Plain, Wording
+from cory.rollout.debate_prompts import Chat, DebateWording, Plain
 from cory.rollout.maft_prompts import Identified, SumUp, Told
 from tests.rollout.test_debate import PROMPTS, Quoting, Script, own, user
 
@@ -25,7 +25,7 @@ WORDS = MaftPrompts(
 
 
 def debate(
-    agents: int, turns: int, summary: bool, wording: Wording | None = None, room: int = 10**6
+    agents: int, turns: int, summary: bool, wording: DebateWording | None = None, room: int = 10**6
 ) -> Debate:
     chat = wording or Chat(Told(WORDS))
     return Debate(

@@ -60,8 +60,10 @@ def test_four_iterations_are_two_and_two_to_the_last_bit(
     again.load_state_dict(restored[1]["algorithm"])
     assert [numbers(again.step(iteration)) for iteration in (2, 3)] == expected
     for name, agent in whole.agents.items():
-        pieces = again.agents[name].engine.pieces()
-        assert all(torch.equal(piece, pieces[key]) for key, piece in agent.engine.pieces().items())
+        pieces = again.agents[name].engine.own_parts()
+        assert all(
+            torch.equal(piece, pieces[key]) for key, piece in agent.engine.own_parts().items()
+        )
 
 
 class Saved:

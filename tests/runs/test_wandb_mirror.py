@@ -15,7 +15,7 @@ import wandb
 
 from cory.config import Config, ConfigError
 from cory.episode import Episode, Prompt, Turn
-from cory.runs.wandb_mirror import COLUMNS, Mirror, answers
+from cory.runs.wandb_mirror import COLUMNS, Mirror, is_reachable
 from tests.support.commands import until
 from tests.support.composing import parsed
 from tests.support.wandb_files import OfflineRun, offline_runs
@@ -206,8 +206,8 @@ def test_online_without_a_key_records_offline_at_once(fallback: Fallback, silent
 def test_the_question_whether_a_server_answers_has_an_end(
     monkeypatch: pytest.MonkeyPatch, silent_port: int, closed_port: int
 ) -> None:
-    assert answers(f"http://127.0.0.1:{silent_port}", 1)
-    assert not answers(f"http://127.0.0.1:{closed_port}", 1)
+    assert is_reachable(f"http://127.0.0.1:{silent_port}", 1)
+    assert not is_reachable(f"http://127.0.0.1:{closed_port}", 1)
 
     def nothing_comes_back(*_: object) -> None:
         """As where packets, or questions for a name, get no answer at all."""
@@ -216,12 +216,12 @@ def test_the_question_whether_a_server_answers_has_an_end(
 
     monkeypatch.setattr(socket, "create_connection", nothing_comes_back)
     began = time.monotonic()
-    assert not answers("https://nowhere.example", 0.2)
+    assert not is_reachable("https://nowhere.example", 0.2)
     assert time.monotonic() - began < 1
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")  # nobody but it can say
-    assert answers("https://nowhere.example", 0.2)
+    assert is_reachable("https://nowhere.example", 0.2)
     monkeypatch.setenv("no_proxy", "nowhere.example")
-    assert not answers("https://nowhere.example", 0.2)
+    assert not is_reachable("https://nowhere.example", 0.2)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ import torch
 from tests.support.commands import last_wins, metrics, short_settings
 from tests.support.warm import WarmCommand
 
+pytestmark = pytest.mark.slow
+
 RUN = [
     "algorithm.iterations=3",
     "algorithm.epochs=2",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.runs.run_dir import RECORD, in_use, unfinished, write_settings
+from cory.runs.run_dir import RECORD, in_use, unfinished_run, write_settings
 from tests.support.commands import Command, last_wins, metrics, short_settings, until, workers
 from tests.support.composing import compose_config
 from tests.support.warm import MELTING, WarmCommand
@@ -101,12 +101,19 @@ def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardw
     assert until(lambda: not workers(run_dir), 5) < 5
 
 
+@pytest.mark.parametrize(
+    "as_users",
+    [
+        pytest.param(False, id="forks"),
+        pytest.param(True, id="programs", marks=pytest.mark.slow),
+    ],
+)
 def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
-    train: Train, tmp_path: Path
+    train: Train, tmp_path: Path, as_users: bool
 ) -> None:
     run_dir = tmp_path / "run"
     words = ("algorithm.iterations=12", "hardware=cpu2", f"run_dir={run_dir}")
-    command = train(*words)
+    command = train(*words, as_users=as_users)
     until(lambda: metrics(run_dir))
     command.send_signal(signal.SIGTERM)
     assert command.wait() == 143, command.err
@@ -117,7 +124,7 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
     before = metrics(run_dir)
     assert 0 < len(before) < 12
 
-    again = train(*words)
+    again = train(*words, as_users=as_users)
     assert again.wait() == 0, again.err
     assert f"goes on with the unfinished run in {run_dir}" in again.out
     after = metrics(run_dir)
@@ -128,13 +135,14 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
 def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
     train: Train, tmp_path: Path
 ) -> None:
+    """As users do it: a program that starts programs."""
     runs = tmp_path / "outputs" / "quickstart"
-    command = train("algorithm.iterations=12")
+    command = train("algorithm.iterations=12", as_users=True)
     until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))
     command.send_signal(signal.SIGINT)
     assert command.wait() == 130, command.err
     (run_dir,) = runs.iterdir()
-    again = train("algorithm.iterations=12")
+    again = train("algorithm.iterations=12", as_users=True)
     assert again.wait() == 0, again.err
     assert f"goes on with the unfinished run in {run_dir} (delete it to start" in again.out
     assert len(metrics(run_dir)) == 12 and (run_dir / "record.json").exists()
@@ -148,10 +156,10 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path:
         write_settings(folder, compose_config(*([override] if override else [])), [])
     first, second, third = (tmp_path / f"2026-01-0{day}_12-00-00_seed0" for day in (1, 2, 3))
     new = tmp_path / "2026-02-01_12-00-00_seed0"
-    assert unfinished(new, cfg) == third
-    assert unfinished(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
+    assert unfinished_run(new, cfg) == third
+    assert unfinished_run(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
     (third / RECORD).write_text("{}")  # finished
-    assert unfinished(new, cfg) == second
+    assert unfinished_run(new, cfg) == second
     code = (
         f"from pathlib import Path; from cory.runs.run_dir import lock; lock(Path({str(second)!r}))"
     )
@@ -161,11 +169,11 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path:
         stdout=subprocess.PIPE,
     )
     assert holder.stdout is not None and holder.stdout.readline()
-    assert unfinished(new, cfg) == first  # the second is being worked on
+    assert unfinished_run(new, cfg) == first  # the second is being worked on
     holder.communicate(b"\n")
-    assert unfinished(new, cfg) == second
-    assert unfinished(tmp_path / "chosen", cfg) is None
-    assert unfinished(new, compose_config("algorithm.gamma=0.8")) is None
+    assert unfinished_run(new, cfg) == second
+    assert unfinished_run(tmp_path / "chosen", cfg) is None
+    assert unfinished_run(new, compose_config("algorithm.gamma=0.8")) is None
 
 
 def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> None:
@@ -212,6 +220,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_two_nodes_make_one_run_and_end_together(train: Train, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     words = multinode(run_dir, free_port())

@@ -56,6 +56,7 @@ def kill_settings(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[
     return [word for word in settings if not word.startswith(own)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layout", ["cory adapters x1 ZeRO-3", "cory copies x2 ZeRO-1", "maporl adapters x2 ZeRO-2"]
 )
@@ -98,6 +99,7 @@ def test_a_finished_run_keeps_its_agents_and_no_checkpoints(run: Run, tmp_path: 
     assert (tmp_path / "a" / "agents" / "agent_0" / "README.md").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stream", "limit", "every"), [("checkpoint", 60_000, 1), ("metrics", 7_000, 0)]
 )

@@ -13,7 +13,7 @@ import pytest
 from cory.config import ConfigError, HardwareConfig
 from cory.runs.run_dir import LOCK, in_use, lock
 from cory.runtime.launch import environment
-from cory.runtime.torchrun import verdict
+from cory.runtime.torchrun import exit_code
 from cory.runtime.watchdog import LEFT, REFUSED, STOPPED, alive
 from tests.support.commands import until
 
@@ -125,7 +125,7 @@ def test_the_verdict_names_the_worker_that_failed_first(
     codes: list[int], expected: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failures = {rank: Failure(code) for rank, code in enumerate(codes)}
-    assert verdict(failures) == expected  # type: ignore[arg-type]  # only the exit code is read
+    assert exit_code(failures) == expected  # type: ignore[arg-type]  # only the exit code is read
     err = capsys.readouterr().err
     assert err.startswith(said) and bool(err) == bool(said) and err.count("\n") <= 1
 

@@ -65,8 +65,8 @@ def build_agents(config: Config) -> SupervisedTrainer:
 def sums(trainer: SupervisedTrainer) -> dict[str, list[int]]:
     """Of each policy, a number for the bytes of each of its weights."""
     return {
-        name: [byte_sum(p.detach()) for p in voice.engine.trainable.values()]
-        for name, voice in trainer.agents.items()
+        name: [byte_sum(p.detach()) for p in policy.engine.trainable.values()]
+        for name, policy in trainer.agents.items()
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from cory.algorithms import ALGORITHMS
 from cory.config import Config, parse_config
 from cory.episode import Episode, Metrics
-from cory.evaluation.evaluate import BeforeEach, Request
+from cory.evaluation.evaluate import BeforeEach, EvalRequest
 from cory.rewards import Reward
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults
@@ -77,7 +77,7 @@ def measure(
 ) -> tuple[Metrics, list[Line]]:
     """What an evaluation by these settings finds, and its lines of samples.jsonl."""
     pieces = PartialResults(run_dir, "settings")
-    request = Request(config.evaluation, config.seed, 3, final)
+    request = EvalRequest(config.evaluation, config.seed, 3, final)
     metrics = trainer.evaluate(request, pieces, before_each)
     lines = pieces.lines
     pieces.clear()

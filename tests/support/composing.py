@@ -19,7 +19,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from cory.config import Config, parse_config
+from cory.config import Config, experiment_names, parse_config
 from cory.train import compose
 from tests.support.compositions import Compositions, digest_of
 
@@ -70,6 +70,9 @@ def parsed(*overrides: str) -> Config:
 
 
 def options(group: str) -> list[str]:
+    """The options of a group; of `experiment` also those of conf/names.yaml."""
+    if group == "experiment":
+        return experiment_names(CONF)
     folder = CONF / group
     names = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
     return sorted(name.as_posix() for name in names)

@@ -36,7 +36,7 @@ from tests.support.composing import compose_config
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.support.imported"])
-MODULES = {module.__name__: module.main for module in (worker, torchrun)}
+MODULES = {worker.__name__: worker.run_worker, torchrun.__name__: torchrun.run_node}
 MELTING = "CORY_TEST_MELTING"  # environment: the rank whose worker fails when it gets SIGUSR1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +11,7 @@ import torch
 
 from cory import distributed
 from cory.config import ConfigError, batch_plan
-from cory.models.policy import Policy
-from cory.trainers.minibatch import one_step
+from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
 from cory.trainers.supervised import Example
 
 
@@ -20,22 +19,13 @@ class Engine:
     """Takes every pass for a whole step."""
 
     skipped = False
-
-    def __call__(self, ids: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor) -> Any:
-        return torch.zeros(mask.shape), torch.zeros(mask.shape)
+    backwards = 0
 
     def backward(self, loss: torch.Tensor) -> None:
-        self.backwards = getattr(self, "backwards", 0) + 1
+        self.backwards += 1
 
     def step(self) -> float:
         return 1.0
-
-
-def voice() -> Any:
-    tokenizer = SimpleNamespace(pad_token_id=0)
-    return SimpleNamespace(
-        engine=Engine(), team=SimpleNamespace(tokenizer=tokenizer, device=torch.device("cpu"))
-    )
 
 
 @pytest.mark.parametrize(("rows", "world"), [(1, 1), (1, 3), (2, 3), (3, 3)])
@@ -45,20 +35,53 @@ def test_every_process_has_as_many_rows(
     examples = [Example([1], [5] * (number + 1), 1.0) for number in range(rows)]
     monkeypatch.setattr(distributed, "count", lambda: world)
     monkeypatch.setattr(distributed, "summed", lambda numbers: numbers)
-    seen: list[Sequence[Example | None]] = []
+    (chosen,) = minibatches(rows, rows, 1, torch.Generator())
+    minibatch = [None if index is None else examples[index] for index in chosen]
+    seen: list[list[Example | None]] = []
 
-    def objective(part: Sequence[Example | None], *tensors: torch.Tensor) -> Any:
+    def objective(part: list[Example | None]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         seen.append(part)
-        return torch.zeros(()), {"tokens": tensors[-1].sum()}
+        tokens = sum(len(row.response_ids) for row in part if row is not None)
+        return torch.zeros(()), {"tokens": torch.tensor(tokens)}
 
     for rank in range(world):
         monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-        own: Policy = voice()
-        stepped = one_step(own, examples, 1, objective)
+        policy: Any = SimpleNamespace(engine=Engine())
+        step = optimiser_step(policy, minibatch, 1, objective)
         # an absent row has no token, and nobody waits for a process without one
-        assert stepped.sums["tokens"] == sum(len(e.response_ids) for e in seen[-1] if e)
-        assert own.engine.backwards == 1
-    assert [row for part in seen for row in part] == [*examples, *[None] * (world - rows)]
+        assert step["tokens"] == sum(len(e.response_ids) for e in seen[-1] if e)
+        assert policy.engine.backwards == 1
+    assert [row for part in seen for row in part] == minibatch
+    assert sorted(map(str, minibatch)) == sorted(map(str, [*examples, *[None] * (world - rows)]))
+
+
+def test_each_process_adds_up_the_microbatches_of_its_own_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(distributed, "count", lambda: 2)
+    monkeypatch.setattr(distributed, "summed", lambda numbers: numbers)
+    for rank, own in enumerate(([4, 7], [1, 2])):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        policy: Any = SimpleNamespace(engine=Engine())
+        for rows in (torch.tensor([4, 7, 1, 2]), [4, 7, 1, 2]):
+            seen: list[int] = []
+
+            def objective(
+                part: Any, seen: list[int] = seen
+            ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+                seen += list(map(int, part))
+                return torch.zeros(()), {"sum": torch.tensor(float(sum(part)))}
+
+            step = optimiser_step(policy, rows, 1, objective)
+            assert seen == own
+            assert step == {"sum": sum(own), "gradient_norm": 1.0, "skipped_steps": 0.0}
+        assert policy.engine.backwards == 4
+
+
+def test_the_sum_over_steps_ends_with_the_first_that_is_not_finite() -> None:
+    steps = iter([{"a": 1.0, "b": 2.0}, {"a": math.inf, "b": 1.0}, {"a": 1.0, "b": 1.0}])
+    assert sum_steps(steps) == {"a": math.inf, "b": 3.0}
+    assert list(steps) == [{"a": 1.0, "b": 1.0}]  # not taken
 
 
 def test_only_what_is_filled_up_may_be_smaller_than_the_processes() -> None:

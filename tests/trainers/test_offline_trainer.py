@@ -11,7 +11,7 @@ import torch
 
 from cory.config import Config
 from cory.functional.offline import self_play_loss
-from cory.trainers.offline import INSTRUCTION, OfflineTrainer, Utterance
+from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.playing import (
     IMITATION,
@@ -64,9 +64,9 @@ def self_play(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
     return lambda *overrides: game_config(base, *overrides)
 
 
-def logprob(trainer: OfflineTrainer, said: Utterance) -> float:
+def logprob(trainer: OfflineTrainer, said: OfflineExample) -> float:
     """Mean log-probability of an utterance's tokens, by the library alone."""
-    lm = trainer.voice.model.lm.eval()
+    lm = trainer.policy.model.lm.eval()
     ids = torch.tensor([said.context_ids + said.response_ids])
     with torch.no_grad():
         logp = lm(input_ids=ids).logits[0].log_softmax(-1)
@@ -147,7 +147,7 @@ def test_every_set_begins_at_ratio_one_and_kl_zero(self_play: Settings) -> None:
 def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> None:
     trainer = build_games(self_play("algorithm.threshold=-0.5"))
     trainer.step(0)
-    tokenizer = trainer.voice.team.tokenizer
+    tokenizer = trainer.policy.team.tokenizer
     texts = {t.response for episode in trainer.episodes for t in episode.turns}
     sampled = {tuple(t.response_ids) for e in trainer.episodes for t in e.turns if t.response}
     learnt = {tuple(one.response_ids) for own in trainer.games or [] for one in own}
@@ -220,9 +220,11 @@ def test_neither_padding_nor_microbatches_change_anything(imitation: Settings, m
             assert parts[key] == pytest.approx(value, rel=2e-3, abs=2e-4), key
 
 
+@pytest.mark.parametrize("older", [False, True])
 def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
-    self_play: Settings,
+    self_play: Settings, older: bool
 ) -> None:
+    """older: as checkpoints were before the components' states lay beside the trainer's own."""
     config = self_play(
         "algorithm.iterations=3",
         "algorithm.iterations_per_epoch=3",
@@ -232,10 +234,12 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     whole = build_games(config)
     whole.step(0)
     state = whole.state_dict()
-    weights = {k: v.clone() for k, v in whole.voice.model.state_dict().items()}
+    if older:
+        state["carried"] = {name: state.pop(name) for name in ("task", "streams")}
+    weights = {k: v.clone() for k, v in whole.policy.model.state_dict().items()}
     expected = [whole.step(1), whole.step(2)]
     again = build_games(config)
-    again.voice.model.load_state_dict(weights)
+    again.policy.model.load_state_dict(weights)
     again.load_state_dict(state)
     found = [again.step(1), again.step(2)]
     # Adam's moments are the engine's to keep; the first step shows what the trainer keeps
@@ -243,6 +247,7 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
         name = f"offline/{key}/agent_0"
         assert found[0][name] == pytest.approx(expected[0][name], rel=1e-5), key
     assert again.references == whole.references and again.order == whole.order
+    assert torch.equal(again.streams.shuffle.get_state(), whole.streams.shuffle.get_state())
 
 
 def test_a_training_pass_that_disagrees_is_found(self_play: Settings) -> None:
@@ -263,7 +268,7 @@ def test_the_learning_rate_follows_its_schedule(imitation: Settings) -> None:
         )
     )
     rates: list[float] = []
-    trainer.voice.engine.set_learning_rate = rates.append  # type: ignore[method-assign]
+    trainer.policy.engine.set_learning_rate = rates.append  # type: ignore[method-assign]
     trainer.step(0)
     trainer.step(1)
     # one minibatch each, in the middle of its half: 0.25 and 0.75 of the set

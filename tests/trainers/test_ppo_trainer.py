@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 
 from cory.config import Config
 from cory.episode import Episode, turns_of
+from cory.rollout.speak import speak_with
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.building import LetterShare, build, measure
@@ -125,10 +127,8 @@ def test_an_exchange_moves_no_state_and_the_official_one_resets_it(
 
 
 def _echo(trainer: PPOTrainer) -> Callable[..., list]:
-    def speak(agent: str, role: str, round: int, contexts: list[str]) -> list:
-        return trainer._speak(2, {}, agent, role, round, contexts)
-
-    return speak
+    streams = repeat(trainer.streams.sampling)
+    return speak_with(trainer.actors, 2, trainer.config.sampling, streams)
 
 
 def test_both_agents_get_the_sum_and_the_judge_is_asked_once(config_of: ConfigOf) -> None:

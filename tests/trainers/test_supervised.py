@@ -16,7 +16,7 @@ from cory.episode import Metrics
 from cory.functional.losses import token_bce, weighted_nll
 from cory.runs.checkpoint import Checkpoints
 from cory.trainers.divergence import TrainingDiverged
-from cory.trainers.supervised import Collected, Example, SupervisedTrainer
+from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 from tests.support.close import assert_close
 from tests.support.commands import last_wins, metrics
 from tests.support.supervising import VERIFIER, build_verifier
@@ -38,7 +38,7 @@ def verifier_config(questions: Settings) -> Settings:
 def trainer_of(config: Config, examples: list[Example]) -> SupervisedTrainer:
     """One that learns from the same examples in every iteration."""
     trainer = build_verifier(config)
-    trainer.collect = lambda iteration: Collected({"verifier": examples}, [])
+    trainer.collect = lambda iteration: CollectedExamples({"verifier": examples}, [])
     return trainer
 
 
@@ -47,7 +47,7 @@ def numbers(metrics: Metrics) -> Metrics:
 
 
 def weights(trainer: SupervisedTrainer) -> dict[str, torch.Tensor]:
-    pieces = trainer.agents["verifier"].engine.pieces()
+    pieces = trainer.agents["verifier"].engine.own_parts()
     return {name: piece.clone() for name, piece in pieces.items()}
 
 
@@ -106,9 +106,9 @@ def test_the_last_minibatch_is_filled_up_and_nothing_is_dropped(
     seen: list[list[Example | None]] = []
     whole = trainer._minibatch
 
-    def watch(voice: Any, rows: Any) -> dict[str, float]:
+    def watch(policy: Any, rows: Any) -> dict[str, float]:
         seen.append(list(rows))
-        return whole(voice, rows)
+        return whole(policy, rows)
 
     trainer._minibatch = watch  # type: ignore[method-assign]  # to see what it is given
     found = trainer.step(0)
@@ -176,6 +176,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow
 def test_a_layout_gives_the_numbers_of_one_process(
     tmp_path: Path, tiny_math_settings: list[str]
 ) -> None:

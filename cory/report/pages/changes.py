@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from cory.config import named_experiments, small_file
 from cory.report.pages.presets import Compose
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
@@ -52,18 +53,20 @@ def changes(table: Table, found: CountedRuns, compose: Compose) -> list[str]:
 
 
 def scale_files(conf: Path, scale: str, experiment: str) -> list[Path]:
-    """The files of conf/ that turn an experiment into its form at a scale, as train.yaml says."""
+    """The files of conf/ that change an experiment at a scale, see conf/small/small.yaml."""
     options = chosen(conf, "train") | chosen(conf, f"experiment/{experiment}")
     groups = ("model", "task", "reward", "algorithm")
     model, task, reward, algorithm = (options.get(group) for group in groups)
-    paths = [
-        conf / "scale" / f"{scale}.yaml",
-        conf / "stand_in" / f"{scale}_{model}.yaml",
-        conf / "stand_in_task" / f"{scale}_{task}.yaml",
-        conf / "stand_in_reward" / f"{scale}_{reward}.yaml",
-        conf / "stand_in_algorithm" / f"{scale}_{task}_{algorithm}.yaml",
-        conf / "stand_in_experiment" / f"{scale}_{experiment}.yaml",
-    ]
+    small = conf / "small"
+    paths = [conf / "scale" / f"{scale}.yaml"]
+    if scale == small.name:
+        paths += [
+            small / "model" / f"{model}.yaml",
+            small / "task" / f"{task}.yaml",
+            small / "reward" / f"{reward}.yaml",
+            small / "algorithm" / f"{task}_{algorithm}.yaml",
+            small_file(conf, experiment),
+        ]
     return [part for path in paths if path.exists() for part in with_bases(path)]
 
 
@@ -73,13 +76,18 @@ def with_bases(path: Path) -> list[Path]:
     listed = settings.get("defaults", []) if isinstance(settings, dict) else []
     names = [entry for entry in listed if isinstance(entry, str) and entry.isidentifier()]
     bases = [path.with_name(f"{name}.yaml") for name in names if name != "_self_"]
-    # an option in a paper's own folder names others from its group's
-    bases = [base if base.exists() else path.parent.with_name(base.name) for base in bases]
     return [*(part for base in bases for part in with_bases(base)), path]
 
 
 def chosen(conf: Path, name: str) -> dict[str, str]:
-    """Group -> option, by the defaults of a file of conf/ and of the experiments it builds on."""
+    """Group -> option, by the defaults of a file of conf/ and of the experiments it builds on.
+
+    name: a file of conf/, or experiment/<entry of conf/names.yaml>
+    """
+    named = named_experiments(conf).get(name.removeprefix("experiment/"))
+    if named is not None:
+        words = dict(word.split("=", 1) for word in named.words)
+        return chosen(conf, f"experiment/{named.base}") | words
     found: dict[str, str] = {}
     settings = OmegaConf.to_container(OmegaConf.load(conf / f"{name}.yaml"))
     assert isinstance(settings, dict)
