@@ -13,6 +13,7 @@ import matplotlib
 import pytest
 from matplotlib.colors import to_hex
 
+from cory.report.figures.bars import bars_figure
 from cory.report.figures.curves import curves_figure, draw_curves, mean_curve
 from cory.report.figures.debates import over_steps
 from cory.report.figures.style import figure_of, save_figure
@@ -184,6 +185,17 @@ def test_ten_debates_can_be_told_apart() -> None:
         0.4,
         0.6,
     }  # of a single seed: its own interval
+
+
+def test_bars_are_means_with_one_standard_deviation() -> None:
+    groups = {"g": {"one": [0.4, 0.6], "other": [0.25]}, "h": {"one": []}}
+    (axes,) = bars_figure({"": groups}, "share", guess=0.5).axes
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([0.5, 0.25])
+    (cross,) = [bars.errorbar for bars in axes.containers if getattr(bars, "errorbar", None)]
+    ((low, high),) = [segment[:, 1] for segment in cross[2][0].get_segments()]
+    assert (low, high) == pytest.approx((0.5 - 0.02**0.5, 0.5 + 0.02**0.5))
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["g", "h"]
+    assert list(axes.get_lines()[0].get_ydata()) == [0.5, 0.5]
 
 
 def test_a_legend_with_long_labels_has_fewer_columns() -> None:
