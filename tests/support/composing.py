@@ -19,8 +19,9 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from cory.config import Config, experiment_names, names, parse_config
-from cory.runtime import hydra_options
+import cory.config
+from cory.config import Config, experiment_names, parse_config
+from cory.runtime.hydra_options import know_names
 from cory.train import compose
 from tests.support.compositions import Compositions, digest_of
 
@@ -61,7 +62,8 @@ def compose_config(*overrides: str) -> DictConfig:
 
 @cache
 def _compositions() -> Compositions:
-    code = [Path(inspect.getfile(one)) for one in (compose, names, hydra_options)]
+    settings = Path(inspect.getfile(cory.config)).parent
+    code = [*sorted(settings.glob("*.py")), *map(Path, map(inspect.getfile, (compose, know_names)))]
     return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, *code), compose)
 
 
