@@ -15,7 +15,7 @@ def test_a_file_or_a_signal_asks(tmp_path: Path) -> None:
     assert not stop.asked()
     stop.check("nothing")
     (tmp_path / "stop").touch()
-    with pytest.raises(Stopped, match="^saved with 3 of 10 debates$"):
+    with pytest.raises(Stopped, match=r"^saved with 3 of 10 debates$"):
         stop.check("with 3 of 10 debates")
     (tmp_path / "stop").unlink()
     stop.signalled = True
