@@ -20,7 +20,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import Config, ConfigError, nearest, parse_config, require
+from cory.config import (
+    Config,
+    ConfigError,
+    experiment_names,
+    nearest,
+    parse_config,
+    require,
+)
 from cory.runs.run_dir import (
     METRICS,
     is_complete,
@@ -29,6 +36,7 @@ from cory.runs.run_dir import (
     unfinished_run,
     write_settings,
 )
+from cory.runtime.hydra_options import know_names
 from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
 
 # beside the package in a checkout, inside it in an installed wheel
@@ -37,6 +45,8 @@ CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_
 # One process of several says what is wrong. A launcher ends all of them as soon as one has ended,
 # so that the others must not be first.
 UNTIL_SAID_S = 30
+
+know_names(CONF)
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
@@ -135,7 +145,8 @@ def one_line(error: Exception) -> str:
     if option and isinstance(error, MissingConfigException):
         folder = CONF / option[1]  # Hydra does not list what lies in subfolders
         nested = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
-        known = ", ".join(sorted({*(error.options or ()), *map(str, nested)}))
+        named = experiment_names(CONF) if option[1] == "experiment" else ()
+        known = ", ".join(sorted({*(error.options or ()), *map(str, nested), *named}))
         return f"{option[1]}={option[2]} is not an option; choose one of {known}"
     override = re.search(r"Could not override '(.+)'", text)
     cause = error.__cause__

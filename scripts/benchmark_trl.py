@@ -1,4 +1,4 @@
-"""The iteration of scripts/benchmark.py in TRL 0.11.4, for comparison.
+"""Time the iteration of scripts/benchmark.py in TRL 0.11.4, for comparison.
 
 Runs in an environment of its own:
 

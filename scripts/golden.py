@@ -1,7 +1,7 @@
-"""Store what TRL 0.11.4 computes, for tests/functional/test_golden.py to compare with.
+"""Store reference values of TRL 0.11.4 for tests/functional/test_golden.py.
 
-TRL 0.11.4 cannot live beside the versions that `cory` needs, so this script has an environment of
-its own; a test needs only the JSON. From the root of the repository:
+TRL 0.11.4 needs other versions of packages than `cory`, so this script has an environment of its
+own; the test needs only the JSON. From the root of the repository:
 
     python -m venv ../golden-venv
     ../golden-venv/bin/pip install torch==2.13.0
@@ -37,7 +37,7 @@ CLIP_RANGE, VALUE_CLIP_RANGE = 0.2, 0.3
 
 
 def trainer(kl_penalty: str = "kl") -> SimpleNamespace:
-    """What the methods of PPOTrainer read from their `self`; a whole trainer would need a model."""
+    """A stub with the attributes that methods of PPOTrainer use; a whole one needs a model."""
     config = SimpleNamespace(
         kl_penalty=kl_penalty,
         whiten_rewards=False,
@@ -54,7 +54,7 @@ def trainer(kl_penalty: str = "kl") -> SimpleNamespace:
 
 
 def plain(value: Any) -> Any:
-    """Tensors as lists; nine digits are enough to give every float32 back exactly."""
+    """Tensors as lists; nine digits restore every float32 exactly."""
     if isinstance(value, Tensor):
         return plain(value.tolist())
     if isinstance(value, dict):

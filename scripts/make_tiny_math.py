@@ -1,11 +1,11 @@
-"""Train cory/assets/tiny_math and tiny_sums from the problems of `task=arithmetic`.
+"""Train cory/assets/tiny_math and tiny_sums on the problems of `task=arithmetic`.
 
     python scripts/make_tiny_math.py                     # tiny_math as shipped
     python scripts/make_tiny_math.py --name tiny_sums    # the same for another one
     python scripts/make_tiny_math.py --steps 6000        # longer
 
-The recipe is that of scripts/make_tiny_models.py: a run that was stopped goes on where it was, and
-`facts.json` beside the model holds what cory/assets/README.md states.
+As in scripts/make_tiny_models.py, a run that was stopped continues, and `facts.json` beside the
+model holds the numbers of cory/assets/README.md.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from make_tiny_models import CONTEXT, END, fit, save
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from make_tiny_models import CONTEXT, END, fit, save, train_tokenizer
+from tokenizers import pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from cory.functional.masking import pad_left, pad_right
@@ -27,13 +27,13 @@ from cory.tasks.answers.answers import is_right
 from cory.tasks.problems import Problem, draw_distinct, draw_problem
 
 BATCH = 64
-REFERENCES = (0, 0, 0, 1, 1, 2, 3)  # answers of others shown before one's own, drawn evenly
-RIGHT = 0.5  # share of those answers that are right
+REFERENCES = (0, 0, 0, 1, 1, 2, 3)  # number of reference answers in a prompt, drawn uniformly
+RIGHT = 0.5  # share of right reference answers
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What tells one model from the other."""
+    """The settings in which the models differ."""
 
     kinds: Sequence[str]  # of problems, drawn evenly
     vocabulary: int
@@ -41,7 +41,7 @@ class Recipe:
     inner: int  # width inside an MLP
     layers: int
     heads: int
-    held_out: int  # problems to measure it on
+    held_out: int  # problems to measure the model on
 
 
 MATH = Recipe(
@@ -66,34 +66,25 @@ SUMS = Recipe(
 RECIPES = {"tiny_math": MATH, "tiny_sums": SUMS}
 
 
-def train_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
+def problem_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
     """Byte-level BPE on problems, one token per digit."""
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+    stream = np.random.default_rng(1)
+    problems = [draw_problem(stream, recipe.kinds, "lm") for _ in range(20_000)]
+    digits_and_bytes = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Digits(individual_digits=True),
             pre_tokenizers.ByteLevel(add_prefix_space=False),
         ]
     )
-    bpe.decoder = decoders.ByteLevel()
-    stream = np.random.default_rng(1)
-    problems = [draw_problem(stream, recipe.kinds, "lm") for _ in range(20_000)]
-    bpe.train_from_iterator(
+    return train_tokenizer(
         [f"Question: {p.question} Reference: {p.solution} Answer: {p.solution}" for p in problems],
-        trainers.BpeTrainer(
-            vocab_size=recipe.vocabulary,
-            special_tokens=[END],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        ),
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token=END, bos_token=END, pad_token=END, model_max_length=CONTEXT
+        recipe.vocabulary,
+        digits_and_bytes,
     )
 
 
 def spoilt(solution: str, stream: np.random.Generator) -> str:
-    """The solution with its answer off by a little."""
+    """The solution with a slightly wrong answer."""
     answer = re.findall(r"-?\d+", solution)[-1]
     wrong = int(answer) + int(stream.choice([-20, -10, -2, -1, 1, 2, 10, 20]))
     head, _, tail = solution.rpartition(answer)
@@ -101,7 +92,7 @@ def spoilt(solution: str, stream: np.random.Generator) -> str:
 
 
 def document(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, str]:
-    """What the model is shown, and what it has to say."""
+    """A prompt and the response to train on."""
     problem = draw_problem(stream, kinds, "lm")
     shown = f"Question: {problem.question}"
     for _ in range(int(stream.choice(REFERENCES))):
@@ -113,7 +104,7 @@ def document(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, st
 def make(name: str, steps: int, work: Path) -> None:
     """Train, measure and save."""
     recipe = RECIPES[name]
-    tokenizer = train_tokenizer(recipe)
+    tokenizer = problem_tokenizer(recipe)
     end = tokenizer.eos_token_id
     torch.manual_seed(0)
     model = LlamaForCausalLM(
@@ -134,21 +125,23 @@ def make(name: str, steps: int, work: Path) -> None:
     group: list[list[tuple[list[int], list[int]]]] = []
 
     def loss_of_step(step: int) -> torch.Tensor:
-        """Batch `step`: of sixteen batches' problems, those of about one length together."""
+        """The loss of batch `step`; sixteen batches at a time are sorted by length."""
         number, place = divmod(step, 16)
         if place == 0 or not group:
             stream = np.random.default_rng([2, number])
             texts = [document(stream, recipe.kinds) for _ in range(16 * BATCH)]
-            shown = tokenizer([text[0] for text in texts])["input_ids"]
-            said = tokenizer([text[1] for text in texts])["input_ids"]
-            pairs = sorted(zip(shown, said, strict=True), key=lambda pair: len(pair[0] + pair[1]))
+            prompts = tokenizer([text[0] for text in texts])["input_ids"]
+            responses = tokenizer([text[1] for text in texts])["input_ids"]
+            pairs = sorted(
+                zip(prompts, responses, strict=True), key=lambda pair: len(pair[0] + pair[1])
+            )
             batches = [pairs[i * BATCH : (i + 1) * BATCH] for i in range(16)]
             group[:] = [batches[i] for i in stream.permutation(16)]
         rows = [(a + b)[:CONTEXT] for a, b in group[place]]
         ids, mask = pad_right(rows, end)
         labels = ids.masked_fill(~mask, -100)
-        for row, (shown_ids, _) in enumerate(group[place]):
-            labels[row, : len(shown_ids)] = -100  # only answers are learnt
+        for row, (prompt_ids, _) in enumerate(group[place]):
+            labels[row, : len(prompt_ids)] = -100  # only responses are trained on
         return model(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
 
     seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
@@ -179,7 +172,7 @@ def make(name: str, steps: int, work: Path) -> None:
 
 
 def accuracy(problems: list[Problem], texts: list[str]) -> float:
-    """Share of the texts that give the problem's answer, to three digits."""
+    """Share of the texts with the problem's answer, to three digits."""
     right = [is_right(t, p.answer) for p, t in zip(problems, texts, strict=True)]
     return round(sum(right) / len(right), 3)
 

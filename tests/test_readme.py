@@ -62,7 +62,7 @@ def test_a_train_command_runs(command: str, tmp_path: Path) -> None:
     )
     assert answer.wait() == 0, answer.err
     if "--help" in words:
-        assert "algorithm: cory, imitation" in answer.out
+        assert "algorithm   how agents act together and learn" in answer.out
     elif only_shows(command):
         assert "GiB" in answer.out
     if only_shows(command):

@@ -85,6 +85,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         # an option that a group does not have
         ("algorithm=pppo", "algorithm=pppo is not an option; choose one of cory, imitation"),
         ("experiment=cory/imdb_pp", "experiment=cory/imdb_pp is not an option; choose one of cory"),
+        ("experiment=maft/phi3", "maft/majority_ft, maft/mistral_arithmetic_base, maft/mistral_"),
         ("sweep=fig3", "sweep=fig3 is not an option; choose one of adhoc, cory/agents"),
         ("-m algorithm=ppo,pppo", "algorithm=pppo is not an option"),
         ("model=null", "must be a string or a list"),

@@ -39,9 +39,15 @@ from cory.rollout.opponents import Opponents
 from cory.rollout.self_play import play
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
-from cory.trainers.offline import INSTRUCTION, Loss, OfflineExample, OfflineTrainer, StoredGames
+from cory.trainers.offline import (
+    INSTRUCTION,
+    ExampleLoss,
+    OfflineExample,
+    OfflineTrainer,
+    StoredGames,
+)
 
-NAME = "agent_0"
+AGENT = "agent_0"
 PLAY = 1  # begins the keys of self-play's random numbers, apart from those of evaluations
 
 
@@ -93,13 +99,13 @@ class GameTraining:
         self.reward: GameOutcome = parts.reward
         self.run_dir = Path(parts.config.run_dir)
         others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
-        self.policy, frozen = parts.new_players(NAME, others)
+        self.policy, frozen = parts.new_players(AGENT, others)
         self.codec = Codec(parts.team, self.task.config.max_prompt_tokens)
         self.opponents = Opponents(config, self.task, self.codec, self.policy, frozen, self.run_dir)
 
     def trainer(
         self,
-        loss: Loss,
+        loss: ExampleLoss,
         credit: Callable[[int], list[float]],
         turn_weight: Callable[[int], float],
         threshold: float,
@@ -250,7 +256,7 @@ class GameCollector:
         outcome = training.reward.settled(played.outcome)
         turns = [
             Turn(
-                agent=NAME,
+                agent=AGENT,
                 role=said.role,
                 round=place // 2,
                 context="",

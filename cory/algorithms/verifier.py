@@ -23,14 +23,14 @@ from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.supervised import CollectedExamples, Example, FinetunePlan, SupervisedTrainer
 
-NAME = "verifier"
+VERIFIER = "verifier"
 
 
 def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
     """One policy whose value head judges answers of the model it started from."""
-    policies = parts.new_policies([NAME])
-    author = policies[NAME].reference("reference")
-    collector = AnswerCollector(config, policies[NAME], author, parts.task, parts.streams)
+    policies = parts.new_policies([VERIFIER])
+    author = policies[VERIFIER].reference("reference")
+    collector = AnswerCollector(config, policies[VERIFIER], author, parts.task, parts.streams)
     return SupervisedTrainer(
         config,
         parts.plan,
@@ -41,7 +41,7 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         loss=verdict_loss,
         statistics=verdict_statistics,
         metric_name=lambda what, policy: f"verifier/{what}",
-        evaluate=VerifierEvaluator(policies[NAME], author, parts.task, config.sampling),
+        evaluate=VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
         carried=parts.carried,
     )
 
@@ -61,7 +61,7 @@ def verdict_statistics(
 
 
 @dataclass
-class Answers:
+class QuestionAnswers:
     """The answers to one question so far."""
 
     prompt: Prompt
@@ -76,7 +76,7 @@ class Answers:
 class AnswerRequest:
     """A request for an answer with one label."""
 
-    answers: Answers  # of its question
+    answers: QuestionAnswers  # of its question
     text: str
     right: bool
 
@@ -108,7 +108,9 @@ class AnswerCollector:
                 turn.score = float(turn.right)
             return turns
 
-        questions = [Answers(prompt) for prompt in self.task.sample(config.prompts_per_iteration)]
+        questions = [
+            QuestionAnswers(prompt) for prompt in self.task.sample(config.prompts_per_iteration)
+        ]
         asked = [answers for answers in questions for _ in range(config.answers_per_question)]
         prompts = [answers.prompt for answers in asked]
         for answers, turn in zip(asked, ask(prompts, [p.text for p in prompts]), strict=True):
@@ -125,12 +127,12 @@ class AnswerCollector:
         # an iteration may have thousands of answers; one of each question is kept for samples.jsonl
         episodes = [Episode(answers.prompt, answers.turns[:1]) for answers in questions]
         return CollectedExamples(
-            {NAME: [e for examples in chosen for e in examples]}, episodes, metrics
+            {VERIFIER: [e for examples in chosen for e in examples]}, episodes, metrics
         )
 
     def _fulfil(
         self,
-        questions: Sequence[Answers],
+        questions: Sequence[QuestionAnswers],
         ask: Callable[[Sequence[Prompt], Sequence[str]], list[Turn]],
     ) -> Metrics:
         """Ask for the missing labels; an answer with another label than requested is not kept."""
@@ -150,7 +152,7 @@ class AnswerCollector:
             "verifier/requests_kept": kept / asked if asked else 0.0,
         }
 
-    def wrong_requests(self, answers: Answers) -> list[AnswerRequest]:
+    def wrong_requests(self, answers: QuestionAnswers) -> list[AnswerRequest]:
         """Requests for missing wrong answers, worded by how rare these are."""
         config, texts = self.config, self.config.request_texts
         wrong = answers.labelled(False)
@@ -166,7 +168,7 @@ class AnswerCollector:
             for number in range(config.keep_per_label - len(wrong))
         ]
 
-    def paraphrases(self, answers: Answers) -> list[AnswerRequest]:
+    def paraphrases(self, answers: QuestionAnswers) -> list[AnswerRequest]:
         """Requests to paraphrase answers of a missing label, in the style of others."""
         requests = []
         for label in (True, False):
@@ -183,7 +185,7 @@ class AnswerCollector:
                 requests.append(AnswerRequest(answers, text, label))
         return requests
 
-    def _chosen(self, answers: Answers) -> list[Example]:
+    def _chosen(self, answers: QuestionAnswers) -> list[Example]:
         """The examples from one question: as many right as wrong answers, or all in their order."""
         config, tokenizer = self.config, self.policy.team.tokenizer
         question = self.policy.team.render(answers.prompt.text)

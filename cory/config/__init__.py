@@ -2,7 +2,7 @@
 
 from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
 from cory.config.checks import ConfigError, exact_div, require
-from cory.config.debate import DebateConfig, DebatePrompts
+from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
     GEOMETRIC_MEAN,
     BenchmarkConfig,
@@ -24,8 +24,14 @@ from cory.config.maft import (
     MaftConfig,
     MaftPrompts,
 )
-from cory.config.maporl import GuardConfig, MaporlConfig
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
+from cory.config.names import (
+    NamedExperiment,
+    experiment_names,
+    named_experiments,
+    named_options,
+    small_file,
+)
 from cory.config.offline import (
     ENDPOINT,
     ITSELF,
@@ -112,6 +118,7 @@ __all__ = [
     "MathConfig",
     "MmluConfig",
     "ModelConfig",
+    "NamedExperiment",
     "OfflineConfig",
     "PPOConfig",
     "PickConfig",
@@ -131,9 +138,13 @@ __all__ = [
     "WandbConfig",
     "batch_plan",
     "exact_div",
+    "experiment_names",
     "load_suite",
+    "named_experiments",
+    "named_options",
     "nearest",
     "parse_config",
     "plan_of",
     "require",
+    "small_file",
 ]

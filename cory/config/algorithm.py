@@ -10,7 +10,7 @@ from cory.config.checks import require, require_at_least, require_choice, requir
 
 @dataclass
 class SamplingConfig:
-    """How responses are drawn."""
+    """How responses are sampled."""
 
     temperature: float
     top_k: int  # 0: off
@@ -108,7 +108,7 @@ class PPOConfig(AlgorithmFacts):
     kl_horizon: int  # adaptive: turns
     score_scaling: str  # none | scale | normalise, by running statistics of each agent
     score_clip: float | None
-    max_mean_ratio: float | None  # above it a minibatch's gradient is zeroed, and counted
+    max_mean_ratio: float | None  # of a minibatch; above it its gradient is zeroed, and counted
     stop: StopConfig
     sampling: SamplingConfig
 

@@ -43,6 +43,6 @@ def require_fields(
 
 
 def exact_div(a: int, b: int, a_key: str, b_key: str) -> int:
-    """a / b, or ConfigError when it leaves a rest."""
+    """a / b; ConfigError where it leaves a remainder."""
     require(a % b == 0, f"{a_key} ({a}) must be a multiple of {b_key} ({b})")
     return a // b

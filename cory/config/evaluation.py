@@ -48,7 +48,7 @@ class EvaluationConfig:
 
 @dataclass
 class DiversityConfig:
-    """What is measured besides how many agents agree with the vote, and by which models."""
+    """Measures of diversity beyond agreement with the vote, and the models that compute them."""
 
     encoder: str | None  # whose embeddings of responses are compared; None: none are
     scorer: str | None  # whose next-token distributions are compared; None: none are

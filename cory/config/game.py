@@ -1,4 +1,4 @@
-"""Settings of word games: words, rules, what players are told and what scripted ones say."""
+"""Settings of word games: words, rules, prompts, and the sentences of scripted players."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMATS = ("chat", "chat_inverse", "alpaca")
 
 @dataclass
 class GameStyles:
-    """What a context is put together from where its wording is drawn anew each time."""
+    """Variants of wording, of which one is drawn for each training context."""
 
     rules: list[str]  # the rules in other words: {max_turns}
     labels: list[str]  # headings of the rules
@@ -42,7 +42,7 @@ class GameStyles:
 
 @dataclass
 class GameTexts:
-    """What players are shown."""
+    """Texts that a player's prompt is put together from."""
 
     rules: dict[str, str]  # by role: {max_turns}
     instructions: dict[str, str]  # by role; {word} for the role that knows it
@@ -73,7 +73,7 @@ class GameTexts:
 
 @dataclass
 class ScriptedConfig:
-    """Players that follow a script: what they say, and how sure they must be to guess."""
+    """Scripted players: their sentences, and how certain they must be before they guess."""
 
     hint: list[str]  # sentences of the role that knows the word: {hints}, {answer}
     ask: list[str]  # sentences of the other while it is unsure: {words}

@@ -20,7 +20,7 @@ class HardwareConfig:
     keep_whole_below: int  # ZeRO-3: weights of fewer elements stay whole in every process
     offload_optimizer: bool  # Adam's state in main memory (stage 1 and above)
     offload_parameters: bool  # weights in main memory (stage 3)
-    gradient_checkpointing: bool  # activations made again on the way back
+    gradient_checkpointing: bool  # activations are computed again in the backward pass
     routed_reference: bool  # adapters: policy and reference in one pass
     microbatch_size: int  # at most this many turns per forward and backward pass
     rollout_batch_size: int  # at most this many prompts per generation and scoring pass
@@ -62,7 +62,7 @@ class HardwareConfig:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What follows from the three batch numbers that are given, and the number of processes."""
+    """Numbers derived from the three configured batch sizes and the number of processes."""
 
     minibatches: int  # optimiser steps per epoch
     microbatch: int  # turns per forward and backward pass of one process
@@ -72,7 +72,7 @@ class BatchPlan:
 def batch_plan(
     prompts: int, turns: int, minibatch: int, microbatch: int, processes: int, fills: bool = False
 ) -> BatchPlan:
-    """Derives the plan, or refuses numbers that leave a rest.
+    """Derives the plan; ConfigError where a division leaves a remainder.
 
     turns: from which one policy learns in an iteration
     fills: a minibatch of fewer turns than processes is filled up with absent ones, one process each

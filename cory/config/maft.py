@@ -1,4 +1,4 @@
-"""Settings of `algorithm=maft`: who debates, what is kept of it, and how each agent learns."""
+"""Settings of `algorithm=maft`: the debate, which answers are trained on, and how."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN, AGREEING, CORRECT = "own", "agreeing", "correct"
 
 @dataclass
 class MaftPrompts:
-    """What agents with a chat model are shown after the first turn; the first prompt is the task's.
+    """Prompts of agents with a chat model after the first turn; the first prompt is the task's.
 
     Models that do not chat get the task's own form for answers of others.
     """
@@ -61,16 +61,16 @@ class MaftConfig(SupervisedConfig):
     summary: bool  # the others' answers are summed up by the model as it came
     critic_share: float  # w: how much of a critic's data are answers that were corrected
     critic_loss: str  # last_turn | all_turns: which of a critic's answers are learnt
-    start: str  # previous | base: what an iteration trains
+    start: str  # previous | base: the model that an iteration trains
     critic_epochs: int
     critic_learning_rate: float
     later_learning_rate: float | None  # of both kinds after the first iteration; None: as in it
-    evaluation_agents: int  # N while evaluating; agent i is spoken for by i mod agents
+    evaluation_agents: int  # N while evaluating; agent i is played by the policy of i mod agents
     evaluation_turns: int  # M while evaluating
     vote_ties: str  # random | expected | lexicographic
-    identities: bool  # every prompt begins with a name of its agent's own
+    identities: bool  # every prompt begins with the name of its agent
     prompts: MaftPrompts
-    endpoint: EndpointConfig | None  # who speaks in place of the model; None: the model
+    endpoint: EndpointConfig | None  # a chat model in place of the model; None: the model itself
     diversity: DiversityConfig
 
     def __post_init__(self) -> None:
@@ -120,14 +120,14 @@ class MaftConfig(SupervisedConfig):
             )
 
     def policy(self, turn: int, agent: int) -> str:
-        """The policy that speaks for an agent at a turn; both from 0."""
+        """The policy that plays an agent at a turn; both are counted from 0."""
         if self.policies == SINGLE:
             return SINGLE
         critic = turn > 0 and self.policies == SPECIALISED
         return f"{'critic' if critic else 'generation'}_{agent % self.agents}"
 
     def names(self) -> list[str]:
-        """All policies: those that generate, then the critics."""
+        """All policies: those of generation agents, then those of critic agents."""
         turns = (0, 1) if self.policies == SPECIALISED else (0,)
         found = [self.policy(turn, agent) for turn in turns for agent in range(self.agents)]
         return list(dict.fromkeys(found))

@@ -21,7 +21,7 @@ OPPONENTS = (ITSELF, START, SCRIPTED, RANDOM, ENDPOINT)  # any other value is th
 
 @dataclass
 class InstructionsConfig:
-    """Questions with answers to imitate, beside the games."""
+    """Instructions with answers, which are trained on besides the games."""
 
     source: str  # package (offline stand-in) | hub | path
     path: str | None  # hub: data set name; path: a .jsonl, .json, .csv or .parquet file
@@ -31,7 +31,7 @@ class InstructionsConfig:
     output_column: str
     template: str  # {instruction}
     input_template: str  # {instruction} and {input}, for rows that have one
-    per_iteration: int  # so many of them stand beside the games of an iteration; 0: none
+    per_iteration: int  # how many an iteration adds to its games; 0: none
     max_tokens: int  # prompt and answer; longer ones are left out
 
     def __post_init__(self) -> None:
@@ -49,13 +49,13 @@ class InstructionsConfig:
 
 @dataclass
 class OfflineConfig(AlgorithmFacts):
-    """Settings of whatever learns from a stored set of games."""
+    """Settings that imitation and self-play share: learning from a stored set of games."""
 
     repeats_prompts = True  # several games may be about the same word
 
     name: str
     iterations: int  # updates on a part of the games each; 0: only evaluate
-    iterations_per_epoch: int | None  # a set of games is learnt from in so many; None: in all
+    iterations_per_epoch: int | None  # iterations on one set of games; None: all
     prompts_per_iteration: int  # games that one iteration learns from, each with its own word
     games: str  # self_play | scripted | endpoint | none, or a file of games
     collect_only: bool  # write the file of games and learn nothing
@@ -143,7 +143,7 @@ class OfflineConfig(AlgorithmFacts):
         )
 
     def check_opponents(self) -> None:
-        """Refuse names and kinds of opponents that cannot be."""
+        """Check the names and kinds of the opponents."""
         key = "algorithm.opponents"
         require(bool(self.played_against), f"{key} must name somebody: all of them are null")
         require(
@@ -163,7 +163,7 @@ class OfflineConfig(AlgorithmFacts):
 
     @property
     def from_file(self) -> bool:
-        """Whether the games were played by somebody else before."""
+        """Whether the games come from a file of games that were played before."""
         return self.games not in (SELF_PLAY, SCRIPTED, ENDPOINT, NONE)
 
     @property
@@ -177,7 +177,7 @@ class OfflineConfig(AlgorithmFacts):
         return self.per_epoch * self.prompts_per_iteration
 
     def turns_per_policy(self) -> int:
-        """One full minibatch: how many utterances win is known once the games are over."""
+        """One full minibatch; the number of winners' utterances is known only after the games."""
         return self.minibatch_size
 
     def rows_sampled(self) -> int:
@@ -196,9 +196,9 @@ class ImitationConfig(OfflineConfig):
 class SpagConfig(OfflineConfig):
     """Settings of `algorithm=spag`: self-play and offline reinforcement learning (eq. 12)."""
 
-    decay: float  # gamma: what a turn before is worth, relative to the one after it
+    decay: float  # gamma: weight of a turn relative to the one after it
     normaliser: str  # exact | printed: whether a game's rewards add up to 1
-    threshold: float  # xi: learnt from is who got more: winners get 1, losers -1, in ties both 0
+    threshold: float  # xi: only utterances of a higher reward are trained on (1, 0 or -1)
     clip_range: float | None  # of the probability ratio; None: no clipping
     kl_in_advantage: bool  # the penalty is a part of the advantage, and clipped with it
 

@@ -12,10 +12,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cory.config.algorithm import CoryConfig, PPOConfig
 from cory.config.checks import ConfigError, require
+from cory.config.debate import MaporlConfig
 from cory.config.experiment import Config
 from cory.config.game import GameConfig
 from cory.config.maft import MaftConfig
-from cory.config.maporl import MaporlConfig
 from cory.config.offline import ImitationConfig, SpagConfig
 from cory.config.reward import (
     ExactMatchConfig,

@@ -1,4 +1,4 @@
-"""Settings of `algorithm=verifier` and `sft`: learning from examples collected as it goes."""
+"""Settings of `algorithm=verifier` and `sft`: supervised learning from collected examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cory.config.debate import DebateConfig
 
 @dataclass
 class SupervisedConfig(AlgorithmFacts):
-    """Settings of whatever learns from examples that are collected anew in each iteration."""
+    """Settings that both share: each iteration collects examples and learns from them."""
 
     name: str
     iterations: int  # collecting + update, this many times; 0: only evaluate
@@ -33,7 +33,7 @@ class SupervisedConfig(AlgorithmFacts):
             require_positive("algorithm.max_grad_norm", self.max_grad_norm)
 
     def turns_per_policy(self) -> int:
-        """One full minibatch: how many examples an iteration gives is known once it is over."""
+        """One full minibatch; the number of examples is known only after collecting."""
         return self.minibatch_size
 
     def rows_sampled(self) -> int:
@@ -42,7 +42,7 @@ class SupervisedConfig(AlgorithmFacts):
 
 @dataclass
 class RequestsConfig:
-    """What a chat model is asked for where a question lacks answers of one label."""
+    """Prompts for more answers of a label, where a question has too few of them (chat models)."""
 
     wrong_common: str  # a wrong answer to {query}, where `enough` are known, one of them {answer}
     wrong_rare: str  # ... where there are fewer
@@ -67,7 +67,7 @@ class VerifierConfig(SupervisedConfig):
     top_p: float  # while collecting; evaluation takes `sampling` as it is
     balance: bool  # as many right as wrong answers of each question
     keep_per_label: int  # at most so many of each; without balance, at most twice as many in all
-    requests: bool  # ask for what is missing (chat models)
+    requests: bool  # ask for the answers that are missing (chat models)
     request_texts: RequestsConfig
     max_tokens: int  # question and answer; longer ones are left out
 

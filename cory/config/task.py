@@ -40,7 +40,7 @@ class ImdbConfig:
 
 @dataclass
 class PickConfig:
-    """How many of a task's problems a run trains and is tested on; part of the tasks below.
+    """How many of a task's problems a run is trained and tested on; part of the tasks below.
 
     What is picked is a function of `pick_seed` alone: runs of all seeds learn from, and are
     measured on, the same problems. Picked training and test problems share no question, even where
@@ -59,7 +59,7 @@ class PickConfig:
         require_at_least("task.pick_seed", self.pick_seed, 0)
 
     def picks(self) -> bool:
-        """Whether a run takes some of the problems, and not all."""
+        """Whether a run takes only some of the problems."""
         return self.pick_train is not None or self.pick_test is not None
 
 
@@ -153,7 +153,7 @@ class MessageConfig(PickConfig):
     answer_separator: str  # between two answers, with three or more agents
 
     def check_message(self, *fields: str) -> None:
-        """fields: what `prompt_template` must hold"""
+        """fields: the {fields} that `prompt_template` must have"""
         self.check_picks()
         require_choice("task.source", self.source, ("hub", "path"))
         require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
@@ -162,7 +162,7 @@ class MessageConfig(PickConfig):
         require_fields("task.answer_template", self.answer_template, ("response",))
 
     def with_answers(self, query: str, answers: Sequence[str]) -> str:
-        """What is shown to who answers after others."""
+        """The prompt of an agent that answers after others."""
         quoted = self.answer_separator.join(
             self.answer_template.format(response=answer.strip()) for answer in answers
         )

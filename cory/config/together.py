@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from cory.config.checks import require
-from cory.config.debate import DebateConfig
+from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config
 from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
-from cory.config.maporl import MaporlConfig
 from cory.config.offline import OfflineConfig
 from cory.config.supervised import SupervisedConfig, VerifierConfig
 
@@ -16,7 +15,7 @@ TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli", "math"
 
 
 def plan_of(config: Config) -> BatchPlan:
-    """What follows from a run's batch numbers, or ConfigError where they leave a rest."""
+    """The batch plan of a run; ConfigError where a division leaves a remainder."""
     algorithm, hardware = config.algorithm, config.hardware
     return batch_plan(
         algorithm.prompts_per_iteration,

@@ -23,7 +23,7 @@ from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable
 from cory.tasks.game import GameTask
 
-EVALUATION = 2  # begins the keys of all random numbers here; self-play for training uses another
+MATCH = 2  # begins the keys of all random numbers here; self-play for training uses another
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class GameEvaluator:
         sampling = None if match.greedy else self.config.sampling
         own = self.opponents.named(ITSELF, ITSELF, sampling)
         other = self.opponents.named(match.opponent, match.kind, sampling)
-        key = (request.seed, EVALUATION, match.number, rows.start)
+        key = (request.seed, MATCH, match.number, rows.start)
         prompts = [match.prompts[row % len(match.prompts)] for row in rows]
         starts = [GameState(p.text, self.task.max_turns) for p in prompts]
         players = self._players(match, own, other)

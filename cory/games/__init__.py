@@ -69,8 +69,3 @@ def decided_state(game: GameRules, position: GameState) -> tuple[GameState, Game
         if result is not None:
             return state, result
     return state, None
-
-
-def next_role(game: GameRules, position: GameState) -> str:
-    """The role that speaks next."""
-    return game.roles[len(position.utterances) % 2]

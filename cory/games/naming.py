@@ -30,5 +30,5 @@ class Naming:
 
     def legal(self, position: GameState, text: str) -> bool:
         """The oracle may not say the word."""
-        by_oracle = self.roles[len(position.utterances) % 2] == self.knows
+        by_oracle = position.next_role(self.roles) == self.knows
         return not by_oracle or not self.judge.mentions(text, position.word)

@@ -25,6 +25,10 @@ class GameState:
         """The state after `role` says `text`."""
         return GameState(self.word, self.max_turns, (*self.utterances, GameUtterance(role, text)))
 
+    def next_role(self, roles: tuple[str, str]) -> str:
+        """The role of the next utterance, of the roles in their order within a turn."""
+        return roles[len(self.utterances) % 2]
+
     @property
     def turn(self) -> int:
         """Number of the turn of the next utterance, from 0."""

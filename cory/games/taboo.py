@@ -42,7 +42,7 @@ class Taboo:
 
         An utterance of the defender may lose the game, but breaks no rule.
         """
-        by_attacker = self.roles[len(position.utterances) % 2] == self.knows
+        by_attacker = position.next_role(self.roles) == self.knows
         return not by_attacker or not self._gives_away(position.word, text)
 
     def _gives_away(self, word: str, text: str) -> bool:

@@ -25,7 +25,7 @@ from transformers.pytorch_utils import Conv1D
 from cory.config import AdapterConfig, ConfigError, require
 
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
-BASE = "__base__"  # PEFT's word for a row without an adapter
+NO_ADAPTER = "__base__"  # PEFT's word for a row without an adapter
 
 
 class SharedBase:
@@ -78,7 +78,7 @@ class SharedBase:
 
         Only without gradient, in evaluation mode.
         """
-        rows = [name or BASE for name in names]
+        rows = [name or NO_ADAPTER for name in names]
 
         def route(module: nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
             return inputs, {**keywords, "adapter_names": rows}

@@ -108,15 +108,15 @@ def _story_boxes(stream: np.random.Generator) -> Problem:
 
 def _story_gift(stream: np.random.Generator) -> Problem:
     name, thing = _words(stream, NAMES, THINGS)
-    own, found = _numbers(stream, 5, 60, 2)
-    given = int(stream.integers(1, own + found))
+    own, more = _numbers(stream, 5, 60, 2)
+    given = int(stream.integers(1, own + more))
     return _problem(
         "story",
-        f"{name} had {own} {thing}, found {found} more and gave {given} to a friend. "
+        f"{name} had {own} {thing}, found {more} more and gave {given} to a friend. "
         f"How many {thing} are left?",
         [
-            f"{own} + {found} = {own + found} {thing} before the gift.",
-            f"{own + found} - {given} = {own + found - given}.",
+            f"{own} + {more} = {own + more} {thing} before the gift.",
+            f"{own + more} - {given} = {own + more - given}.",
         ],
     )
 

@@ -57,7 +57,7 @@ class StoredGames:
 
 
 # (log-probabilities (B,) with gradient, reference (B,), advantages (B,)) -> the loss per example
-Loss = Callable[[Tensor, Tensor, Tensor], OfflineLoss]
+ExampleLoss = Callable[[Tensor, Tensor, Tensor], OfflineLoss]
 
 
 @dataclass
@@ -78,7 +78,7 @@ class OfflineTrainer:
     # epoch, whether it was collected before a restart -> its set of games
     collect: Callable[[int, bool], StoredGames]
     instructions: Callable[[int], Sequence[OfflineExample]]  # so many, to imitate beside the games
-    loss: Loss
+    loss: ExampleLoss
     evaluate: Evaluator
     carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step

@@ -51,7 +51,7 @@ class FinetunePlan:
 
 
 # (logprobs (B, R), values (B, R), labels (B,), mask (B, R)) -> ...
-Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # (B, R) per token, to minimise
+TokenLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # (B, R) per token, to minimise
 Statistics = Callable[[Tensor, Tensor, Tensor, Tensor], Mapping[str, Tensor]]  # (B,) per example
 
 
@@ -95,7 +95,7 @@ class SupervisedTrainer:
     _: KW_ONLY
     collect: Callable[[int], CollectedExamples]  # iteration -> the examples of every policy
     finetune_plan: Callable[[str, int], FinetunePlan]  # of a policy, in an iteration
-    loss: Loss
+    loss: TokenLoss
     statistics: Statistics  # logged beside the loss, mean over examples
     metric_name: Callable[[str, str], str]  # training metric, policy -> its logged name
     evaluate: Evaluator

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from cory.algorithms.verifier import AnswerCollector, Answers
+from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
 from cory.config import Config, ConfigError, VerifierRewardConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.evaluate import EvalRequest
@@ -114,7 +114,7 @@ def test_requests_are_worded_by_how_rare_wrong_answers_are(
         setattr(texts, name, f"{name}: {{query}} {{answer}}")
     texts.paraphrase = "{query}: {answer} like {style}"
     known = [turn(f"right {n}", True) for n in range(4)]
-    answers = Answers(
+    answers = QuestionAnswers(
         Prompt("0", "Q", "7"), [*known, *(turn(f"wrong {n}", False) for n in range(wrong))]
     )
     requests = collector.wrong_requests(answers)

@@ -16,16 +16,22 @@ from cory.rewards import REWARDS
 from cory.tasks import TASKS
 from tests.support.composing import CONF, compose_config, jobs, leaves, options, parsed
 
-# the groups that turn a run into its small form, and the options that each depends on
-STAND_IN_GROUPS = {
-    "stand_in": ("model",),
-    "stand_in_task": ("task",),
-    "stand_in_reward": ("reward",),
-    "stand_in_algorithm": ("task", "algorithm"),
-    "stand_in_experiment": ("experiment",),
+# the folders of conf/small, and the options that the files of each are named by
+SMALL = {
+    "model": ("model",),
+    "task": ("task",),
+    "reward": ("reward",),
+    "algorithm": ("task", "algorithm"),
+    "experiment": ("experiment",),
 }
-# the model that stands in for one that does not fit two CPU cores
-STAND_INS = {
+# files of conf/small that no option is named by: others build on them
+PARTS = {
+    "task": {"no_task", "sums", "word_game"},
+    "reward": {"no_reward"},
+    "experiment": {"maft/iterations", "maporl/untrained_600", "spag/words"},
+}
+# the tiny model in place of one that does not fit two CPU cores
+TINY = {
     "gpt2_large": "tiny",
     "gpt2_xl": "tiny_2x",
     "llama2_7b_chat": "tiny_math",
@@ -38,9 +44,9 @@ STAND_INS = {
     "mistral_7b": "tiny_math",
 }
 # all small runs of a paper have this one
-STAND_IN_OF_PAPER = {"maft": "tiny_math"}
-# ... and the task whose data stand in for the hub's
-STAND_IN_TASKS = {
+TINY_OF_PAPER = {"maft": "tiny_math"}
+# ... and the task whose data are in place of the hub's
+SMALL_TASKS = {
     "imdb": ("imdb", "package"),
     "gsm8k": ("arithmetic", "generated"),
     "tinygsm": ("arithmetic", "generated"),
@@ -95,18 +101,18 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     assert (paper.experiment, paper.scale) == (experiment, "paper")
     assert (small.experiment, small.scale) == (experiment, "small")
     folder = experiment.partition("/")[0]
-    stand_in = STAND_INS.get(paper.model.name, paper.model.name)
-    assert small.model.name == STAND_IN_OF_PAPER.get(folder, stand_in)
+    tiny = TINY.get(paper.model.name, paper.model.name)
+    assert small.model.name == TINY_OF_PAPER.get(folder, tiny)
     # nothing of a small run is fetched from a hub
     assert small.model.path == f"asset:{small.model.name}"
     if paper.partner is not None:
-        assert small.partner.path == f"asset:{STAND_INS[paper.partner.name]}"
+        assert small.partner.path == f"asset:{TINY[paper.partner.name]}"
     if paper.reward.name != "verifier":
         assert small.reward.name == paper.reward.name
     # judged by the answer, by a model that is shipped, or by one that another run has made
     path = getattr(small.reward, "path", "asset:")
     assert path.startswith(("asset:", "outputs/runs/small/paper/maporl/verifier_"))
-    assert (small.task.name, small.task.source) == STAND_IN_TASKS[paper.task.name]
+    assert (small.task.name, small.task.source) == SMALL_TASKS[paper.task.name]
     assert small.hardware.device == "cpu"
     # what the experiment is about is what the paper's is
     for key in SAME_AT_BOTH_SCALES.get(folder, ()):
@@ -134,11 +140,9 @@ def test_every_option_of_every_group_parses() -> None:
     elsewhere = {
         "experiment",
         "sweep",
-        "stand_in",
-        "stand_in_task",
-        "stand_in_reward",
-        "stand_in_algorithm",
-        "stand_in_experiment",
+        "small",
+        "evaluation",
+        "maft_rates",
         "debate",
         "diversity",
         "game",
@@ -161,12 +165,12 @@ def test_every_option_of_every_group_parses() -> None:
                 assert cfg[group].name == option
 
 
-@pytest.mark.parametrize(("folder", "groups"), STAND_IN_GROUPS.items())
-def test_every_stand_in_is_for_a_scale_and_options(folder: str, groups: tuple[str, ...]) -> None:
-    known = {"_".join(names) for names in product(*map(options, ("scale", *groups)))}
-    # names without a scale are parts of the others
-    scales = tuple(f"{scale}_" for scale in options("scale"))
-    assert {name for name in options(folder) if name.startswith(scales)} <= known
+@pytest.mark.parametrize(("folder", "groups"), SMALL.items())
+def test_every_small_form_is_of_options_that_there_are(
+    folder: str, groups: tuple[str, ...]
+) -> None:
+    known = {"_".join(names) for names in product(*map(options, groups))}
+    assert set(options(f"small/{folder}")) - known == PARTS.get(folder, set())
 
 
 @pytest.fixture

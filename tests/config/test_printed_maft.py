@@ -222,8 +222,11 @@ def test_no_experiment_is_without_a_test() -> None:
     over = {f"{m}_math_{kind}" for m, kind in product(MODELS, ("iters", "single_iters"))}
     closed = {f"gpt35_{t}_{s}" for t, s in product(TASKS, ("base", "cooperative"))}
     ours = {"phi3_math_adapters"}
+    methods = {"maft", "base", "star", "majority_ft", "single"}  # Phi-3 on arithmetic
+    for method in methods:
+        assert changed(f"phi3_arithmetic_{method}", method) == {}
     names = {one.partition("/")[2] for one in options("experiment") if one.startswith("maft/")}
-    assert names == bases | over | closed | ours | set(VARIANTS)
+    assert names == bases | over | closed | ours | methods | set(VARIANTS)
 
 
 def test_adapters_are_fine_tuned_instead_of_copies() -> None:

@@ -1,4 +1,4 @@
-"""Players of word games that follow a script: what they know, say and win."""
+"""Scripted players of word games: associations, beliefs, utterances and wins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cory.config import GameConfig
-from cory.games import GAMES, decided_state, next_role
+from cory.games import GAMES, decided_state
 from cory.games.associations import SMOOTHING, associate
 from cory.games.listener import Listener, belief
 from cory.games.scripted import (
@@ -127,7 +127,7 @@ def test_a_guesser_guesses_when_it_is_sure(config: Config) -> None:
 def play(task: GameTask, word: str, players: dict[str, RuleBasedPlayer], seed: int) -> GameResult:
     draw, position = np.random.default_rng(seed), GameState(word, task.max_turns)
     while True:
-        role = next_role(task.game, position)
+        role = position.next_role(task.game.roles)
         position = position.after(role, players[role].say(position, draw))
         outcome = decided_state(task.game, position)[1]
         if outcome is not None:
@@ -162,7 +162,7 @@ def test_scripted_players_find_the_word_together(config: Config, name: str) -> N
         for seed, word in enumerate(WORDS * 5):
             draw, position = np.random.default_rng(seed), GameState(word, 3)
             while (outcome := decided_state(game, position)[1]) is None:
-                role = next_role(game, position)
+                role = position.next_role(game.roles)
                 player = guesser if role == "guesser" else oracle
                 position = position.after(role, player.say(position, draw))
             assert outcome.valid
