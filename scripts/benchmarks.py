@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--batch-size", default="8", help="texts at once, or auto")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--again", action="store_true", help="measure also what is there")
+    parser.add_argument("--again", action="store_true", help="replace existing scores")
     return parser.parse_args()
 
 

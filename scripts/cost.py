@@ -13,9 +13,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from cory.report import archive
+from cory.report.checks import load_table
 from cory.report.cost import cost
-from cory.report.paper import PRESET, WITHOUT_RUNS, load_table
+from cory.report.kinds import PRESET
+from cory.report.records import archive
 from cory.train import CONF, compose
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,7 +35,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         table = load_table(CONF, args.paper, args.table, args.scale)
-        if table.kind in WITHOUT_RUNS:
+        if not table.has_runs:
             what = "a table of settings" if table.kind == PRESET else "computed exactly"
             print(f"{args.paper} {args.table} is {what}: nothing to run")
             return

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from cory.plots.curves import draw_curves
+from cory.report.figures.curves import draw_curves
 from cory.runs.run_dir import METRICS, RECORD, SETTINGS
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import wandb
 
-from cory.plots.curves import PANELS
+from cory.report.figures.curves import PANELS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 WHOM = {  # how the names of a metric end, by whom it is about

@@ -18,10 +18,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cory.report.gather import Gathered
-from cory.report.overview import Everything, Shown
-from cory.report.paper import WITHOUT_RUNS
-from cory.report.write import (
+from cory.report.pages.overview import Everything, Shown
+from cory.report.pages.write import (
     Places,
     checked,
     gather_tables,
@@ -30,6 +28,7 @@ from cory.report.write import (
     write_page,
     write_readme,
 )
+from cory.report.records.gather import Gathered
 from cory.train import CONF, compose
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,7 +44,7 @@ def composed(experiment: str, scale: str) -> DictConfig:
 def one(args: argparse.Namespace, places: Places) -> None:
     """The page of one table at one scale."""
     table = checked(places, args.paper, args.table, args.scale or "paper")
-    if table.kind in WITHOUT_RUNS:
+    if not table.has_runs:
         table = checked(places, args.paper, args.table, "paper")  # one page for all scales
     else:
         tell(gather_tables([table], places, args.outputs, args.allow_dirty))

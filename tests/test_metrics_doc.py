@@ -11,7 +11,7 @@ from pathlib import Path
 from cory.algorithms import ALGORITHMS
 from cory.config import Config
 from cory.episode import Episode
-from cory.report.benchmarks import COLUMNS, COT, FAMILY
+from cory.report.records.benchmarks import BENCHMARK_COLUMNS, COT, FAMILY
 from cory.runtime.worker import build_parts
 from tests.support.agents import MAFT, build_agents
 from tests.support.building import LetterShare, build, measure
@@ -93,7 +93,7 @@ def test_the_page_names_what_a_run_logs(
     logged |= debate.step(0).keys() | measure(debate, config, tmp_path)[0].keys()
     logged |= logged_by_supervised(questions, tmp_path) | logged_by_games(tmp_path)
     logged |= logged_by_agents(questions, tmp_path / "agents")
-    logged |= {f"{FAMILY}{name}" for name in (*COLUMNS, *COT)}  # of a record
+    logged |= {f"{FAMILY}{name}" for name in (*BENCHMARK_COLUMNS, *COT)}  # of a record
     assert {plain(name) for name in logged} == set(documented())
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 # (turn, joint collaborations so far, cost of collaborating now, later gain if the other agent
 # collaborates, too) -> probability that the other agent collaborates
@@ -38,6 +38,7 @@ Opponent = Callable[[int, int, float, float], float]
 
 MOST, EVEN = "most", "even"
 EQUILIBRIA = (MOST, EVEN)
+COLD = 1e-3  # temperature that stands for the limit 0
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,31 @@ def observation_2(game: Game) -> bool:
     R_syn > max(3 R_col - 2 R_ind, 2 R_ind - R_col)
     """
     return game.r_syn > max(3 * game.r_col - 2 * game.r_ind, 2 * game.r_ind - game.r_col)
+
+
+def disagreements(r_syn: float, steps: int) -> dict[str, tuple[int, int]]:
+    """Observation -> points where backward induction differs from the printed condition, of all.
+
+    Two turns, threshold 1; rewards from -r_syn to r_syn and pi from 0 to 1 in equal steps. With
+    steps that are a power of 2 also the points on the border are exact.
+    """
+    levels = [r_syn * step / steps for step in range(-steps, steps)]
+    games = [
+        Game(2, exactly(1), r_syn, ind, col) for ind, col in product(levels, levels) if col < ind
+    ]
+    points = list(product(games, [step / steps for step in range(steps + 1)]))
+    wrong = sum(
+        (response(game, constant(game, pi), 0).before[0][0] == 1) != observation_1(game, pi)
+        for game, pi in points
+    )
+    found = {"observation_1": (wrong, len(points))}
+    for name, equilibrium in (("observation_2", MOST), ("observation_2_even", EVEN)):
+        wrong = sum(
+            (joint(game, COLD * r_syn, equilibrium).before[0][0] > 0.5) != observation_2(game)
+            for game in games
+        )
+        found[name] = (wrong, len(games))
+    return found
 
 
 def _induce(game: Game, tau: float, opponent: Opponent) -> Strategy:

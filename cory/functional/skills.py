@@ -10,19 +10,21 @@ paper models differ because they see finitely many questions, whose number it do
 model's first skill in a topic is its share of right answers to `questions` questions, each answered
 right with probability 1/3, divided by the sum like all later ones.
 
-It needs no runs. A page uses two functions: `trajectories` below gives the curves, and
-`cory.plots.skills.skills_figure` draws them; `specialities` says how often models of one team end
-up in different topics, which the paper's argument leaves open.
+It needs no runs. A page shows `trajectories` below; `specialities` says how often models of one
+team end up in different topics, which the paper's argument leaves open.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 CHANCE = 1 / 3  # probability of a right answer in every topic before training
+
+SLACK = 1e-12  # of rounding
 
 Skills = list[float]  # of one model, by topic
 
@@ -70,6 +72,25 @@ def specialities(
     chosen = [skills.index(max(skills)) for skills in best]
     counts = Counter(len(set(chosen[team::teams])) for team in range(teams))
     return {different: counts[different] / teams for different in sorted(counts)}
+
+
+def falls(models: Sequence[list[Skills]]) -> int:
+    """In how many of all models' iterations the largest skill is lower than before (eq. 4: none).
+
+    models: [model][iteration][topic]
+    """
+    pairs = [pair for model in models for pair in pairwise(model)]
+    return sum(after[before.index(max(before))] < max(before) - SLACK for before, after in pairs)
+
+
+def unlike_equation_3(models: Sequence[list[Skills]]) -> int:
+    """For how many skills after an iteration eq. 3 gives another value than eq. 2 does."""
+    return sum(
+        abs(ratio(before, topic) * before[topic] - skill) > SLACK
+        for model in models
+        for before, after in pairwise(model)
+        for topic, skill in enumerate(after)
+    )
 
 
 def starts(models: int, topics: int, questions: int, seed: int) -> list[Skills]:

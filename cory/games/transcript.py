@@ -97,7 +97,8 @@ def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
 def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
     """The numbers of games, wins, ties and so on, and the mean number of turns."""
     games = list(games)
-    roles = dict.fromkeys(said.role for game in games for said in game.utterances)
+    utterances = (utterance for game in games for utterance in game.utterances)
+    roles = dict.fromkeys(utterance.role for utterance in utterances)
     wins = Counter(role for game in games for role in game.outcome.winners)
     reasons = Counter(game.outcome.reason for game in games)
     return {

@@ -151,11 +151,11 @@ class Verifier:
             if prompt.answer is not None:
                 turn.right = self.task.is_right(turn.response, prompt.answer)
 
-    def _scores(self, said: Sequence[tuple[Prompt, Turn]]) -> list[float]:
+    def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(
             self.tokenizer,
-            [self._shown(prompt.text) for prompt, _ in said],
-            [turn.response for _, turn in said],
+            [self._shown(prompt.text) for prompt, _ in turns],
+            [turn.response for _, turn in turns],
             self.room,
         )
         return correctness_probabilities(self.model, rows, int(self.tokenizer.pad_token_id))

@@ -18,7 +18,7 @@ import transformers
 from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError
 
-from cory import distributed, summary
+from cory import distributed
 from cory.algorithms import ALGORITHMS
 from cory.algorithms.parts import Parts
 from cory.config import (
@@ -33,6 +33,7 @@ from cory.memory import preflight
 from cory.models.engine import start_process_group, stop_process_group
 from cory.models.policy import Policy
 from cory.models.team import Team
+from cory.report import run_summary
 from cory.rewards import REWARDS
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export, model_card, publish
@@ -148,7 +149,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     finally:
         record.close()
     if distributed.rank() == 0:
-        summary.show(run_dir)
+        run_summary.show_summary(run_dir)
     stop_process_group()
 
 

@@ -94,7 +94,7 @@ class GameTask:
         return False
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """Raises ConfigError: the rules of the game say who sees what."""
+        """Raises ConfigError: games have prompts of their own, not observers."""
         raise ConfigError(f"task={self.config.name} is a game: it needs algorithm=spag")
 
     @cached_property

@@ -22,11 +22,11 @@ GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
 
 
 class QuestionsForm:
-    """A worked example, where there is one, then the question (Ma et al., App. A.2)."""
+    """Asks a question, after a worked example if the settings have one (Ma et al., App. A.2)."""
 
     def __init__(self, config: QuestionsConfig) -> None:
         self.config = config
-        # what stands around a prompt's question: an observer's prompt repeats the question alone
+        # texts around the question in a prompt; an observer's prompt repeats the question alone
         self.before, self.after = config.prompt_template.format(
             example=config.example, question="\0"
         ).split("\0")

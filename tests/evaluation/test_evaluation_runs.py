@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cory import summary
+from cory.report import run_summary
 from cory.runs.run_dir import read_lines
 from tests.support.building import asked
 from tests.support.commands import last_wins, metrics, short_settings, until, workers
@@ -171,7 +171,7 @@ def test_the_table_of_an_evaluation() -> None:
         "eval/pass_at_10_high/agent_0": 0.875, "eval/pass_at_2/team": 0.125,
         "eval/greedy/agent_0": 1.0,
     }  # fmt: skip
-    rows = [row.split() for row in summary.evaluation(line).splitlines()]
+    rows = [row.split() for row in run_summary.evaluation(line).splitlines()]
     assert rows == [
         ["alone,", "held-out", "prompts", "agent_0", "team"],
         ["task", "reward", "0.250", "0.500"],

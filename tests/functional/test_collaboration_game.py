@@ -1,4 +1,4 @@
-"""The toy game: the paper's two observations, hand-worked values, and what an equilibrium is."""
+"""The toy game: the paper's two observations, hand-worked values, and equilibria."""
 
 from __future__ import annotations
 

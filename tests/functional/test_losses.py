@@ -24,7 +24,7 @@ MASK = torch.arange(3) < torch.tensor([3, 2, 0])[:, None]
 
 
 def random_inputs() -> tuple[Tensor, Tensor, Tensor]:
-    """New and old prediction and what they are held against, far enough apart that some clip."""
+    """New prediction, old prediction and target, far enough apart that some are clipped."""
     x = torch.randn(3, 3, 3, generator=torch.Generator().manual_seed(0))
     return x[0].requires_grad_(), x[1], x[2]
 

@@ -54,7 +54,7 @@ def test_kl_by_hand() -> None:
 
 
 def test_weighted_kl_is_unbiased_for_the_policy() -> None:
-    """The mean over what the snapshot says is the KL itself, where k1's is another number."""
+    """The mean over utterances of the snapshot is the exact KL; that of k1 is not."""
     policy, snapshot = torch.tensor([0.7, 0.2, 0.1]), torch.tensor([0.3, 0.3, 0.4])
     exact = (policy * (policy / snapshot).log()).sum()
     of_each = offline_kl(policy.log(), snapshot.log(), snapshot.log(), "weighted")

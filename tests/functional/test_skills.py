@@ -1,4 +1,4 @@
-"""The skill model: equations 2 to 4 by hand, what follows from them, and its figure."""
+"""The skill model: equations 2 to 4 by hand, their consequences, and the figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cory.functional.skills import (
     trajectory,
     update,
 )
-from cory.plots.skills import skills_figure
+from cory.report.figures.toys import skills_figure
 
 QUESTIONS, ITERATIONS = 500, 40
 

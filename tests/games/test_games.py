@@ -1,4 +1,4 @@
-"""Word games around their rules: records, words, what players are shown."""
+"""Word games apart from the rules: transcripts, target words, prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as saying the word, and what as a guess: each rule and each trap, for both judges."""
+"""Mentions of the word and guesses: each rule and each edge case, for both judges."""
 
 from __future__ import annotations
 

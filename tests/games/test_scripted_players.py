@@ -1,4 +1,4 @@
-"""Players of word games that follow a script: what they know, say and win."""
+"""Scripted players of word games: associations, beliefs, utterances and wins."""
 
 from __future__ import annotations
 

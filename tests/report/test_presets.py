@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from cory.report.paper import load_table
-from cory.report.presets import compare, differing
+from cory.report.checks import load_table
+from cory.report.pages.presets import compare, differing
 from tests.support.composing import CONF, compose_config
 
 

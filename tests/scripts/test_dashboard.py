@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.plots.curves import PANELS
+from cory.report.figures.curves import PANELS
 from scripts.dashboard import PAGE, Metric, build, main, panels_of, read_metrics, sections
 from tests.support.wandb_server import WandbServer
 from tests.support.warm import run_script

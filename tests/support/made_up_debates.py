@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from cory.report.write import Places, checked, gather_tables, write_page
+from cory.report.pages.write import Places, checked, gather_tables, write_page
 from tests.support.made_up_runs import WriteRun
 from tests.support.reporting import composed
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cory.config import GEOMETRIC_MEAN
-from cory.report.benchmarks import BENCHMARKS
+from cory.report.records.benchmarks import BENCHMARKS
 
 ROLES = ("attacker", "defender")
 METRICS = """\

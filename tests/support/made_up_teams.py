@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from cory.report.write import Places
+from cory.report.pages.write import Places
 from tests.support.reporting import CONF
 
 METRICS = """\

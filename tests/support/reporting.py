@@ -7,8 +7,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cory.report.runs import Collected
-from cory.report.write import Places, checked, gather_tables, write_page
+from cory.report.pages.write import Places, checked, gather_tables, write_page
+from cory.report.records.collect import CountedRuns
 from tests.support.composing import CONF, compose_config
 from tests.support.made_up_runs import WriteRun, lines_of
 from tests.support.warm import run_script as run_script
@@ -33,7 +33,7 @@ def write_all(write_run: WriteRun, seeds: tuple[int, ...] = (0, 1, 2)) -> None:
         write_run("cory/imdb_cory", seed, lines_of(2.0, 4.0, 2, seed))
 
 
-def made(tmp_path: Path, name: str = "fig3", allow_dirty: bool = False) -> tuple[Collected, str]:
+def made(tmp_path: Path, name: str = "fig3", allow_dirty: bool = False) -> tuple[CountedRuns, str]:
     """What counts for a table at small scale, and its page, after gathering."""
     places = places_in(tmp_path)
     table = checked(places, "cory", name, "small")

@@ -1,4 +1,4 @@
-r"""MATH: what a box says, whether two formulas are equal, and which problems are asked."""
+r"""MATH: formulas in boxes, their equality, and the choice of problems."""
 
 from __future__ import annotations
 

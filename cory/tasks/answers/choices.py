@@ -14,7 +14,7 @@ CHOICES = "ABCD"
 
 NAMED = re.compile(
     rf"\((?P<marked>[{CHOICES}])\)"
-    rf"|(?i:answer|choice|option)\s*(?:(?i:is)\b|:)[\s:*$]*(?P<said>[{CHOICES}])(?![\w'’])"
+    rf"|(?i:answer|choice|option)\s*(?:(?i:is)\b|:)[\s:*$]*(?P<named>[{CHOICES}])(?![\w'’])"
 )
 BOXED = re.compile(rf"\(?([{CHOICES}])(?:[).:].*)?")  # B, (B), B. Paris
 ALONE = re.compile(rf"\s*([{CHOICES}])\.?\s*")
@@ -26,4 +26,4 @@ def final_choice(response: str) -> str | None:
     if match := boxed or ALONE.fullmatch(response):
         return match[1]
     named = list(NAMED.finditer(response))
-    return (named[-1]["marked"] or named[-1]["said"]) if named else None
+    return (named[-1]["marked"] or named[-1]["named"]) if named else None

@@ -1,6 +1,6 @@
 """Runs untrusted programs, each in a restricted interpreter of its own (guard.py).
 
-docs/running.md says what this prevents, and what not.
+docs/running.md lists what this prevents, and what it does not.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def read_cache(file: Path) -> dict[str, ProgramResult]:
 
 
 def answer_of(result: ProgramResult, kept: str) -> str | None:
-    """The number as a data set would print it; None for what is not kept.
+    """The number as a data set would print it; None for a result that is not kept.
 
     kept: integers | numbers
     """

@@ -1,4 +1,4 @@
-"""Programs that nobody has read: what they may do, and what each attempt at more ends in."""
+"""Untrusted programs: allowed actions, and the result of each forbidden one."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_kernel_watches_where_the_hook_does_not(tmp_path: Path) -> None:
 
 
 def test_a_program_that_waits_is_ended(tmp_path: Path) -> None:
-    """No processor time goes by; a lock that nobody lets go of needs no import that is refused."""
+    """Waiting takes no processor time; a lock that is never released needs no refused import."""
     start = time.monotonic()
     waits = solution(
         "import _thread\nlock = _thread.allocate_lock()\nlock.acquire()\nlock.acquire()"

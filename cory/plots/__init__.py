@@ -1,1 +1,0 @@
-"""Figures. Each is a function from numbers to a matplotlib Figure; `save` writes it."""

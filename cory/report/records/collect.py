@@ -1,0 +1,105 @@
+"""The archived runs that one table counts, and the names of those that are missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cory.report.claims.judge import Records
+from cory.report.paper import Table
+from cory.report.records.archive import Archived, Refused
+from cory.report.records.gather import doubts, short
+
+
+@dataclass
+class CountedRuns:
+    """The runs of a table, and those that do not count."""
+
+    counted: dict[str, dict[int, Archived]]  # experiment -> seed -> run
+    refused: list[Refused] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # about counted runs
+
+    @property
+    def runs(self) -> list[Archived]:
+        """The runs that count."""
+        return [run for seeds in self.counted.values() for run in seeds.values()]
+
+    @property
+    def records(self) -> Records:
+        """The metrics of the runs that count, as claims read them."""
+        return {
+            name: {seed: run.lines for seed, run in seeds.items()}
+            for name, seeds in self.counted.items()
+        }
+
+
+def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refused]) -> CountedRuns:
+    """The runs of every experiment of the table, and by name those that do not count.
+
+    Runs of other code than their neighbours' count and are named.
+    """
+    found = CountedRuns({name: {} for name in table.shown})
+    for run in archived:
+        if run.experiment not in found.counted:
+            continue
+        flaws = list(_flaws(table, run))
+        if flaws:
+            found.refused.append(Refused(run.experiment, run.name, "; ".join(flaws), run.seed))
+        else:
+            found.counted[run.experiment][run.seed] = run
+    counted = {run.name for run in found.runs}
+    for entry in refused:
+        if entry.name in counted:
+            found.notes.append(
+                f"`{entry.name}`: an earlier run; the latest is left out: {entry.why}"
+            )
+        elif entry.experiment in found.counted:
+            found.refused.append(entry)
+    common = common_code(found.runs)
+    for run in found.runs:
+        found.notes += [f"`{run.name}`: {doubt}" for doubt in doubts(run)]
+        if code_of(run) != common:
+            commit = short(run.record["commit"])
+            found.notes.append(f"`{run.name}`: commit {commit}, whose code is not its neighbours'")
+    return found
+
+
+def _flaws(table: Table, run: Archived) -> Iterator[str]:
+    """Reasons why an archived run does not count for this table."""
+    if run.seed not in table.seeds:
+        yield f"seed {run.seed} is not of the sweep"
+    if table.averages and 0 < run.record["iterations"] < 2 * table.window:
+        short_of = f"two windows of {table.window}"
+        yield f"{run.record['iterations']} iterations are fewer than {short_of}"
+
+
+def code_of(run: Archived) -> str | None:
+    """The identity of a run's code: the digest of the training code, else its commit."""
+    return run.code or run.record["commit"]
+
+
+def common_code(runs: Sequence[Archived]) -> str | None:
+    """The code of most runs; of two as frequent, the one that ran last."""
+    counts = Counter(code_of(run) for run in runs)
+    last = {code_of(run): run.record["began"] for run in sorted(runs, key=_began)}
+    return max(counts, key=lambda code: (counts[code], last[code]), default=None)
+
+
+def lacking(table: Table, found: CountedRuns, experiment: str) -> str:
+    """`not run (2 of 3 seeds): 1, 2`, the same for refused runs; empty when every seed counts."""
+    absent = [seed for seed in table.seeds if seed not in found.counted[experiment]]
+    finished = {refused.seed for refused in found.refused if refused.experiment == experiment}
+    parts = {
+        "not run": [seed for seed in absent if seed not in finished],
+        "refused": [seed for seed in absent if seed in finished],
+    }
+    return "; ".join(
+        f"{word} ({len(seeds)} of {len(table.seeds)} seeds): {', '.join(map(str, seeds))}"
+        for word, seeds in parts.items()
+        if seeds
+    )
+
+
+def _began(run: Archived) -> str:
+    return str(run.record["began"])

@@ -1,0 +1,224 @@
+"""The summary that a run prints at its end: tables of metrics, three episodes, and the curves."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from cory.report.figures.curves import draw_curves
+from cory.report.tables.numbers import agents_in_metrics
+from cory.rollout.debate import DEBATER
+from cory.runs.recorder import TRAINING
+from cory.runs.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
+
+ROWS = {
+    "task reward": "objective/score",
+    "KL to reference (nats)": "objective/kl",
+    "combined reward": "objective/combined",
+    "entropy (nats per token)": "objective/entropy",
+    "held-out task reward": "eval/score",
+}
+# numbers of an evaluation that every agent has; those with an interval have it under other names
+OF_AGENTS = re.compile(r"score|greedy|(pass_at|any_of)_\d+")
+# training by examples, and answers that broke a guard
+LEARNT = re.compile(
+    r"(verifier|supervised)/(loss|accuracy|kept_score|score)|debate/penalised|"
+    r"offline/(loss|kl|nll_game|nll_sft)"
+)
+CHANGES = {"wrong, now right": "eval/flow_wr", "right, now wrong": "eval/flow_rw"}
+LAST = 10  # iterations that an end value is averaged over
+
+
+def show_summary(run_dir: Path) -> None:
+    """Print the summary of a finished run and draw its curves."""
+    lines = read_lines(run_dir / METRICS)
+    record = json.loads((run_dir / RECORD).read_text())
+    trained = record["iterations"] > 0
+    # without known answers, the table of the training has all that there is
+    more = not trained or any(key.startswith("eval/pass_at_") for key in lines[-1])
+    alone = evaluation(lines[-1]) if more else ""
+    found = [alone, debate(lines[-1]), verifier_table(lines[-1]), games(lines[-1])]
+    if not trained:
+        print("\n" + "\n\n".join(filter(None, found)))
+        print(f"\nrecords in {run_dir}")
+        return
+    said = samples(read_lines(run_dir / SAMPLES))
+    print("\n" + "\n\n".join(filter(None, [training_table(lines), learnt(lines), *found, said])))
+    print(f"\n{record['iterations']} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
+    print(phases(read_lines(run_dir / TIMES)))
+    print(f"Agents: {run_dir / AGENTS}")
+    if any(key.startswith("objective/score/") for key in lines[-1]):
+        plot = run_dir / "curves.png"
+        draw_curves({record["experiment"]: [run_dir]}, plot)
+        print(f"Curves: {plot}")
+
+
+def phases(lines: list[dict[str, Any]]) -> str:
+    """Shares of the iterations' time, generation first."""
+    whole = sum(line["time/iteration_s"] for line in lines)
+    names = {
+        "generation": "time/rollout_s",
+        "judging": "time/reward_s",
+        "log-probabilities": "time/annotate_s",
+        "updates": "time/update_s",
+    }
+    shares = {
+        name: sum(line.get(key, 0.0) for line in lines) / whole
+        for name, key in names.items()
+        if key in lines[0]
+    }
+    return "Time: " + ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
+
+
+def training_table(lines: list[dict[str, Any]]) -> str:
+    """First iteration beside the mean of the last ones, per agent."""
+    agents = agents_in_metrics(lines)
+    wide = max([15, *(len(agent) + 8 for agent in agents)])
+    head = f"{'':26}" + "".join(
+        f"{agent + ' first':>{wide}}{'last ' + str(LAST):>10}" for agent in agents
+    )
+    rows = [head]
+    for name, key in ROWS.items():
+        cells = ""
+        for agent in agents:
+            values = [line[f"{key}/{agent}"] for line in lines if f"{key}/{agent}" in line]
+            tail = values[-LAST:]
+            first = f"{values[0]:.3f}" if len(values) > 1 else ""
+            last = f"{sum(tail) / len(tail):.3f}" if tail else ""  # not every algorithm has all
+            cells += f"{first:>{wide}}{last:>10}"
+        if cells.strip():
+            rows.append(f"{name:26}{cells}")
+    return "\n".join(rows) if len(rows) > 1 else ""
+
+
+def learnt(lines: list[dict[str, Any]]) -> str:
+    """What learning from examples, or guards, did to each iteration's numbers; empty without."""
+    rows = []
+    for key in sorted({key for line in lines for key in line if LEARNT.match(key)}):
+        values = [line[key] for line in lines if key in line]
+        tail = values[-LAST:]
+        rows.append(f"{key:34}{values[0]:>10.3f}{sum(tail) / len(tail):>10.3f}")
+    return "\n".join([f"{'':34}{'first':>10}{'last ' + str(LAST):>10}", *rows]) if rows else ""
+
+
+def verifier_table(line: dict[str, Any]) -> str:
+    """How good a verifier is at held-out questions; empty for other runs."""
+    rows = [
+        f"{key.removeprefix('eval/verifier_'):34}{value:>10.3f}"
+        for key, value in line.items()
+        if key.startswith("eval/verifier_")
+    ]
+    return "\n".join(["verdicts on held-out answers", *rows]) if rows else ""
+
+
+def games(line: dict[str, Any]) -> str:
+    """What an evaluation found about games: a row per opponent; empty without games."""
+    names = [key.removeprefix("eval/invalid/") for key in line if key.startswith("eval/invalid/")]
+    if not names:
+        return ""
+    found = (re.fullmatch(r"eval/win_rate_(\w+)/.+", key) for key in line)
+    kinds = dict.fromkeys(match[1] for match in found if match)
+    roles = [role for role in kinds if not role.endswith("se")]
+    columns = [f"win_rate_{role}" for role in roles] + ["ties", "invalid", "game_turns"]
+    heads = [f"win rate as {role}" for role in roles] + ["ties", "invalid", "turns"]
+    rows = [f"{'held-out games against':26}" + "".join(f"{head:>24}" for head in heads)]
+    for name in names:
+        cells = ""
+        for column in columns:
+            text, error = f"eval/{column}/{name}", f"eval/{column}_se/{name}"
+            cell = f"{line[text]:.3f}" if text in line else ""
+            cell += f" ± {line[error]:.3f}" if error in line else ""
+            cells += f"{cell:>24}"
+        rows.append(f"{name:26}{cells}")
+    return "\n".join(rows)
+
+
+def evaluation(line: dict[str, Any]) -> str:
+    """What an evaluation found: a row for each number, with its 95 % interval where it has one."""
+    found: dict[str, dict[str, str]] = {}
+    for key, value in line.items():
+        if not key.startswith("eval/"):
+            continue
+        _, name, who = key.split("/")
+        if not OF_AGENTS.fullmatch(name):
+            continue
+        text = f"{value:.3f}"
+        if f"eval/{name}_low/{who}" in line:
+            low, high = (line[f"eval/{name}_{end}/{who}"] for end in ("low", "high"))
+            text += f" ({low:.3f} to {high:.3f})"
+        found.setdefault(name, {})[who] = text
+    whom = list(found.get("score", {}))
+    if not set(whom) - {"team"}:
+        return ""
+    rows = [f"{'alone, held-out prompts':26}" + "".join(f"{who:>24}" for who in whom)]
+    for name in sorted(found, key=place):
+        cells = "".join(f"{found[name].get(who, ''):>24}" for who in whom)
+        rows.append(f"{title(name):26}{cells}")
+    return "\n".join(rows)
+
+
+def debate(line: dict[str, Any]) -> str:
+    """What an evaluation found about debates: accuracy after each turn; empty without debates."""
+    turns = 0
+    while f"eval/vote/turn_{turns + 1}" in line:
+        turns += 1
+    if turns == 0:
+        return ""
+    whom = [f"turn_{turn + 1}" for turn in range(turns)]
+    rows = [
+        f"{'debating, held-out prompts':26}" + "".join(f"{'turn ' + who[5:]:>24}" for who in whom)
+    ]
+    cells = ""
+    for who in whom:
+        low, high = (line[f"eval/vote_{end}/{who}"] for end in ("low", "high"))
+        text = f"{line[f'eval/vote/{who}']:.3f} ({low:.3f} to {high:.3f})"
+        cells += f"{text:>24}"
+    rows.append(f"{'majority right':26}{cells}")
+    cells = "".join(f"{line[f'eval/right/{who}']:>24.3f}" for who in whom)
+    rows.append(f"{'single answers right':26}{cells}")
+    for name, key in CHANGES.items():
+        cells = "".join(
+            f"{line[f'{key}/{who}']:>24.3f}" if f"{key}/{who}" in line else f"{'':24}"
+            for who in whom
+        )
+        if cells.strip():
+            rows.append(f"{name:26}{cells.rstrip()}")
+    return "\n".join(rows)
+
+
+def place(name: str) -> tuple[int, int]:
+    """Where a number of an evaluation stands in the table."""
+    kind, _, k = name.rpartition("_")
+    kinds = ["score", "greedy", "pass_at", "any_of"]
+    return (kinds.index(kind), int(k)) if k.isdigit() else (kinds.index(name), 0)
+
+
+def title(name: str) -> str:
+    """What the table calls it."""
+    if name == "score":
+        return "task reward"
+    if name == "greedy":
+        return "greedy"
+    return name.replace("pass_at_", "pass@").replace("any_of_", "right within first ")
+
+
+def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
+    """The last episodes of the training that were kept: query, each answer, its score."""
+    blocks = []
+    kept = [line for line in lines if line["kind"] == TRAINING]
+    for number, line in enumerate(kept[-count:], 1):
+        rows = [f"episode {number}, iteration {line['iteration']}", f"  query     {line['prompt']}"]
+        for turn in line["turns"]:
+            text = textwrap.shorten(turn["response"], 84, placeholder=" ...")
+            score = "absent" if turn["score"] is None else f"{turn['score']:+.2f}"
+            # debates that only collect data are not paid
+            mark = "" if turn["score"] is None and turn["response"] else f"   [{score}]"
+            role = turn["role"]
+            if role.startswith(DEBATER):  # it speaks several times
+                role = f"{role} turn {turn['round'] + 1}"
+            rows.append(f"  {role:<9} {text}{mark}")
+        blocks.append("\n".join(rows))
+    return "\n".join(blocks)

@@ -1,0 +1,137 @@
+"""pass@k by hand, against simulated tries, and how often its interval holds the truth."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from cory.functional.statistics import Z, any_of_first, interval, pass_at_k, wilson
+from tests.support.close import assert_close
+
+
+@pytest.mark.parametrize(
+    ("right", "of", "k", "expected"),
+    [
+        (0, 1, 1, 0.0),
+        (1, 1, 1, 1.0),
+        (1, 4, 1, 1 / 4),  # k = 1: the share of right tries
+        (3, 16, 1, 3 / 16),
+        (1, 4, 2, 1 / 2),  # of 6 pairs, 3 hold the right one
+        (2, 4, 2, 5 / 6),  # only the pair of the two wrong ones fails
+        (2, 4, 3, 1.0),  # three tries cannot all be among two wrong ones
+        (1, 5, 4, 4 / 5),
+        (2, 16, 8, 1 - 28 / 120),  # C(14, 8) / C(16, 8) = 8 * 7 / (16 * 15)
+        (0, 16, 16, 0.0),
+        (1, 16, 16, 1.0),  # k = n: any of them
+        (5000, 10_000, 3, 1 - (5000 * 4999 * 4998) / (10_000 * 9999 * 9998)),
+    ],
+)
+def test_the_estimator_by_hand(right: int, of: int, k: int, expected: float) -> None:
+    assert_close(pass_at_k(right, of, k), expected)
+
+
+@pytest.mark.parametrize("tries", [(True, False, False), (False, True, True, False, False)])
+def test_the_estimator_is_the_mean_over_all_choices_of_k_tries(tries: tuple[bool, ...]) -> None:
+    for k in range(1, len(tries) + 1):
+        choices = [any(chosen) for chosen in itertools.combinations(tries, k)]
+        assert_close(pass_at_k(sum(tries), len(tries), k), sum(choices) / len(choices))
+
+
+@pytest.mark.parametrize(("p", "k"), [(0.1, 1), (0.1, 4), (0.3, 2), (0.02, 8)])
+def test_its_mean_is_the_probability_that_k_fresh_tries_hold_a_right_one(p: float, k: int) -> None:
+    right = np.random.default_rng(0).binomial(8, p, size=20_000)
+    by_count = [pass_at_k(count, 8, k) for count in range(9)]
+    values = np.array(by_count)[right]
+    error = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - (1 - (1 - p) ** k)) < 4 * error
+    # the plug-in 1 - (1 - c/n)^k is not unbiased, and the same tries tell
+    if k > 1:
+        plugged = 1 - (1 - right / 8) ** k
+        assert abs(plugged.mean() - (1 - (1 - p) ** k)) > 4 * error
+
+
+@pytest.mark.parametrize("wrong", [(-1, 4, 1), (5, 4, 1), (1, 4, 0), (1, 4, 5)])
+def test_impossible_counts_are_an_error(wrong: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="right tries out of"):
+        pass_at_k(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("tries", "expected"),
+    [
+        ([False, False, False, False], [False, False, False, False]),
+        ([True, False, False, False], [True, True, True, True]),
+        ([False, False, True, False], [False, False, True, True]),
+    ],
+)
+def test_any_of_the_first(tries: list[bool], expected: list[bool]) -> None:
+    assert [any_of_first(tries, k) for k in range(1, 5)] == expected
+    for k in (0, 5):
+        with pytest.raises(ValueError, match="of 4 tries"):
+            any_of_first(tries, k)
+
+
+@pytest.mark.parametrize(
+    ("passed", "of", "low", "high"),
+    [
+        # bounds as tables of the interval print them
+        (0, 10, 0.0, 0.2775),
+        (1, 10, 0.0179, 0.4042),
+        (5, 10, 0.2366, 0.7634),
+        (10, 10, 0.7225, 1.0),
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+    ],
+)
+def test_wilsons_interval_by_table(passed: int, of: int, low: float, high: float) -> None:
+    found = wilson(passed / of, of)
+    assert [round(bound, 4) for bound in found] == [low, high]
+    # values of 0 and 1 alone give the same, however many responses were drawn
+    assert interval([1.0] * passed + [0.0] * (of - passed), of) == pytest.approx(found)
+    for bound in found:
+        if 0 < bound < 1:  # so far away that the share is just Z standard deviations off
+            assert_close(abs(passed / of - bound), Z * (bound * (1 - bound) / of) ** 0.5)
+
+
+def test_values_between_0_and_1_tell_more_than_outcomes() -> None:
+    # mean 0.4, variance 0.02: as much spread as 0.24 / 0.02 = 12 outcomes each
+    values = [0.4 - 0.02**0.5, 0.4 + 0.02**0.5] * 5
+    assert_close(interval(values, 1000), wilson(0.4, 10 * 12))
+    # never more than there are responses
+    assert_close(interval(values, 40), wilson(0.4, 40))
+    assert_close(interval([0.5] * 10, 160), wilson(0.5, 160))
+
+
+def test_where_every_prompt_failed_the_interval_is_no_point() -> None:
+    low, high = interval([0.0] * 20, 320)
+    assert low == 0 and 0.15 < high < 0.17  # Z^2 / (20 + Z^2), by prompts and not by responses
+    assert interval([1.0] * 20, 320) == pytest.approx((1 - high, 1.0))
+
+
+@pytest.mark.parametrize("values", [[], [0.5, 1.5], [-0.1]])
+def test_what_is_no_probability_is_an_error(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="must lie in"):
+        interval(values, 10)
+    with pytest.raises(ValueError, match="must lie in"):
+        interval([0.5, 0.5], 1)  # fewer responses than prompts
+
+
+@pytest.mark.parametrize(
+    ("k", "alpha", "beta"), [(1, 0.3, 1.0), (4, 0.3, 1.0), (2, 0.2, 2.0), (1, 50.0, 50.0)]
+)
+def test_the_interval_holds_the_truth_in_about_95_of_100_evaluations(
+    k: int, alpha: float, beta: float
+) -> None:
+    """64 prompts whose difficulty is drawn from a beta distribution, 16 responses to each."""
+    stream = np.random.default_rng(1)
+    truth = float((1 - (1 - stream.beta(alpha, beta, 10**6)) ** k).mean())
+    by_count = np.array([pass_at_k(count, 16, k) for count in range(17)])
+    held = 0
+    for _ in range(1000):
+        right = stream.binomial(16, stream.beta(alpha, beta, 64))
+        low, high = interval(by_count[right].tolist(), 64 * 16)
+        held += low <= truth <= high
+    # outcomes of 64 prompts instead of these values would hold it in far more
+    assert 920 <= held <= 985

@@ -1,0 +1,79 @@
+"""Operations that a run needs, by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cory.memory.operations import estimated_hours, operations_of, operations_of_games
+from cory.memory.workload import longest_context
+from tests.support.composing import parsed
+
+DEBATE = ("experiment=maporl/gsm8k_maporl_exact", "scale=small")
+
+
+def test_operations_by_hand() -> None:
+    config = parsed("scale=small", "experiment=cory/imdb_ppo")
+    # 100 iterations of 32 turns: a query of 8 tokens and a response of (4 + 16) / 2; sampling (2),
+    # policy and reference (2 x 2), and 4 epochs of forward and backward (4 x 6)
+    training = 100 * 32 * (8 + 10) * 1000 * (2 + 4 + 24)
+    config.algorithm.iterations, config.evaluation.prompts = 100, 128
+    total, left_out = operations_of(config, 1000, {})
+    assert total == training + 128 * (8 + 16) * 1000 * 2 and left_out == ""
+    config.evaluation.prompts = None
+    total, left_out = operations_of(config, 1000, {})
+    assert total == training and "unknown size" in left_out
+    total, _ = operations_of(config, 1000, {"imdb": 10})
+    assert total == pytest.approx(training + 10 * (8 + 16) * 1000 * 2)
+
+
+def test_operations_of_a_debate_by_hand() -> None:
+    config = parsed("scale=small", "experiment=cory/gsm8k_ppo")
+    ppo, sampling = config.algorithm, config.algorithm.sampling
+    config.algorithm = parsed(*DEBATE).algorithm
+    config.algorithm.sampling, config.algorithm.epochs = sampling, 1
+    config.algorithm.iterations, config.algorithm.prompts_per_iteration = 10, 8
+    config.evaluation.prompts, config.evaluation.samples = 20, 2
+    config.evaluation.greedy, config.evaluation.team = False, True
+    longest = longest_context(config)
+    # 2 agents x 3 turns are sampled (2), those of 2 turns learn (2 x 2 and 6)
+    training = 10 * 8 * (longest + 16) * 1000 * (6 * 2 + 4 * (4 + 6))
+    # two samples of 2 policies alone, and of a debate of 3 agents x 3 turns
+    tested = 20 * 2 * (2 + 9) * (longest + 16) * 1000 * 2
+    assert operations_of(config, 1000, {}) == (training + tested, "")
+    assert longest > ppo.sampling.max_response_tokens * 3
+
+
+def test_what_is_no_ppo_has_no_estimate() -> None:
+    config = parsed("scale=small", "experiment=cory/gsm8k_ppo")
+    config.algorithm = SimpleNamespace(name="other")
+    assert estimated_hours(config, {}) == (None, "no record, and no estimate for algorithm=other")
+
+
+def test_operations_of_games_by_hand() -> None:
+    config = parsed("scale=small", "experiment=spag/llama2_spag_1")
+    algorithm, evaluation = config.algorithm, config.evaluation
+    algorithm.iterations, algorithm.prompts_per_iteration, algorithm.epochs = 10, 8, 1
+    algorithm.instructions.per_iteration, algorithm.instructions.max_tokens = 3, 50
+    sampling = algorithm.sampling
+    sampling.min_response_tokens = sampling.max_response_tokens = 20
+    config.task.max_turns, config.task.max_prompt_tokens = 5, 80
+    evaluation.prompts, evaluation.samples = 7, 2
+    algorithm.opponents = {"itself": "itself", "scripted": "scripted", "im": "a/run"}
+    # 80 games of 5 turns: both roles speak (2 each), one is learnt (reference 2, and 6), 100 tokens
+    training = 80 * 5 * 100 * (2 * 2 + 2 + 6) + 30 * 50 * 6
+    # 7 words twice; in both roles of 5 turns; against `im` both are models
+    tested = 7 * 2 * 2 * 5 * (1 + 1 + 2) * 100 * 2
+    total = 1000 * (training + tested)
+    assert operations_of_games(config, 1000, {}) == (total, "")
+    algorithm.games = "scripted"
+    less = 1000 * 80 * 5 * 100 * 4
+    assert operations_of_games(config, 1000, {}) == (total - less, "")
+    algorithm.opponents["endpoint"] = "endpoint"
+    assert "endpoint" in operations_of_games(config, 1000, {})[1]
+    evaluation.prompts = None
+    assert operations_of_games(config, 1000, {}) == (
+        1000 * training - less,
+        "; without its evaluation on a whole split of unknown size",
+    )

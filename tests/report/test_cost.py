@@ -1,0 +1,78 @@
+"""What a sweep will cost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from cory.report.checks import load_table
+from cory.report.cost import cost
+from cory.report.records import archive, gather
+from cory.runs.provenance import device_name
+from tests.support.composing import CONF, compose_config
+from tests.support.made_up_runs import lines_of, run_writer
+
+TABLE = load_table(CONF, "cory", "fig3", "small")
+HERE = device_name("cpu")
+
+
+def composed(experiment: str, scale: str) -> DictConfig:
+    return compose_config(f"experiment={experiment}", f"scale={scale}")
+
+
+def asked(experiment: str) -> int:
+    return int(composed(experiment, "small").algorithm.iterations)
+
+
+def test_records_say_how_long_a_run_takes(tmp_path: Path) -> None:
+    write = run_writer(tmp_path)
+    for seed, wall in enumerate((60.0, 180.0)):
+        lines = lines_of(2, 20, 1, seed, asked("cory/imdb_ppo"))
+        write("cory/imdb_ppo", seed, lines, wall_s=wall, device=HERE)
+    head, ppo, *_ = cost(TABLE, tmp_path, [], composed)
+    assert head == "cory fig3 at scale small: 9 runs (3 experiments x 3 seeds), 7 to do"
+    n = asked("cory/imdb_ppo")
+    measured = f"2 min each (measured: 2 runs on {HERE})"
+    assert ppo == f"  cory/imdb_ppo: 1 to do x {n} iterations, {measured}"
+
+
+def test_the_archive_says_it_where_outputs_hold_nothing(tmp_path: Path) -> None:
+    run_dir = run_writer(tmp_path / "elsewhere")(
+        "cory/imdb_ppo", 0, lines_of(2, 20, 1, 0, asked("cory/imdb_ppo")), wall_s=10_800.0,
+        device="other",
+    )  # fmt: skip
+    run = archive.decode(archive.encode(gather.load_run(run_dir, "cory/imdb_ppo", "small")))
+    lines = cost(TABLE, tmp_path, [run], composed)
+    assert "3 to do" in lines[1] and "3.0 h each (measured: 1 run on other, which" in lines[1]
+    shorter = {**run.record, "iterations": 7}
+    (other,) = [archive.decode(archive.encode(run)) for _ in range(1)]
+    other.record.update(shorter)
+    assert "ESTIMATE" in cost(TABLE, tmp_path, [other], composed)[1]
+
+
+def test_an_estimate_says_that_it_is_one(tmp_path: Path) -> None:
+    lines = cost(TABLE, tmp_path, [], composed)
+    assert all("ESTIMATE, no record yet" in line and "assumed" in line for line in lines[1:4])
+    assert re.match(r"in all about .+ on hardware=cpu, one run after another$", lines[4])
+
+
+def test_what_is_not_known_is_not_invented(tmp_path: Path) -> None:
+    def nowhere(experiment: str, scale: str) -> DictConfig:
+        cfg = composed(experiment, scale)
+        cfg.model.path = "asset:nothing"
+        return cfg
+
+    lines = cost(TABLE, tmp_path, [], nowhere)
+    assert all("time unknown (no record, and no estimate: model.path=" in x for x in lines[1:4])
+    assert lines[4] == "in all: unknown, on hardware=cpu"
+
+
+def test_nothing_is_left_to_do(tmp_path: Path) -> None:
+    write = run_writer(tmp_path)
+    for experiment in TABLE.experiments:
+        for seed in range(3):
+            write(experiment, seed, lines_of(2, 20, 1, seed))
+    head = "cory fig3 at scale small: 9 runs (3 experiments x 3 seeds), 0 to do"
+    assert cost(TABLE, tmp_path, [], composed) == [head]

@@ -1,0 +1,96 @@
+"""The pages that show all tables at a glance, README's block, and the committed ones."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cory.report.pages.overview import Shown, index, report
+from cory.report.pages.readme import readme_block
+from cory.report.pages.write import checked, gather_tables, with_block, write_page
+from tests.support.made_up_debates import one_table, page_of, three_seeds
+from tests.support.made_up_runs import WriteRun
+from tests.support.reporting import ROOT, composed, places_in, row, run_script, write_all
+
+
+def shown_at_both_scales(tmp_path: Path, names: tuple[str, ...]) -> dict[str, dict[str, Shown]]:
+    places, found = places_in(tmp_path), {}
+    for name in names:
+        for scale in ("paper", "small"):
+            table = checked(places, "cory", name, scale)
+            if table.kind != "preset":
+                gather_tables([table], places, tmp_path / "outputs", False)
+            found.setdefault(name, {})[scale] = write_page(table, places, composed)[0]
+    return found
+
+
+def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) -> None:
+    write_all(write_run)
+    everything = shown_at_both_scales(tmp_path, ("fig3", "fig6", "tab1"))
+    text = report(everything, composed)
+    fig3 = text.split("## Fig. 3")[1].split("\n## ")[0]
+    own, small = fig3.split("### At small scale")
+    assert "not run (`make reproduce-cory-fig3`)" in own and "±" not in own
+    assert "CORY (tiny) LLM1" in small and "](cory/fig3_small.png)" in small
+    assert row(small, "PPO's combined reward decreases")[-1] == "holds"
+    glance = index({"cory": everything}, composed)
+    assert row(glance, "Fig. 3")[1:] == [
+        "not run",
+        "[11 hold, 1 does not hold](cory/fig3_small.md)",
+    ]
+    assert row(glance, "Table 1")[1] == "[42 of 42 settings as printed](cory/tab1.md)"
+    assert "- **does not hold**: PPO with GPT-2 XL reaches its highest" in glance
+    block = readme_block({"cory": everything}, composed)
+    assert row(block, "`imdb_cory` LLM2")[-1] == "3"
+    assert (
+        "- [CORY](docs/results/cory.md), 3 tables and figures. "
+        "Paper scale: not run; 42 of 42 settings as printed. "
+        "Small scale: 11 hold, 1 does not hold, 9 not run."
+    ) in " ".join(block.split())
+    assert max(map(len, block.splitlines())) <= 120
+
+
+def test_readme_shows_votes_of_debates(write_run: WriteRun, tmp_path: Path) -> None:
+    rows = [{"label": "off", "experiment": "cory/gsm8k_ppo"}]
+    places = one_table(tmp_path, {"kind": "turns", "in_readme": True, "rows": rows})
+    three_seeds(write_run, "cory/gsm8k_ppo", (0.5, 0.4))
+    page_of(places, tmp_path / "outputs")
+    table = checked(places, "p", "t", "small")
+    shown = write_page(table, places, composed)[0]
+    curves = shown_at_both_scales(tmp_path / "cory", ("fig3",))
+    both = {"cory": {"fig3": {"small": curves["fig3"]["small"]}}, "p": {"t": {"small": shown}}}
+    block = readme_block(both, composed)
+    assert "- [P](docs/results/p.md), 1 tables and figures. Small scale: -." in block
+    assert "- [CORY](docs/results/cory.md), 1 tables and figures. Small scale: not run." in block
+    assert row(block, "`gsm8k_ppo`")[2] == "39.9 ± 0.7 %" and "P at small scale, mean" in block
+
+
+def test_readme_keeps_what_stands_around_its_block(tmp_path: Path) -> None:
+    everything = {"cory": shown_at_both_scales(tmp_path, ("tab1",))}
+    text = with_block(
+        "before\n" + readme_block(everything, composed) + "\nafter", everything, composed
+    )
+    assert text == with_block(text, everything, composed)
+    assert text.startswith("before\n") and text.endswith("\nafter")
+    with pytest.raises(ValueError, match=r"README\.md holds no lines"):
+        with_block("nothing", everything, composed)
+
+
+@pytest.mark.slow
+def test_the_committed_pages_are_those_of_the_committed_records(tmp_path: Path) -> None:
+    docs, readme = tmp_path / "docs" / "results", tmp_path / "README.md"
+    for paper in sorted((ROOT / "docs/results").glob("*/records")):
+        shutil.copytree(paper, docs / paper.parent.name / "records")
+    docs.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "README.md", readme)
+    words = ("--all", "--outputs", str(tmp_path / "none"), "--docs", str(docs))
+    done = run_script("scripts/table.py", *words, "--readme", str(readme))
+    assert done.returncode == 0, done.stderr
+    written = {p.relative_to(docs): p.read_bytes() for p in docs.rglob("*.md")}
+    committed = ROOT / "docs/results"
+    assert written == {p.relative_to(committed): p.read_bytes() for p in committed.rglob("*.md")}
+    pictures = {p.relative_to(docs) for p in docs.rglob("*.png")}  # bytes depend on matplotlib's
+    assert pictures == {p.relative_to(committed) for p in committed.rglob("*.png")}
+    assert readme.read_bytes() == (ROOT / "README.md").read_bytes()
