@@ -11,7 +11,7 @@ import torch
 from cory import distributed
 from cory.config import EvaluationConfig, SamplingConfig
 from cory.episode import Context, Episode, Metrics, Prompt, Turn
-from cory.functional.pass_at_k import any_of_first, interval, pass_at_k
+from cory.functional.statistics import any_of_first, interval, pass_at_k
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy

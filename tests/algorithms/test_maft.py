@@ -53,7 +53,7 @@ def test_each_agent_learns_from_its_own_answers_that_agree(
     """As Algorithm 1 says, written out once more."""
     trainer = build_agents(maft(f"algorithm.critic_loss={loss}"))
     collected = trainer.collect(0)
-    read = trainer.task.read
+    read = trainer.carried["task"].read
     debates = debates_of(tmp_path)
     assert len(debates) == 10
     for agent in range(3):
@@ -92,7 +92,7 @@ def test_no_right_answer_is_looked_at(maft: Settings, tmp_path: Path, questions_
     for number, path in enumerate([questions_file, other]):
         trainer = build_agents(maft(f"task.path={path}", f"run_dir={tmp_path / str(number)}"))
         found.append(trainer.collect(0).examples)
-        assert all("7" not in str(p.text.split()[-1]) for p in trainer.task.sample(4))
+        assert all("7" not in str(p.text.split()[-1]) for p in trainer.carried["task"].sample(4))
     assert found[0] == found[1]
 
 
@@ -101,7 +101,7 @@ def test_agreeing_answers_of_all_turns_and_agents_train_one_model(
 ) -> None:
     trainer = build_agents(maft("algorithm.policies=single", "algorithm.select=agreeing"))
     (examples,) = trainer.collect(0).examples.values()
-    read = trainer.task.read
+    read = trainer.carried["task"].read
     expected = []
     for episode in debates_of(tmp_path):
         label = voted([read(turn["response"]) for turn in episode["turns"][3:]])
@@ -136,10 +136,10 @@ def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings, tmp_path: 
     expected, hinted = [], 0
     for episode in debates_of(tmp_path):
         first, second = episode["turns"]
-        if trainer.task.is_right(first["response"], ""):
+        if trainer.carried["task"].is_right(first["response"], ""):
             assert second["response_ids"] == []
             expected.append((first["context_ids"], first["response_ids"]))
-        elif trainer.task.is_right(second["response"], ""):
+        elif trainer.carried["task"].is_right(second["response"], ""):
             assert second["context"] == f"{episode['prompt']['text'].removesuffix(' So')} 7 So"
             expected.append((first["context_ids"], second["response_ids"]))
             hinted += 1
@@ -231,7 +231,7 @@ def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     metrics = trainer.evaluate(request, pieces, lambda done, rows: None)
     assert [len(line["turns"]) for line in pieces.lines] == [6] * 6
-    read = trainer.task.read
+    read = trainer.carried["task"].read
     gold = read("7")
     for turn in (1, 2):
         first = [read(line["turns"][3 * turn - 3]["response"]) == gold for line in pieces.lines]

@@ -17,7 +17,7 @@ import torch
 from cory.config import Config, ConfigError, EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.evaluate import EvalRequest, TeamEvaluator, score_metrics
-from cory.functional.pass_at_k import wilson
+from cory.functional.statistics import wilson
 from cory.models.generation import draw_uniforms
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.runs.jsonl import Line

@@ -112,6 +112,8 @@ def test_flows_and_rates(write_run: WriteRun, tmp_path: Path) -> None:
     assert [axes.get_title() for axes in steps] == ["turn 1 to 2", "turn 2 to 3"]
     widths = [bar.get_width() for bar in steps[0].patches]
     assert len(widths) == 4 and sum(widths) == pytest.approx(1)
+    begins = [bar.get_x() for bar in steps[0].patches]
+    assert begins == pytest.approx([sum(widths[:place]) for place in range(4)])
 
 
 def test_an_incentive_stands_against_the_run_without(write_run: WriteRun, tmp_path: Path) -> None:
@@ -125,6 +127,7 @@ def test_an_incentive_stands_against_the_run_without(write_run: WriteRun, tmp_pa
     text = page_of(places, tmp_path / "outputs")
     changes = text.split("### What each incentive changed")[1].split("\n## ")[0]
     gained, lost = [x for x in changes.splitlines() if x.startswith("| alpha_1 = 2")]
+    assert [cell.split(".")[0] for cell in gained.split(" | ")[2:4]] in (["10", "30"], ["9", "29"])
     assert "wrong → right, others right (+alpha1)" in gained and "+20.0 ± 0.0 points" in gained
     assert "right → wrong, others right (-alpha1)" in lost and "-5.0 ± 0.0 points" in lost
     assert row(text, "a claim")[-1] == "holds"

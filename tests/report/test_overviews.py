@@ -78,6 +78,7 @@ def test_readme_keeps_what_stands_around_its_block(tmp_path: Path) -> None:
         with_block("nothing", everything, composed)
 
 
+@pytest.mark.slow
 def test_the_committed_pages_are_those_of_the_committed_records(tmp_path: Path) -> None:
     docs, readme = tmp_path / "docs" / "results", tmp_path / "README.md"
     for paper in sorted((ROOT / "docs/results").glob("*/records")):

@@ -13,6 +13,7 @@ import matplotlib
 import pytest
 from matplotlib.colors import to_hex
 
+from cory.report.figures.bars import bars_figure
 from cory.report.figures.curves import curves_figure, draw_curves, mean_curve
 from cory.report.figures.debates import over_steps
 from cory.report.figures.style import figure_of, save_figure
@@ -20,6 +21,7 @@ from cory.report.figures.training import EndPoint, grid_panel, pareto_figure, pa
 from cory.report.tables.numbers import agent_label, agents_in_metrics
 from cory.report.tables.training import frontier
 from cory.runs.run_dir import read_lines
+from tests.support.warm import run_script
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -127,8 +129,7 @@ def test_the_backend_of_the_user_stays(tmp_path: Path) -> None:
 
 
 def curves(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "scripts/curves.py", *map(str, words)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return run_script("scripts/curves.py", *map(str, words))
 
 
 def test_the_script_groups_what_it_finds_below_a_folder(tmp_path: Path) -> None:
@@ -184,6 +185,17 @@ def test_ten_debates_can_be_told_apart() -> None:
         0.4,
         0.6,
     }  # of a single seed: its own interval
+
+
+def test_bars_are_means_with_one_standard_deviation() -> None:
+    groups = {"g": {"one": [0.4, 0.6], "other": [0.25]}, "h": {"one": []}}
+    (axes,) = bars_figure({"": groups}, "share", guess=0.5).axes
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([0.5, 0.25])
+    (cross,) = [bars.errorbar for bars in axes.containers if getattr(bars, "errorbar", None)]
+    ((low, high),) = [segment[:, 1] for segment in cross[2][0].get_segments()]
+    assert (low, high) == pytest.approx((0.5 - 0.02**0.5, 0.5 + 0.02**0.5))
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["g", "h"]
+    assert list(axes.get_lines()[0].get_ydata()) == [0.5, 0.5]
 
 
 def test_a_legend_with_long_labels_has_fewer_columns() -> None:

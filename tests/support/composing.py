@@ -19,7 +19,9 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
+import cory.config
 from cory.config import Config, experiment_names, parse_config
+from cory.runtime.hydra_options import know_names
 from cory.train import compose
 from tests.support.compositions import Compositions, digest_of
 
@@ -60,8 +62,9 @@ def compose_config(*overrides: str) -> DictConfig:
 
 @cache
 def _compositions() -> Compositions:
-    code = Path(inspect.getfile(compose))
-    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, code), compose)
+    settings = Path(inspect.getfile(cory.config)).parent
+    code = [*sorted(settings.glob("*.py")), *map(Path, map(inspect.getfile, (compose, know_names)))]
+    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, *code), compose)
 
 
 def parsed(*overrides: str) -> Config:

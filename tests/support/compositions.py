@@ -2,7 +2,7 @@
 
 The tests compose over a thousand configs, most of them several times, at a fifth of a second each.
 A stored config is used only while everything that it was composed from is as it was: the files of
-conf/, Hydra, OmegaConf, Python and cory/train.py are part of the folder's name.
+conf/, Hydra, OmegaConf, Python and the code that takes part are part of the folder's name.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ PaperRow = dict[str, Any]  # of conf/paper/
 # of a seed: the value, and both ends of its 95 % interval (the value itself where none is known)
 Estimate = tuple[float, float, float]
 # an agent is named by its number, the turn that it plays in a debate, or both
-AGENT = r"(?:objective|eval)/score/(agent_\d+(?:_turn_\d+)?|turn_\d+)"
+AGENT_NAMES = r"(?:objective|eval)/score/(agent_\d+(?:_turn_\d+)?|turn_\d+)"
 HALF_INTERVAL = 1.96  # standard errors to either side
 
 
@@ -38,7 +38,7 @@ def named(lines: Iterable[Mapping[str, Any]], pattern: str) -> list[str]:
 
 def agents_in_metrics(lines: Iterable[Mapping[str, Any]]) -> list[str]:
     """The agents that metrics name, in their order: agent_0, turn_2, agent_0_turn_2."""
-    return named(lines, AGENT)
+    return named(lines, AGENT_NAMES)
 
 
 def turns_in(runs: Iterable[Archived], metric: str) -> list[int]:

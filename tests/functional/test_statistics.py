@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cory.functional.pass_at_k import Z, any_of_first, interval, pass_at_k, wilson
+from cory.functional.statistics import Z, any_of_first, interval, pass_at_k, wilson
 from tests.support.close import assert_close
 
 

@@ -1,0 +1,26 @@
+"""Every script starts as a program and says how it is used; the tests elsewhere run it in forks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import ROOT, Command
+
+WITH_TRL = {"benchmark_trl", "golden"}  # in an environment of their own
+WITHOUT_WORDS = {"memory"}  # measures at once: tests/memory/test_preflight.py
+SCRIPTS = sorted(
+    path.stem
+    for path in (ROOT / "scripts").glob("*.py")
+    if path.stem not in WITH_TRL | WITHOUT_WORDS
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_starts_as_a_program(script: str, tmp_path: Path) -> None:
+    command = Command(tmp_path, [str(ROOT / "scripts" / f"{script}.py"), "--help"])
+    assert command.wait() == 0, command.err
+    assert command.out.startswith(f"usage: {script}.py [-h]")
