@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -59,17 +60,8 @@ def multiply(stream: np.random.Generator) -> Problem:
     return _problem("multiply", f"What is {a} * {b}?", steps)
 
 
-def mixed(stream: np.random.Generator) -> Problem:
-    """a + b * c + d - e * f, each from 0 to 30 (Subramaniam et al., 2025, sec. 4.1)."""
-    return _mixed("mixed", stream, 30)
-
-
-def mixed_29(stream: np.random.Generator) -> Problem:
-    """The same with each from 0 to 29, as drawn in the released code for debates."""
-    return _mixed("mixed_29", stream, 29)
-
-
-def _mixed(kind: str, stream: np.random.Generator, largest: int) -> Problem:
+def mixed(stream: np.random.Generator, kind: str = "mixed", largest: int = 30) -> Problem:
+    """a + b * c + d - e * f, each up to `largest` (Subramaniam et al., 2025, sec. 4.1)."""
     a, b, c, d, e, f = _numbers(stream, 0, largest, 6)
     first, second = b * c, e * f
     total = a + first
@@ -161,7 +153,8 @@ KINDS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
     "multiply": multiply,
     "story": story,
     "mixed": mixed,
-    "mixed_29": mixed_29,
+    # as drawn in the released code for debates
+    "mixed_29": partial(mixed, kind="mixed_29", largest=29),
 }
 
 

@@ -182,6 +182,12 @@ def test_a_penalty_stays_with_its_turn_unless_asked() -> None:
     assert leaking == pytest.approx([(0.2 + later) / 1.5, (0.6 + later) / 1.5, -10.0, 1.0])
 
 
+def test_a_penalty_is_not_shared_within_its_round() -> None:
+    rule = replace(PLAIN, horizon="current")
+    episode = debate([turn(0.4, flawed=True), turn(1.0)])
+    assert credits(rule, episode) == pytest.approx([(-10.0 + 1.0) / 2, (0.4 + 1.0) / 2])
+
+
 def test_a_debate_that_ended_early_counts_the_turns_that_it_had() -> None:
     episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)], [absent(), absent()])
     assert credits(PLAIN, episode) == [

@@ -251,14 +251,14 @@ def test_an_opponent_that_nobody_defines_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_figures_draw_what_they_are_given() -> None:
-    lines = {"mean": [[(0.4, 0.3, 0.5)], [(0.5, 0, 1), (0.7, 0, 1)], []]}
+    lines = {"mean": [[(0.4, 0.35, 0.5)], [(0.5, 0, 1), (0.7, 0, 1)], []]}
     rates = stages_panel(lines, ["IM", "SPAG-1", "SPAG-2"], "win rate", even=0.5)
     figure = figure_of([rates, matrix_panel({("a", "b"): [0.4, 0.6]}, ["a", "b"])])
     drawn, heat, _ = figure.axes  # and the heat map's scale
     line, _, (bars,) = drawn.containers[0]
     np.testing.assert_allclose(line.get_ydata().astype(float), [0.4, 0.6])
     spread = [segment[:, 1] for segment in bars.get_segments()]
-    np.testing.assert_allclose(spread, [[0.3, 0.5], [0.6 - 0.1 * 2**0.5, 0.6 + 0.1 * 2**0.5]])
+    np.testing.assert_allclose(spread, [[0.35, 0.5], [0.6 - 0.1 * 2**0.5, 0.6 + 0.1 * 2**0.5]])
     assert [text.get_text() for text in heat.texts] == ["50.0\n± 14.1"]
     assert len(heat.patches) == 3 and heat.get_xlabel() == "defender"
 
