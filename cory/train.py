@@ -81,6 +81,7 @@ def compose(*overrides: str) -> DictConfig:
 
     `run_dir` is `unused` unless it is one of them.
     """
+    know_names(CONF)  # forgotten wherever Hydra's own state has been put back
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
     choices = cfg.hydra.runtime.choices

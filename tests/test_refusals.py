@@ -20,6 +20,7 @@ from cory.runs.run_dir import (
     is_complete,
     write_settings,
 )
+from cory.runtime.hydra_options import know_names
 from tests.support.commands import Command
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
@@ -53,6 +54,7 @@ def typed(
                 print(error.code, file=sys.stderr)
         finally:
             Singleton.set_state(state)
+            know_names(train.CONF)  # a plugin, which is no part of that state
         out = capsys.readouterr()
         return code, out.out, out.err
 

@@ -58,12 +58,20 @@ class NamedOptions(ConfigSource):
         return found
 
 
+class NamesPath(SearchPathPlugin):
+    """Appends `names://<conf>` to the places where Hydra looks for options."""
+
+    conf: Path
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        search_path.append("cory", f"{SCHEME}://{self.conf}")
+
+
 def know_names(conf: Path) -> None:
-    """Let Hydra look into conf/names.yaml, in this process and in those of a parallel sweep."""
+    """Let Hydra look into conf/names.yaml; does nothing where it does so already.
 
-    class NamesPath(SearchPathPlugin):
-        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-            search_path.append("cory", f"{SCHEME}://{conf}")
-
+    The jobs of a parallel sweep know of it from the process that starts them.
+    """
+    NamesPath.conf = conf
     for plugin in (NamedOptions, NamesPath):
         Plugins.instance().register(plugin)
