@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cory.config import experiment_names
+from tests.test_layers import LAYERS
+
 ROOT = Path(__file__).resolve().parent.parent
+CONF = ROOT / "conf"
 # the pages of docs/results are generated
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WIDTH = 120  # characters of a line; rows of tables and code have no place to break
@@ -17,6 +21,8 @@ PLACE = re.compile(
     r"(?<![\w/.=,-])(?:cory(?:/[\w-]+)*(?:/\w+\.py|/)|(?:conf|scripts|tests|docs)(?:/[\w.-]+)+/?)(?![\w/*<-])"
 )
 RENAMED = re.compile(r"^\| `(?P<old>[^`]+)` \| `(?P<new>[^`]+)` \|", re.MULTILINE)
+# a choice on the command line; what is not spelt out has <...>, ... or quotes
+CHOICE = re.compile(r"(?<![\w.@+/-])(?P<group>\w+)(?:@[\w.]+)?=(?P<options>[\w/.,-]*\w)(?![\w<*{])")
 all_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -109,3 +115,32 @@ def test_the_table_of_contents_lists_every_section(name: str) -> None:
     for heading in wanted:
         (anchor,) = anchors(f"# {heading}")
         assert anchor in listed, f"{name}: '{heading}' is not in its table of contents"
+
+
+@all_pages
+def test_every_option_that_a_page_chooses_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = experiment_names(CONF)
+    chosen = {
+        (match["group"], option)
+        for match in CHOICE.finditer(text)
+        if (CONF / match["group"]).is_dir()
+        for option in match["options"].split(",")
+    }
+    wrong = {
+        f"{group}={option}"
+        for group, option in chosen
+        if not (CONF / group / f"{option}.yaml").exists()
+        and not (group == "experiment" and option in named)
+    }
+    assert not wrong
+
+
+def test_the_layers_are_those_of_the_code() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (drawn,) = re.findall(r"^```\n(train .+?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    known = {name for names in LAYERS for name in names}
+    rows = [[word for word in line[:35].split() if word in known] for line in drawn.splitlines()]
+    assert [sorted(row) for row in rows] == [sorted(names) for names in reversed(LAYERS)]
+    boxes = set(re.findall(r'^    (\w+)\["', text, flags=re.MULTILINE))
+    assert boxes - {"ground"} == known - set(LAYERS[0])

@@ -1,6 +1,6 @@
-"""A chat model behind an OpenAI-compatible endpoint, asked many things at once and each only once.
+"""A chat model behind an OpenAI-compatible endpoint: requests in parallel, each paid for once.
 
-Of several processes the first one asks, and the others get what it got. Replies are kept in a
+The first process sends the requests and shares the replies with the others. Replies are kept in a
 journal as they come, so a run that was killed pays for none of them again.
 """
 
@@ -20,10 +20,10 @@ from cory.config import EndpointConfig, require
 from cory.endpoint.client import GivenUp, Message, Remote, Reply
 from cory.endpoint.reply_cache import Journal, Name, Spent
 
-# the processes hear from each other at least this often: a collective that is waited for longer
-# than some ten minutes would end the run
+# seconds: the processes meet at least this often, as a collective that waits for some ten minutes
+# would end the run
 BEAT_S = 10.0
-# beside its text, a message takes a few tokens; a request's own frame counts as one more message
+# of a message beside its text; the frame of a request counts as one more message
 TOKENS_PER_MESSAGE = 16
 
 
@@ -31,12 +31,12 @@ TOKENS_PER_MESSAGE = 16
 class Ask:
     """One request, and the key under which its reply is kept."""
 
-    key: str  # of the run's own making, as `game-7/3`; the same request is asked once per key
+    key: str  # made by the run, as `game-7/3`; the same request is sent once per key
     messages: Sequence[Message]
 
 
 class Endpoint:
-    """A chat model that is asked in batches; every process calls each method."""
+    """A chat model that gets requests in batches; every process calls each method."""
 
     def __init__(self, config: EndpointConfig, journal: Path) -> None:
         self.config = config
@@ -50,10 +50,10 @@ class Endpoint:
     def complete(
         self, asks: Sequence[Ask], before_each: Callable[[int, int], None] | None = None
     ) -> list[Reply]:
-        """A reply to each, in their order; those in the journal are not asked for again.
+        """A reply to each request, in order; those in the journal are not requested again.
 
         before_each(replies so far, replies in all): called every few seconds; what it raises ends
-            the asking, and requests that are under way are still waited for and kept
+            the batch, with replies to requests under way still waited for and kept
         """
         names = [(ask.key, self._digest(ask.messages)) for ask in asks]
         with self._asking(dict(zip(names, asks, strict=True))) as asking:
@@ -68,12 +68,12 @@ class Endpoint:
         )
 
     def spent(self) -> Spent:
-        """What all replies in the journal have taken, whichever start of the run they are from."""
+        """The cost of all replies in the journal, over all starts of the run."""
         return distributed.from_first(self.journal.spent if self.first else Spent())
 
     @contextmanager
     def _asking(self, asks: dict[Name, Ask]) -> Iterator[list[Future[None]]]:
-        """Threads that ask for what the journal lacks; in processes but the first one, none."""
+        """Send the requests without a reply in the journal, in threads of the first process."""
         if not self.first:
             yield []
             return
@@ -90,14 +90,14 @@ class Endpoint:
         try:
             with self.budget.room_for(messages):
                 self.journal.add(name, self.remote.ask(messages))
-        except GivenUp:  # the reason is another request's
+        except GivenUp:  # another request has failed, and raises the reason
             return
         except Exception:  # whatever it is, it is raised again (detail 17)
             self.given_up.set()  # here, before this thread takes up another request
             raise
 
     def _digest(self, messages: Sequence[Message]) -> str:
-        """Of what is asked and how; not of where, because a server of one's own may move."""
+        """A hash of the request; without the server's address, which may change."""
         config = self.config
         asked = [
             *(config.model, config.temperature, config.top_p, config.max_tokens),
@@ -107,7 +107,7 @@ class Endpoint:
 
 
 def unanswered(asking: Sequence[Future[None]]) -> int:
-    """How many requests are not answered yet, after a while; raises what one has failed with."""
+    """Wait a while; the number of requests without reply. Raises the error of one that failed."""
     done, left = wait(asking, timeout=BEAT_S, return_when=FIRST_EXCEPTION)
     for future in done:
         future.result()
@@ -115,17 +115,17 @@ def unanswered(asking: Sequence[Future[None]]) -> int:
 
 
 class Budget:
-    """Keeps what replies cost below `max_cost`, whatever several threads ask at once."""
+    """Keeps the cost of replies below `max_cost`, with several requests at once."""
 
     def __init__(self, config: EndpointConfig, journal: Journal) -> None:
         self.config = config
         self.journal = journal
-        self.under_way: list[float] = []  # what each request under way may cost at most
+        self.under_way: list[float] = []  # highest possible cost of each request under way
         self.settled = threading.Condition()
 
     @contextmanager
     def room_for(self, messages: Sequence[Message]) -> Iterator[None]:
-        """While a request is under way; refused where its reply could lead beyond `max_cost`."""
+        """Reserve the cost of a request; ConfigError where its reply could exceed `max_cost`."""
         most = self.config.cost(most_tokens(messages), self.config.max_tokens) or 0.0
         with self.settled:
             self.settled.wait_for(lambda: not self.under_way or self._fits(most))
@@ -156,6 +156,6 @@ class Budget:
 
 
 def most_tokens(messages: Sequence[Message]) -> int:
-    """No fewer tokens than the messages can be: tokenizers give at most one per byte."""
+    """An upper bound of the messages' tokens: tokenizers give at most one per byte."""
     size = sum(len(message["content"].encode("utf-8")) for message in messages)
     return size + TOKENS_PER_MESSAGE * (len(messages) + 1)

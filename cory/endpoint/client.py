@@ -1,4 +1,4 @@
-"""One request to a chat model on a server: when it may be sent, and what is done when it fails."""
+"""One request to a chat model on a server: its pace, its retries, its refusals."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from cory.config import ConfigError, EndpointConfig, require
 Message = Mapping[str, str]  # role (system, user, assistant) and content
 FIRST_WAIT_S = 0.5  # before the second try; twice as long before each further one ...
 LONGEST_WAIT_S = 60.0  # ... up to this, unless the server asks for more
-TOLD_S = 60.0  # a wait that the server asks for and that is longer is worth a line
-# beside 5xx: no answer in time, a conflict, too many requests
+TOLD_S = 60.0  # longer waits that the server asks for are reported
+# status codes worth another try, beside 5xx: time-out, conflict, too many requests
 PASSING = (408, 409, 429)
-FILTERED = "content_filter"  # finish reason and error code of a reply that the server holds back
-USED_UP = "insufficient_quota"  # error code of a 429 that no waiting cures
+FILTERED = "content_filter"  # finish reason or error code of a reply that the server withholds
+USED_UP = "insufficient_quota"  # error code of a 429 that does not pass
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the model said to one request."""
+    """The model's reply to one request."""
 
     text: str  # may be empty, as after a content filter
     prompt_tokens: int
     completion_tokens: int
     finish_reason: str  # stop | length | content_filter | ...
-    model: str  # as the server calls what has answered, mostly with a version
+    model: str  # the server's name of the model that replied, mostly with a version
 
 
 class GivenUp(Exception):
-    """A request that was not sent, because another one has failed for good or the run is to end."""
+    """A request that was not sent, as another one has failed for good or the run is to stop."""
 
 
 class Passing(Exception):
-    """A failure that another try may not meet; after: seconds that the server asks to wait."""
+    """A failure that may pass; after: seconds that the server asks to wait."""
 
     def __init__(self, reason: str, after: float = 0.0) -> None:
         super().__init__(reason)
@@ -50,7 +50,7 @@ class Passing(Exception):
 
 
 class Pace:
-    """When the next try may begin, over all threads."""
+    """Limits the rate of tries, over all threads."""
 
     def __init__(self, per_minute: float | None, given_up: threading.Event) -> None:
         self.gap = 0.0 if per_minute is None else 60 / per_minute
@@ -59,7 +59,7 @@ class Pace:
         self.lock = threading.Lock()
 
     def wait(self) -> None:
-        """Return when a try may begin."""
+        """Return when the next try may begin."""
         while True:
             with self.lock:
                 now = time.monotonic()
@@ -70,12 +70,12 @@ class Pace:
             self.sleep(rest)
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass, unless there is no use in it any more."""
+        """Wait; GivenUp as soon as no request is to be sent any more."""
         if self.given_up.wait(seconds):
             raise GivenUp
 
     def hold(self, seconds: float) -> float:
-        """Let nobody begin for so long; by how much that is later than what was known."""
+        """Begin no try for so long; returns by how many seconds that delays the next one."""
         with self.lock:
             until, before = time.monotonic() + seconds, max(self.next, time.monotonic())
             self.next = max(self.next, until)
@@ -83,20 +83,20 @@ class Pace:
 
 
 class Remote:
-    """A chat model on a server, asked from any number of threads."""
+    """A chat model on a server, used from any number of threads."""
 
     def __init__(self, config: EndpointConfig, given_up: threading.Event) -> None:
         """given_up: once it is set, no further try begins."""
         self.config = config
         self.given_up = given_up
         self.pace = Pace(config.requests_per_minute, given_up)
-        # of no stream of the run: only waiting times are drawn
+        # apart from the run's random numbers: only waiting times are drawn
         self.jitter = random.Random()
         self.key = _key(config)
         self.client = _client(config, self.key)
 
     def ask(self, messages: Sequence[Message]) -> Reply:
-        """The model's reply; refused where the server refuses, or still fails at the last try."""
+        """The model's reply; ConfigError where the server refuses or the last try fails."""
         for tried in range(self.config.retries + 1):
             self.pace.wait()
             if self.given_up.is_set():
@@ -127,7 +127,7 @@ class Remote:
             config.limit_name: config.max_tokens,
         }
         try:
-            # the raw body: a server's answer is not always what the client's types promise
+            # the raw body: servers do not always answer in the client's types
             answer = self.client.chat.completions.with_raw_response.create(
                 model=config.model,
                 messages=[dict(message) for message in messages],
@@ -139,7 +139,7 @@ class Remote:
             raise Passing(f"no connection ({error.__cause__ or error})") from None
         except openai.APIStatusError as error:
             status, code = error.status_code, error.code
-            if code == FILTERED:  # how some servers refuse a prompt rather than a reply
+            if code == FILTERED:  # some servers filter prompts so
                 return Reply("", 0, 0, FILTERED, config.model)
             if (status in PASSING or status >= 500) and code != USED_UP:
                 after = _seconds(error.response.headers.get("retry-after"))
@@ -148,11 +148,11 @@ class Remote:
         return read_reply(answer.content)
 
     def _refusal(self, status: int, code: str | None, said: str) -> ConfigError:
-        """What a status that no further try would change means for whoever typed the command."""
+        """The refusal for a status that another try would not change, with what to do about it."""
         config = self.config
         where = f"algorithm.endpoint: {config.base_url} refuses model {config.model} with {status}"
         if status == 401:
-            # its text is left out: some servers quote a part of the key
+            # without the server's text: some servers quote a part of the key
             variable = config.key_variable
             cure = (
                 "set key_variable, the server asks for a key"
@@ -171,7 +171,7 @@ class Remote:
         return ConfigError(f"{where}: {cure}{self._said(said)}")
 
     def _said(self, text: str) -> str:
-        """The server's own words in brackets, on one line, without the key."""
+        """The server's message in brackets, on one line, without the key."""
         line = " ".join(text.split())
         if self.key:
             line = line.replace(self.key, "***")
@@ -192,14 +192,14 @@ def read_reply(body: bytes) -> Reply:
     except (ValueError, TypeError, LookupError):
         raise Passing("an answer that is not a chat completion with usage") from None
     if reason == FILTERED:
-        text = ""  # what came before the filter is no utterance
-    # half a character, cut off by max_tokens, could not be written to any file
+        text = ""  # text before the filter is not a reply
+    # max_tokens may cut a character in half, which cannot be encoded
     text = text.encode("utf-8", "replace").decode("utf-8")
     return Reply(text, *tokens, reason, model)
 
 
 def _key(config: EndpointConfig) -> str | None:
-    """The key from the environment; None where the server asks for none."""
+    """The API key from the environment; None where the server needs none."""
     if config.key_variable is None:
         return None
     where = f"algorithm.endpoint.key_variable={config.key_variable}"
@@ -217,16 +217,16 @@ def _client(config: EndpointConfig, key: str | None) -> Any:
             "algorithm.endpoint needs the package openai: pip install '.[openai]'"
         ) from None
     return openai.OpenAI(
-        # never left out: the client would send what OPENAI_API_KEY holds to whatever server
+        # never left out: the client would send OPENAI_API_KEY to any server
         api_key=key or "none",
         base_url=config.base_url,
         timeout=config.timeout,
-        max_retries=0,  # every try counts for the pace, and waits as long as the server asks
+        max_retries=0,  # `Remote.ask` retries, at its own pace
     )
 
 
 def _seconds(retry_after: str | None) -> float:
-    """Seconds that a Retry-After header asks for, a number or a date; 0: nothing that is known."""
+    """Seconds that a Retry-After header asks for, a number or a date; 0 if unreadable."""
     if retry_after is None:
         return 0.0
     if re.fullmatch(r"\d+(\.\d+)?", retry_after):

@@ -1,4 +1,4 @@
-"""Every reply of a chat model that was paid for, on disk, so that no run pays for it twice."""
+"""Keeps all replies of a chat model on disk, so that a run pays for none of them twice."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cory.config import ConfigError
 from cory.endpoint.client import Reply
 from cory.runs.jsonl import JsonlStore
 
-Name = tuple[str, str]  # of a request: its key, and a digest of what was asked and how
+Name = tuple[str, str]  # of a request: its key, and a hash of its content and settings
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What replies have taken."""
+    """Requests and tokens so far."""
 
     requests: int = 0  # that were answered
     empty: int = 0  # replies without text
@@ -34,10 +34,10 @@ class Spent:
 
 
 class Journal:
-    """Replies by the names of their requests, a line of a .jsonl file each."""
+    """Replies by the names of their requests; each is a line of a .jsonl file."""
 
     def __init__(self, path: Path) -> None:
-        """Go on with the replies of the file."""
+        """Read the replies of the file, if any; further ones are added to it."""
         self.replies: dict[Name, Reply] = {}
         self.spent = Spent()
         self.lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Agents of a finished run debate about any question (Subramaniam et al., 2025, Algorithm 2)."""
+"""Agents of a finished MAFT run debate any question (Subramaniam et al., 2025, Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from cory.tasks import FORMS
 
 @dataclass(frozen=True)
 class DebateOptions:
-    """What is to be otherwise than in the run's evaluation; None: as there."""
+    """Settings of debates that replace those of the run's evaluation; None: as there."""
 
     agents: int | None
     turns: int | None
@@ -61,8 +61,9 @@ class DebateOptions:
 
 
 def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
-    """The settings of a run, or of its agents as they were after an iteration, as they are options.
+    """The settings of a run with these options; ConfigError where its agents cannot debate.
 
+    run_dir: of a run, or of its agents after an iteration (`iterations/<n>`)
     device: cpu, cuda or cuda:<n>
     """
     require(
@@ -112,15 +113,14 @@ def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
 
 
 class Debaters:
-    """The agents of a run, or the model that they started from in each of their seats.
+    """The agents of a run, or in their place the model that they started from.
 
-    What they say to a question is a function of weights, seed, question and its number: neither how
-    many are asked at once nor a restart changes it, beyond rounding. An evaluation of the run says
-    the same to the same questions.
+    A debate is a function of weights, seed, question and the question's number: neither the batch
+    size nor a restart changes it, beyond rounding. The run's own evaluation gives the same debates.
     """
 
     def __init__(self, run_dir: Path, config: Config, device: str, base: bool) -> None:
-        """base: the model without training"""
+        """base: take the model before training in place of the agents"""
         self.config = config
         self.algorithm: MaftConfig = config.algorithm
         self.form = FORMS[config.task.name](config.task)
@@ -137,7 +137,7 @@ class Debaters:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that decides what is said, beside the questions."""
+        """All settings that a debate depends on, beside its question."""
         config, algorithm, sampling = self.config, self.algorithm, self.algorithm.sampling
         words = {"task": asdict(config.task), "prompts": asdict(algorithm.prompts)}
         return {
@@ -161,7 +161,7 @@ class Debaters:
         }
 
     def check(self, questions: Sequence[Question]) -> None:
-        """Refuse what cannot be asked or judged, by its row, before anything is said."""
+        """Refuse, by its row, a question that cannot be asked or an answer that cannot be read."""
         limit, room = self.algorithm.sampling.max_response_tokens, self.team.context_length
         for row, question in enumerate(questions):
             require(bool(question.text.strip()), f"question {row} is empty")
@@ -178,13 +178,13 @@ class Debaters:
             )
 
     def skip(self, rows: int) -> None:
-        """Go on as if so many questions had been answered."""
+        """Continue as if `rows` questions had been debated: draw their random numbers."""
         for own in self.streams:
             draw_uniforms(rows, self.algorithm.sampling.max_response_tokens, own)
         self.row += rows
 
     def debate(self, questions: Sequence[Question]) -> list[Line]:
-        """A debate about each, as a line of a file of debates."""
+        """Debate each question; a line of a file of debates for each."""
         sampling = self.algorithm.sampling
         limit = sampling.max_response_tokens
         speak = speak_with(self.actors, limit, sampling, iter(self.streams))
@@ -204,7 +204,7 @@ class Debaters:
         answers = [[self.form.read(turn.response) for turn in turns] for turns in rounds]
         ties = self.algorithm.vote_ties
 
-        def draws(turn: int) -> np.random.Generator:  # as an evaluation draws them
+        def draws(turn: int) -> np.random.Generator:  # the same as in an evaluation
             return np.random.default_rng([self.config.seed, row, turn])
 
         votes = [elected_answer(given, ties, draws(turn)) for turn, given in enumerate(answers)]
@@ -244,7 +244,7 @@ class Debaters:
         }
 
     def _agents(self, run_dir: Path) -> dict[str, Policy]:
-        """Those that speak, from their folders."""
+        """The policies that speak, loaded from the run's export."""
         config, algorithm = self.config, self.algorithm
         names = [
             algorithm.policy(turn, agent)
@@ -259,7 +259,7 @@ class Debaters:
         return {model.name: Policy(self.team, model, None, config.hardware) for model in models}
 
     def _actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
-        """Whoever has a seat, and who sums up."""
+        """The actors by name: the policies, and the base model, which summarises."""
         if policies:
             return {**policies, BASE: next(iter(policies.values())).reference(BASE)}
         model = ActorCriticModel(
@@ -270,7 +270,7 @@ class Debaters:
 
 
 def digest(values: Mapping[str, Any]) -> str:
-    """A short name for values."""
+    """A short hash of values."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 

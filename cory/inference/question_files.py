@@ -1,4 +1,4 @@
-"""Files of questions, and files of the debates about them, which are written as they are held."""
+"""Files of questions, and files of debates, which grow batch by batch."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from cory.runs.jsonl import JsonlStore, Line
 from cory.tasks.data.tables import FORMATS, column, local_table
 
 TEXT = ".txt"  # a question per line
-ANSWER = "answer"  # the column that is looked for where none is named
+ANSWER = "answer"  # the column of answers, if the file has it and none is named
 BEGINNING = b'{"row": '  # of every line of a file of debates
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and what is right; None: it is not known."""
+    """A question and its right answer; None: unknown."""
 
     text: str
     answer: str | None
 
 
 def read_questions(path: Path, columns: Sequence[str], answer: str | None) -> list[Question]:
-    """The questions of a file; each has an answer, or none has.
+    """The questions of a file; all have an answer, or none has.
 
-    columns: what a question is made of, one below the other; lists give a line per entry
-    answer: column of what is right; None: ANSWER, where the file has it
+    columns: whose texts make up a question, one below the other; of a list, a line per entry
+    answer: column of the right answer; None: ANSWER, if the file has it
     """
     where = f"--questions={path}"
     require(path.is_file(), f"{where}: there is no such file")
@@ -73,7 +73,7 @@ def _rows(path: Path, where: str, columns: Sequence[str], answer: str | None) ->
 
 
 def _text(value: object, where: str, name: str) -> str:
-    """A value as text; a list as its entries, a line each."""
+    """A value as text; of a list, a line per entry."""
     if isinstance(value, list):
         return "\n".join(_text(entry, where, name) for entry in value)
     text = "" if value is None else str(value).strip()
@@ -82,15 +82,14 @@ def _text(value: object, where: str, name: str) -> str:
 
 
 class DebateFile:
-    """Debates about the questions of a file, in their order, a line of JSON each."""
+    """A .jsonl file of debates, a line for each question, in the order of the questions."""
 
     def __init__(
         self, path: Path, settings: Mapping[str, Any], questions: Sequence[Question]
     ) -> None:
-        """Go on with what the file holds; refused where that is of other debates.
+        """Go on with the debates of the file; ConfigError if settings or questions are others.
 
-        settings: of who debates and how: every line says them
-        A line that a killed command left torn is cut off.
+        settings: of `Debaters.settings`; every line holds them
         """
         self.where = where = f"--out={path}"
         self.settings = dict(settings)
@@ -104,7 +103,7 @@ class DebateFile:
         self.store.open(rows)
 
     def add(self, lines: Sequence[Line]) -> None:
-        """Keep more debates; they are on the disk itself when this returns."""
+        """Append debates; they are on the disk itself when this returns."""
         self.store.append(lines)
         self.lines += lines
 

@@ -1,4 +1,4 @@
-"""Debates and how often they were right, as text for a terminal."""
+"""Debates and their accuracy as text for a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTH = 100  # characters of a line
 
 
 def accuracy_lines(lines: Sequence[Line]) -> list[str]:
-    """How many are right, with the standard error of the share; nothing where it is not known."""
+    """Accuracy of first answers and votes, with standard errors; none without right answers."""
     known = [line["right"] for line in lines if line["right"] is not None]
     if not known:
         return []
@@ -31,7 +31,7 @@ def accuracy_lines(lines: Sequence[Line]) -> list[str]:
 
 
 def readable(line: Line) -> str:
-    """A debate: each turn's answers, and the votes."""
+    """A debate as text: the answers of each round, and the votes."""
     parts = []
     of_each_turn = zip(line["turns"], line["votes"], line["agreeing"], strict=True)
     for number, (turns, vote, agreeing) in enumerate(of_each_turn, 1):
@@ -47,7 +47,7 @@ def readable(line: Line) -> str:
 
 
 def wrapped(text: str, indent: str) -> str:
-    """Lines short enough for a terminal; the text's own breaks stay."""
+    """Wrap long lines for a terminal; the text's own line breaks stay."""
     lines = text.strip().splitlines() or ["(nothing)"]
     return "\n".join(
         textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent=indent) or indent

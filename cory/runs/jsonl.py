@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +15,7 @@ Line = dict[str, Any]
 
 
 class JsonlStore:
-    """A .jsonl file that one process appends whole lines to, from any thread.
+    """A .jsonl file that one thread at a time appends whole lines to.
 
     A kill may leave the last line torn: `read` keeps it apart and `open` cuts it off.
     """
@@ -34,7 +33,6 @@ class JsonlStore:
         self.sync_each = sync_each
         self._file: IO[bytes] | None = None
         self._error: OSError | None = None  # the first failure to write
-        self._lock = threading.Lock()
 
     def read(self) -> tuple[list[bytes], bytes]:
         """The whole lines, none where there is no file; and what a kill left of another one."""
@@ -67,18 +65,17 @@ class JsonlStore:
     def append(self, lines: Iterable[Line]) -> None:
         """Write lines at the end; after a failure nothing more, as a torn line may be there."""
         data = "".join(map(encoded, lines)).encode("utf-8")
-        with self._lock:
-            assert self._file is not None, "open comes first"
-            if self._error is not None:
-                raise self._unwritten(self._error)
-            try:
-                self._file.write(data)
-                self._file.flush()
-                if self.sync_each:
-                    os.fsync(self._file.fileno())
-            except OSError as error:
-                self._error = error
-                raise self._unwritten(error) from error
+        assert self._file is not None, "open comes first"
+        if self._error is not None:
+            raise self._unwritten(self._error)
+        try:
+            self._file.write(data)
+            self._file.flush()
+            if self.sync_each:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            self._error = error
+            raise self._unwritten(error) from error
 
     def sync(self) -> None:
         """Return once every line is on the disk itself."""

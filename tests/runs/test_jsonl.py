@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -104,22 +103,3 @@ def test_after_a_failure_nothing_more_is_written(
         store.append([{"n": 4}])
     assert path.read_bytes() == before
     store.close()
-
-
-def test_threads_write_whole_lines(path: Path) -> None:
-    store = JsonlStore(path, sync_each=False)
-    store.open([])
-
-    def write(thread: int) -> None:
-        for number in range(50):
-            store.append([{"thread": thread, "number": number, "text": "x" * 9000}])
-
-    threads = [threading.Thread(target=write, args=(thread,)) for thread in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    lines = decoded(store.read()[0])
-    assert len(lines) == 200
-    for thread in range(4):
-        assert [x["number"] for x in lines if x["thread"] == thread] == list(range(50))

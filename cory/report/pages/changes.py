@@ -34,14 +34,16 @@ def changes(table: Table, found: CountedRuns, compose: Compose) -> list[str]:
     paper = {
         name: OmegaConf.to_container(compose(name, PAPER_SCALE), resolve=True) for name in first
     }
-    reasons = list(
-        dict.fromkeys(
-            reason
-            for name in first
-            for path in scale_files(table.conf, table.scale, name)
-            for reason in scale_reasons(path)
-        )
-    )
+    # a file that other experiments start from, too, stands where its own experiment does
+    forms = table.conf / table.scale / "experiment"
+    owners = {forms / f"{name}.yaml": name for name in first}
+    paths = [
+        path
+        for name in first
+        for path in scale_files(table.conf, table.scale, name)
+        if owners.get(path, name) == name
+    ]
+    reasons = list(dict.fromkeys(reason for path in paths for reason in scale_reasons(path)))
     rows = setting_differences(table, first, paper)
     if not reasons and not rows:
         return []
