@@ -28,7 +28,10 @@ SMALL = {
 PARTS = {
     "task": {"no_task", "sums", "word_game"},
     "reward": {"no_reward"},
-    "experiment": {"maft/iterations", "maporl/untrained_600", "spag/words"},
+    "experiment": {
+        *("maft/iterations", "maporl/gsm8k_hetero_untrained", "maporl/untrained_600"),
+        "spag/words",
+    },
 }
 # the tiny model in place of one that does not fit two CPU cores
 TINY = {

@@ -177,7 +177,7 @@ def test_the_reasons_of_a_scale_are_its_comments() -> None:
         "maft/llama3_mathall_iters",
         "maft/gpt35_gsm_base",
         "maft/phi3_math_adapters",
-        "maporl/gsm8k_hetero_llama_untrained",
+        "maporl/gsm8k_hetero_llama",
         "maporl/anli_maporl",
         "spag/llama2_im_words_10k",
         "spag/llama2_spag_3_oldlist",
