@@ -5,8 +5,6 @@ split between processes, by rows, and their results are gathered. So sampling, c
 and metrics are computed alike everywhere, and the number of processes changes nothing but rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 

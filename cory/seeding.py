@@ -1,7 +1,5 @@
 """Named random streams, all from one seed, so that the draws of one do not affect another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

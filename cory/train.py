@@ -1,7 +1,5 @@
 """Compose one experiment, check it, launch it. `python -m cory.train --help` lists the options."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

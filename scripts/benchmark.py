@@ -7,8 +7,6 @@ By default: 64 prompts of 6 tokens, up to 16 new tokens, 4 epochs, one minibatch
 Prints medians over the iterations after one warm-up.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -11,8 +11,6 @@ A GPT-2 of `tiny`'s shape with random weights; EOS is suppressed, so that every 
 tokens. TRL's defaults otherwise, dropout of 0.1 included. Scoring is not timed.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import tempfile

@@ -9,8 +9,6 @@ Scores go to RUN_DIR/benchmarks.json and RUN_DIR/record.json; existing ones are 
 Needs `pip install '.[eval]'`, and once per machine the network, for the questions.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

@@ -7,8 +7,6 @@ Durations come from finished runs of the same experiment and scale, in outputs/ 
 docs/results/; where there are none, from an estimate that says so.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

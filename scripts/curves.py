@@ -7,8 +7,6 @@ A folder stands for every run below it; runs of one experiment and scale make on
 with a band of one standard deviation over its runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

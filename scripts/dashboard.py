@@ -7,8 +7,6 @@ Saving needs `pip install "cory[dashboard]"` and `wandb login`. Without W&B, scr
 the three panels that come first here from run directories.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -10,8 +10,6 @@ share that is right is printed. The same command goes on with one that was inter
 option says is as in the run's own evaluation.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

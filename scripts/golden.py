@@ -10,8 +10,6 @@ own; the test needs only the JSON. From the root of the repository:
     ../golden-venv/bin/python scripts/golden.py tests/functional/golden.json
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable

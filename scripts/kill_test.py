@@ -9,8 +9,6 @@ often as wanted and is left to finish. metrics.jsonl, samples.jsonl and every fi
 then be the same, byte for byte. Exits with 1 unless they are, for every kill.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

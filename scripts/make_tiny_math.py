@@ -8,8 +8,6 @@ As in scripts/make_tiny_models.py, a run that was stopped continues, and `facts.
 model holds the numbers of cory/assets/README.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ folder; weights are stored in half precision. `facts.json` beside each model hol
 cory/assets/README.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

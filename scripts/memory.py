@@ -10,8 +10,6 @@ held (ru_maxrss) less what it held with all libraries imported and nothing loade
 which is free again does not count, the allocator is told to give pieces above 64 KiB back at once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -9,8 +9,6 @@ Gathering copies what pages need from outputs/ to docs/results/<paper>/records/;
 holds nothing, the archive stays as it is, and pages come out as they were. Nothing is trained.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from functools import cache

@@ -1,7 +1,5 @@
 """Algorithms: trainers assembled from components, one file per method. Read it beside its paper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Coevolving with the Other You (Ma et al., 2024)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from cory.algorithms.parts import Parts, numbered

@@ -5,8 +5,6 @@ the label, and each agent is fine-tuned on its own answers that agree with it (A
 fine-tuned agents' debate is the inference (Algorithm 2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training data from debates: D^G and D^C of each agent, or those of the baselines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Debates in which one chat model behind an endpoint speaks for every agent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Multi-agent post-co-training with reinforcement learning (Park et al., 2025)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

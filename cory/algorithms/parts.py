@@ -1,7 +1,5 @@
 """The components that algorithms are assembled from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

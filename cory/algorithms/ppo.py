@@ -1,7 +1,5 @@
 """Single-agent PPO: the baseline (Ziegler et al., 2019; Ma et al., 3.1)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from cory.algorithms.parts import Parts, numbered

@@ -1,7 +1,5 @@
 """Imitation of the best debates of the untrained models (Park et al., 2025, section 4.7)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ Stage 2, `algorithm=spag`: it plays both roles against a snapshot of itself, its
 first update on those games, and learns from the winners' utterances (Algorithm 2, eq. 12).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path

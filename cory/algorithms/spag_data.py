@@ -1,7 +1,5 @@
 """Training data from finished games: which utterances are learnt, in which context and weight."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

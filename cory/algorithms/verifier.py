@@ -4,8 +4,6 @@ Its training data are the frozen model's own answers, balanced within every ques
 it learns which questions are hard instead of which answers are right (Park et al., 2025, App. E).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """lm-evaluation-harness (EleutherAI): loads its tasks, and measures a model on them."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Measures reasoning benchmarks on the agents of finished runs, once per agent."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 "benchmarks"; the rest of the record is not changed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

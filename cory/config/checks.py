@@ -1,7 +1,5 @@
 """Refusals: one line that names the key, the value and the rule."""
 
-from __future__ import annotations
-
 import math
 from string import Formatter
 

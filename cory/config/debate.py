@@ -1,7 +1,5 @@
 """Settings of debates: agents, turns, which policies are trained, prompts; `algorithm=maporl`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

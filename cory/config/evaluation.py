@@ -1,7 +1,5 @@
 """How agents are measured: `evaluation`, the diversity of answers, and suites of benchmarks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

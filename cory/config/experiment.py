@@ -1,7 +1,5 @@
 """One experiment: the settings of all groups together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of word games: words, rules, prompts, and the sentences of scripted players."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cory.config.checks import (

@@ -1,7 +1,5 @@
 """Settings of `hardware=`: they may change speed, never the result beyond rounding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cory.config.checks import exact_div, require, require_at_least, require_choice

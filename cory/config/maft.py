@@ -1,7 +1,5 @@
 """Settings of `algorithm=maft`: the debate, which answers are trained on, and how."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cory.config.checks import (

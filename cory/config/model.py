@@ -1,7 +1,5 @@
 """Language models: those that are loaded (`model=`), and one behind an endpoint (`endpoint=`)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ An entry says which words on the command line its name stands for. Hydra then kn
 option of `experiment`, like a file; conf/names.yaml explains the form of its entries.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Settings of `algorithm=imitation` and `spag`: learning from games that were played before."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cory.config.algorithm import AlgorithmFacts, SamplingConfig

@@ -1,7 +1,5 @@
 """From composed YAML to checked dataclasses."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Settings of `reward=`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cory.config.checks import require_at_least, require_choice

@@ -1,7 +1,5 @@
 """Settings of `algorithm=verifier` and `sft`: supervised learning from collected examples."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cory.config.algorithm import AlgorithmFacts, SamplingConfig

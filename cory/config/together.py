@@ -1,7 +1,5 @@
 """Rules that span several groups of settings."""
 
-from __future__ import annotations
-
 from cory.config.checks import require
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config

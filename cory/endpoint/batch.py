@@ -4,8 +4,6 @@ The first process sends the requests and shares the replies with the others. Rep
 journal as they come, so a run that was killed pays for none of them again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """One request to a chat model on a server: its pace, its retries, its refusals."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

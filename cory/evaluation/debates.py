@@ -1,7 +1,5 @@
 """Metrics of debates: votes, single answers, and how answers change from round to round."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 

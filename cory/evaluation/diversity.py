@@ -1,7 +1,5 @@
 """Diversity of agents' answers (Subramaniam et al., 2025, 4.2, App. C, I and M)."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 

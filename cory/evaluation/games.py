@@ -1,7 +1,5 @@
 """Evaluates a policy in games about held-out words, in both roles, against several opponents."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Metrics of debates between specialised agents: accuracy, standard errors and diversity."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Their weights are in memory only while they are used: agents and their optimisers need the room.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

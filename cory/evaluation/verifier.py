@@ -1,7 +1,5 @@
 """Evaluates a verifier: how well it tells right answers to held-out questions from wrong ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Letters: B turns, R response tokens. Column t of a (B, R) tensor belongs to response token t.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

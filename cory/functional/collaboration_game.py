@@ -25,8 +25,6 @@ R_syn > 3 R_ind - 2 R_col: the printed term with R_col and R_ind exchanged. With
 tau >= (R_ind - R_col) / 2 there is one equilibrium, and the choice has no effect.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A credit rule fills `turn.credit` of every turn and reads only what the reward filled in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Diversity of the agents' answers to one problem (Subramaniam et al., 2025, 4.2, App. C)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 

@@ -3,8 +3,6 @@
 Letters: N tokens, H hidden width, V vocabulary. Everything is float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

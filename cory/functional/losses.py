@@ -1,7 +1,5 @@
 """Losses of PPO and of supervised training. Letters: B turns, R response tokens."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

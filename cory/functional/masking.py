@@ -1,7 +1,5 @@
 """Masked statistics and padding. A mask is True on values that count."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """N-grams of tokens: repetition within texts, and copying from one text to another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 

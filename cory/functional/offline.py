@@ -1,7 +1,5 @@
 """Losses on recorded utterances (Cheng et al., 2024). Letters: B utterances, R tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """How well scores separate right answers from wrong ones."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 

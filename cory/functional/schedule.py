@@ -1,7 +1,5 @@
 """Learning-rate schedules over a stage of training."""
 
-from __future__ import annotations
-
 import math
 
 

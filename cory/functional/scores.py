@@ -1,7 +1,5 @@
 """Scaling of credits by running statistics, and the adaptive KL coefficient."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

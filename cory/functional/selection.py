@@ -3,8 +3,6 @@
 Letters: P problems, M turns, N agents; both counted from 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 

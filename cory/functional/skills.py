@@ -14,8 +14,6 @@ It needs no runs. A page shows `trajectories` below; `specialities` says how oft
 team end up in different topics, which the paper's argument leaves open.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise

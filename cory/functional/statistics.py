@@ -1,7 +1,5 @@
 """Means with standard errors, pass@k, and confidence intervals of such shares."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -3,8 +3,6 @@
 An episode is `right[t][a]`: whether the answer of agent a in round t is right.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

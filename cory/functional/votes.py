@@ -1,7 +1,5 @@
 """Majority votes on answers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Sequence
 

@@ -4,8 +4,6 @@ A new game is a class with the four members of `GameRules`, a line in RULES, and
 conf/task. May import: config.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Protocol
 

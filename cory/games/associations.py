@@ -1,7 +1,5 @@
 """Associations of words: those that share sentences more often than by chance."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set

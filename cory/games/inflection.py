@@ -1,7 +1,5 @@
 """Words of a text, and the inflected forms of a word."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache

@@ -1,7 +1,5 @@
 """Judges of word games: whether a text says a word, and whether it makes a guess of Taboo."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """A Bayesian listener: the belief in each target word, from associations and the utterances."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

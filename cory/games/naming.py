@@ -3,8 +3,6 @@
 The rules of both are the same; their prompts and target words differ.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cory.games.judges import Judge

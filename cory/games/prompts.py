@@ -1,7 +1,5 @@
 """Prompts of word games: the rules, the utterances so far, and the instruction to a player."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cory.config.checks import require

@@ -1,7 +1,5 @@
 """Rule-based players of word games: a hinter, a guesser, and random ones of both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

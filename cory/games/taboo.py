@@ -1,7 +1,5 @@
 """Adversarial Taboo (Yao et al., 2021): the attacker tries to make the defender say the word."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cory.games.judges import Judge

@@ -3,8 +3,6 @@
 The functions are lazy, since inflecting a word takes time: no more words are read than needed.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Agents of a finished MAFT run debate any question (Subramaniam et al., 2025, Algorithm 2)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

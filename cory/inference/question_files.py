@@ -1,7 +1,5 @@
 """Files of questions, and files of debates, which grow batch by batch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Debates and their accuracy as text for a terminal."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 

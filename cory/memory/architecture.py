@@ -1,7 +1,5 @@
 """The sizes of an architecture that memory depends on, from a model without weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

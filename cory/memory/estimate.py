@@ -4,8 +4,6 @@ Sizes of weights are exact. The buffers of DeepSpeed were read from its code (0.
 docs/memory.md compares estimates with measurements. Activations follow a rule of thumb.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from cory.config import Config, HardwareConfig, ModelConfig

@@ -1,7 +1,5 @@
 """Floating-point operations that a run needs: what an estimate of its duration rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks whether a run fits into memory before anything heavy is loaded."""
 
-from __future__ import annotations
-
 import logging
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The sizes of a run's batches, from its settings: rows and tokens at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from string import Formatter
 

@@ -4,8 +4,6 @@ Each token takes one uniform number that was drawn beforehand for its row and pl
 response does not depend on which other prompts shared its batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Finding and loading models and tokenizers: hub names, folders, asset:<name>, package:<name>."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One frozen language model, and a LoRA adapter on it for each agent (Hu et al., 2021)."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A policy trained by PPO: it annotates its turns and keeps its own statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any

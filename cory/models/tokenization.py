@@ -1,7 +1,5 @@
 """Token ids of texts, the same for responses that are sampled, learnt and read again."""
 
-from __future__ import annotations
-
 from cory.config import ConfigError
 from cory.models.team import Team
 

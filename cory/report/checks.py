@@ -3,8 +3,6 @@
 Every refusal is a ValueError of one line that begins with the paper's and the table's name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The cost of a sweep before it starts: from records of the same runs, else by estimate."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 To add a kind: write its results below tables/, its picture below figures/, and register both here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

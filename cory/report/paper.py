@@ -1,7 +1,5 @@
 """What conf/paper/<paper>.yaml asks for: one entry per table and figure, its rows and claims."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path

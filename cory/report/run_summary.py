@@ -1,7 +1,5 @@
 """The summary that a run prints at its end: tables of metrics, three episodes, and the curves."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """The runs of a sweep, as conf/sweep/ lists them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from omegaconf import OmegaConf

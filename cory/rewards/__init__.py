@@ -4,8 +4,6 @@ A new reward is a class with the method of `Reward`, and a line in REWARDS. May 
 distributed, episode, functional, games, models, runs, tasks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 

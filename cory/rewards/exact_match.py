@@ -1,7 +1,5 @@
 """Exact match: 1 if the response gives the prompt's answer, else 0 (Ma et al., 4.2)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cory.config import ExactMatchConfig

@@ -1,7 +1,5 @@
 """The reward of a game: 1 for winners, -1 for losers, 0 for both in a tie."""
 
-from __future__ import annotations
-
 import torch
 
 from cory.config import GameOutcomeConfig

@@ -1,7 +1,5 @@
 """Checks for degenerate answers, which could exploit a learnt reward."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 BOX = "\\boxed{"

@@ -1,7 +1,5 @@
 """The score of a sequence classifier on the prompt with the response."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

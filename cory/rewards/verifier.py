@@ -1,7 +1,5 @@
 """The reward of a verifier: the probability that a response is right."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Debates: every agent answers, sees what the others answered, and answers again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The prompts of debaters: how an agent's view of a debate becomes a text or a chat."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 

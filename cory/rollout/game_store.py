@@ -5,8 +5,6 @@ which the games ended; `games/epoch_000.json`, written when none is missing, cou
 the tokenizer that their token ids belong to.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Interactions: the order in which agents speak and the prompts they see; no models here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The prompts of Multiagent Finetuning: others' answers or a summary, and agents' names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Opponents in word games: the policy itself, other runs' agents, scripts, a remote model."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Plays word games: many side by side, one utterance of each at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The `speak` that interactions are given: named actors respond to contexts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch

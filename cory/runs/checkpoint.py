@@ -4,8 +4,6 @@
 renamed, so it is there whole or not at all; a manifest of sizes and hashes reveals damage.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

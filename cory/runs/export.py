@@ -1,7 +1,5 @@
 """Export of agents to folders that other programs load, and starting runs from such folders."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

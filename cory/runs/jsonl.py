@@ -1,7 +1,5 @@
 """Files of JSON lines that are appended to and survive a kill at any moment."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Results of an unfinished evaluation or data collection, so that a killed run keeps them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence, Sized
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The provenance of a run: its commit, packages, device and memory use."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource

@@ -3,8 +3,6 @@
 `wandb_mirror` sends them to W&B, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

@@ -1,7 +1,5 @@
 """A run directory on disk: its settings, whether the run is complete, and its lock."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

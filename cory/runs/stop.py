@@ -1,7 +1,5 @@
 """Requests to stop a run: where they are seen, and how the run leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Mirrors the records of a run to Weights & Biases; nothing is ever read back from there."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 import sys

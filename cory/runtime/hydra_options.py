@@ -3,8 +3,6 @@
 Not through Hydra's ConfigStore, all of which it copies for every run that it composes.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hydra.core.config_search_path import ConfigSearchPath

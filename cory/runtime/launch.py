@@ -1,7 +1,5 @@
 """Starts the workers of a run, and stops them when the command is asked to stop."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

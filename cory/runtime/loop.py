@@ -1,7 +1,5 @@
 """The loop over iterations, shared by all algorithms."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Collection

@@ -4,8 +4,6 @@ torch's elastic agent meets the other nodes, assigns ranks and starts the worker
 process of its own, as it takes over signals and logging; `launch.py` starts that process.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

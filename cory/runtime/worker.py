@@ -1,7 +1,5 @@
 """One process of a run: builds everything from config.yaml and runs the loop."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

@@ -4,8 +4,6 @@ A new task is a class with the members of `Task`, and a line in TASKS. May impor
 distributed, episode, games.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 

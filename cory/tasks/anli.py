@@ -1,7 +1,5 @@
 """ANLI: whether a hypothesis follows from a premise (Nie et al., 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Word games as a task: a prompt is the target word of a game."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, tee

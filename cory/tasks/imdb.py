@@ -1,7 +1,5 @@
 """IMDB: continue the first words of a movie review so that the review becomes positive."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

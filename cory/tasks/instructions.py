@@ -1,7 +1,5 @@
 """Instructions with answers, which SPAG imitates beside games (Cheng et al., 2024)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cory.config import InstructionsConfig, require

@@ -1,7 +1,5 @@
 """MATH: competition mathematics, whose answers are formulas in a box (Hendrycks et al., 2021)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """MMLU: questions about 57 subjects, with four options each (Hendrycks et al., 2021)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

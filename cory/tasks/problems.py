@@ -1,7 +1,5 @@
 """Arithmetic and word problems with worked solutions, generated from a random stream."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Questions whose answer is one number: GSM8K, files of its form, TinyGSM, or generated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Measures the time of an iteration by phase."""
 
-from __future__ import annotations
-
 import time
 
 from cory.episode import Metrics

@@ -1,7 +1,5 @@
 """Stops a run whose metrics are no longer finite or pass a bound."""
 
-from __future__ import annotations
-
 import math
 
 from cory.episode import Metrics

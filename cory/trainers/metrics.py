@@ -1,7 +1,5 @@
 """Metrics of a roll-out. docs/metrics.md defines each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 
 import torch

@@ -1,7 +1,5 @@
 """Minibatches, and optimiser steps on them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Offline updates on sets of games; the reference is the policy as it was before each set."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Proximal Policy Optimization for any number of agents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import repeat

@@ -1,7 +1,5 @@
 """Checks around the first update of a run: on its first batch, and on the weights it changes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The state that a checkpoint keeps beside weights and optimisers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 

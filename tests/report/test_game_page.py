@@ -134,6 +134,7 @@ def test_curves_are_read_like_runs() -> None:
     assert len(lines) == 20 and set(lines[0]) == set(GAME_METRICS) - {"disagreements"}
     mean = sum(line["collaboration"] for line in lines) / 20
     assert lines[-1]["collaboration_so_far"] == pytest.approx(mean)
+    assert lines[0]["collaboration_so_far"] == lines[0]["collaboration"]
     assert disagreements(1, rules()["steps"])["observation_2_even"] == (16, 120)
 
 

@@ -1,7 +1,5 @@
 """Claims about metrics of runs, judged on the records. Claims are data: conf/paper/."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

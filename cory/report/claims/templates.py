@@ -1,7 +1,5 @@
 """Templates of conf/paper/: claims and rows that differ in a few words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

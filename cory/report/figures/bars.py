@@ -1,7 +1,5 @@
 """The bar figure: groups of bars side by side, or shares stacked along one bar."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Training curves: the three panels that always come together (Ma et al., figs. 3, 4, 6 to 10)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

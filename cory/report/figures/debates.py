@@ -1,7 +1,5 @@
 """Pictures of debates: votes over turns, changed answers, agents alone, verifiers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures of what fine-tuning does to teams that debate."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

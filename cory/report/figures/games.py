@@ -1,7 +1,5 @@
 """Pictures of word games and of benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

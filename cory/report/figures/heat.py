@@ -1,7 +1,5 @@
 """The heat map: numbers written into cells, lightness by their size, hatched where none."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The line figure: curves with bands or error bars, points with notes, over any axis."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores on several benchmarks around a circle (Cheng et al., fig. 1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

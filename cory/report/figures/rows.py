@@ -1,7 +1,5 @@
 """The numbers of a figure, from the rows of a table: panel by panel, method by method."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What all figures share: colours, dashes, markers, panels, and how a file is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol

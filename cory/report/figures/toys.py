@@ -1,7 +1,5 @@
 """Pictures of what is computed without any run: the collaboration game, and the skill model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure

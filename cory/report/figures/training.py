@@ -1,7 +1,5 @@
 """Pictures of training runs: curves, frontiers, pass@k, grid searches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The section on changes from the paper's setting: what a scale changes and why, key by key."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages over all tables and figures: docs/results/<paper>.md and index.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of one table or figure, as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """A printed table of settings beside the values in conf/, computed from what Hydra composes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What README.md shows of the results: a line per paper, and the numbers of a few runs."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from textwrap import fill
 

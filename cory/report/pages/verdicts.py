@@ -1,7 +1,5 @@
 """Verdicts on the claims of a table, as text: numbers per seed, over seeds, and the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages, figures and overviews on disk, from the archive alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ experiments. The bytes of a file are a function of the run; pages are a function
 Each file begins with a digest of the rest: a number that somebody changed is noticed, not shown.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

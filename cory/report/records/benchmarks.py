@@ -1,7 +1,5 @@
 """Scores on reasoning benchmarks in the record of a run, as metrics for pages and claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The archived runs that one table counts, and the names of those that are missing."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Gathering: copy finished runs from outputs/ into the archive, and name those refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

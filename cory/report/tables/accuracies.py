@@ -7,8 +7,6 @@ them where the accuracy has another standard error over so many problems. A row 
 has no experiment: why nobody can run it here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

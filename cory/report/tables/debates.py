@@ -1,7 +1,5 @@
 """Results of pages about debates: votes over turns, changed answers, agents alone, verifiers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

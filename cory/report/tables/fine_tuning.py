@@ -5,8 +5,6 @@ conf/paper/: a row names an experiment whose runs are evaluated after every iter
 the metric is called and whether it is a share, `across` of an entry what `across` is called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

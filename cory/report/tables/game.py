@@ -13,8 +13,6 @@ turns<T>/pi<p>, `observation_1`, `observation_2`, `observation_2_even` or `other
 of METRICS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate

@@ -11,8 +11,6 @@ An entry of kind `factor` says under `factor` what was varied: its `name`, the `
 settings whose product it is, and whether its axis is logarithmic (`log`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Values of metrics over the seeds of a row, and the agents, turns and roles that have them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

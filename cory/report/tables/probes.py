@@ -1,7 +1,5 @@
 """Results of pages that show what agents say: responses to prompts, and whole games."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

@@ -5,8 +5,6 @@ conf/paper/<paper>.yaml: a row's `second_hand: {turn_1: 0.677, change_1: 0.095}`
 beside runs at the paper's scale, under a heading of their own; no claim may be judged by them.
 """
 
-from __future__ import annotations
-
 import re
 
 from cory.report.paper import PAPER_SCALE, Table

@@ -14,8 +14,6 @@ falls, over all teams), `equation_3` (where Eq. 3 says otherwise than the model)
 (shares); `metric` is one of METRICS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

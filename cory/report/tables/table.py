@@ -4,8 +4,6 @@ A column reads metrics of a line's runs and writes the values of the seeds. `{wo
 filled in from the line, which is how one column serves every agent, turn or iteration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Results of pages about training runs: curves, frontiers, pass@k, grid searches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any

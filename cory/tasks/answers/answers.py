@@ -5,8 +5,6 @@ marks its answer, as `#### 18` or `\boxed{18}`, only the last mark is read. Numb
 count, nor does text from a new "Question:" on.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from decimal import Decimal

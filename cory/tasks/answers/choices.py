@@ -4,8 +4,6 @@ The option in its last `\boxed{...}`, if there is one; else the last option in a
 `the answer is B`, `Answer: B`. A response of one letter is that option.
 """
 
-from __future__ import annotations
-
 import re
 
 from cory.tasks.answers.formulas import last_box, plain_formula

@@ -4,8 +4,6 @@ The answer is the content of the last `\boxed{...}` or `\fbox{...}` of a text. A
 closed, since the text was cut off, has no content; earlier boxes do not replace it.
 """
 
-from __future__ import annotations
-
 import re
 
 BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")

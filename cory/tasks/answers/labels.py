@@ -5,8 +5,6 @@ Denied labels (`not an entailment`, `does not contradict it`) and lists of label
 (`entailment, neutral or contradiction`) do not count.
 """
 
-from __future__ import annotations
-
 import re
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS = ("entailment", "neutral", "contradiction")

@@ -1,7 +1,5 @@
 """The order of training data over epochs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

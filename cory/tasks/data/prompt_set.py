@@ -1,7 +1,5 @@
 """The prompts of a task that are all made when it is built, and how runs draw from them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

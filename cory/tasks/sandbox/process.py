@@ -3,8 +3,6 @@
 docs/running.md lists what this prevents, and what it does not.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Questions whose answers are computed by programs, as those of TinyGSM (Liu et al., 2023)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,0 +1,50 @@
+"""Instruction data: prompts with and without an input, and rows without an answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cory.config import ConfigError, InstructionsConfig
+from cory.tasks.instructions import load_instructions
+
+ROWS = [
+    {"instruction": " Add the numbers. ", "input": "1 2", "output": " 3 "},
+    {"instruction": "Say yes.", "input": "", "output": "yes"},
+    {"instruction": "Say nothing.", "input": "", "output": " "},
+]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> InstructionsConfig:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return InstructionsConfig(
+        source="path",
+        path=str(path),
+        split="train",
+        instruction_column="instruction",
+        input_column="input",
+        output_column="output",
+        template="{instruction}>",
+        input_template="{instruction}|{input}>",
+        per_iteration=1,
+        max_tokens=64,
+    )
+
+
+def test_the_input_of_an_instruction_is_in_its_prompt(config: InstructionsConfig) -> None:
+    assert load_instructions(config) == [("Add the numbers.|1 2>", "3"), ("Say yes.>", "yes")]
+
+
+def test_without_an_input_column_prompts_have_no_input(config: InstructionsConfig) -> None:
+    prompts = [prompt for prompt, _ in load_instructions(replace(config, input_column=None))]
+    assert prompts == ["Add the numbers.>", "Say yes.>"]
+
+
+def test_a_column_that_is_missing_is_refused(config: InstructionsConfig) -> None:
+    with pytest.raises(ConfigError, match=r"^algorithm\.instructions\.input_column=text is not in"):
+        load_instructions(replace(config, input_column="text"))
