@@ -114,7 +114,12 @@ def arranged(*overrides: str) -> tuple[Any, SimpleNamespace, list[Any]]:
 
     task = SimpleNamespace(observer_context=quote)
     parts = SimpleNamespace(
-        plan=None, task=task, reward=None, streams=Streams(0), new_ppo_policies=new_ppo_policies
+        plan=None,
+        task=task,
+        reward=None,
+        streams=Streams(0),
+        carried={},
+        new_ppo_policies=new_ppo_policies,
     )
     build: Any = build_ppo if config.name == "ppo" else build_cory
     return build(config, parts), parts, agents
