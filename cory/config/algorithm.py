@@ -1,5 +1,6 @@
 """Settings of `algorithm=`."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -54,7 +55,7 @@ class StopConfig:
                 require_positive(f"algorithm.stop.{key}", getattr(self, key))
 
 
-class AlgorithmFacts:
+class AlgorithmFacts(ABC):
     """What the settings of an algorithm say about a run, unless a subclass says otherwise."""
 
     holds_debates: ClassVar[bool] = False  # prompts quote the rounds of a debate so far
@@ -68,9 +69,9 @@ class AlgorithmFacts:
         """Responses that one model samples at once, where nothing splits them."""
         return self.turns_per_policy()
 
+    @abstractmethod
     def turns_per_policy(self) -> int:
         """Turns from which one policy learns in an iteration."""
-        raise NotImplementedError
 
     def speaks_remotely(self) -> bool:
         """Whether a model behind an endpoint speaks for every agent."""
