@@ -1,163 +1,25 @@
-"""Real models of a few thousand weights, built once per session; nothing is downloaded."""
+"""What holds for every test, before anything large is imported."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
-from pathlib import Path
+
+import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when huggingface_hub is first imported
 # tests run side by side; threads that wait for each other would slow all of them down
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("RANK", None)  # as under a launcher: not how tests are run
 
-import pytest
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-)
 
-from cory.config import Config
-from cory.models.engine import start_process_group
-from tests.support.agents import MAFT
-from tests.support.building import asked, small_config
-from tests.support.made_up_runs import WriteRun, run_writer
-
-END = "<|endoftext|>"
-LONGEST = 64  # tokens
-# the observer's prompt has to fit into LONGEST, so its words are tokens
-WORDS = "I can make this sentence ‘ ’ more positive: the movie was a good film and it is bad"
+def pytest_configure(config: pytest.Config) -> None:
+    """The fixtures import for seconds: not where tests are only handed out to other processes."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", 0):
+        config.pluginmanager.import_plugin("tests.support.fixtures")
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-level BPE of about 300 tokens."""
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        special_tokens=[END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    bpe.train_from_iterator([WORDS] * 2, trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token=END, pad_token=END, model_max_length=LONGEST
-    )
-
-
-def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: str) -> str:
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Folder of a random GPT-2 with its tokenizer, for `model.path`."""
-    tokenizer = make_tokenizer()
-    torch.manual_seed(0)
-    model = GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=len(tokenizer),
-            n_positions=LONGEST,
-            n_layer=2,
-            n_embd=32,
-            n_head=2,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bos_token_id=tokenizer.eos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
-    return save(model, tokenizer, str(tmp_path_factory.mktemp("tiny_model")))
-
-
-@pytest.fixture(scope="session")
-def tiny_judge(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Folder of a random classifier with its tokenizer, for `reward.path`."""
-    tokenizer = make_tokenizer()
-    torch.manual_seed(0)
-    model = DistilBertForSequenceClassification(
-        DistilBertConfig(
-            vocab_size=len(tokenizer),
-            max_position_embeddings=LONGEST,
-            n_layers=1,
-            dim=32,
-            hidden_dim=64,
-            n_heads=2,
-            initializer_range=0.2,  # scores that differ between texts
-            pad_token_id=tokenizer.pad_token_id,
-            id2label={0: "NEGATIVE", 1: "POSITIVE"},
-            label2id={"NEGATIVE": 0, "POSITIVE": 1},
-        )
-    )
-    return save(model, tokenizer, str(tmp_path_factory.mktemp("tiny_judge")))
-
-
-@pytest.fixture(scope="session")
-def reviews_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty made-up reviews, for `task.source=path`."""
-    path = tmp_path_factory.mktemp("reviews") / "reviews.jsonl"
-    words = ["the", "movie", "was", "a", "good", "film", "and", "it", "is", "bad"]
-    rows = [
-        {"text": " ".join(words[(i * k + k) % 10] for k in range(1, 13)) + f" {i}"}
-        for i in range(60)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-@pytest.fixture(scope="session")
-def config_of(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Callable[..., Config]:
-    """Checked settings of a small run on the tiny random models: `config_of(*overrides)`."""
-    start_process_group("cpu")
-    del os.environ["RANK"]  # the commands that tests start are not under a launcher
-    base = [
-        f"model.path={tiny_model}",
-        f"reward.path={tiny_judge}",
-        "task.source=path",
-        f"task.path={reviews_file}",
-        "task.train_split='train[:80%]'",
-        "task.test_split='train[80%:]'",
-    ]
-    return lambda *overrides: small_config(base, *overrides)
-
-
-@pytest.fixture(scope="session")
-def questions_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twenty questions whose answer is 7, for `task=gsm8k task.source=path`."""
-    path = tmp_path_factory.mktemp("questions") / "questions.jsonl"
-    rows = [{"question": f"{i} and {7 - i}?", "answer": "#### 7"} for i in range(20)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-@pytest.fixture(scope="session")
-def questions(
-    config_of: Callable[..., Config], tiny_model: str, questions_file: Path
-) -> Callable[..., Config]:
-    """The same for a task with answers, evaluated by four responses: `questions(*overrides)`."""
-    base = [f"model.path={tiny_model}", *asked(questions_file)]
-    return lambda *overrides: small_config(base, *overrides)
-
-
-@pytest.fixture
-def maft(questions: Callable[..., Config], tmp_path: Path) -> Callable[..., Config]:
-    """Settings of Multiagent Finetuning with random models: `maft(*overrides)`."""
-    return lambda *overrides: questions(*MAFT, f"run_dir={tmp_path}", *overrides)
-
-
-@pytest.fixture
-def write_run(tmp_path: Path) -> WriteRun:
-    """Writes a run directory below tmp_path/outputs as a small-scale sweep would."""
-    return run_writer(tmp_path / "outputs")
+@pytest.hookimpl(tryfirst=True)  # before those that are left out are taken away
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that no process is left with one of them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

@@ -145,6 +145,7 @@ def test_wandb_offline_mirrors_the_run(train: Train, tmp_path: Path) -> None:
     assert list(offline.tables()) == ["samples/00001"]
 
 
+@pytest.mark.slow
 def test_the_wheel_carries_settings_and_models(tmp_path: Path) -> None:
     subprocess.run(
         [

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 from cory.algorithms import ALGORITHMS
 from cory.config import Config
 from cory.episode import Episode
@@ -75,6 +77,7 @@ def plain(name: str) -> str:
     return re.sub(r"(?<=[/_])(attacker|defender)(?=_|$)", "<role>", name)
 
 
+@pytest.mark.slow
 def test_the_page_names_what_a_run_logs(
     config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
 ) -> None:

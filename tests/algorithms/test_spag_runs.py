@@ -145,6 +145,7 @@ def server() -> ChatServer:
     return ChatServer(answer)
 
 
+@pytest.mark.slow
 def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
     start: Run, folder: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def examine(
     return metrics, lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("balance", [True, False])
 def test_it_learns_which_answers_to_a_question_are_right(
     verifier_config: Settings, tmp_path: Path, balance: bool

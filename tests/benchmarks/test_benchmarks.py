@@ -192,6 +192,7 @@ def harness_says(benchmark: harness.Benchmark) -> list[float]:
     return [request.resps[0][0] for request in sorted(asked, key=lambda request: request.idx)]
 
 
+@pytest.mark.slow
 def test_choices_are_scored_as_by_hand(
     request_: BenchmarkRequest, loaded: list[harness.Benchmark]
 ) -> None:
@@ -206,6 +207,7 @@ def test_choices_are_scored_as_by_hand(
     assert found["dtype"] == "float32" and found["harness"] == "0.4.13" and found["seed"] == 1
 
 
+@pytest.mark.slow
 def test_generated_answers_are_filtered_and_empty_ones_counted(request_: BenchmarkRequest) -> None:
     found = measure_benchmarks(replace(request_, names=["echo", "raw", "mute"]))
     assert all(said(text).startswith(" ") for text in OPENINGS[:3])
@@ -253,6 +255,7 @@ def test_a_few_questions_are_never_a_score(request_: BenchmarkRequest, run_dir: 
     assert list(read_scores(run_dir)) == ["limited"]
 
 
+@pytest.mark.slow
 def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
     request_: BenchmarkRequest, run_dir: Path, loaded: list[harness.Benchmark]
 ) -> None:
@@ -381,6 +384,7 @@ def test_a_wrong_suite_is_refused(tasks: Path, tmp_path: Path) -> None:
         assert said_ in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_the_papers_suite_names_what_the_harness_has(tasks: Path) -> None:
     suite = load_suite(CONF / "benchmarks" / "spag.yaml")
     index = harness.manager(tasks).task_index  # reading all task files takes seconds: once
@@ -419,6 +423,7 @@ MADE_UP: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_the_papers_suite_runs_on_made_up_questions(
     request_: BenchmarkRequest, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

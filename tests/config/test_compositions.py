@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hydra.errors import MissingConfigException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
 from cory.train import compose
@@ -54,7 +54,7 @@ class Counted:
 )
 def test_every_change_of_a_file_asks_hydra_again(conf: Path, code: Path, change, tmp_path) -> None:  # type: ignore[no-untyped-def]  # a lambda above
     def composed_now() -> object:
-        return Compositions(tmp_path / "store", digest_of(conf, code), counted)("seed=1").call
+        return Compositions(tmp_path / "store", digest_of(conf, code), conf, counted)("seed=1").call
 
     counted = Counted()
     assert [composed_now(), composed_now()] == [1, 1]
@@ -63,20 +63,52 @@ def test_every_change_of_a_file_asks_hydra_again(conf: Path, code: Path, change,
     assert len(list((tmp_path / "store").iterdir())) == 1  # nobody asks for the others again
 
 
-def test_other_words_make_another_config_and_nobody_shares_one(tmp_path: Path) -> None:
+def test_other_options_make_another_config_and_nobody_shares_one(
+    conf: Path, tmp_path: Path
+) -> None:
     counted = Counted()
-    store = Compositions(tmp_path, "digest", counted)
-    first = store("a=1", "b=2")
+    store = Compositions(tmp_path / "store", "digest", conf, counted)
+    first = store("model=a", "+model@other=b")
     first.call = 0
-    assert store("a=1", "b=2") == {"words": ["a=1", "b=2"], "call": 1}
-    for words in (("b=2", "a=1"), ("a=1b=2",), ("a=1",), ()):
+    assert store("model=a", "+model@other=b") == {"words": ["model=a", "+model@other=b"], "call": 1}
+    for words in (("+model@other=b", "model=a"), ("model=a+model@other=b",), ("model=a",), ()):
         assert store(*words).words == list(words)
     assert counted.calls == 5
+    assert store("call=7", "model=a") == {"words": ["model=a"], "call": 7}
+    assert store("model=a").call == 4 and counted.calls == 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("seed=3", "algorithm=ppo", "algorithm.kl_coef=1e-3", "experiment=cory/imdb_ppo"),
+        ("+algorithm.more.still=1", "++seed=4", "~evaluation.probes"),
+        ("evaluation.probes=[a,'b, c']", "task.observer_template='\"{answers}\" {query}'"),
+        ("seed=4", "seed=5", "run_dir=here", "sweep=cory/fig3"),
+        ("evaluation={prompts: 3}", "task.min_characters=${seed}"),
+    ],
+)
+def test_values_are_set_as_hydra_sets_them(words: tuple[str, ...]) -> None:
+    stored, composed = compose_config(*words), compose(*words)
+    assert stored == composed
+    assert OmegaConf.to_yaml(stored) == OmegaConf.to_yaml(composed)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["nope=1", "algorithm.nope=1", "+seed=2", "seed=1,2", "seed=[", "seed@x=1", "~nope"],
+)
+def test_values_are_refused_as_hydra_refuses_them(word: str) -> None:
+    with pytest.raises(HydraException) as stored:
+        compose_config("algorithm=ppo", word)
+    with pytest.raises(HydraException) as composed:
+        compose("algorithm=ppo", word)
+    assert (stored.type, str(stored.value)) == (composed.type, str(composed.value))
 
 
 @pytest.mark.parametrize("word", ["hydra.searchpath=[x]", "--config-dir=x", "+hydra.x=1"])
-def test_what_is_read_elsewhere_is_not_stored(word: str, tmp_path: Path) -> None:
-    store = Compositions(tmp_path, "digest", Counted())
+def test_what_is_read_elsewhere_is_not_stored(word: str, conf: Path, tmp_path: Path) -> None:
+    store = Compositions(tmp_path / "store", "digest", conf, Counted())
     assert [store("a=1", word).call for _ in range(2)] == [1, 2]
 
 

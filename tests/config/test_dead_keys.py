@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ ONLY_IN_CONFIG: dict[str, str] = {
 }
 
 
+@cache
 def attributes_read() -> set[str]:
     names = set()
     for path in ROOT.rglob("*.py"):

@@ -141,6 +141,7 @@ def complete(url: str, journal: Path) -> None:
     print(*(said.text for said in Endpoint(config, journal).complete(asks(*"abcdefghij"))))
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_asks_for_nothing_twice(tmp_path: Path) -> None:
     """A command is killed in the middle; the next one asks for the rest alone."""
     journal = tmp_path / "journal.jsonl"

@@ -28,9 +28,9 @@ from cory.evaluation.scorers import Encoder, Scorer
 from cory.functional.diversity import kl_between, kl_diversity
 from cory.models.policy import Policy
 from cory.models.team import Team
-from tests.conftest import make_tokenizer, save
 from tests.support.close import assert_close
 from tests.support.composing import CONF, options
+from tests.support.fixtures import make_tokenizer, save
 
 CPU = torch.device("cpu")
 TEXTS = ["a good film", "the movie was bad", "it", "a bad film and it is a good movie"]

@@ -87,6 +87,7 @@ def test_a_run_killed_within_evaluations_ends_as_if_it_had_not_been(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_evaluation_alone_goes_on_after_a_kill_and_after_a_request_to_stop(
     slowly: Words, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def play(task: GameTask, word: str, players: dict[str, RuleBasedPlayer], seed: i
             return outcome
 
 
+@pytest.mark.slow
 def test_scripted_players_beat_careless_ones(config: Config) -> None:
     task = GameTask(config(train_words=80, test_words=10), tokenizer, np.random.default_rng(0))
     players = task.players()

@@ -92,7 +92,7 @@ def descend(engine: Engine, steps: int) -> list[tuple[float, float]]:
     return seen
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_every_stage_takes_the_same_steps(
     config_of: ConfigOf, sharing: str, precision: str

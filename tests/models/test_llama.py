@@ -208,6 +208,7 @@ class SmallLetters:
                 turn.score = sum(letter.islower() for letter in turn.response) / 6
 
 
+@pytest.mark.slow
 def test_it_learns_on_a_base_in_4_bits(llama_config: Callable[..., Config]) -> None:
     config = llama_config(
         "algorithm=ppo",

@@ -28,10 +28,10 @@ from cory.config import Config, ConfigError
 from cory.memory.architecture import shape_of
 from cory.models.loading import load_language_model, load_tokenizer, skeleton
 from cory.runs.export import export, model_card
-from tests.conftest import END, make_tokenizer
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 from tests.support.composing import parsed
+from tests.support.fixtures import END, make_tokenizer
 from tests.support.llama import random_llama
 
 PATH = "package:holds_a_model"

@@ -340,6 +340,7 @@ def test_templates_are_filled_in() -> None:
     assert "{" not in str(parts).replace("{'", "")
 
 
+@pytest.mark.slow
 def test_the_script_writes_page_and_figure(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run)
     script = ("scripts/table.py", "cory", "fig3", "--scale", "small")

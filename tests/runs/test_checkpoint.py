@@ -18,6 +18,7 @@ from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 
 ConfigOf = Callable[..., Config]
+SLOW = pytest.mark.slow
 SETTINGS = [
     "algorithm.swap_every=2",
     "algorithm.score_scaling=normalise",
@@ -41,7 +42,9 @@ def numbers(metrics: Metrics) -> Metrics:
 
 
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "stage", [0, 2, *(pytest.param(stage, marks=pytest.mark.slow) for stage in (1, 3))]
+)
 def test_four_iterations_are_two_and_two_to_the_last_bit(
     config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
 ) -> None:

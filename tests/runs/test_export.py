@@ -39,7 +39,7 @@ def greedy(agent: PPOPolicy) -> list[int]:
     return response.ids
 
 
-@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("stage", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_an_exported_agent_says_the_same_as_inside_the_run(
     config_of: ConfigOf, tmp_path: Path, tiny_model: str, sharing: str, stage: int
@@ -87,7 +87,7 @@ def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> Non
     publish(run_dir / "part", run_dir)
 
 
-@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("stage", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_a_run_starts_from_the_agents_of_another(
     config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
@@ -118,6 +118,7 @@ def test_a_run_starts_from_the_agents_of_another(
     assert ours.step(0)["objective/kl_k3/agent_0"] > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["pretrained", "init_from"])
 def test_one_copy_is_whole_at_a_time(
     config_of: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
@@ -186,6 +187,7 @@ def test_what_cannot_be_started_from_is_refused(config_of: ConfigOf, tmp_path: P
     assert "was trained with model.path=elsewhere" in refusal({**same, "path": "elsewhere"})
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_evaluated_without_training(
     tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:

@@ -190,6 +190,7 @@ def test_online_without_a_network_records_offline_at_once(
     assert took < 5
 
 
+@pytest.mark.slow
 def test_a_server_that_says_nothing_is_given_up(fallback: Fallback, silent_port: int) -> None:
     why, took = fallback(silent_port, KEY, "wandb.init_timeout=2")
     # in the library's words: that it took the call, and that there was a key, is not the trouble
@@ -252,6 +253,7 @@ def test_online_a_resumed_run_goes_on_in_the_same_run(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_server_that_leaves_holds_nobody_up(server: WandbServer, tmp_path: Path) -> None:
     mirror = Mirror(config("online", "wandb.finish_timeout=2"), tmp_path, COMMIT)
     mirror.log(0, numbers(0))
@@ -289,6 +291,7 @@ def log_and_wait(folder: Path) -> None:
     time.sleep(60)
 
 
+@pytest.mark.slow
 def test_a_killed_run_keeps_what_it_said_more_than_a_second_before(tmp_path: Path) -> None:
     fork = Fork(tmp_path, partial(log_and_wait, tmp_path))
     until(lambda: fork.out == "said\n")

@@ -54,6 +54,7 @@ def train(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) 
             command.wait()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
     train: Train, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
     assert not workers(run_dir) and in_use(run_dir) is None
 
 
+@pytest.mark.slow
 def test_one_worker_s_error_is_shown_once_and_ends_the_run(train: Train, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}", **{MELTING: "1"})
@@ -176,6 +178,7 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path:
     assert unfinished_run(new, compose_config("algorithm.gamma=0.8")) is None
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     # an iteration that would last for minutes
@@ -242,6 +245,7 @@ def test_two_nodes_make_one_run_and_end_together(train: Train, tmp_path: Path) -
     assert not any("Traceback" in node.err for node in nodes), [node.err for node in nodes]
 
 
+@pytest.mark.slow
 def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
     train: Train, tmp_path: Path
 ) -> None:
@@ -261,6 +265,7 @@ def test_several_nodes_need_a_directory_that_all_of_them_see(train: Train) -> No
     assert command.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["torchrun", "deepspeed"])
 def test_a_launcher_around_the_command_is_refused(how: str, tmp_path: Path) -> None:
     launcher = {

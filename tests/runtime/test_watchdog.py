@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cory.config import ConfigError, HardwareConfig
 from cory.runs.run_dir import LOCK, in_use, lock
+from cory.runs.stop import StopRequest
 from cory.runtime.launch import environment
 from cory.runtime.torchrun import exit_code
-from cory.runtime.watchdog import LEFT, REFUSED, STOPPED, alive
+from cory.runtime.watchdog import (
+    FAILED,
+    LEFT,
+    REFUSED,
+    STOPPED,
+    WorkerWatch,
+    alive,
+    stop_on_signal,
+)
 from tests.support.commands import until
+from tests.support.warm import Fork
 
 
 def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
@@ -45,29 +58,27 @@ def test_a_process_that_nobody_waited_for_is_not_alive() -> None:
     assert not alive(process.pid)
 
 
-BLOCKED = """
-import os, signal, sys, threading, time
-from pathlib import Path
-from cory.runs.stop import StopRequest
-from cory.runtime.watchdog import WorkerWatch, stop_on_signal
-stop = StopRequest(Path(sys.argv[1]))
-stop_on_signal(stop)
-watch = WorkerWatch(stop)
-{then}
-print("ready", flush=True)
-threading.Event().wait(60)
-"""
+def blocked(then: str, folder: Path) -> None:
+    """A worker that waits for a minute, before the loop or in it, or has signed off."""
+    stop = StopRequest(folder)
+    stop_on_signal(stop)
+    watch = WorkerWatch(stop)
+    stop.begun = then == "begun"
+    if then == "closed":
+        watch.close()
+    print("ready", flush=True)
+    threading.Event().wait(60)
 
 
 @pytest.mark.parametrize(
     ("then", "happens", "code"),
     [
         ("", "peer dies", LEFT),  # though it would wait for a minute
-        ("watch.close()", "peer dies", None),
+        ("closed", "peer dies", None),
         ("", "stop", STOPPED),  # before the loop there is nothing to save
-        ("stop.begun = True", "stop", None),
+        ("begun", "stop", None),
         ("", "sigterm", STOPPED),
-        ("stop.begun = True", "sigterm", None),
+        ("begun", "sigterm", None),
     ],
 )
 def test_a_blocked_worker_leaves_when_it_should(
@@ -75,15 +86,10 @@ def test_a_blocked_worker_leaves_when_it_should(
 ) -> None:
     folder = tmp_path / "workers"
     folder.mkdir()
-    worker = subprocess.Popen(
-        [sys.executable, "-c", BLOCKED.format(then=then), str(tmp_path)],
-        env={**os.environ, "CORY_WORKERS": str(folder), "CORY_PARENT": str(os.getpid())},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert worker.stdout is not None and worker.stdout.readline() == "ready\n"
+    worker = Fork(tmp_path, partial(blocked, then, tmp_path), CORY_WORKERS=str(folder))
+    until(lambda: worker.out == "ready\n")
     signed_on = [path.name for path in folder.iterdir()]
-    assert signed_on == ([] if then == "watch.close()" else [str(worker.pid)])
+    assert signed_on == ([] if then == "closed" else [str(worker.pid)])
     if happens == "peer dies":
         dead = subprocess.Popen([sys.executable, "-c", ""])
         dead.wait()
@@ -91,15 +97,46 @@ def test_a_blocked_worker_leaves_when_it_should(
     elif happens == "stop":
         (tmp_path / "stop").touch()
     else:
-        worker.terminate()
+        worker.send_signal(signal.SIGTERM)
     if code is not None:
         assert worker.wait(5) == code
     else:
-        with pytest.raises(subprocess.TimeoutExpired):
+        with pytest.raises(TimeoutError):
             worker.wait(1.5)
-        worker.kill()
-        worker.wait()
-    worker.stdout.close()
+
+
+def fails(folder: Path) -> None:
+    """A worker that fails and says whether it is the one to print the reason."""
+    watch = WorkerWatch(StopRequest(folder))
+    print("fails", flush=True)
+    print(watch.first_to_fail(), flush=True)
+    os._exit(REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("happens", "speaks"),
+    [("", True), ("another has spoken", False), ("a peer dies", False)],
+)
+def test_one_worker_says_why_a_run_fails(happens: str, speaks: bool, tmp_path: Path) -> None:
+    """... and none of those that fail because another worker is gone."""
+    folder = tmp_path / "workers"
+    folder.mkdir()
+    if happens == "another has spoken":
+        (folder / FAILED).touch()
+    peer = subprocess.Popen(["sleep", "60"])
+    (folder / str(peer.pid)).touch()
+    environment = {"CORY_WORKERS": str(folder), "GROUP_WORLD_SIZE": "1"}
+    worker = Fork(tmp_path, partial(fails, tmp_path), **environment)
+    until(lambda: worker.out)
+    if happens == "a peer dies":
+        peer.kill()  # after the worker has failed: its connections break before that
+    code = worker.wait(5)
+    peer.kill()
+    peer.wait()
+    if code == REFUSED:
+        assert worker.out == f"fails\n{speaks}\n"
+    else:  # it left before it had to decide
+        assert (code, happens, worker.out) == (LEFT, "a peer dies", "fails\n")
 
 
 class Failure:

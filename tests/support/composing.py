@@ -64,7 +64,7 @@ def compose_config(*overrides: str) -> DictConfig:
 def _compositions() -> Compositions:
     settings = Path(inspect.getfile(cory.config)).parent
     code = [*sorted(settings.glob("*.py")), *map(Path, map(inspect.getfile, (compose, know_names)))]
-    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, *code), compose)
+    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, *code), CONF, compose)
 
 
 def parsed(*overrides: str) -> Config:

@@ -1,8 +1,10 @@
 """What Hydra composes, kept on disk from one test run to the next.
 
 The tests compose over a thousand configs, most of them several times, at a fifth of a second each.
-A stored config is used only while everything that it was composed from is as it was: the files of
-conf/, Hydra, OmegaConf, Python and the code that takes part are part of the folder's name.
+Stored is one for every choice of options; values are set in it by the function of Hydra that sets
+them in a config that it has just composed. A stored config is used only while everything that it
+was composed from is as it was: the files of conf/, Hydra, OmegaConf, Python and the code that takes
+part are part of the folder's name.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 # words with which Hydra reads files elsewhere, or that concern Hydra itself
@@ -39,10 +43,14 @@ def digest_of(conf: Path, *code: Path) -> str:
 
 
 class Compositions:
-    """Composes configs, each of them once, in `root / digest`."""
+    """Composes configs, those of the same options once, in `root / digest`.
 
-    def __init__(self, root: Path, digest: str, compose: Compose) -> None:
+    conf: the folder of options
+    """
+
+    def __init__(self, root: Path, digest: str, conf: Path, compose: Compose) -> None:
         self.folder = root / digest
+        self.conf = conf
         self.compose = compose
         self.folder.mkdir(parents=True, exist_ok=True)
         for other in root.iterdir():
@@ -53,6 +61,20 @@ class Compositions:
         """The config of these words, a new object each time; errors are Hydra's own."""
         if any(word.startswith(NOT_STORED) for word in words):
             return self.compose(*words)
+        chosen = [word for word in words if self._chooses(word)]
+        values = OverridesParser.create().parse_overrides([w for w in words if w not in chosen])
+        if any(value.is_sweep_override() for value in values):  # refused by what composes
+            return self.compose(*words)
+        config = self._stored(*chosen)
+        ConfigLoaderImpl._apply_overrides_to_config(values, config)
+        return config
+
+    def _chooses(self, word: str) -> bool:
+        """Whether it names an option of a group; else it gives a value."""
+        group = word.lstrip("+~").partition("=")[0].partition("@")[0]
+        return (self.conf / group).is_dir()
+
+    def _stored(self, *words: str) -> DictConfig:
         name = hashlib.sha256("\0".join(words).encode()).hexdigest()[:24]
         path = self.folder / f"{name}.pickle"
         if path.exists():

@@ -18,7 +18,8 @@ ROOT = CONF.parent
 
 @cache
 def composed(experiment: str, scale: str) -> DictConfig:
-    return compose_config(f"experiment={experiment}", f"scale={scale}")
+    small = [] if scale == "paper" else [f"scale={scale}"]  # the default is stored already
+    return compose_config(f"experiment={experiment}", *small)
 
 
 def places_in(folder: Path) -> Places:
