@@ -27,9 +27,9 @@ WHOM = {  # how the names of a metric end, by whom it is about
 }
 TABLES = {  # what stands before a table of the page, and whom its metrics are about
     "With several agents": ("agent",),
-    "Names about transfer": ("role",),
+    "These metrics say what observers make": ("role",),
     "Names about an evaluation": ("agent", "role", "team"),
-    "Names about the whole iteration": (),
+    "These metrics are about the whole iteration": (),
 }
 CURVES = "curves"
 
