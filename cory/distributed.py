@@ -40,7 +40,10 @@ def gathered(own: list[T]) -> list[T]:
 
 
 def map_rows(
-    rows: Sequence[R], size: int, function: Callable[[Sequence[R]], Iterable[T]]
+    rows: Sequence[R],
+    size: int,
+    function: Callable[[Sequence[R]], Iterable[T]],
+    length: Callable[[R], int] | None = None,
 ) -> list[T]:
     """The result of `function` for every row, in order, in every process.
 
@@ -49,10 +52,19 @@ def map_rows(
     size: rows that `function` gets at once
     function: rows -> a result for each; of a tensor in main memory, each entry of its first
         dimension is one
+    length: of a row; those of similar length are then computed at once, with less padding
     """
-    own = rows[own_rows(len(rows))]
-    batches = [function(own[start : start + size]) for start in range(0, len(own), size)]
-    return [result for batch in gathered(batches) for result in batch]
+    own: Sequence[int] = range(len(rows))[own_rows(len(rows))]
+    if length is not None:
+        own = sorted(own, key=lambda number: length(rows[number]))
+    batches = [own[start : start + size] for start in range(0, len(own), size)]
+    computed = [(batch, function([rows[number] for number in batch])) for batch in batches]
+    results = {
+        number: result
+        for batch, found in gathered(computed)
+        for number, result in zip(batch, found, strict=True)
+    }
+    return [results[number] for number in range(len(rows))]
 
 
 def summed(numbers: Tensor) -> Tensor:

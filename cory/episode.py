@@ -51,6 +51,11 @@ class Turn:
         """Whether the episode had ended before the turn."""
         return not self.response_ids
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of context and response."""
+        return len(self.context_ids) + len(self.response_ids)
+
 
 @dataclass
 class Episode:

@@ -44,7 +44,7 @@ def test_results_come_together_in_the_order_of_the_rows(
     asked: list[list[int]] = []
 
     def answer(lists: list[object], own: list[object]) -> None:
-        lists[:] = [[[0.0, 1.0]], own, [[4.0], [5.0, 6.0]]]
+        lists[:] = [[([0, 1], [0.0, 1.0])], own, [([4], [4.0]), ([6, 5], [6.0, 5.0])]]
 
     def double(batch: Sequence[int]) -> torch.Tensor:
         asked.append(list(batch))
@@ -54,6 +54,18 @@ def test_results_come_together_in_the_order_of_the_rows(
     results = distributed.map_rows(range(7), 1, double)
     assert asked == [[2], [3]]
     assert_close(torch.tensor(results), [0.0, 1.0, 4.0, 6.0, 4.0, 5.0, 6.0])
+
+
+def test_rows_of_similar_length_are_computed_at_once() -> None:
+    asked: list[list[str]] = []
+
+    def upper(batch: Sequence[str]) -> list[str]:
+        asked.append(list(batch))
+        return [text.upper() for text in batch]
+
+    rows = ["long text", "a", "longest text", "of", "b"]
+    assert distributed.map_rows(rows, 2, upper, len) == [text.upper() for text in rows]
+    assert asked == [["a", "b"], ["of", "long text"], ["longest text"]]
 
 
 def test_one_process_maps_all_rows_in_batches() -> None:

@@ -1,5 +1,6 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
+from cory.config.added import as_before
 from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
 from cory.config.checks import ConfigError, exact_div, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
@@ -136,6 +137,7 @@ __all__ = [
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
+    "as_before",
     "batch_plan",
     "exact_div",
     "experiment_names",

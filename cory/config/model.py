@@ -2,12 +2,32 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from cory.config.checks import require, require_at_least, require_choice, require_positive
 
 PRECISIONS = ("fp32", "bf16", "fp16")
+ATTENTION = ("auto", "eager", "sdpa", "flash_attention_2")
+
+
+class Precision(Protocol):
+    """In which precision a model is held and computed."""
+
+    precision: str
+    quantisation: str
+    compute_precision: str
+
+
+def require_products(key: str, model: Precision) -> None:
+    """Products in another precision than the weights': of nf4, or bfloat16 ones of float32."""
+    require(
+        model.quantisation == "nf4"
+        or model.compute_precision == model.precision
+        or (model.precision, model.compute_precision) == ("fp32", "bf16"),
+        f"{key}.compute_precision={model.compute_precision} does not go with {key}.precision="
+        f"{model.precision}: set both alike, or bf16 products on fp32 weights",
+    )
 
 
 @dataclass
@@ -40,19 +60,21 @@ class ModelConfig:
     path: str  # hub name, local folder, asset:<name> for cory/assets/<name>, or package:<name>
     remote_code: bool  # the checkpoint's own Python may run on this machine
     chat: bool  # prompts go through the tokenizer's chat template
-    precision: str  # fp32 | bf16 | fp16
+    precision: str  # fp32 | bf16 | fp16: of the weights
     dropout: bool  # keep the checkpoint's dropout while updating
     value_dropout: float  # before the value head, while updating
     sharing: str  # copies | adapters | adapter_copies
     adapter: AdapterConfig  # used unless sharing=copies
     quantisation: str  # none | nf4: the frozen base in 4 bits
     double_quantisation: bool  # nf4: its scales in 8 bits
-    compute_precision: str  # nf4: what its products are computed in
+    compute_precision: str  # of matrix products; other than `precision`: fp32 weights, or nf4
+    attention: str  # auto | eager | sdpa | flash_attention_2
     architecture: dict[str, Any] | None  # for preflight where config.json is out of reach
 
     def __post_init__(self) -> None:
         require_choice("model.precision", self.precision, PRECISIONS)
         require_choice("model.compute_precision", self.compute_precision, PRECISIONS)
+        require_choice("model.attention", self.attention, ATTENTION)
         require_choice("model.sharing", self.sharing, ("copies", "adapters", "adapter_copies"))
         require_choice("model.quantisation", self.quantisation, ("none", "nf4"))
         require(
@@ -64,6 +86,7 @@ class ModelConfig:
             f"model.quantisation={self.quantisation} needs model.sharing=adapters: "
             f"weights in 4 bits cannot be trained themselves",
         )
+        require_products("model", self)
         require(
             self.quantisation == "none" or not self.path.startswith("package:"),
             f"model.quantisation={self.quantisation} cannot pack model.path={self.path}: its GGUF "

@@ -1,13 +1,15 @@
 """From composed YAML to checked dataclasses."""
 
+import copy
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from cory.config.added import complete
 from cory.config.algorithm import CoryConfig, PPOConfig
 from cory.config.checks import ConfigError, require
 from cory.config.debate import MaporlConfig
@@ -57,6 +59,9 @@ REWARD_CONFIGS: Mapping[str, type] = {
 
 def parse_config(cfg: DictConfig) -> Config:
     """Checks a composed config and returns it as dataclasses, or raises ConfigError."""
+    cfg = copy.deepcopy(cfg)
+    with open_dict(cfg):
+        complete(cfg)
     schema = OmegaConf.structured(Config)
     groups = {"task": TASK_CONFIGS, "algorithm": ALGORITHM_CONFIGS, "reward": REWARD_CONFIGS}
     for group, table in groups.items():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cory.config.checks import require_at_least, require_choice
-from cory.config.model import PRECISIONS
+from cory.config.model import ATTENTION, PRECISIONS, require_products
 
 
 @dataclass
@@ -39,13 +39,16 @@ class VerifierRewardConfig:
     precision: str  # fp32 | bf16 | fp16
     quantisation: str  # none | nf4: an adapter's base in 4 bits
     double_quantisation: bool  # nf4: its scales in 8 bits
-    compute_precision: str  # nf4: what its products are computed in
+    compute_precision: str  # of matrix products; other than `precision`: fp32 weights, or nf4
+    attention: str  # auto | eager | sdpa | flash_attention_2
     batch_size: int  # responses per forward pass
 
     def __post_init__(self) -> None:
         require_choice("reward.precision", self.precision, PRECISIONS)
         require_choice("reward.compute_precision", self.compute_precision, PRECISIONS)
         require_choice("reward.quantisation", self.quantisation, ("none", "nf4"))
+        require_choice("reward.attention", self.attention, ATTENTION)
+        require_products("reward", self)
         require_at_least("reward.batch_size", self.batch_size, 1)
 
 

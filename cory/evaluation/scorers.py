@@ -14,7 +14,7 @@ from cory.config import DiversityConfig, require
 from cory.functional.diversity import mean_distribution
 from cory.functional.masking import pad_right, pad_turns
 from cory.models.loading import load_encoder, load_language_model, load_tokenizer, longest_text
-from cory.models.team import DTYPES
+from cory.models.precision import DTYPES
 
 T = TypeVar("T")
 KEY = "algorithm.diversity"

@@ -79,6 +79,22 @@ def pad_turns(
     )
 
 
+def trimmed(
+    input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Some of the rows of `pad_turns`, without the columns that are padding in all of them.
+
+    input_ids, attention_mask: (b, L)
+    response_mask: (b, R) bool
+    returns: the same, (b, l), (b, l) and (b, r), r > 0
+    """
+    before = int(attention_mask.any(0).int().argmax())
+    width = max(1, int(response_mask.any(0).sum()))
+    end = input_ids.shape[1] - (response_mask.shape[1] - width)
+    columns = slice(before, end)
+    return input_ids[:, columns], attention_mask[:, columns], response_mask[:, :width]
+
+
 def _pad(rows: Sequence[Sequence[int]], pad_id: int, left: bool) -> tuple[Tensor, Tensor]:
     if not rows:
         raise ValueError("cannot pad an empty list of rows")

@@ -31,6 +31,7 @@ class Shape:
     linear: tuple[tuple[str, int, int], ...]  # name, width in, width out; without the output head
     width: int  # of the hidden states
     layers: int
+    heads: int  # of a layer's attention
     cache: int  # keys and values of one token, in all layers
     vocabulary: int
     context: int  # most tokens at once
@@ -79,6 +80,7 @@ def shape_of(lm: PreTrainedModel) -> Shape:
         ),
         width=head.weight.shape[1],
         layers=layers,
+        heads=heads,
         cache=2 * layers * kv_heads * per_head,
         vocabulary=int(config.vocab_size),
         context=int(config.max_position_embeddings),

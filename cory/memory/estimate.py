@@ -6,10 +6,13 @@ docs/memory.md compares estimates with measurements. Activations follow a rule o
 
 from dataclasses import dataclass, replace
 
+import torch
+
 from cory.config import Config, HardwareConfig, ModelConfig
 from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
 from cory.memory.architecture import BYTES, Shape, adapter_tensors, base_bytes
 from cory.memory.workload import Work, work_of
+from cory.models.precision import DTYPES, attention_for
 
 # Phases in which memory is held; ALWAYS adds to each of them but LOADING.
 ALWAYS = "always"
@@ -173,10 +176,11 @@ def pass_rows(
     scored = work.rows * work.tokens * (2 if hardware.routed_reference else 1)
     sampled = max(work.rows * work.tokens, work.held_out * work.held_out_tokens)
     drawn = max(work.rows, work.held_out)
-    # the cache grows token by token: a layer's old keys are held beside the new for a moment
-    cache = each * sampled * (shape.cache + shape.cache // (2 * shape.layers))
-    # logits, log-probabilities, two float64 tensors for sampling, and the tokens seen
-    drawing = drawn * shape.vocabulary * (each * half + 4 + 4 + 16 + 1)
+    # where rows are dropped, a layer's old keys are held beside the new for a moment
+    stored = each if model.quantisation != "none" else BYTES[model.compute_precision]
+    cache = stored * sampled * (shape.cache + shape.cache // (2 * shape.layers))
+    # logits, log-probabilities, probabilities, their sums in float64, and the tokens seen
+    drawing = drawn * shape.vocabulary * (each * half + 4 + 4 + 4 + 8 + 1)
     slab = min(work.rows * work.response, SLAB_BYTES // (4 * TENSORS_AT_ONCE * shape.vocabulary))
     # two logits, two log-probabilities, a probability, a product of two
     slabs = slab * shape.vocabulary * (2 * each + 4 * 4)
@@ -202,6 +206,19 @@ def pass_rows(
             Usage("one layer unpacked from 4 bits", unpacked, when)
             for when in (SAMPLING, SCORING, FORWARD, BACKWARD)
         ]
+    elif model.compute_precision != model.precision:
+        # torch keeps the casts of trained weights for a pass, and those of all for its backward
+        casts = BYTES[model.compute_precision] * sum(wide * out for _, wide, out in shape.linear)
+        phases = (SAMPLING, SCORING) if model.sharing == "copies" else ()
+        found += [
+            Usage("weights cast for products", casts, when) for when in (*phases, FORWARD, BACKWARD)
+        ]
+    products = DTYPES[model.compute_precision]
+    if attention_for(model.attention, torch.device(hardware.device), products) == "eager":
+        # the softmax, and what it is rounded to for the product with the values
+        layers = 1 if hardware.gradient_checkpointing else shape.layers
+        pairs = work.micro * shape.heads * work.tokens**2 * layers
+        found.append(Usage("attention weights", (each + products.itemsize) * pairs, FORWARD))
     return found
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import (
-    DynamicCache,
     PreTrainedModel,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
@@ -20,6 +19,12 @@ from transformers import (
 
 from cory.config import SamplingConfig
 from cory.functional.masking import pad_left
+from cory.models.cache import cache_for
+from cory.models.precision import products
+
+# Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
+COMPACT_BELOW = 0.5
+LOOK_EVERY = 8  # tokens between two looks whether rows have ended, for which a GPU must be waited
 
 
 @dataclass(frozen=True)
@@ -58,59 +63,86 @@ def generate(
     """
     device = model.device
     ids, mask = (t.to(device) for t in pad_left(contexts, pad_id))
-    seen = torch.zeros(len(contexts), model.config.vocab_size, dtype=torch.bool, device=device)
-    for i, row in enumerate(contexts):
-        seen[i, row] = True
-    alive = torch.ones(len(contexts), dtype=torch.bool, device=device)
-    cache = DynamicCache(config=model.config)
+    head, cache = model.get_output_embeddings(), cache_for(model, ids.shape[1] + limit)
+    penalised = sampling is not None and sampling.repetition_penalty != 1.0
+    seen = seen_tokens(contexts, model.config.vocab_size, device) if penalised else None
+    tokens = torch.full((len(contexts), limit), pad_id, device=device)
+    logprobs = torch.zeros(len(contexts), limit, device=device)
     lengths = torch.zeros(len(contexts), dtype=torch.long, device=device)
-    step_ids, tokens, logprobs = ids, [], []
+    stop_ids = torch.tensor(sorted(stops), dtype=torch.long, device=device)
+    rows = torch.arange(len(contexts), device=device)  # those that are still worked on
+    alive = torch.ones_like(rows, dtype=torch.bool)
     for t in range(limit):
-        positions = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -step_ids.shape[1] :]
-        logits = (
-            model(
-                input_ids=step_ids,
+        with products(model):
+            states = model.base_model(
+                input_ids=ids,
                 attention_mask=mask.long(),
-                position_ids=positions,
+                position_ids=(mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :],
                 past_key_values=cache,
                 use_cache=True,
-                logits_to_keep=1,
-            )
-            .logits[:, -1]
-            .float()
-        )
-        if sampling is None:
-            token, logprob = logits.argmax(-1), torch.zeros(len(contexts), device=device)
-        else:
-            assert uniforms is not None
-            logp = warp(logits, seen, sampling).log_softmax(-1)
-            token = inverse_cdf(logp, uniforms[:, t].to(device))
-            logprob = logp.gather(1, token[:, None]).squeeze(1)
+            ).last_hidden_state
+        logits = head(states[:, -1:])[:, -1].float()
+        uniform = None if uniforms is None else uniforms[:, t].to(device)[rows]
+        token, logprobs[rows, t] = pick(logits, seen, sampling, uniform)
         token = torch.where(alive, token, pad_id)
-        lengths += alive
-        tokens.append(token)
-        logprobs.append(logprob)
-        seen.scatter_(1, token[:, None], True)
-        for stop in stops:
-            alive = alive & (token != stop)
-        if not alive.any():
+        tokens[rows, t] = token
+        lengths[rows] += alive
+        alive = alive & ~torch.isin(token, stop_ids)
+        if seen is not None:
+            seen.scatter_(1, token[:, None], True)
+        ids, mask = token[:, None], torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
+        left = int(alive.sum()) if may_look(t, device) else len(rows)
+        if left == 0:
             break
-        step_ids = token[:, None]
-        mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
-    all_ids, all_logprobs = torch.stack(tokens, 1).tolist(), torch.stack(logprobs, 1).tolist()
+        if left <= len(rows) * COMPACT_BELOW:
+            kept = alive.nonzero().squeeze(1)
+            rows, ids, mask, alive = rows[kept], ids[kept], mask[kept], alive[kept]
+            seen = None if seen is None else seen[kept]
+            cache.batch_select_indices(kept)
     return [
         Response(row[:n], logp[:n])
-        for row, logp, n in zip(all_ids, all_logprobs, lengths.tolist(), strict=True)
+        for row, logp, n in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True)
     ]
 
 
-def warp(logits: Tensor, seen: Tensor, sampling: SamplingConfig) -> Tensor:
+def pick(
+    logits: Tensor, seen: Tensor | None, sampling: SamplingConfig | None, uniform: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """A token for each row, and its log-probability under the distribution that is sampled from.
+
+    logits: (B, V) float32
+    seen: see `warp`
+    sampling: None takes the most probable token, whose log-probability is given as 0
+    uniform: (B,) float64 in [0, 1); None when greedy
+    """
+    if sampling is None:
+        return logits.argmax(-1), torch.zeros(len(logits), device=logits.device)
+    assert uniform is not None
+    logp = warp(logits, seen, sampling).log_softmax(-1)
+    token = inverse_cdf(logp, uniform)
+    return token, logp.gather(1, token[:, None]).squeeze(1)
+
+
+def may_look(t: int, device: torch.device) -> bool:
+    """Whether it is time, after the token at place t, to see which rows have ended."""
+    return device.type == "cpu" or (t + 1) % LOOK_EVERY == 0
+
+
+def seen_tokens(contexts: list[list[int]], vocabulary: int, device: torch.device) -> Tensor:
+    """(B, V) bool, True for the tokens of each context."""
+    seen = torch.zeros(len(contexts), vocabulary, dtype=torch.bool, device=device)
+    for i, row in enumerate(contexts):
+        seen[i, row] = True
+    return seen
+
+
+def warp(logits: Tensor, seen: Tensor | None, sampling: SamplingConfig) -> Tensor:
     """Logits of the distribution that is sampled from; the policy's own when all settings are off.
 
     logits: (B, V)
-    seen: (B, V) bool, True for tokens of the context and the response so far
+    seen: (B, V) bool, True for tokens of the context and the response so far; None: none count
     """
-    if sampling.repetition_penalty != 1.0:
+    if seen is not None:
         penalty = torch.where(
             logits < 0, sampling.repetition_penalty, 1 / sampling.repetition_penalty
         )
@@ -132,7 +164,7 @@ def inverse_cdf(logp: Tensor, uniform: Tensor) -> Tensor:
     uniform: (B,) float64 in [0, 1)
     returns: (B,) int64
     """
-    cumulative = logp.double().exp().cumsum(-1)
+    cumulative = logp.exp().cumsum(-1, dtype=torch.float64)
     place = uniform * cumulative[:, -1]
     token = torch.searchsorted(cumulative, place[:, None], right=True).squeeze(1)
     return token.clamp(max=logp.shape[1] - 1)

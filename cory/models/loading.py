@@ -89,6 +89,7 @@ def load_language_model(
     quantisation: BitsAndBytesConfig | None = None,
     device: torch.device | None = None,
     remote_code: bool = False,
+    attention: str | None = None,
 ) -> PreTrainedModel:
     """A causal language model in evaluation mode.
 
@@ -96,6 +97,7 @@ def load_language_model(
     dtype: of all weights, or with quantisation of those that are not quantised
     device: with quantisation, where the weights are quantised
     remote_code: whether the checkpoint's own Python may run
+    attention: the library's word for an implementation; None: its own choice
     """
     config = _load(AutoConfig, path, key, trust_remote_code=remote_code)
     if not keep_dropout:
@@ -114,6 +116,7 @@ def load_language_model(
         dtype=torch.float32 if packed else dtype,
         output_loading_info=True,
         trust_remote_code=remote_code,
+        attn_implementation=attention,
         **options,
     )
     _refuse_missing(info, path, key)

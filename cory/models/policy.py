@@ -16,6 +16,7 @@ from cory.episode import Context, Turn
 from cory.functional.masking import pad_turns
 from cory.models.engine import Engine
 from cory.models.generation import Response, draw_uniforms, generate
+from cory.models.precision import kept_casts
 from cory.models.team import ActorCriticModel, Team
 
 Spoken = list[tuple[Turn, list[float]]]  # turns, and log-probabilities of what was sampled
@@ -33,6 +34,11 @@ class TokenRow(Protocol):
     def response_ids(self) -> list[int]:
         """Where empty, nothing is learnt from the row."""
         ...
+
+
+def lengths_of(rows: Sequence[TokenRow | None]) -> list[int]:
+    """Tokens of context and response of each row; 0 for a row without tokens."""
+    return [0 if row is None else len(row.context_ids) + len(row.response_ids) for row in rows]
 
 
 class Policy:
@@ -134,7 +140,8 @@ class Policy:
         with self.whole():
             self.model.activate()
             reference = self.team.reference(self.model)
-            with reference if self.frozen else nullcontext(self.model.lm) as lm:
+            acting = reference if self.frozen else nullcontext(self.model.lm)
+            with acting as lm, kept_casts(lm):
 
                 def answer(batch: Sequence[int]) -> list[Response]:
                     return generate(
@@ -147,7 +154,9 @@ class Policy:
                         self.team.stops,
                     )
 
-                responses = distributed.map_rows(asked, self.hardware.rollout_batch_size, answer)
+                responses = distributed.map_rows(
+                    asked, self.hardware.rollout_batch_size, answer, lambda n: len(rows[n])
+                )
         by_row = dict(zip(asked, responses, strict=True))
         nothing = Response([], [])
         return [(row, by_row.get(number, nothing)) for number, row in enumerate(rows)]

@@ -16,11 +16,10 @@ from cory.config import ModelConfig, require
 from cory.episode import Context, Message
 from cory.functional.logprobs import TokenStatistics, token_statistics, training_logprobs
 from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.models.precision import DTYPES, attention_for, products, set_products
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
-
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class ActorCriticModel(nn.Module):
@@ -105,9 +104,9 @@ class Team:
             f"model.chat=true: the tokenizer of model.path={config.path} has no chat template",
         )
         dtype = DTYPES[config.precision]
+        compute = DTYPES[config.compute_precision]
         quantisation = None
         if config.quantisation == "nf4":
-            compute = DTYPES[config.compute_precision]
             quantisation = nf4(config.double_quantisation, compute, dtype)
         self.pretrained = load_language_model(
             config.path,
@@ -117,10 +116,13 @@ class Team:
             quantisation,
             device,
             config.remote_code,
+            attention_for(config.attention, device, compute),
         )
         self.pretrained.requires_grad_(False)
         if quantisation is None:
             self.pretrained.to(device)
+            set_products(self.pretrained, compute)
+        require_plain_head(self.pretrained, f"model.path={config.path}")
 
     def render(self, context: Context) -> str:
         """A context as the model is shown it: in a chat model's template."""
@@ -230,6 +232,22 @@ class Team:
                 yield model.lm
 
 
+@torch.no_grad()
+def require_plain_head(lm: PreTrainedModel, key: str) -> None:
+    """ConfigError for a model that changes what its output head gives.
+
+    Sampling, scoring and training apply the head to the last hidden states, and nothing after it.
+    """
+    ids = torch.arange(8, device=lm.device)[None]
+    said = lm(input_ids=ids, use_cache=False).logits.float()
+    head = lm.get_output_embeddings()
+    plain = head(lm.base_model(input_ids=ids, use_cache=False).last_hidden_state).float()
+    require(
+        bool(torch.allclose(said, plain, rtol=1e-3, atol=1e-3 * float(said.abs().max()))),
+        f"{key}: this model caps or scales its logits after the output head, which cory cannot do",
+    )
+
+
 def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:
     """A context in the tokenizer's chat template, up to the beginning of the answer."""
     messages = context if isinstance(context, list) else [user(context)]
@@ -257,12 +275,13 @@ def response_states(
     # no response token follows the last one
     input_ids, attention_mask = input_ids[:, :-1], attention_mask[:, :-1].long()
     positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
-    states = lm.base_model(
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        position_ids=positions,
-        use_cache=False,
-    ).last_hidden_state
+    with products(lm):
+        states = lm.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=positions,
+            use_cache=False,
+        ).last_hidden_state
     # the state before each response token
     before: Tensor = states[:, -response_mask.shape[1] :]
     return before[response_mask]

@@ -15,7 +15,8 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.masking import pad_turns
 from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.team import DTYPES, ActorCriticModel, rendered, response_states
+from cory.models.precision import DTYPES, attention_for, set_products
+from cory.models.team import ActorCriticModel, rendered, response_states
 from cory.runs.export import VALUE_HEAD
 from cory.tasks import Task
 
@@ -118,15 +119,21 @@ class Verifier:
     def _model(self, device: torch.device) -> ActorCriticModel:
         """The language model, with its adapter if the verifier is one, and a new value head."""
         config, key = self.config, f"reward.path={self.config.path}"
-        dtype, quantisation = DTYPES[config.precision], None
+        dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
+        quantisation = None
         if config.quantisation == "nf4":
             require(
                 self.adapter,
                 f"reward.quantisation=nf4: {key} is a full model, whose weights were trained in "
                 f"reward.precision; set reward.quantisation=none",
             )
-            quantisation = nf4(config.double_quantisation, DTYPES[config.compute_precision], dtype)
-        lm = load_language_model(*self.source, False, dtype, quantisation, device)
+            quantisation = nf4(config.double_quantisation, compute, dtype)
+        attention = attention_for(config.attention, device, compute)
+        lm = load_language_model(
+            *self.source, False, dtype, quantisation, device, attention=attention
+        )
+        if quantisation is None:
+            set_products(lm, compute)
         if self.adapter:
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 

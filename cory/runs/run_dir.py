@@ -13,7 +13,7 @@ from typing import IO, Any
 from omegaconf import DictConfig, OmegaConf
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import ConfigError, require
+from cory.config import ConfigError, as_before, require
 
 SETTINGS = "config.yaml"
 OVERRIDES = "overrides.txt"
@@ -188,7 +188,7 @@ def settings_digest(cfg: DictConfig) -> str:
 
 
 def _comparable(cfg: Any) -> dict[str, Any]:
-    """Settings by dotted keys, without those in FREE."""
+    """Settings by dotted keys, without those in FREE and those that are as before they came."""
     flat: dict[str, Any] = {}
 
     def walk(node: Any, prefix: str) -> None:
@@ -201,4 +201,4 @@ def _comparable(cfg: Any) -> dict[str, Any]:
                 flat[f"{prefix}{key}"] = value
 
     walk(OmegaConf.to_container(cfg, resolve=True), "")
-    return flat
+    return as_before(flat)

@@ -15,17 +15,18 @@ from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.offline import OfflineLoss, utterance_logprobs
 from cory.functional.schedule import share_of_peak
-from cory.models.policy import Policy
+from cory.models.policy import Policy, lengths_of
 from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite
 from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
 from cory.trainers.sanity_checks import (
-    TOLERANCE,
     FirstUpdateError,
     check_first_update,
+    largest,
     local_fingerprints,
+    tolerance_of,
 )
 from cory.trainers.state import Stateful, load_states, states_of
 
@@ -175,8 +176,9 @@ class OfflineTrainer:
             logprobs, _ = policy.engine(ids, attention_mask, mask)
         own = utterance_logprobs(logprobs, mask, self.config.log_probability)
         known = torch.tensor([example.reference for example in examples], device=own.device)
-        off = ((own - known).exp() - 1).abs().max().item()
-        tolerance = TOLERANCE[policy.team.config.precision]
+        ratios = (own - known).exp()
+        off = largest(ratios - 1, torch.ones_like(ratios, dtype=torch.bool), policy)
+        tolerance = tolerance_of(policy.team.config)
         if not off < tolerance:
             raise FirstUpdateError(
                 f"{policy.name}: before the first update on a set of games the policy ratio is off "
@@ -261,7 +263,7 @@ class OfflineTrainer:
                 "nll_sft": torch.where(instructed, nll.detach(), 0.0).sum(),
             }
 
-        step = optimiser_step(policy, rows, self.plan.microbatch, objective)
+        step = optimiser_step(policy, rows, self.plan.microbatch, objective, lengths_of(rows))
         return step | {"games": float(games), "instructions": float(instructions)}
 
     def _named(self, what: str) -> str:

@@ -15,7 +15,7 @@ from cory.evaluation.evaluate import Evaluator
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.logprobs import MAX_LOG_RATIO
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
-from cory.functional.masking import whiten
+from cory.functional.masking import trimmed, whiten
 from cory.models.generation import draw_limit
 from cory.models.policy import Actor
 from cory.models.ppo_policy import PPOPolicy
@@ -158,17 +158,18 @@ class PPOTrainer:
         tokens = batch.response_mask[chosen].sum().clamp(min=1)
 
         def objective(index: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
-            rows = batch.rows(index)
-            mask = rows.response_mask
-            logprobs, values = agent.engine(rows.input_ids, rows.attention_mask, mask)
-            policy = clipped_policy_loss(
-                logprobs, rows.logprobs, advantages[index], mask, config.clip_range
+            *inputs, mask = trimmed(
+                batch.input_ids[index], batch.attention_mask[index], batch.response_mask[index]
             )
-            value = clipped_value_loss(
-                values, rows.values, returns[index], mask, config.value_clip_range
+            logprobs, values = agent.engine(*inputs, mask)
+            before, values_before, advantage, target = (
+                column[index, : mask.shape[1]]
+                for column in (batch.logprobs, batch.values, advantages, returns)
             )
+            policy = clipped_policy_loss(logprobs, before, advantage, mask, config.clip_range)
+            value = clipped_value_loss(values, values_before, target, mask, config.value_clip_range)
             loss = (policy.per_token.sum() + config.value_coef * value.per_token.sum()) / tokens
-            difference = (logprobs.detach() - rows.logprobs).clamp(max=MAX_LOG_RATIO)
+            difference = (logprobs.detach() - before).clamp(max=MAX_LOG_RATIO)
             ratio = torch.where(mask, difference.exp(), 0.0).sum() / tokens
             passed_over = torch.zeros_like(tokens, dtype=torch.bool)
             if config.max_mean_ratio is not None:
@@ -185,7 +186,8 @@ class PPOTrainer:
                 "value/clipfrac": value.clipped.sum() / tokens,
             }
 
-        return optimiser_step(agent, chosen, self.plan.microbatch, objective)
+        lengths = batch.attention_mask[chosen].sum(1)
+        return optimiser_step(agent, chosen, self.plan.microbatch, objective, lengths.tolist())
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from cory.config import BatchPlan, SupervisedConfig
 from cory.episode import Episode, Metrics, as_plain, of_plain
 from cory.evaluation.evaluate import Evaluator
-from cory.models.policy import Policy
+from cory.models.policy import Policy, lengths_of
 from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
@@ -189,7 +189,8 @@ class SupervisedTrainer:
                 for key, of_each in statistics.items()
             }
 
-        return optimiser_step(policy, rows, self.plan.microbatch, objective) | {
+        lengths = lengths_of(rows)
+        return optimiser_step(policy, rows, self.plan.microbatch, objective, lengths) | {
             "tokens": float(tokens),
             "count": float(len(present)),
             "steps": 1.0,

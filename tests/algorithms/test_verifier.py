@@ -148,6 +148,7 @@ def judge(folder: Path, **changes: object) -> Verifier:
         "quantisation": "none",
         "double_quantisation": True,
         "compute_precision": "fp32",
+        "attention": "auto",
         "batch_size": 3,
     }
     config = VerifierRewardConfig(**(settings | changes))  # type: ignore[arg-type]  # by name
@@ -196,6 +197,13 @@ def test_the_reward_is_what_the_value_head_says_in_training(
     scores = [episode.turns[0].score for episode in episodes]
     assert_close(torch.tensor(scores), torch.stack(logits).sigmoid())
     assert len({round(score or 0, 5) for score in scores}) == len(SAID)
+    mixed = judge(folder, compute_precision="bf16")
+    assert mixed.model.lm.config._attn_implementation == "eager"
+    assert mixed.model.lm.product_dtype == torch.bfloat16
+    mixed.score(episodes)
+    rounded = [episode.turns[0].score or 0 for episode in episodes]
+    assert rounded == pytest.approx(scores, abs=0.02) and rounded != scores
+    assert judge(folder, attention="eager").model.lm.config._attn_implementation == "eager"
 
 
 def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(

@@ -6,7 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from cory.functional.masking import masked_mean, masked_var, pad_left, pad_right, whiten
+from cory.functional.masking import (
+    masked_mean,
+    masked_var,
+    pad_left,
+    pad_right,
+    pad_turns,
+    trimmed,
+    whiten,
+)
 from tests.support.close import assert_close
 
 NAN = float("nan")
@@ -95,6 +103,20 @@ def test_padding(
 def test_pad_id_inside_a_row_still_counts() -> None:
     # EOS often doubles as the padding token
     assert pad_right([[1, 9]], 9)[1].tolist() == [[True, True]]
+
+
+def test_columns_that_are_padding_in_all_rows_are_left_out() -> None:
+    ids, attention, response = pad_turns([[1, 2, 3, 4], [5], [6, 7]], [[8], [8, 9, 10], []], 0)
+    whole = trimmed(ids, attention, response)
+    assert all(map(torch.equal, whole, (ids, attention, response)))
+    short = trimmed(ids[1:2], attention[1:2], response[1:2])
+    assert [t.int().tolist() for t in short] == [[[5, 8, 9, 10]], [[1, 1, 1, 1]], [[1, 1, 1]]]
+    two = trimmed(ids[[0, 2]], attention[[0, 2]], response[[0, 2]])
+    assert [t.int().tolist() for t in two] == [
+        [[1, 2, 3, 4, 8], [0, 0, 6, 7, 0]], [[1, 1, 1, 1, 1], [0, 0, 1, 1, 0]], [[1], [0]],
+    ]  # fmt: skip
+    silent = trimmed(ids[2:], attention[2:], response[2:])
+    assert [t.int().tolist() for t in silent] == [[[6, 7, 0]], [[1, 1, 0]], [[0]]]
 
 
 @pytest.mark.parametrize("pad", [pad_left, pad_right])

@@ -198,6 +198,24 @@ def test_what_passes_through(rows: Callable[..., dict[tuple[str, str], int]]) ->
     assert less["activations", FORWARD] == 4 * 8 * 20 * (2 * 8 + saved // 2)
 
 
+def test_mixed_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
+    exact, mixed = rows(), rows("model.compute_precision=bf16")
+    assert mixed["weights that train", ALWAYS] == exact["weights that train", ALWAYS]
+    assert mixed["KV cache", SAMPLING] == exact["KV cache", SAMPLING] // 2
+    casts = {when for what, when in mixed if what == "weights cast for products"}
+    assert casts == {SAMPLING, SCORING, FORWARD, BACKWARD}
+    assert mixed["weights cast for products", FORWARD] == 2 * MATRICES
+    # 2 layers of 2 heads, 8 rows of 20 tokens; a float and its rounded copy
+    assert mixed["attention weights", FORWARD] == 6 * 2 * 2 * 8 * 20 * 20
+    assert ("attention weights", FORWARD) not in exact
+    sdpa = rows("model.compute_precision=bf16", "model.attention=sdpa")
+    assert ("attention weights", FORWARD) not in sdpa
+    less = rows("model.attention=eager", "hardware.gradient_checkpointing=true")
+    assert less["attention weights", FORWARD] == 8 * 2 * 8 * 20 * 20  # of one layer, twice a float
+    frozen = rows("model.compute_precision=bf16", "model.sharing=adapters")
+    assert {w for what, w in frozen if what == "weights cast for products"} == {FORWARD, BACKWARD}
+
+
 def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(
     rows: Callable[..., dict[tuple[str, str], int]],
 ) -> None:
@@ -237,6 +255,37 @@ def test_logits_of_scoring_are_bounded(rows: Callable[..., dict[tuple[str, str],
 )
 def test_longest_context(folder: Path, words: list[str], tokens: int) -> None:
     assert longest_context(small(folder, *words)) == tokens
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        (["algorithm.turns=1", "algorithm.evaluation_turns=1"], 50),
+        (["algorithm.turns=3", "algorithm.evaluation_turns=2"], 50 + 2 * 6),  # the latest answers
+        (["algorithm.turns=1", "algorithm.evaluation_turns=2"], 50 + 2 * 6),
+        (["algorithm.turns=2", "algorithm.evaluation_agents=5"], 50 + 5 * 6),
+    ],
+)
+def test_longest_debate(words: list[str], tokens: int) -> None:
+    assert longest_context(debate(*words)) == tokens
+
+
+def debate(*words: str) -> Config:
+    """Two debaters, questions of 50 tokens and answers of 6."""
+    return parsed(
+        *("experiment=maporl/gsm8k_maporl_exact", "scale=small", "task.max_prompt_tokens=50"),
+        *("algorithm.sampling.min_response_tokens=6", "algorithm.sampling.max_response_tokens=6"),
+        *("algorithm.agents=2", "algorithm.evaluation_agents=2", "algorithm.evaluation_turns=1"),
+        *("algorithm.train_turns=[1]", *words),
+    )
+
+
+def test_a_chat_keeps_every_round_of_a_debate() -> None:
+    config = debate("algorithm.turns=3", "model.chat=true")
+    texts = config.algorithm.prompts
+    quoted = len(texts.other) + len(texts.separator) + len(texts.feedback)
+    asked_again = 2 * 6 + 50 + (len(texts.follow_up) + 2 * quoted) // 3
+    assert longest_context(config) == 50 + 2 * asked_again
 
 
 def test_a_real_observer_is_not_longer(folder: Path) -> None:

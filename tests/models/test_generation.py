@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import SamplingConfig
+from cory.models import generation
 from cory.models.generation import Response, generate, inverse_cdf, warp
 from cory.models.loading import load_language_model, load_tokenizer
 from tests.support.close import assert_close
@@ -60,6 +61,32 @@ def test_a_response_does_not_depend_on_its_batch(
     ]
     assert [r.ids for r in together] == [r.ids for r in alone]
     assert len({tuple(r.ids) for r in together}) > 1
+
+
+@pytest.mark.parametrize("sampling", [None, PLAIN, replace(PLAIN, repetition_penalty=1.5)])
+@pytest.mark.parametrize("every", [1, 3, 99])
+def test_rows_that_have_ended_are_dropped_and_the_others_do_not_notice(
+    model: PreTrainedModel,
+    sampling: SamplingConfig | None,
+    every: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of five rows four end at the second to fifth token, one never."""
+    contexts = [*CONTEXTS, [77, 78]]
+    noise = uniforms(len(contexts), seed=1)
+    free = respond(model, contexts, sampling, noise)
+    stops = {response.ids[place] for place, response in enumerate(free[:4], start=1)}
+    ends = [next((n for n, token in enumerate(r.ids, start=1) if token in stops), 8) for r in free]
+    monkeypatch.setattr(generation, "may_look", lambda t, device: (t + 1) % every == 0)
+    sizes: list[int] = []
+    note = lambda module, args, kwargs: sizes.append(len(kwargs["input_ids"]))  # noqa: E731
+    handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
+    found = generate(model, contexts, 8, sampling, noise, 0, stops)
+    handle.remove()
+    assert [r.ids for r in found] == [r.ids[:n] for r, n in zip(free, ends, strict=True)]
+    for ours, theirs in zip(found, free, strict=True):
+        assert_close(ours.sampler_logprobs, theirs.sampler_logprobs[: len(ours.ids)])
+    assert (min(sizes) <= 2) == (every < 8) and sizes[0] == 5
 
 
 def test_greedy_decoding_takes_the_most_probable_token_given_all_before(

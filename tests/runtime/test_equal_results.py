@@ -3,6 +3,8 @@
 Tolerance: every number of every iteration within 1e-4 of its size, or 1e-5 absolutely. Runs differ
 by float32 rounding, which a few optimiser steps multiply; deliberate errors (gradients not divided
 by the number of processes, rows shared out twice) are off by orders of magnitude more.
+
+With products in bfloat16, which round by 0.4 %: 3 % or 1e-3; measured were 1.8 % and 4e-4.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ RUN = [
 CORY = ["algorithm=cory", "algorithm.swap_every=1"]
 ADAPTERS = ["model.sharing=adapters"]
 NF4 = ["model.path=asset:tiny", "model.quantisation=nf4"]
+MIXED = ["model.compute_precision=bf16"]
 DEBATE = [
     "algorithm=maporl",
     "algorithm.param_sharing=per_turn_agent",
@@ -62,6 +65,13 @@ LAYOUTS: dict[str, list[str]] = {
     "adapters x2, ZeRO-3": [*ADAPTERS, "hardware=cpu2", "hardware.zero_stage=3"],
     "4 bits": [*ADAPTERS, *NF4],
     "4 bits x2, ZeRO-3": [*ADAPTERS, *NF4, "hardware=cpu2", "hardware.zero_stage=3"],
+    "mixed": MIXED,
+    "mixed, small passes": [
+        *MIXED,
+        "hardware.microbatch_size=1",
+        "hardware.rollout_batch_size=3",
+    ],
+    "mixed x2, ZeRO-3": [*MIXED, "hardware=cpu2", "hardware.zero_stage=3"],
     "debate": [*DEBATE],
     "debate x2, ZeRO-3, accumulation": [
         *DEBATE,
@@ -70,7 +80,7 @@ LAYOUTS: dict[str, list[str]] = {
         "hardware.microbatch_size=1",
     ],
 }
-REFERENCE = {"copies": "copies", "adapters": "adapters", "4 bits": "4 bits", "debate": "debate"}
+REFERENCE = {name: name for name in ("copies", "adapters", "4 bits", "mixed", "debate")}
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +107,16 @@ def trajectories(
 def test_a_layout_gives_the_numbers_of_one_process(
     trajectories: dict[str, list[dict[str, Any]]], layout: str
 ) -> None:
-    expected = trajectories[REFERENCE[layout.split(",")[0].removesuffix(" x2")]]
+    reference = REFERENCE[layout.split(",")[0].removesuffix(" x2")]
+    rtol, atol = (3e-2, 1e-3) if reference == "mixed" else (1e-4, 1e-5)
+    expected = trajectories[reference]
     found = trajectories[layout]
     assert len(found) == len(expected) == 3
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.keys() == theirs.keys()
         for key, value in theirs.items():
             torch.testing.assert_close(
-                float(ours[key]), float(value), rtol=1e-4, atol=1e-5, msg=f"{key}: {ours[key]}"
+                float(ours[key]), float(value), rtol=rtol, atol=atol, msg=f"{key}: {ours[key]}"
             )
 
 

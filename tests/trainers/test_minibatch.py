@@ -47,7 +47,7 @@ def test_every_process_has_as_many_rows(
     for rank in range(world):
         monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
         policy: Any = SimpleNamespace(engine=Engine())
-        step = optimiser_step(policy, minibatch, 1, objective)
+        step = optimiser_step(policy, minibatch, 1, objective, [0] * len(minibatch))
         # an absent row has no token, and nobody waits for a process without one
         assert step["tokens"] == sum(len(e.response_ids) for e in seen[-1] if e)
         assert policy.engine.backwards == 1
@@ -72,10 +72,23 @@ def test_each_process_adds_up_the_microbatches_of_its_own_rows(
                 seen += list(map(int, part))
                 return torch.zeros(()), {"sum": torch.tensor(float(sum(part)))}
 
-            step = optimiser_step(policy, rows, 1, objective)
+            step = optimiser_step(policy, rows, 1, objective, [1] * 4)
             assert seen == own
             assert step == {"sum": sum(own), "gradient_norm": 1.0, "skipped_steps": 0.0}
         assert policy.engine.backwards == 4
+
+
+@pytest.mark.parametrize("rows", [torch.tensor([4, 7, 1, 2]), [4, 7, 1, 2]])
+def test_rows_of_similar_length_share_a_microbatch(rows: Any) -> None:
+    seen: list[list[int]] = []
+
+    def objective(part: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        seen.append(list(map(int, part)))
+        return torch.zeros(()), {"sum": torch.tensor(float(sum(part)))}
+
+    policy: Any = SimpleNamespace(engine=Engine())
+    step = optimiser_step(policy, rows, 2, objective, [9, 3, 8, 3])
+    assert seen == [[7, 2], [1, 4]] and step["sum"] == 14
 
 
 def test_the_sum_over_steps_ends_with_the_first_that_is_not_finite() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,38 @@ from cory.config import Config
 from cory.models.engine import Engine
 from cory.models.ppo_policy import PPOPolicy
 from cory.trainers import ppo
-from cory.trainers.sanity_checks import FirstUpdateError, check_first_update
+from cory.trainers.sanity_checks import (
+    FirstUpdateError,
+    check_first_update,
+    largest,
+    tolerance_of,
+)
 from tests.support.building import LetterShare, build
 
 ConfigOf = Callable[..., Config]
+
+
+@pytest.mark.parametrize(
+    ("precision", "compute", "off", "tolerance"),
+    [
+        ("fp32", "fp32", 9.0, 1e-3),
+        ("fp32", "bf16", 0.2, 0.1),
+        ("bf16", "bf16", 0.2, 0.1),
+        ("bf16", "fp32", 0.2, 0.1),  # nf4
+        ("fp16", "fp16", 0.2, 0.02),
+    ],
+)
+def test_a_few_tokens_may_be_far_off_where_products_are_rounded(
+    precision: str, compute: str, off: float, tolerance: float
+) -> None:
+    """Of 1,000 tokens 5 are off by 9 and 15 by 0.2; padding, off by 50, does not count."""
+    model: Any = SimpleNamespace(precision=precision, compute_precision=compute)
+    policy: Any = SimpleNamespace(team=SimpleNamespace(config=model))
+    deviations = torch.tensor([-9.0] * 5 + [0.2] * 15 + [0.01] * 980 + [50.0] * 24).view(32, 32)
+    mask = (torch.arange(1024) < 1000).view(32, 32)
+    assert largest(deviations, mask, policy) == pytest.approx(off)
+    assert largest(deviations, torch.zeros_like(mask), policy) == 0
+    assert tolerance_of(model) == tolerance
 
 
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from cory.config import named_experiments, small_file
+from cory.config import as_before, named_experiments, small_file
 from cory.report.pages.presets import Compose
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
@@ -118,7 +118,7 @@ def setting_differences(
             labels[row["experiment"]] = f"{learning_rate}eta {row['eta']}"
     methods: dict[tuple[str, str, str], list[str]] = {}
     for name, run in first.items():
-        asked, used = _flat(paper[name]), _flat(run.settings)
+        asked, used = as_before(_flat(paper[name])), as_before(_flat(run.settings))
         for key in asked.keys() & used.keys():
             if key.partition(".")[0] not in (*NOT_COMPARED, *KEEPING) and asked[key] != used[key]:
                 change = (key, cell(f"{asked[key]}", 120), cell(f"{used[key]}", 120))

@@ -1,0 +1,46 @@
+"""Mixed precision: float32 weights, layers whose matrix products are computed in bfloat16.
+
+DeepSpeed's own autocast spans all of a module's forward, the output head and the value head with
+it, and sends gradients in bfloat16. Here both heads, log-probabilities and gradients stay float32.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from transformers import PreTrainedModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Let `products` compute in `dtype` from now on; copies of the model keep it."""
+    if dtype != lm.dtype:
+        lm.product_dtype = dtype
+
+
+def products(lm: PreTrainedModel) -> AbstractContextManager[None]:
+    """For a pass through the layers of `lm`: its matrix products in their own precision."""
+    dtype = getattr(lm, "product_dtype", None)
+    if dtype is None:
+        return nullcontext()
+    return torch.autocast(lm.device.type, dtype)
+
+
+def kept_casts(lm: PreTrainedModel) -> AbstractContextManager[None]:
+    """For several passes without a change of weights: cast each trained weight once for them all.
+
+    torch forgets the casts where the outermost autocast ends; this one computes nothing by itself.
+    """
+    if getattr(lm, "product_dtype", None) is None:
+        return nullcontext()
+    return torch.autocast(lm.device.type, enabled=False)
+
+
+def attention_for(chosen: str, device: torch.device, products: torch.dtype) -> str | None:
+    """What `model.attention` is on this device, in the library's word; None: the library's choice.
+
+    On a CPU, SDPA's backward in bfloat16 took 44 % of an update step; eager attention none of that.
+    """
+    if chosen != "auto":
+        return chosen
+    return "eager" if device.type == "cpu" and products == torch.bfloat16 else None

@@ -1,0 +1,69 @@
+"""Run directories of before a setting came: they are read as what they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from cory.config import ConfigError, as_before, parse_config
+from cory.config.added import ADDED
+from cory.runs.run_dir import is_complete, settings_digest, unfinished_run
+from tests.support.composing import compose_config
+
+WORDS = (
+    "experiment=maporl/gsm8k_hetero_llama",
+    "scale=small",
+    "reward=verifier",
+    "reward.path=here",
+)
+
+
+def of_before(cfg: DictConfig) -> DictConfig:
+    """The same settings without those that came later."""
+    old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
+    assert isinstance(old, DictConfig)
+    with open_dict(old):
+        for group in ("model", "partner", "reward"):
+            del old[group]["attention"]
+    return old
+
+
+def test_what_is_not_there_is_as_before() -> None:
+    cfg = compose_config(*WORDS)
+    old = of_before(cfg)
+    assert parse_config(old) == parse_config(cfg)
+    assert "attention" not in old.model and parse_config(old).partner.attention == "auto"
+    assert settings_digest(old) == settings_digest(cfg)
+    cfg.partner.attention = "eager"
+    assert settings_digest(old) != settings_digest(cfg)
+
+
+def test_only_settings_that_belong_there_are_left_out() -> None:
+    flat = {"model.compute_precision": "fp32", "model.attention": "auto", "task.attention": "auto"}
+    assert as_before(flat).keys() == flat.keys() - {"model.attention"}
+    assert as_before({**flat, "model.attention": "sdpa"})["model.attention"] == "sdpa"
+
+
+def test_conf_gives_the_value_of_before() -> None:
+    """Else an unfinished run would go on as another one."""
+    cfg = compose_config(*WORDS)
+    for key, (beside, value) in ADDED.items():
+        for group in ("model", "partner", "reward"):
+            assert (cfg[group][key], beside in cfg[group]) == (value, True)
+
+
+def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
+    cfg = compose_config()
+    run_dir = tmp_path / "2026-11-01_10-00-00_seed0"
+    run_dir.mkdir()
+    old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
+    del old.model["attention"]
+    OmegaConf.save(old, run_dir / "config.yaml")
+    (run_dir / "metrics.jsonl").touch()
+    assert unfinished_run(tmp_path / "2026-11-02_10-00-00_seed0", cfg) == run_dir
+    assert is_complete(run_dir, cfg) is False
+    cfg.model.attention = "eager"
+    with pytest.raises(ConfigError, match=r"model\.attention=None, not eager"):
+        is_complete(run_dir, cfg)

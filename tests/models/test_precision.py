@@ -1,0 +1,177 @@
+"""Mixed precision: bfloat16 products, and nothing else in bfloat16."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from cory.config import Config, ConfigError, SamplingConfig
+from cory.models import policy
+from cory.models.generation import draw_uniforms, generate
+from cory.models.precision import attention_for, kept_casts, products, set_products
+from cory.models.team import response_states
+from tests.support.building import LetterShare, build
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+MIXED = "model.compute_precision=bf16"
+
+
+@pytest.fixture
+def lm() -> GPT2LMHeadModel:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "n_positions": 32, "n_embd": 64, "n_layer": 2, "n_head": 2}
+    return GPT2LMHeadModel(GPT2Config(**sizes, attn_implementation="eager")).eval()
+
+
+def states(lm: GPT2LMHeadModel) -> Tensor:
+    ids = torch.arange(24).view(2, 12)
+    return response_states(lm, ids, torch.ones_like(ids), torch.ones(2, 6, dtype=torch.bool))
+
+
+def inputs_of(lm: GPT2LMHeadModel, *layers: str) -> dict[str, list[torch.dtype]]:
+    """Fills with the types of the products' results, by layer, as passes are made."""
+    found: dict[str, list[torch.dtype]] = {name: [] for name in layers}
+    for name in layers:
+        note = found[name].append
+        lm.get_submodule(name).register_forward_hook(lambda m, i, out, note=note: note(out.dtype))
+    return found
+
+
+def test_products_are_rounded_and_what_lies_between_is_not(lm: GPT2LMHeadModel) -> None:
+    exact = states(lm)
+    set_products(lm, torch.bfloat16)
+    layers = ("transformer.h.0.mlp.c_fc", "transformer.h.1.ln_2", "transformer.ln_f")
+    seen = inputs_of(lm, *layers)
+    rounded = states(lm)
+    assert [seen[name] for name in layers] == [[torch.bfloat16], [torch.float32], [torch.float32]]
+    assert rounded.dtype == torch.float32
+    off = (rounded - exact).abs().max()
+    assert 1e-4 < off < 0.05  # 8 bits of mantissa, states of about 1
+
+
+def test_gradients_and_weights_stay_float32(lm: GPT2LMHeadModel) -> None:
+    set_products(lm, torch.bfloat16)
+    states(lm).square().sum().backward()
+    for name, weight in lm.transformer.named_parameters():
+        assert weight.dtype == torch.float32
+        if weight.grad is not None:
+            assert weight.grad.dtype == torch.float32, name
+    assert lm.transformer.h[0].mlp.c_fc.weight.grad is not None
+
+
+def test_a_copy_computes_as_its_original_and_the_weights_own_precision_changes_nothing(
+    lm: GPT2LMHeadModel,
+) -> None:
+    exact = states(lm)
+    set_products(lm, torch.float32)
+    assert torch.equal(states(lm), exact)
+    set_products(lm, torch.bfloat16)
+    assert torch.equal(states(copy.deepcopy(lm)), states(lm)) and not torch.equal(states(lm), exact)
+
+
+def said(lm: GPT2LMHeadModel) -> list[list[float]]:
+    uniforms = draw_uniforms(2, 8, torch.Generator().manual_seed(0))
+    sampling = SamplingConfig(1.0, 0, 1.0, 1.0, 8, 8)
+    found = generate(lm, [[1, 2, 3], [4]], 8, sampling, uniforms, 0, frozenset())
+    return [response.sampler_logprobs for response in found]
+
+
+def test_casts_are_kept_for_a_roll_out_and_not_beyond(
+    lm: GPT2LMHeadModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_products(lm, torch.bfloat16)
+    alone = said(lm)
+    with kept_casts(lm):
+        kept = said(lm)
+    assert kept == alone
+    with torch.no_grad():
+        lm.transformer.h[0].mlp.c_fc.weight.mul_(3)
+    with kept_casts(lm):
+        assert said(lm) != alone
+
+
+def test_the_head_is_float32_in_sampling_and_in_training(lm: GPT2LMHeadModel) -> None:
+    set_products(lm, torch.bfloat16)
+    seen = inputs_of(lm, "lm_head", "transformer.h.1.attn.c_proj")
+    with kept_casts(lm):
+        said(lm)
+    assert set(seen["lm_head"]) == {torch.float32}
+    assert set(seen["transformer.h.1.attn.c_proj"]) == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_a_run_in_mixed_precision_agrees_with_itself_and_learns_in_float32(
+    config_of: Callable[..., Config], sharing: str
+) -> None:
+    """Ratio 1 and KL 0 before the first update, which the trainer checks; all weights move."""
+    trainer = build(config_of(MIXED, f"model.sharing={sharing}"), reward=LetterShare())
+    for agent in trainer.agents.values():
+        for lm in (agent.model.lm, agent.team.pretrained):
+            assert lm.config._attn_implementation == "eager"
+            assert lm.product_dtype == torch.bfloat16
+    metrics = trainer.step(0)
+    for name, agent in trainer.agents.items():
+        assert {p.dtype for p in agent.model.trainable().values()} == {torch.float32}
+        assert {p.dtype for p in agent.engine.own_parts().values()} == {torch.float32}
+        assert abs(metrics[f"objective/sampler_gap/{name}"]) < 0.01
+        assert abs(metrics[f"objective/kl/{name}"]) < 0.05
+    exact = build(config_of(f"model.sharing={sharing}"), reward=LetterShare()).step(0)
+    norm = "ppo/gradient_norm/agent_0"
+    assert metrics[norm] == pytest.approx(exact[norm], rel=0.05) and metrics[norm] != exact[norm]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "device", "products", "expected"),
+    [
+        ("auto", CPU, torch.bfloat16, "eager"),
+        ("auto", CPU, torch.float32, None),
+        ("auto", CUDA, torch.bfloat16, None),
+        ("sdpa", CPU, torch.bfloat16, "sdpa"),
+        ("eager", CUDA, torch.float32, "eager"),
+    ],
+)
+def test_attention_is_what_is_fast_unless_chosen(
+    chosen: str, device: torch.device, products: torch.dtype, expected: str | None
+) -> None:
+    assert attention_for(chosen, device, products) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["model.compute_precision=fp16"],
+         "model.compute_precision=fp16 does not go with model.precision=fp32: set both alike, or "
+         "bf16 products on fp32 weights"),
+        (["model.precision=bf16", "model.compute_precision=fp32"],
+         "model.compute_precision=fp32 does not go with model.precision=bf16"),
+        (["model.attention=fast"],
+         "model.attention must be one of auto, eager, sdpa, flash_attention_2, got fast"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_computed_is_refused(
+    config_of: Callable[..., Config], words: list[str], said: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        config_of(*words)
+    assert str(error.value).startswith(said)
+
+
+def test_a_policy_keeps_its_casts_for_a_whole_roll_out(
+    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, passes = [], []
+    monkeypatch.setattr(policy, "kept_casts", lambda lm: models.append(lm) or kept_casts(lm))
+    trainer = build(config_of(MIXED, "hardware.rollout_batch_size=2"), reward=LetterShare())
+    monkeypatch.setattr(policy, "generate", lambda *args: passes.append(1) or generate(*args))
+    trainer.step(0)
+    assert len(models) == 2 and len(passes) == 2 * 8 / 2  # two agents, eight prompts each
+
+
+def test_products_of_a_plain_model_are_its_own(lm: GPT2LMHeadModel) -> None:
+    with products(lm), kept_casts(lm):
+        assert not torch.is_autocast_enabled("cpu")
