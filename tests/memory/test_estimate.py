@@ -26,11 +26,11 @@ from cory.memory.estimate import (
     peak,
     total,
 )
-from cory.memory.workload import longest_context
 from cory.models.engine import deepspeed_settings
 from cory.models.loading import load_language_model, nf4, skeleton
 from cory.models.lora import adapted_layers
 from tests.support.composing import parsed
+from tests.support.short_prompts import short_prompts
 
 # GPT-2 with 2 layers of width 8, vocabulary 100, 64 positions
 EMBEDDINGS = 100 * 8 + 64 * 8
@@ -64,17 +64,7 @@ def rows(folder: Path) -> Callable[..., dict[tuple[str, str], int]]:
 
 
 def small(folder: Path, *words: str) -> Config:
-    return parsed(
-        f"model.path={folder}",
-        "algorithm.prompts_per_iteration=8",
-        "algorithm.minibatch_size=8",
-        "algorithm.sampling.min_response_tokens=6",
-        "algorithm.sampling.max_response_tokens=6",
-        "task.max_prompt_tokens=4",
-        "task.observer_template='{answers}: {query}'",
-        "evaluation.prompts=8",
-        *words,
-    )
+    return short_prompts(f"model.path={folder}", *words)
 
 
 def test_copies_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
@@ -240,57 +230,6 @@ def test_logits_of_scoring_are_bounded(rows: Callable[..., dict[tuple[str, str],
     more = [word.replace("2048", "65536") for word in words]
     bounded = rows(*more)["slabs of logits, policy and reference", SCORING]
     assert bounded <= 6 * 256 * 2**20 < 65536 * 40 * 100 * 24
-
-
-@pytest.mark.parametrize(
-    ("words", "tokens"),
-    [
-        (["algorithm=ppo"], 4),
-        (["algorithm.knowledge_transfer=false"], 4),
-        ([], 4 + 4 + 6),
-        (["algorithm.agents=3"], 4 + 2 * (4 + 6) + 6 // 3),  # ": " and one separator
-        (["task.answer_template='{response}'"], 4 + 6),
-        (["task.observer_template='{answers} then in other words {query}'"], 14 + 22 // 3),
-    ],
-)
-def test_longest_context(folder: Path, words: list[str], tokens: int) -> None:
-    assert longest_context(small(folder, *words)) == tokens
-
-
-@pytest.mark.parametrize(
-    ("words", "tokens"),
-    [
-        (["algorithm.turns=1", "algorithm.evaluation_turns=1"], 50),
-        (["algorithm.turns=3", "algorithm.evaluation_turns=2"], 50 + 2 * 6),  # the latest answers
-        (["algorithm.turns=1", "algorithm.evaluation_turns=2"], 50 + 2 * 6),
-        (["algorithm.turns=2", "algorithm.evaluation_agents=5"], 50 + 5 * 6),
-    ],
-)
-def test_longest_debate(words: list[str], tokens: int) -> None:
-    assert longest_context(debate(*words)) == tokens
-
-
-def debate(*words: str) -> Config:
-    """Two debaters, questions of 50 tokens and answers of 6."""
-    return parsed(
-        *("experiment=maporl/gsm8k_maporl_exact", "scale=small", "task.max_prompt_tokens=50"),
-        *("algorithm.sampling.min_response_tokens=6", "algorithm.sampling.max_response_tokens=6"),
-        *("algorithm.agents=2", "algorithm.evaluation_agents=2", "algorithm.evaluation_turns=1"),
-        *("algorithm.train_turns=[1]", *words),
-    )
-
-
-def test_a_chat_keeps_every_round_of_a_debate() -> None:
-    config = debate("algorithm.turns=3", "model.chat=true")
-    texts = config.algorithm.prompts
-    quoted = len(texts.other) + len(texts.separator) + len(texts.feedback)
-    asked_again = 2 * 6 + 50 + (len(texts.follow_up) + 2 * quoted) // 3
-    assert longest_context(config) == 50 + 2 * asked_again
-
-
-def test_a_real_observer_is_not_longer(folder: Path) -> None:
-    config = parsed()
-    assert longest_context(config) == 8 + (8 + 16) + 43 // 3
 
 
 def test_offloading_moves_to_main_memory(folder: Path) -> None:
