@@ -49,6 +49,7 @@ from cory.runs.run_dir import (
 )
 from cory.runs.stop import Stopped, StopRequest
 from cory.runtime import loop
+from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import TASKS
@@ -130,6 +131,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
         f"{hardware.world}; runs are started by python -m cory.train",
     )
     preflight.check(config, distributed.rank() == 0)
+    keep_freed_memory()
     used_before = memory_used(config.hardware.device)
     parts = build_parts(config)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
