@@ -18,13 +18,18 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         super().__init__()
         self.room = room
         self._memory: list[Tensor] = []  # keys and values
+        self._place: Tensor | None = None  # where the next token is written, once that is fixed
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """Append the states of new tokens; returns those of all tokens."""
         new = (key_states, value_states)
-        before = self.get_seq_length()
+        if self._place is not None:
+            for memory, states in zip(self._memory, new, strict=True):
+                memory.index_copy_(2, self._place, states)
+            return self.keys, self.values
+        before = super().get_seq_length()
         if not self.is_initialized:
             self.lazy_initialization(*new)
             self._memory = [
@@ -38,11 +43,36 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         self._show(after)
         return self.keys, self.values
 
+    def fix(self, place: Tensor) -> None:
+        """From now on write each token at `place`, and return all of the memory.
+
+        Nothing that is computed then depends on a number that Python knows, so it can be recorded.
+
+        place: (1,) int64, which the caller moves on
+        """
+        for memory in self._memory:  # masked out, but 0 times what lies there must be 0
+            memory[:, :, self.keys.shape[2] :] = 0
+        self._place = place
+        self._show(self.room)
+
+    def get_seq_length(self) -> int | Tensor:
+        """Tokens written; a tensor where the place is fixed, as from the library's static cache."""
+        return super().get_seq_length() if self._place is None else self._place[0]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Tokens that a query of `query_length` tokens is shown, and where they begin."""
+        return super().get_mask_sizes(query_length) if self._place is None else (self.room, 0)
+
+    @property
+    def is_compileable(self) -> bool:
+        """Whether the library is to refrain from looking at values of masks."""
+        return self._place is not None
+
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep these rows only."""
-        length = self.get_seq_length()
+        """Keep these rows only, in this order; a row may be kept several times."""
+        shown = self.keys.shape[2]
         self._memory = [memory[indices] for memory in self._memory]
-        self._show(length)
+        self._show(shown)
 
     def _show(self, length: int) -> None:
         self.keys, self.values = (memory[:, :, :length] for memory in self._memory)

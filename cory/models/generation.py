@@ -18,9 +18,9 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.functional.masking import pad_left
 from cory.models.cache import cache_for
-from cory.models.precision import products
+from cory.models.decoding import PlainPass, RecordedPass
+from cory.models.prefill import prefill
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
 COMPACT_BELOW = 0.5
@@ -54,16 +54,20 @@ def generate(
     uniforms: Tensor | None,
     pad_id: int,
     stops: AbstractSet[int],
+    graphs: bool = False,
 ) -> list[Response]:
     """Sample at most `limit` tokens after each context; greedy when `sampling` is None.
 
     contexts: B lists of token ids, none empty
     uniforms: (B, limit) float64 in [0, 1), one per token; None when greedy
     stops: tokens that end a response
+    graphs: passes of one token are recorded as CUDA graphs; see `RecordedPass`
     """
     device = model.device
-    ids, mask = (t.to(device) for t in pad_left(contexts, pad_id))
-    head, cache = model.get_output_embeddings(), cache_for(model, ids.shape[1] + limit)
+    head = model.get_output_embeddings()
+    cache = cache_for(model, max(map(len, contexts)) + limit)
+    states, mask = prefill(model, contexts, cache, pad_id)
+    read_next = (RecordedPass if graphs else PlainPass)(model, mask, cache)
     penalised = sampling is not None and sampling.repetition_penalty != 1.0
     seen = seen_tokens(contexts, model.config.vocab_size, device) if penalised else None
     tokens = torch.full((len(contexts), limit), pad_id, device=device)
@@ -73,32 +77,23 @@ def generate(
     rows = torch.arange(len(contexts), device=device)  # those that are still worked on
     alive = torch.ones_like(rows, dtype=torch.bool)
     for t in range(limit):
-        with products(model):
-            states = model.base_model(
-                input_ids=ids,
-                attention_mask=mask.long(),
-                position_ids=(mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :],
-                past_key_values=cache,
-                use_cache=True,
-            ).last_hidden_state
-        logits = head(states[:, -1:])[:, -1].float()
         uniform = None if uniforms is None else uniforms[:, t].to(device)[rows]
-        token, logprobs[rows, t] = pick(logits, seen, sampling, uniform)
+        token, logprobs[rows, t] = pick(head(states)[:, 0].float(), seen, sampling, uniform)
         token = torch.where(alive, token, pad_id)
         tokens[rows, t] = token
         lengths[rows] += alive
         alive = alive & ~torch.isin(token, stop_ids)
         if seen is not None:
             seen.scatter_(1, token[:, None], True)
-        ids, mask = token[:, None], torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
         left = int(alive.sum()) if may_look(t, device) else len(rows)
-        if left == 0:
+        if left == 0 or t == limit - 1:
             break
         if left <= len(rows) * COMPACT_BELOW:
             kept = alive.nonzero().squeeze(1)
-            rows, ids, mask, alive = rows[kept], ids[kept], mask[kept], alive[kept]
+            rows, token, alive = rows[kept], token[kept], alive[kept]
             seen = None if seen is None else seen[kept]
-            cache.batch_select_indices(kept)
+            read_next.keep(kept)
+        states = read_next(token[:, None])
     return [
         Response(row[:n], logp[:n])
         for row, logp, n in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True)

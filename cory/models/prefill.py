@@ -1,0 +1,69 @@
+"""The pass over contexts before the first token is sampled, in which none is computed twice."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from cory.functional.masking import pad_left
+from cory.models.precision import products
+
+# A beginning that all contexts share has a pass of its own, which shorter ones are not worth.
+SHARED_AT_LEAST = 16
+
+
+def prefill(
+    model: PreTrainedModel, contexts: list[list[int]], cache: DynamicCache, pad_id: int
+) -> tuple[Tensor, Tensor]:
+    """Read the contexts into an empty cache; several equal ones, and what all begin with, once.
+
+    contexts: B lists of token ids, none empty
+    cache: has room for the longest; holds B rows afterwards
+    returns: (B, 1, H) last hidden states of each context, mask (B, P) bool of what the cache holds
+    """
+    device = model.device
+    distinct = list(dict.fromkeys(map(tuple, contexts)))
+    # of each, at least one token is left, from whose state the first token is sampled
+    shared = min(common_beginning(distinct), min(map(len, distinct)) - 1)
+    if len(distinct) == 1 or shared < SHARED_AT_LEAST:
+        shared = 0
+    held = torch.ones(len(distinct), shared, dtype=torch.bool, device=device)
+    if shared:
+        read(model, torch.tensor([distinct[0][:shared]], device=device), held[:1], cache)
+        cache.batch_select_indices(torch.zeros(len(distinct), dtype=torch.long, device=device))
+    ids, mask = (t.to(device) for t in pad_left([row[shared:] for row in distinct], pad_id))
+    held = torch.cat([held, mask], dim=1)
+    states = read(model, ids, held, cache)
+    if len(distinct) < len(contexts):
+        number = {row: place for place, row in enumerate(distinct)}
+        places = torch.tensor([number[tuple(row)] for row in contexts], device=device)
+        cache.batch_select_indices(places)
+        states, held = states[places], held[places]
+    return states[:, -1:], held
+
+
+def common_beginning(rows: Sequence[tuple[int, ...]]) -> int:
+    """The number of tokens with which all rows begin alike."""
+    # what the first and the last in sorted order share, those between them share, too
+    pairs = zip(min(rows), max(rows), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def read(model: PreTrainedModel, ids: Tensor, mask: Tensor, cache: DynamicCache) -> Tensor:
+    """A pass over further tokens, whose keys and values are added to the cache.
+
+    ids: (B, T)
+    mask: (B, tokens in the cache + T) bool
+    returns: (B, T, H) last hidden states
+    """
+    with products(model):
+        states: Tensor = model.base_model(
+            input_ids=ids,
+            attention_mask=mask.long(),
+            position_ids=(mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :],
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state
+    return states

@@ -1,0 +1,80 @@
+"""Contexts are read once: equal ones, and the beginning that all of them share."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from cory.models import prefill as prefill_module
+from cory.models.cache import cache_for
+from cory.models.generation import generate
+from cory.models.loading import load_language_model
+from cory.models.prefill import common_beginning, prefill
+from tests.models.test_generation import PLAIN, uniforms
+from tests.support.close import assert_close
+
+RULES = list(range(100, 120))  # 20 tokens
+CASES = {
+    # contexts -> (rows, tokens) of each pass
+    "all differ": ([[5, 9, 40], [7], [11, 12]], [(3, 3)]),
+    "equal ones": ([[5, 9], [7], [5, 9], [5, 9]], [(2, 2)]),
+    "all equal": ([[5, 9]] * 4, [(1, 2)]),
+    "a long common beginning": ([[*RULES, 5, 9], [*RULES, 7]], [(1, 20), (2, 2)]),
+    "both": ([[*RULES, 5], [*RULES, 7, 8], [*RULES, 5]], [(1, 20), (2, 2)]),
+    "one is the beginning of the others": ([RULES, [*RULES, 7, 8]], [(1, 19), (2, 3)]),
+    "a short common beginning": ([[*RULES[:15], 5], [*RULES[:15], 7]], [(2, 16)]),
+    "alone": ([[*RULES, 5]], [(1, 21)]),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model: str) -> PreTrainedModel:
+    return load_language_model(str(tiny_model), "model.path", keep_dropout=False)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_context_is_read_once_and_gives_what_it_gives_alone(
+    model: PreTrainedModel, case: str
+) -> None:
+    contexts, expected = CASES[case]
+    passes: list[tuple[int, ...]] = []
+    note = lambda module, args, kwargs: passes.append(tuple(kwargs["input_ids"].shape))  # noqa: E731
+    handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
+    cache = cache_for(model, 30)
+    with torch.no_grad():
+        states, mask = prefill(model, contexts, cache, 0)
+    handle.remove()
+    assert passes == expected
+    assert mask.sum(1).tolist() == [len(row) for row in contexts] and mask[:, -1].all()
+    assert cache.get_seq_length() == mask.shape[1]
+    for row, context in enumerate(contexts):
+        with torch.no_grad():
+            alone = model.base_model(torch.tensor([context]), use_cache=True)
+        assert_close(states[row, 0], alone.last_hidden_state[0, -1], 1e-4)
+        for layer, own in zip(cache.layers, alone.past_key_values.layers, strict=True):
+            assert_close(layer.keys[row][:, mask[row]], own.keys[0], 1e-4)
+            assert_close(layer.values[row][:, mask[row]], own.values[0], 1e-4)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("graphs", [False, True])
+def test_responses_are_those_without_sharing(
+    model: PreTrainedModel, case: str, graphs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts, _ = CASES[case]
+    noise = uniforms(len(contexts))
+    found = generate(model, contexts, 8, PLAIN, noise, 0, frozenset(), graphs)
+    monkeypatch.setattr(prefill_module, "SHARED_AT_LEAST", 10**6)
+    for row, context in enumerate(contexts):
+        (alone,) = generate(model, [context], 8, PLAIN, noise[row : row + 1], 0, frozenset())
+        assert found[row].ids == alone.ids
+        assert_close(found[row].sampler_logprobs, alone.sampler_logprobs, 1e-4)
+    # equal contexts have random numbers of their own
+    assert len({tuple(response.ids) for response in found}) == len(contexts)
+
+
+def test_the_common_beginning() -> None:
+    assert common_beginning([(1, 2, 3), (1, 2), (1, 2, 4)]) == 2
+    assert common_beginning([(1, 2), (2, 2), (1, 2)]) == 0
+    assert common_beginning([(1, 2)]) == 2
