@@ -82,7 +82,7 @@ def about_file(debaters: Debaters, questions: list[Question], out: Path) -> None
     """Debate the questions of a file, and write the debates to another."""
     debaters.check(questions)
     file = DebateFile(out, debaters.settings, questions)
-    done, size = len(file.lines), debaters.config.hardware.rollout_batch_size
+    done, size = len(file.lines), debaters.config.hardware.responses_at_once
     debaters.skip(done)
     with tqdm(total=len(questions), initial=done, desc="debates", file=sys.stderr) as bar:
         for start in range(done, len(questions), size):

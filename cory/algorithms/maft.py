@@ -65,7 +65,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         places=evaluated.places,
         team_metrics=MaftMetrics(config, policies, actors[BASE], diversity),
         alone=False,
-        rows=parts.config.hardware.rollout_batch_size,
+        rows=parts.config.hardware.responses_at_once,
     )
     if config.endpoint is not None:
         evaluator = EndpointEvaluator(remote, evaluator)

@@ -80,7 +80,7 @@ class DebateCollector:
         """
         sampling = self.config.sampling
         limit = sampling.max_response_tokens
-        size = self.parts.config.hardware.rollout_batch_size * distributed.count()
+        size = self.parts.config.hardware.responses_at_once * distributed.count()
         streams = [self._stream(iteration, place) for place in range(self.places)]
 
         def answer(asked: Sequence[Prompt], rows: range) -> list[Line]:

@@ -21,13 +21,17 @@ class HardwareConfig:
     gradient_checkpointing: bool  # activations are computed again in the backward pass
     routed_reference: bool  # adapters: policy and reference in one pass
     microbatch_size: int  # at most this many turns per forward and backward pass
-    rollout_batch_size: int  # at most this many prompts per generation and scoring pass
+    rollout_batch_size: int  # at most this many turns per scoring pass
+    generation_batch_size: int | None  # at most this many per generation pass; None: as many
+    cuda_graphs: bool  # while generating, the pass of each token is replayed as a CUDA graph
 
     def __post_init__(self) -> None:
         require_choice("hardware.device", self.device, ("cpu", "cuda"))
         require_choice("hardware.zero_stage", self.zero_stage, (0, 1, 2, 3))
         for key in ("nodes", "processes", "microbatch_size", "rollout_batch_size"):
             require_at_least(f"hardware.{key}", getattr(self, key), 1)
+        if self.generation_batch_size is not None:
+            require_at_least("hardware.generation_batch_size", self.generation_batch_size, 1)
         require_at_least("hardware.keep_whole_below", self.keep_whole_below, 0)
         require(
             self.nodes == 1 or self.rendezvous is not None,
@@ -51,6 +55,11 @@ class HardwareConfig:
             "hardware.offload_parameters=true needs hardware.offload_optimizer=true: what is "
             "updated lies in main memory then",
         )
+
+    @property
+    def responses_at_once(self) -> int:
+        """Turns per generation pass of one process."""
+        return self.generation_batch_size or self.rollout_batch_size
 
     @property
     def world(self) -> int:

@@ -91,7 +91,7 @@ class TeamEvaluator:
     places: int  # turns of an episode: how often `interact` calls `speak`
     team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics]
     alone: bool = True  # the agents are also asked one by one
-    rows: int | None = None  # rows per batch and process; None: the agents' rollout_batch_size
+    rows: int | None = None  # rows per batch and process; None: as many as agents sample at once
 
     def __call__(
         self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
@@ -99,7 +99,7 @@ class TeamEvaluator:
         """As `Evaluator`."""
         sets = self._response_sets(request)
         # as much at once as the processes together take, so that memory does not grow with the rows
-        rows_each = self.rows or next(iter(self.agents.values())).hardware.rollout_batch_size
+        rows_each = self.rows or next(iter(self.agents.values())).hardware.responses_at_once
         size = rows_each * distributed.count()
 
         def answer(responses: ResponseSet, rows: range) -> list[Line]:

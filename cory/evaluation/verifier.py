@@ -38,7 +38,7 @@ class VerifierEvaluator:
         config = request.config
         prompts = self.task.held_out(config.prompts, config.split)
         count = len(prompts) * config.samples
-        size = self.policy.hardware.rollout_batch_size * distributed.count()
+        size = self.policy.hardware.responses_at_once * distributed.count()
         stream, limit = place_stream(request.seed, 0), self.sampling.max_response_tokens
         batches = resumable(
             partial_results,

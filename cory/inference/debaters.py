@@ -100,12 +100,12 @@ def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
         evaluation_turns=options.turns or algorithm.evaluation_turns,
         sampling=sampling,
     )
-    batch = options.batch_size or config.hardware.rollout_batch_size
+    batch = options.batch_size or config.hardware.responses_at_once
     return replace(
         config,
         model=model,
         algorithm=algorithm,
-        hardware=replace(config.hardware, rollout_batch_size=batch),
+        hardware=replace(config.hardware, generation_batch_size=batch),
         seed=config.seed if options.seed is None else options.seed,
     )
 

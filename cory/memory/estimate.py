@@ -174,8 +174,8 @@ def pass_rows(
     half = model.precision != "fp32"
     layer = 3 * shape.widest + 4 * shape.width  # activations of a layer without a backward pass
     scored = work.rows * work.tokens * (2 if hardware.routed_reference else 1)
-    sampled = max(work.rows * work.tokens, work.held_out * work.held_out_tokens)
-    drawn = max(work.rows, work.held_out)
+    sampled = max(work.sampled * work.tokens, work.held_out * work.held_out_tokens)
+    drawn = max(work.sampled, work.held_out)
     # where rows are dropped, a layer's old keys are held beside the new for a moment
     stored = each if model.quantisation != "none" else BYTES[model.compute_precision]
     cache = stored * sampled * (shape.cache + shape.cache // (2 * shape.layers))

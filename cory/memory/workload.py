@@ -13,7 +13,8 @@ CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate
 class Work:
     """Sizes of the batches of one process, in rows and tokens."""
 
-    rows: int  # turns per generation and scoring pass
+    rows: int  # turns per scoring pass
+    sampled: int  # turns per generation pass
     tokens: int  # context and response of the longest turn
     held_out: int  # rows of an evaluation's generation pass
     held_out_tokens: int  # context and response of its longest turn
@@ -28,17 +29,18 @@ def work_of(config: Config, shape: Shape) -> Work:
     response = algorithm.sampling.max_response_tokens
     plan = plan_of(config)
 
-    def rows(turns: int) -> int:
-        return min(hardware.rollout_batch_size, -(-turns // hardware.world))
+    def rows(turns: int, most: int) -> int:
+        return min(most, -(-turns // hardware.world))
 
     evaluation = config.evaluation
     query = int(config.task.max_prompt_tokens)
     return Work(
-        rows=rows(algorithm.rows_sampled()),
+        rows=rows(algorithm.rows_sampled(), hardware.rollout_batch_size),
+        sampled=rows(algorithm.rows_sampled(), hardware.responses_at_once),
         tokens=min(longest_context(config) + response, shape.context),
-        held_out=hardware.rollout_batch_size  # all prompts of a split: as many as fit
+        held_out=hardware.responses_at_once  # all prompts of a split: as many as fit
         if evaluation.prompts is None
-        else rows(evaluation.prompts * evaluation.samples),
+        else rows(evaluation.prompts * evaluation.samples, hardware.responses_at_once),
         held_out_tokens=min(
             (longest_context(config) if evaluation.team else query) + response, shape.context
         ),

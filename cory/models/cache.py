@@ -78,6 +78,11 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         self.keys, self.values = (memory[:, :, :length] for memory in self._memory)
 
 
+def keeps_all(model: PreTrainedModel) -> bool:
+    """Whether each layer of the model attends to all tokens before, not to a window of them."""
+    return all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
+
+
 def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
     """An empty cache for rows of at most `room` tokens.
 

@@ -14,6 +14,7 @@ from cory import distributed
 from cory.config import HardwareConfig, SamplingConfig, require
 from cory.episode import Context, Turn
 from cory.functional.masking import pad_turns
+from cory.models.cache import keeps_all
 from cory.models.engine import Engine
 from cory.models.generation import Response, draw_uniforms, generate
 from cory.models.precision import kept_casts
@@ -54,6 +55,11 @@ class Policy:
         self.model = model
         self._engine = engine
         self.hardware = hardware
+        require(
+            not hardware.cuda_graphs or keeps_all(model.lm),
+            f"hardware.cuda_graphs=true does not go with model.path={team.config.path}, whose "
+            f"layers attend to a window of tokens only",
+        )
 
     def reference(self, name: str) -> Policy:
         """The frozen reference of its team, which responds under this name."""
@@ -133,7 +139,7 @@ class Policy:
             f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens ({limit}) "
             f"exceed the model's context of {room} tokens",
         )
-        # drawn for all rows at once: a response depends neither on rollout_batch_size nor on
+        # drawn for all rows at once: a response depends neither on the size of a pass nor on
         # the number of processes, and no two rows share their numbers
         uniforms = None if sampling is None else draw_uniforms(len(rows), limit, stream)
         self.model.eval()
@@ -152,10 +158,11 @@ class Policy:
                         None if uniforms is None else uniforms[list(batch)],
                         tokenizer.pad_token_id,
                         self.team.stops,
+                        self.hardware.cuda_graphs,
                     )
 
                 responses = distributed.map_rows(
-                    asked, self.hardware.rollout_batch_size, answer, lambda n: len(rows[n])
+                    asked, self.hardware.responses_at_once, answer, lambda n: len(rows[n])
                 )
         by_row = dict(zip(asked, responses, strict=True))
         nothing = Response([], [])

@@ -27,6 +27,8 @@ def of_before(cfg: DictConfig) -> DictConfig:
     with open_dict(old):
         for group in ("model", "partner", "reward"):
             del old[group]["attention"]
+        for key in ("generation_batch_size", "cuda_graphs"):
+            del old.hardware[key]
     return old
 
 
@@ -49,9 +51,12 @@ def test_only_settings_that_belong_there_are_left_out() -> None:
 def test_conf_gives_the_value_of_before() -> None:
     """Else an unfinished run would go on as another one."""
     cfg = compose_config(*WORDS)
-    for key, (beside, value) in ADDED.items():
-        for group in ("model", "partner", "reward"):
-            assert (cfg[group][key], beside in cfg[group]) == (value, True)
+    for group in ("model", "partner", "reward", "hardware"):
+        for key, (beside, value) in ADDED.items():
+            assert (key in cfg[group]) == (beside in cfg[group])
+            assert cfg[group].get(key, value) == value
+        assert group == "hardware" or "attention" in cfg[group]
+    assert "cuda_graphs" in cfg.hardware
 
 
 def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Model:
 
 @dataclass
 class Hardware:
-    rollout_batch_size: int = 100
+    responses_at_once: int = 100
 
 
 @dataclass
@@ -297,7 +297,7 @@ def test_no_more_is_asked_at_once_than_the_hardware_says(tmp_path: Path) -> None
     whole = run(evaluator, tmp_path / "whole")
     evaluator, actors = evaluator_of()
     for actor in actors:
-        actor.hardware.rollout_batch_size = 7
+        actor.hardware.responses_at_once = 7
     assert run(evaluator, tmp_path / "cut") == whole
     assert max(len(contexts) for actor in actors for _, contexts in actor.asked) == 7
 
@@ -340,7 +340,7 @@ def file_of(folder: Path) -> Path:
 def test_an_evaluation_goes_on_wherever_it_was_killed(tmp_path: Path, torn: bool) -> None:
     evaluator, actors = evaluator_of()
     for actor in actors:
-        actor.hardware.rollout_batch_size = 8
+        actor.hardware.responses_at_once = 8
     whole = run(evaluator, tmp_path)
     rows = file_of(tmp_path).read_bytes().splitlines(keepends=True)
     assert len(rows) == 1 + len(whole[1])

@@ -219,6 +219,9 @@ def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(
     assert cache("evaluation.samples=4", "evaluation.team=true") == 32 * team * each
     assert cache("evaluation.samples=9") == 40 * alone * each  # as many as a batch holds
     assert cache("evaluation.prompts=null") == 40 * alone * each
+    own = "hardware.generation_batch_size=20"
+    assert cache("evaluation.samples=9", own) == cache("evaluation.prompts=null", own)
+    assert cache("evaluation.prompts=null", own) == 20 * alone * each
 
 
 def test_logits_of_scoring_are_bounded(rows: Callable[..., dict[tuple[str, str], int]]) -> None:

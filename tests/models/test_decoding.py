@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedModel,
+)
 
+from cory.config import Config, ConfigError
 from cory.models import generation
 from cory.models.cache import PreallocatedLayer
 from cory.models.generation import Response, generate
 from cory.models.loading import load_language_model
+from cory.models.policy import Policy
 from cory.models.precision import set_products
+from cory.models.team import ActorCriticModel, Team
 from tests.models.test_generation import CONTEXTS, PLAIN, uniforms
+from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 
 
@@ -83,3 +94,54 @@ def test_what_lies_in_unwritten_memory_does_not_matter() -> None:
     assert layer.get_seq_length() == 4
     layer.batch_select_indices(torch.tensor([1, 1]))
     assert torch.equal(layer.keys[:, :, :4], keys[[1, 1]])
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_settings_reach_the_passes(
+    config_of: Callable[..., Config], graphs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight responses of each agent, three at once; turns are scored two at once."""
+    used: list[tuple[str, int]] = []
+
+    def noted(kind: str) -> Callable[..., None]:
+        def start(self: object, model: object, mask: torch.Tensor, cache: object) -> None:
+            used.append((kind, len(mask)))
+            original[kind](self, model, mask, cache)  # type: ignore[arg-type]
+
+        return start
+
+    original = {
+        "plain": generation.PlainPass.__init__,
+        "recorded": generation.RecordedPass.__init__,
+    }
+    trainer = build(
+        config_of(
+            "algorithm=cory",
+            "hardware.rollout_batch_size=2",
+            "hardware.generation_batch_size=3",
+            f"hardware.cuda_graphs={str(graphs).lower()}",
+        ),
+        reward=LetterShare(),
+    )
+    monkeypatch.setattr(generation.PlainPass, "__init__", noted("plain"))
+    monkeypatch.setattr(generation.RecordedPass, "__init__", noted("recorded"))
+    trainer.step(0)
+    kind = "recorded" if graphs else "plain"
+    assert used == [(kind, 3), (kind, 3), (kind, 2)] * 2
+
+
+def test_windows_of_attention_are_not_recorded(config_of: Callable[..., Config]) -> None:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 30, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    config = config_of("hardware.cuda_graphs=true")
+    team = Team(config.model, torch.device("cpu"))
+    for window in (None, 4):
+        lm = MistralForCausalLM(MistralConfig(**sizes, **heads, sliding_window=window))
+        model = ActorCriticModel("agent", lm, None, 0.0, torch.Generator())
+        if window is None:
+            assert Policy(team, model, None, config.hardware).hardware.cuda_graphs
+            continue
+        with pytest.raises(ConfigError, match=r"^hardware.cuda_graphs=true does not go with"):
+            Policy(team, model, None, config.hardware)
+        Policy(team, model, None, replace(config.hardware, cuda_graphs=False))

@@ -31,6 +31,8 @@ def hardware(**changes: object) -> HardwareConfig:
         routed_reference=False,
         microbatch_size=8,
         rollout_batch_size=64,
+        generation_batch_size=None,
+        cuda_graphs=False,
     )
     return HardwareConfig(**(values | changes))  # type: ignore[arg-type]  # a table of values
 
