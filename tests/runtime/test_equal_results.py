@@ -49,6 +49,7 @@ LAYOUTS: dict[str, list[str]] = {
         "hardware.rollout_batch_size=3",
         "hardware.gradient_checkpointing=true",
     ],
+    "copies, recorded passes": ["hardware.cuda_graphs=true", "hardware.generation_batch_size=3"],
     "copies, ZeRO-1": ["hardware.zero_stage=1"],
     "copies, ZeRO-3, offload": [
         "hardware.zero_stage=3",
@@ -71,6 +72,7 @@ LAYOUTS: dict[str, list[str]] = {
         "hardware.microbatch_size=1",
         "hardware.rollout_batch_size=3",
     ],
+    "mixed, recorded passes": [*MIXED, "hardware.cuda_graphs=true"],
     "mixed x2, ZeRO-3": [*MIXED, "hardware=cpu2", "hardware.zero_stage=3"],
     "debate": [*DEBATE],
     "debate x2, ZeRO-3, accumulation": [
