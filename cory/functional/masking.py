@@ -79,20 +79,26 @@ def pad_turns(
     )
 
 
-def trimmed(
+def aligned_right(
     input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Some of the rows of `pad_turns`, without the columns that are padding in all of them.
+    """Rows of `pad_turns` with all padding on the left, as little as the longest row leaves.
 
-    input_ids, attention_mask: (b, L)
-    response_mask: (b, R) bool
-    returns: the same, (b, l), (b, l) and (b, r), r > 0
+    Side by side, contexts and responses are padded to the longest of each, which together may be
+    longer than any row.
+
+    input_ids, attention_mask: (B, L)
+    response_mask: (B, R) bool
+    returns: the same, (B, l), (B, l) and (B, r), r < l; True entries of the masks keep their order
     """
-    before = int(attention_mask.any(0).int().argmax())
-    width = max(1, int(response_mask.any(0).sum()))
-    end = input_ids.shape[1] - (response_mask.shape[1] - width)
-    columns = slice(before, end)
-    return input_ids[:, columns], attention_mask[:, columns], response_mask[:, :width]
+    length, width = input_ids.shape[1], response_mask.shape[1]
+    ended = attention_mask.flip(1).int().argmax(1, keepdim=True)  # columns of padding on the right
+    columns = (torch.arange(length, device=input_ids.device) - ended) % length
+    ids, attended = input_ids.gather(1, columns), attention_mask.gather(1, columns)
+    places = (torch.arange(width, device=input_ids.device) - ended) % width
+    longest = max(2, int(attention_mask.sum(1).max()))  # 2: all rows may be absent turns
+    responses = response_mask.gather(1, places)[:, 1 - longest :]  # no row begins with its response
+    return ids[:, -longest:], attended[:, -longest:], responses
 
 
 def _pad(rows: Sequence[Sequence[int]], pad_id: int, left: bool) -> tuple[Tensor, Tensor]:

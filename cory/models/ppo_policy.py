@@ -6,13 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from cory import distributed
 from cory.config import HardwareConfig, PPOConfig
 from cory.episode import Batch, Turn
 from cory.functional.logprobs import sampled_kl
-from cory.functional.masking import trimmed
 from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
 from cory.models.engine import Engine
 from cory.models.policy import Policy
@@ -61,12 +59,14 @@ class PPOPolicy(Policy):
 
         def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R)
             rows = torch.tensor(batch)
-            inputs = trimmed(input_ids[rows], attention_mask[rows], response_mask[rows])
             tokens, values = self.team.statistics(
-                self.model, *inputs, routed=self.hardware.routed_reference
+                self.model,
+                input_ids[rows],
+                attention_mask[rows],
+                response_mask[rows],
+                self.hardware.routed_reference,
             )
-            found = torch.stack([*tokens, values], dim=1)
-            return pad(found, (0, response_mask.shape[1] - found.shape[2])).cpu()
+            return torch.stack([*tokens, values], dim=1).cpu()
 
         with self.engine.whole():
             rows = distributed.map_rows(

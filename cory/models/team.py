@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from cory.config import ModelConfig, require
 from cory.episode import Context, Message
 from cory.functional.logprobs import TokenStatistics, token_statistics, training_logprobs
+from cory.functional.masking import aligned_right
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import DTYPES, attention_for, products, set_products
 
@@ -272,6 +273,9 @@ def response_states(
     response_mask: (B, R) bool
     returns: (N, H), a row for each True of `response_mask`, row by row
     """
+    input_ids, attention_mask, response_mask = aligned_right(
+        input_ids, attention_mask.bool(), response_mask
+    )
     # no response token follows the last one
     input_ids, attention_mask = input_ids[:, :-1], attention_mask[:, :-1].long()
     positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)

@@ -15,7 +15,7 @@ from cory.evaluation.evaluate import Evaluator
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.logprobs import MAX_LOG_RATIO
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
-from cory.functional.masking import trimmed, whiten
+from cory.functional.masking import whiten
 from cory.models.generation import draw_limit
 from cory.models.policy import Actor
 from cory.models.ppo_policy import PPOPolicy
@@ -158,13 +158,12 @@ class PPOTrainer:
         tokens = batch.response_mask[chosen].sum().clamp(min=1)
 
         def objective(index: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
-            *inputs, mask = trimmed(
-                batch.input_ids[index], batch.attention_mask[index], batch.response_mask[index]
+            mask = batch.response_mask[index]
+            logprobs, values = agent.engine(
+                batch.input_ids[index], batch.attention_mask[index], mask
             )
-            logprobs, values = agent.engine(*inputs, mask)
             before, values_before, advantage, target = (
-                column[index, : mask.shape[1]]
-                for column in (batch.logprobs, batch.values, advantages, returns)
+                column[index] for column in (batch.logprobs, batch.values, advantages, returns)
             )
             policy = clipped_policy_loss(logprobs, before, advantage, mask, config.clip_range)
             value = clipped_value_loss(values, values_before, target, mask, config.value_clip_range)

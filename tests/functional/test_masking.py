@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from cory.functional.masking import (
+    aligned_right,
     masked_mean,
     masked_var,
     pad_left,
     pad_right,
     pad_turns,
-    trimmed,
     whiten,
 )
 from tests.support.close import assert_close
@@ -105,18 +105,31 @@ def test_pad_id_inside_a_row_still_counts() -> None:
     assert pad_right([[1, 9]], 9)[1].tolist() == [[True, True]]
 
 
-def test_columns_that_are_padding_in_all_rows_are_left_out() -> None:
-    ids, attention, response = pad_turns([[1, 2, 3, 4], [5], [6, 7]], [[8], [8, 9, 10], []], 0)
-    whole = trimmed(ids, attention, response)
-    assert all(map(torch.equal, whole, (ids, attention, response)))
-    short = trimmed(ids[1:2], attention[1:2], response[1:2])
-    assert [t.int().tolist() for t in short] == [[[5, 8, 9, 10]], [[1, 1, 1, 1]], [[1, 1, 1]]]
-    two = trimmed(ids[[0, 2]], attention[[0, 2]], response[[0, 2]])
-    assert [t.int().tolist() for t in two] == [
-        [[1, 2, 3, 4, 8], [0, 0, 6, 7, 0]], [[1, 1, 1, 1, 1], [0, 0, 1, 1, 0]], [[1], [0]],
+def test_padding_moves_to_the_left() -> None:
+    rows = pad_turns([[1, 2, 3, 4], [5], [6, 7]], [[8], [8, 9, 10], []], 0)
+    ids, attention, response = (t.int().tolist() for t in aligned_right(*rows))
+    assert ids == [[0, 1, 2, 3, 4, 8][1:], [0, 5, 8, 9, 10], [0, 0, 0, 6, 7]]
+    assert attention == [[1, 1, 1, 1, 1], [0, 1, 1, 1, 1], [0, 0, 0, 1, 1]]
+    assert response == [[0, 0, 1], [1, 1, 1], [0, 0, 0]]
+
+
+def test_padding_inside_a_response_window() -> None:
+    """A mask of single tokens moves with its row; it need not begin with the response."""
+    ids, attention, _ = pad_turns([[1], [2]], [[3, 4], [5, 6, 7]], 0)
+    last = torch.tensor([[False, True, False], [False, False, True]])
+    moved = aligned_right(ids, attention, last)
+    assert moved[0].tolist() == [[0, 1, 3, 4], [2, 5, 6, 7]]
+    assert moved[2].int().tolist() == [[0, 0, 1], [0, 0, 1]]
+
+
+def test_rows_of_another_batch_may_have_been_longer() -> None:
+    ids, attention, response = pad_turns([[1, 2, 3, 4], [5], [6]], [[8, 9, 9, 9], [8], []], 0)
+    few = aligned_right(ids[1:], attention[1:], response[1:])
+    assert [t.int().tolist() for t in few] == [
+        [[5, 8], [0, 6]], [[1, 1], [0, 1]], [[1], [0]],
     ]  # fmt: skip
-    silent = trimmed(ids[2:], attention[2:], response[2:])
-    assert [t.int().tolist() for t in silent] == [[[6, 7, 0]], [[1, 1, 0]], [[0]]]
+    absent = aligned_right(ids[2:], attention[2:], response[2:])
+    assert [t.int().tolist() for t in absent] == [[[0, 6]], [[0, 1]], [[0]]]
 
 
 @pytest.mark.parametrize("pad", [pad_left, pad_right])

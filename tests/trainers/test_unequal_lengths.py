@@ -1,4 +1,4 @@
-"""Turns of unequal lengths: padding, trimming and the order in a batch change no number."""
+"""Turns of unequal lengths: padding and the order in a batch change no number."""
 
 from __future__ import annotations
 
@@ -101,19 +101,16 @@ def test_an_update_takes_each_rows_own_numbers(trainer: PPOTrainer, agent: PPOPo
     assert_close(found["ppo/policy/ratio/agent_0"], ratio[mask].mean())
 
 
-def test_rows_of_similar_length_are_annotated_together(
-    agent: PPOPolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Passes of three rows: 28 padded positions, where the order of the turns has 44."""
+def test_rows_of_similar_length_are_annotated_together(agent: PPOPolicy) -> None:
+    """Passes of three rows: 7 padded positions, where the order of the turns has 16.
+
+    The last token of a row goes into no pass.
+    """
     sizes: list[tuple[int, ...]] = []
-    statistics = agent.team.statistics
-
-    def note(model: object, ids: Tensor, *rest: Tensor, routed: bool) -> object:
-        sizes.append(tuple(ids.shape))
-        return statistics(model, ids, *rest, routed=routed)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(agent.team, "statistics", note)
+    note = lambda module, args, kwargs: sizes.append(tuple(kwargs["input_ids"].shape))  # noqa: E731
+    agent.model.lm.base_model.register_forward_pre_hook(note, with_kwargs=True)
     agent.annotate(turns("agent_0"))
     assert [rows for rows, _ in sizes] == [3, 3, 2]
     positions = sum(rows * columns for rows, columns in sizes)
-    assert positions - sum(CONTEXTS) - sum(RESPONSES) == 28
+    lengths = [c + max(r, 1) - 1 for c, r in zip(CONTEXTS, RESPONSES, strict=True)]
+    assert positions - sum(lengths) == 7
