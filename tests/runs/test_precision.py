@@ -66,6 +66,11 @@ def test_the_cpu_chooses_the_products_of_small_runs(
     assert products(*words) == without
 
 
+def test_only_float32_weights_have_other_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_bf16(monkeypatch, True)
+    assert compose_config("model.precision=fp16").model.compute_precision == "fp16"
+
+
 def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     with_bf16(monkeypatch, True)
     config = parse_config(compose_config(*HETERO, "reward=verifier", "reward.path=here"))
