@@ -28,6 +28,7 @@ from cory.config import (
 )
 from cory.runs.run_dir import (
     METRICS,
+    as_stored,
     is_complete,
     lock,
     named_by_time,
@@ -119,7 +120,7 @@ def ready(run_dir: Path, cfg: DictConfig) -> bool:
         return False
     if (run_dir / METRICS).exists():
         print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
-    write_settings(run_dir, cfg, list(HydraConfig.get().overrides.task))
+    write_settings(run_dir, as_stored(run_dir, cfg), list(HydraConfig.get().overrides.task))
     return True
 
 

@@ -9,6 +9,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ import torch
 from cory.config import Config, require
 from cory.episode import Episode, Metrics
 from cory.runs.jsonl import JsonlStore, Line, decoded
+from cory.runs.precision import precision_of
 from cory.runs.provenance import WHAT_RUNS, device_name, git, memory_used, versions
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SETTINGS, TIMES, write_whole
 from cory.runs.wandb_mirror import Mirror
@@ -212,6 +214,7 @@ class Recorder:
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
             "packages": versions(),
             "python": platform.python_version(),
+            "precision": precision_of(asdict(self.config)),
             "device": device_name(self.config.hardware.device),
             "threads": torch.get_num_threads(),
             "began": datetime.fromtimestamp(self.began, timezone.utc).isoformat(timespec="seconds"),

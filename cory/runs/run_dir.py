@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import ConfigError, as_before, require
+from cory.runs.precision import as_begun
 
 SETTINGS = "config.yaml"
 OVERRIDES = "overrides.txt"
@@ -65,7 +66,7 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
         stored = OmegaConf.load(settings)
     except (OSError, YAMLError) as error:
         raise ConfigError(f"run_dir={run_dir} holds a {SETTINGS} that cannot be read") from error
-    old, new = _comparable(stored), _comparable(cfg)
+    old, new = _comparable(stored), _comparable(as_begun(cfg, stored))
     for key in ("model.name", "task.name", "algorithm.name", "reward.name", "seed"):
         require(key in old, f"run_dir={run_dir} holds a {SETTINGS} without {key}: torn; {instead}")
     other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
@@ -86,6 +87,21 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
                 f"{ours}; go on with the same, or delete {CHECKPOINTS} to start again",
             )
     return done
+
+
+def as_stored(run_dir: Path, cfg: DictConfig) -> DictConfig:
+    """The settings, with the precision of products that this run was started with before.
+
+    As they are where the directory holds no settings, or other ones.
+    """
+    try:
+        stored = OmegaConf.load(run_dir / SETTINGS)
+    except (OSError, YAMLError):
+        return cfg
+    if not isinstance(stored, DictConfig):
+        return cfg
+    kept = as_begun(cfg, stored)
+    return kept if _comparable(kept) == _comparable(stored) else cfg
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
@@ -162,7 +178,6 @@ def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
     time_of = TIME.match(run_dir.name)
     if time_of is None:
         return None
-    wanted = _comparable(cfg)
     for other in sorted(run_dir.parent.glob(f"*{run_dir.name[time_of.end() :]}"), reverse=True):
         if not (other / SETTINGS).exists() or (other / RECORD).exists() or in_use(other):
             continue
@@ -170,7 +185,7 @@ def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
             stored = OmegaConf.load(other / SETTINGS)
         except (OSError, YAMLError):
             continue
-        if _comparable(stored) == wanted:
+        if _comparable(stored) == _comparable(as_begun(cfg, stored)):
             return other
     return None
 

@@ -119,8 +119,10 @@ def test_a_run_in_mixed_precision_agrees_with_itself_and_learns_in_float32(
         assert {p.dtype for p in agent.model.trainable().values()} == {torch.float32}
         assert {p.dtype for p in agent.engine.own_parts().values()} == {torch.float32}
         assert abs(metrics[f"objective/sampler_gap/{name}"]) < 0.01
+        assert metrics[f"objective/sampler_gap_max/{name}"] < 0.1
         assert abs(metrics[f"objective/kl/{name}"]) < 0.05
     exact = build(config_of(f"model.sharing={sharing}"), reward=LetterShare()).step(0)
+    assert exact["objective/sampler_gap_max/agent_0"] < 1e-4
     norm = "ppo/gradient_norm/agent_0"
     assert metrics[norm] == pytest.approx(exact[norm], rel=0.05) and metrics[norm] != exact[norm]
 

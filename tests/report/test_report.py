@@ -24,6 +24,7 @@ def test_a_whole_sweep(write_run: WriteRun, tmp_path: Path) -> None:
         "small",
         "paper",
         "CPU x86_64, 2 cores",
+        "fp32",
         "aaaaaaa",
         "2026-01-02",
         "14 min: 9 runs of 1.5 to 1.5 min",
@@ -159,7 +160,7 @@ def test_runs_of_other_commits_count_and_are_named(write_run: WriteRun, tmp_path
     assert set(found.counted["cory/imdb_ppo"]) == {0, 1, 2}
     assert "Counted, although:" in text
     assert "- `cory/imdb_ppo/seed1`: commit bbbbbbb, whose code is not its neighbours'" in text
-    assert row(text, "small | paper")[3] == "aaaaaaa, bbbbbbb"
+    assert row(text, "small | paper")[4] == "aaaaaaa, bbbbbbb"
 
 
 def test_commits_that_agree_in_what_trains_are_alike(tmp_path: Path) -> None:

@@ -82,6 +82,8 @@ LAYOUTS: dict[str, list[str]] = {
         "hardware.microbatch_size=1",
     ],
 }
+# how far two passes over the same token are apart: rounding itself, in which layouts may differ
+ROUNDING = ("objective/sampler_gap_p99/", "objective/sampler_gap_max/")
 REFERENCE = {name: name for name in ("copies", "adapters", "4 bits", "mixed", "debate")}
 
 
@@ -117,6 +119,9 @@ def test_a_layout_gives_the_numbers_of_one_process(
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.keys() == theirs.keys()
         for key, value in theirs.items():
+            if key.startswith(ROUNDING):
+                assert max(ours[key], value) < (0.1 if reference == "mixed" else 1e-4), key
+                continue
             torch.testing.assert_close(
                 float(ours[key]), float(value), rtol=rtol, atol=atol, msg=f"{key}: {ours[key]}"
             )

@@ -20,9 +20,11 @@ ROLES = ("pioneer", "observer")
 
 
 @cache
-def settings_of(experiment: str, scale: str) -> str:
+def settings_of(experiment: str, scale: str, products: str = "fp32") -> str:
     """The resolved settings of an experiment, as config.yaml."""
     cfg = compose_config(f"experiment={experiment}", f"scale={scale}")
+    if products != "fp32":
+        cfg.model.compute_precision = products
     return OmegaConf.to_yaml(cfg, resolve=True)
 
 
@@ -84,11 +86,12 @@ def run_writer(outputs: Path, scale: str = "small") -> WriteRun:
         overrides: tuple[str, ...] = (),
         folder: str | None = None,
         answers: Mapping[str, str] | None = None,
+        products: str = "fp32",
         **record: Any,
     ) -> Path:
         run_dir = outputs / "runs" / scale / "paper" / experiment / (folder or f"seed{seed}")
         run_dir.mkdir(parents=True)
-        (run_dir / "config.yaml").write_text(settings_of(experiment, scale))
+        (run_dir / "config.yaml").write_text(settings_of(experiment, scale, products))
         typed = ("sweep=cory/some", f"experiment={experiment}", f"seed={seed}", f"scale={scale}")
         (run_dir / "overrides.txt").write_text("".join(f"{x}\n" for x in (*typed, *overrides)))
         (run_dir / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))

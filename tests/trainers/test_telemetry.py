@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from cory.config import Config
-from cory.episode import Episode, Prompt, Turn
+from cory.episode import Batch, Episode, Prompt, Turn
 from cory.functional.ngrams import copied_share, distinct_share
-from cory.trainers.metrics import transfer_metrics
+from cory.trainers.metrics import agent_metrics, transfer_metrics
 from tests.support.building import LetterShare, build
 
 EOS = 0
@@ -40,6 +43,30 @@ def test_transfer_by_hand() -> None:
         "transfer/copy_rate/observer_1": (1 / 2 + 0) / 2,
         "transfer/copy_rate/observer_2": (1 + 0) / 2,
     }
+
+
+def test_sampler_gap_by_hand() -> None:
+    """Two responses of 60 and 41 tokens; the sampler is off by 0, 1, ... 99 and -200 hundredths."""
+    lengths, longest = (60, 41), 60
+    turns = [Turn("agent_0", "solo", 0, "", "", [9], [1] * n, 0.5, credit=0.5) for n in lengths]
+    mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    logprobs = -torch.arange(2 * longest).float().view(2, longest).div(10) * mask
+    zeros = torch.zeros(2, longest)
+    batch = Batch(
+        torch.ones(2, longest + 1, dtype=torch.long),
+        torch.cat([torch.ones(2, 1, dtype=torch.bool), mask], 1),
+        mask,
+        torch.zeros(2),
+        logprobs,
+        *[zeros] * 4,
+    )
+    off = torch.tensor([*range(100), -200]) / 100
+    agent: Any = SimpleNamespace(name="agent_0", kl_coef=0.0, team=SimpleNamespace(stops={EOS}))
+    metrics = agent_metrics(agent, turns, batch, (logprobs[mask] + off).tolist())
+    assert metrics["objective/sampler_gap/agent_0"] == pytest.approx(off.mean().item(), abs=1e-6)
+    # of 101 sizes, the second largest and the largest
+    assert metrics["objective/sampler_gap_p99/agent_0"] == pytest.approx(0.99, abs=1e-5)
+    assert metrics["objective/sampler_gap_max/agent_0"] == pytest.approx(2.0, abs=1e-5)
 
 
 def test_one_agent_takes_nothing_from_another() -> None:

@@ -9,7 +9,7 @@ from cory.report.pages.presets import Compose, compare
 from cory.report.pages.verdicts import LEFT_OUT, NOT_JUDGED, ClaimVerdict, verdicts
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
-from cory.report.records.collect import CountedRuns
+from cory.report.records.collect import CountedRuns, precisions
 from cory.report.records.gather import short
 from cory.report.tables.markdown import DASH, markdown
 
@@ -71,7 +71,7 @@ def remarks(table: Table) -> list[str]:
 
 
 def header(table: Table, runs: Sequence[Archived]) -> str:
-    """Scale, fidelity, device, commit, time and duration of the runs that count."""
+    """Scale, fidelity, device, precision, commit, time and duration of the runs that count."""
     records = [run.record for run in runs]
     days = sorted({record["began"][:10] for record in records})
     walls = [record["wall_s"] / 60 for record in records]
@@ -83,6 +83,7 @@ def header(table: Table, runs: Sequence[Archived]) -> str:
         "scale": table.scale,
         "fidelity": ", ".join(sorted({run.fidelity for run in runs})),
         "device": ", ".join(sorted({record["device"] for record in records})),
+        "precision": precisions(runs),
         "commit": ", ".join(sorted({short(record["commit"]) for record in records})),
         "when": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
         "wall time": wall,

@@ -1,7 +1,7 @@
 """Verdicts on the claims of a table, as text: numbers per seed, over seeds, and the answer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cory.report.claims.judge import (
@@ -18,7 +18,7 @@ from cory.report.claims.judge import (
 from cory.report.kinds import COMPUTED
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.benchmarks import FAMILY
-from cory.report.records.collect import CountedRuns
+from cory.report.records.collect import CountedRuns, precisions
 from cory.report.tables.markdown import DASH
 
 FAILS, NOT_RUN, NOT_JUDGED = "does not hold", "not run", "not judged"
@@ -51,7 +51,17 @@ def verdicts(table: Table, found: CountedRuns) -> list[ClaimVerdict]:
     if table.kind in COMPUTED:  # its numbers depend on no seed
         records = COMPUTED[table.kind].records(table.rules)
         judged_on = {name: {0: lines} for name, lines in records.items()}, [0], 1
-    return [_verdict(table, judged_on, claim) for claim in table.claims if _asked(table, claim)]
+    asked = [claim for claim in table.claims if _asked(table, claim)]
+    return [_with_precisions(_verdict(table, judged_on, claim), found) for claim in asked]
+
+
+def _with_precisions(one: ClaimVerdict, found: CountedRuns) -> ClaimVerdict:
+    """The verdict, naming the precisions where the claim compares runs in different ones."""
+    about = () if one.beforehand else sorted(experiments(one.claim))
+    runs = [run for name in about for run in found.counted.get(name, {}).values()]
+    if len({run.precision for run in runs}) < 2:
+        return one
+    return replace(one, why=f"{one.why} (different precision: {precisions(runs)})")
 
 
 def _asked(table: Table, claim: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from cory.report.claims.judge import Lines
 from cory.report.records.benchmarks import without_benchmarks
+from cory.runs.precision import precision_of
 
 REFUSED_FILE = "refused.json"
 # the metrics that pages and claims use; the others stay in the run directory
@@ -68,6 +69,14 @@ class Archived:
     def name(self) -> str:
         """Experiment and seed."""
         return f"{self.experiment}/seed{self.seed}"
+
+    @property
+    def precision(self) -> str:
+        """In which precision its models were held and computed, in words."""
+        words = precision_of(self.settings)
+        if len(set(words.values())) == 1:
+            return min(words.values())
+        return ", ".join(f"{group}: {text}" for group, text in words.items())
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
 """The archived runs that one table counts, and the names of those that are missing."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cory.report.claims.judge import Records
 from cory.report.paper import Table
 from cory.report.records.archive import Archived, Refused
 from cory.report.records.gather import doubts, short
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -35,7 +38,8 @@ class CountedRuns:
 def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refused]) -> CountedRuns:
     """The runs of every experiment of the table, and by name those that do not count.
 
-    Runs of other code than their neighbours' count and are named.
+    Runs of other code than their neighbours' count and are named. Runs of one experiment in another
+    precision than most of its runs do not count: one row does not mix them.
     """
     found = CountedRuns({name: {} for name in table.shown})
     for run in archived:
@@ -46,6 +50,10 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
             found.refused.append(Refused(run.experiment, run.name, "; ".join(flaws), run.seed))
         else:
             found.counted[run.experiment][run.seed] = run
+    for name, seeds in found.counted.items():
+        alike, others = by_precision(seeds)
+        found.counted[name] = alike
+        found.refused += others
     counted = {run.name for run in found.runs}
     for entry in refused:
         if entry.name in counted:
@@ -72,6 +80,28 @@ def _flaws(table: Table, run: Archived) -> Iterator[str]:
         yield f"{run.record['iterations']} iterations are fewer than {short_of}"
 
 
+def by_precision(seeds: Mapping[int, Archived]) -> tuple[dict[int, Archived], list[Refused]]:
+    """The runs of an experiment in the precision of most of them, and the others as refused.
+
+    Of two precisions as frequent, the one of the run that began last counts.
+    """
+    common = most_common([run.precision for run in _by_begin(seeds.values())])
+    alike = {seed: run for seed, run in seeds.items() if run.precision == common}
+    named = ", ".join(run.name for run in alike.values())
+    others = [
+        Refused(run.experiment, run.name, f"{run.precision}, but {common} in {named}", run.seed)
+        for run in seeds.values()
+        if run.precision != common
+    ]
+    return alike, others
+
+
+def most_common(found: Sequence[T]) -> T | None:
+    """What occurs most often; of two as frequent, the one that occurs last. None of nothing."""
+    counts, last = Counter(found), {one: place for place, one in enumerate(found)}
+    return max(counts, key=lambda one: (counts[one], last[one]), default=None)
+
+
 def code_of(run: Archived) -> str | None:
     """The identity of a run's code: the digest of the training code, else its commit."""
     return run.code or run.record["commit"]
@@ -79,9 +109,17 @@ def code_of(run: Archived) -> str | None:
 
 def common_code(runs: Sequence[Archived]) -> str | None:
     """The code of most runs; of two as frequent, the one that ran last."""
-    counts = Counter(code_of(run) for run in runs)
-    last = {code_of(run): run.record["began"] for run in sorted(runs, key=_began)}
-    return max(counts, key=lambda code: (counts[code], last[code]), default=None)
+    return most_common([code_of(run) for run in _by_begin(runs)])
+
+
+def precisions(runs: Sequence[Archived]) -> str:
+    """The precision of these runs; where there are several, each with its experiments."""
+    found: dict[str, dict[str, None]] = {}
+    for run in sorted(runs, key=lambda run: run.precision):
+        found.setdefault(run.precision, {})[f"`{run.experiment}`"] = None
+    if len(found) < 2:
+        return "".join(found)
+    return "; ".join(f"{precision} ({', '.join(own)})" for precision, own in found.items())
 
 
 def lacking(table: Table, found: CountedRuns, experiment: str) -> str:
@@ -99,5 +137,5 @@ def lacking(table: Table, found: CountedRuns, experiment: str) -> str:
     )
 
 
-def _began(run: Archived) -> str:
-    return str(run.record["began"])
+def _by_begin(runs: Iterable[Archived]) -> list[Archived]:
+    return sorted(runs, key=lambda run: str(run.record["began"]))

@@ -29,6 +29,8 @@ FIDELITY = "paper"  # the one that pages are about
 PROBE_LINE = "probe"
 # what a run behind a table may have been started with; anything else makes it another experiment
 ALLOWED = ("experiment", "sweep", "seed", "scale", "hardware", "wandb", "checkpoint_every")
+# ... and one setting of a part: in which precision products are computed, which pages name
+ALLOWED_KEY = "model.compute_precision"
 # the training code: commits that agree in it give the same runs
 TRAINS = ("cory", "conf", "pyproject.toml")
 # plots: at older commits
@@ -175,7 +177,8 @@ def _flaws(
     if run.seed not in seeds:
         yield f"seed {run.seed} is not of the sweep"
     for line in run.overrides:
-        if re.split(r"[.=@/]", line.lstrip("+~"), maxsplit=1)[0] not in ALLOWED:
+        key = line.lstrip("+~").partition("=")[0]
+        if re.split("[.@/]", key, maxsplit=1)[0] not in ALLOWED and key != ALLOWED_KEY:
             yield f"started with {line}"
     digest = hashlib.sha256((run_dir / SETTINGS).read_bytes()).hexdigest()
     if record["settings_sha256"] != digest:

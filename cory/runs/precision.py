@@ -1,0 +1,106 @@
+"""The precision of a run: what a CPU chooses, what a run directory keeps, what a record names.
+
+`compute_precision: ${products_of_cpu:}` in conf/ is decided when a run starts, and its run
+directory stores what was decided: a run that goes on elsewhere keeps the precision it began with.
+"""
+
+import os
+import platform
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import Container, DictConfig, OmegaConf
+
+from cory.config import require
+
+BY_CPU = "${products_of_cpu:}"
+# environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
+CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
+CPU_INFO = Path("/proc/cpuinfo")
+# processor -> its name for the list of instructions, and those that multiply bfloat16 matrices
+INSTRUCTIONS = {
+    "x86_64": ("flags", {"avx512_bf16", "amx_bf16"}),
+    "aarch64": ("Features", {"bf16"}),
+}
+MODELS = ("model", "partner", "reward")  # groups of settings that may hold a language model
+
+
+def products_of_cpu(*, _parent_: DictConfig, _root_: DictConfig) -> str:
+    """The precision of matrix products that is fastest here: `${products_of_cpu:}`.
+
+    bf16 for float32 weights on a CPU with bfloat16 instructions, else the precision of the weights:
+    without such instructions a CPU imitates them, slowly. Several machines may have several CPUs.
+    """
+    weights = str(_parent_.precision)
+    one_cpu = _root_.hardware.device == "cpu" and _root_.hardware.nodes == 1
+    plain = weights == "fp32" and _parent_.quantisation == "none"
+    return "bf16" if one_cpu and plain and cpu_has_bf16() else weights
+
+
+def cpu_has_bf16() -> bool:
+    """Whether this CPU has bfloat16 instructions; without torch, which takes seconds to import.
+
+    Linux alone tells; elsewhere it is False.
+    """
+    said = os.environ.get(CPU_HAS_BF16)
+    if said is None:
+        return _listed(platform.machine(), CPU_INFO)
+    require(said in ("0", "1"), f"{CPU_HAS_BF16} must be 0 or 1, got '{said}'")
+    return said == "1"
+
+
+@cache
+def _listed(machine: str, cpu_info: Path) -> bool:
+    """Whether the first processor's list of instructions holds one for bfloat16."""
+    head, wanted = INSTRUCTIONS.get(machine, ("", set()))
+    if not wanted or not cpu_info.exists():
+        return False
+    with cpu_info.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            key, _, values = line.partition(":")
+            if key.strip() == head:
+                return bool(wanted & set(values.split()))
+    return False
+
+
+def as_begun(cfg: DictConfig, stored: Container) -> DictConfig:
+    """The settings, with the products of a run that has begun wherever this CPU would choose them.
+
+    stored: config.yaml of that run
+    returns: a copy; what was typed, or stands in conf/ as a value, is as it was
+    """
+    kept = cfg.copy()
+    for group in MODELS:
+        began_with = _plain(stored, group).get("compute_precision")
+        if began_with is not None and _plain(cfg, group).get("compute_precision") == BY_CPU:
+            kept[group].compute_precision = began_with
+    return kept
+
+
+def _plain(cfg: Container, group: str) -> dict[Any, Any]:
+    """A group of settings as it stands there; empty where there is none."""
+    found = OmegaConf.to_container(cfg, resolve=False)
+    group_of = found.get(group) if isinstance(found, dict) else None
+    return group_of if isinstance(group_of, dict) else {}
+
+
+def precision_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """In words: the precision of every language model of a run.
+
+    settings: as in config.yaml; where `compute_precision` is missing, as the weights
+    returns: group of settings -> such as `fp32`, or `fp32 weights, bf16 products`
+    """
+    models = {group: settings.get(group) or {} for group in MODELS}
+    return {group: _words(model) for group, model in models.items() if "precision" in model}
+
+
+def _words(model: Mapping[str, Any]) -> str:
+    quantised = model.get("quantisation", "none") != "none"
+    weights = model["quantisation"] if quantised else model["precision"]
+    products = model.get("compute_precision", model["precision"])
+    return weights if products == weights else f"{weights} weights, {products} products"
+
+
+OmegaConf.register_new_resolver(BY_CPU.strip("${:}"), products_of_cpu, replace=True)

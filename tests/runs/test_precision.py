@@ -1,0 +1,235 @@
+"""The precision that a CPU chooses, a run directory keeps and a record names."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from cory.config import ConfigError, parse_config
+from cory.runs import precision
+from cory.runs.precision import CPU_HAS_BF16, as_begun, cpu_has_bf16, precision_of
+from cory.runs.run_dir import as_stored, is_complete, unfinished_run, write_settings
+from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.composing import compose_config
+from tests.support.warm import WarmCommand
+
+FIG3 = ("experiment=cory/imdb_cory", "scale=small")
+HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small")
+MIXED = "fp32 weights, bf16 products"
+ITERATIONS = 12
+
+
+def with_bf16(monkeypatch: pytest.MonkeyPatch, has: bool) -> None:
+    monkeypatch.setenv(CPU_HAS_BF16, str(int(has)))
+
+
+def products(*words: str) -> str:
+    return parse_config(compose_config(*words)).model.compute_precision
+
+
+@pytest.mark.parametrize(
+    ("words", "with_instructions", "without"),
+    [
+        ((), "bf16", "fp32"),  # the quickstart
+        (FIG3, "bf16", "fp32"),  # a tiny model in place of GPT-2
+        (("experiment=maporl/gsm8k_maporl_exact", "scale=small"), "bf16", "fp32"),
+        (("experiment=maft/phi3_arithmetic_maft", "scale=small"), "bf16", "fp32"),
+        (("experiment=spag/llama2_im", "scale=small"), "bf16", "fp32"),
+        (("model=smollm2_135m",), "bf16", "fp32"),  # any model with float32 weights
+        (("experiment=cory/imdb_cory",), "fp32", "fp32"),  # a run of the paper's own
+        (("experiment=cory/gsm8k_cory",), "bf16", "bf16"),
+        (("model.compute_precision=fp32",), "fp32", "fp32"),  # what is typed wins
+        (("model.compute_precision=bf16",), "bf16", "bf16"),
+        ((*FIG3, "model.compute_precision=fp32"), "fp32", "fp32"),
+        (("model.precision=bf16",), "bf16", "bf16"),  # as the weights
+        (("hardware=gpu1",), "fp32", "fp32"),
+        (("hardware.nodes=2", "hardware.rendezvous=here:1"), "fp32", "fp32"),  # two CPUs
+        (("model.sharing=adapters", "model.quantisation=nf4"), "fp32", "fp32"),
+    ],
+)
+def test_the_cpu_chooses_the_products_of_small_runs(
+    words: tuple[str, ...],
+    with_instructions: str,
+    without: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_bf16(monkeypatch, True)
+    assert products(*words) == with_instructions
+    with_bf16(monkeypatch, False)
+    assert products(*words) == without
+
+
+def test_only_float32_weights_have_other_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_bf16(monkeypatch, True)
+    assert compose_config("model.precision=fp16").model.compute_precision == "fp16"
+
+
+def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_bf16(monkeypatch, True)
+    config = parse_config(compose_config(*HETERO, "reward=verifier", "reward.path=here"))
+    assert config.partner is not None
+    assert config.partner.compute_precision == config.reward.compute_precision == "bf16"
+    words = (*HETERO, "reward=verifier", "reward.path=here", "model.compute_precision=fp32")
+    config = parse_config(compose_config(*words))
+    assert config.partner is not None
+    assert config.partner.compute_precision == config.reward.compute_precision == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("machine", "text", "expected"),
+    [
+        ("x86_64", "flags\t\t: fpu avx512f avx512_bf16\n", True),
+        ("x86_64", "processor\t: 0\nflags\t\t: fpu amx_bf16 amx_tile\n", True),
+        ("x86_64", "flags\t\t: fpu avx2 avx512f avx512_vnni\n", False),
+        ("x86_64", "bugs\t\t: avx512_bf16\nflags\t\t: fpu\n", False),
+        ("aarch64", "Features\t: fp asimd i8mm bf16\n", True),
+        ("aarch64", "Features\t: fp asimd\n", False),
+        ("aarch64", "flags\t: bf16\n", False),
+        ("x86_64", "Features\t: bf16\n", False),
+        ("x86_64", None, False),  # no Linux
+        ("arm64", "Features\t: bf16\n", False),
+    ],
+)
+def test_linux_lists_the_instructions(
+    machine: str,
+    text: str | None,
+    expected: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(CPU_HAS_BF16)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "cpuinfo")
+    if text is not None:
+        (tmp_path / "cpuinfo").write_text(text)
+    assert cpu_has_bf16() is expected
+
+
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="torch names these flags"
+)
+def test_torch_sees_the_same_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CPU_HAS_BF16)
+    found = torch.cpu.get_capabilities()
+    assert cpu_has_bf16() == (found["avx512_bf16"] or found["amx_bf16"])
+
+
+def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CPU_HAS_BF16, "yes")
+    with pytest.raises(ConfigError, match="CORY_CPU_HAS_BF16 must be 0 or 1, got 'yes'"):
+        cpu_has_bf16()
+
+
+@pytest.mark.parametrize("began_with", [True, False])
+def test_a_run_keeps_the_precision_that_it_began_with(
+    began_with: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU that would choose the other one; where it is typed, it is another run."""
+    kept, other = ("bf16", "fp32") if began_with else ("fp32", "bf16")
+    cfg = compose_config(*HETERO, "reward=verifier", "reward.path=here")
+    run_dir = tmp_path / "2026-11-01_10-00-00_seed0"
+    with_bf16(monkeypatch, began_with)
+    write_settings(run_dir, cfg, [])
+    (run_dir / "metrics.jsonl").touch()
+    with_bf16(monkeypatch, not began_with)
+    assert parse_config(cfg).model.compute_precision == other
+    assert is_complete(run_dir, cfg) is False
+    new = tmp_path / "2026-11-02_10-00-00_seed0"
+    assert unfinished_run(new, cfg) == run_dir
+    config = parse_config(as_stored(run_dir, cfg))
+    assert config.partner is not None
+    for model in (config.model, config.partner, config.reward):
+        assert model.compute_precision == kept
+    assert parse_config(cfg).model.compute_precision == other  # a copy was changed
+    cfg.model.compute_precision = other
+    assert as_stored(run_dir, cfg).model.compute_precision == other
+    assert unfinished_run(new, cfg) is None
+    with pytest.raises(ConfigError, match=f"compute_precision={kept}, not {other}"):
+        is_complete(run_dir, cfg)
+
+
+def test_settings_of_another_run_are_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start that was refused before anything was done leaves settings, too."""
+    with_bf16(monkeypatch, True)
+    write_settings(tmp_path, compose_config("algorithm.gamma=0.9"), [])
+    with_bf16(monkeypatch, False)
+    assert as_stored(tmp_path, compose_config()).model.compute_precision == "fp32"
+    same = as_stored(tmp_path, compose_config("algorithm.gamma=0.9"))
+    assert same.model.compute_precision == "bf16"
+    (tmp_path / "config.yaml").write_text("- torn")
+    assert as_stored(tmp_path, compose_config()).model.compute_precision == "fp32"
+    (tmp_path / "config.yaml").unlink()
+    assert as_stored(tmp_path, compose_config()).model.compute_precision == "fp32"
+
+
+def test_what_stands_in_conf_is_not_replaced() -> None:
+    cfg = compose_config("experiment=cory/imdb_cory")  # a run of the paper's own, not by CPU
+    stored = OmegaConf.create({"model": {"compute_precision": "bf16"}})
+    assert as_begun(cfg, stored).model.compute_precision == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model": {"precision": "fp32", "compute_precision": "fp32"}}, {"model": "fp32"}),
+        ({"model": {"precision": "bf16"}}, {"model": "bf16"}),  # before there were products
+        ({"model": {"precision": "fp32", "compute_precision": "bf16"}}, {"model": MIXED}),
+        (
+            {"model": {"precision": "bf16", "compute_precision": "bf16", "quantisation": "nf4"}},
+            {"model": "nf4 weights, bf16 products"},
+        ),
+        (
+            {
+                "model": {"precision": "fp32", "compute_precision": "bf16", "quantisation": "none"},
+                "partner": None,
+                "reward": {"precision": "fp16", "compute_precision": "fp16"},
+            },
+            {"model": MIXED, "reward": "fp16"},
+        ),
+        (
+            {"partner": {"precision": "fp32", "compute_precision": "fp32"}, "reward": {"path": 1}},
+            {"partner": "fp32"},
+        ),
+    ],
+)
+def test_precision_in_words(settings: dict[str, object], words: dict[str, str]) -> None:
+    assert precision_of(settings) == words
+
+
+@pytest.mark.parametrize("began_with", ["1", pytest.param("0", marks=pytest.mark.slow)])
+def test_a_stopped_run_goes_on_in_its_precision_and_names_it(
+    began_with: str, tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+) -> None:
+    """Resumed where the CPU would choose the other precision, it ends as if it had not moved."""
+    base = short_settings(tiny_model, tiny_judge, reviews_file)
+    words = last_wins([*base, f"algorithm.iterations={ITERATIONS}", "checkpoint_every=1"])
+
+    def start(name: str, has: str) -> WarmCommand:
+        return WarmCommand(tmp_path, [*words, f"run_dir={name}"], **{CPU_HAS_BF16: has})
+
+    whole, moved = start("whole", began_with), start("moved", began_with)
+    lines = tmp_path / "moved" / "metrics.jsonl"
+    while moved.poll() is None and not (lines.exists() and lines.stat().st_size):
+        time.sleep(0.02)
+    (tmp_path / "moved" / "stop").touch()
+    assert moved.wait() != 0 and 1 <= len(metrics(tmp_path / "moved")) < ITERATIONS, moved.err
+    assert whole.wait() == 0, whole.err
+    record = json.loads((tmp_path / "whole" / "record.json").read_text())
+    assert record["precision"] == {"model": MIXED if began_with == "1" else "fp32"}
+    other = str(1 - int(began_with))
+    again = start("moved", other)
+    assert again.wait() == 0, again.err
+    assert metrics(tmp_path / "moved") == metrics(tmp_path / "whole")
+    theirs = json.loads((tmp_path / "moved" / "record.json").read_text())
+    assert theirs["precision"] == record["precision"]
+    once_more = start("moved", other)
+    assert once_more.wait() == 0 and "moved is complete" in once_more.out
