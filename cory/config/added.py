@@ -10,7 +10,10 @@ from typing import Any
 from omegaconf import DictConfig
 
 # setting -> a setting of the same group, which tells that it belongs there; its value of before
-ADDED = {"attention": ("compute_precision", "auto")}
+ADDED: dict[str, tuple[str, Any]] = {
+    "attention": ("compute_precision", "auto"),
+    "parallel_runs": ("keep_last", 1),
+}
 
 
 def complete(cfg: DictConfig) -> None:
