@@ -27,12 +27,15 @@ def of_before(cfg: DictConfig) -> DictConfig:
     with open_dict(old):
         for group in ("model", "partner", "reward"):
             del old[group]["attention"]
+        del old["parallel_runs"]
     return old
 
 
 def test_what_is_not_there_is_as_before() -> None:
     cfg = compose_config(*WORDS)
     old = of_before(cfg)
+    assert parse_config(old).parallel_runs == 1
+    cfg.parallel_runs = 1  # which is not compared
     assert parse_config(old) == parse_config(cfg)
     assert "attention" not in old.model and parse_config(old).partner.attention == "auto"
     assert settings_digest(old) == settings_digest(cfg)
@@ -49,9 +52,13 @@ def test_only_settings_that_belong_there_are_left_out() -> None:
 def test_conf_gives_the_value_of_before() -> None:
     """Else an unfinished run would go on as another one."""
     cfg = compose_config(*WORDS)
+    places = {"attention": ("model", "partner", "reward"), "parallel_runs": ("",)}
+    assert places.keys() == ADDED.keys()
+    cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale
     for key, (beside, value) in ADDED.items():
-        for group in ("model", "partner", "reward"):
-            assert (cfg[group][key], beside in cfg[group]) == (value, True)
+        for group in places[key]:
+            node = cfg[group] if group else cfg
+            assert (node[key], beside in node) == (value, True)
 
 
 def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
@@ -59,7 +66,8 @@ def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
     run_dir = tmp_path / "2026-11-01_10-00-00_seed0"
     run_dir.mkdir()
     old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
-    del old.model["attention"]
+    del old.model["attention"], old["parallel_runs"]
+    cfg.parallel_runs = 2
     OmegaConf.save(old, run_dir / "config.yaml")
     (run_dir / "metrics.jsonl").touch()
     assert unfinished_run(tmp_path / "2026-11-02_10-00-00_seed0", cfg) == run_dir

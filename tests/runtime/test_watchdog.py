@@ -176,13 +176,15 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
         "offload_optimizer": False, "offload_parameters": False, "gradient_checkpointing": False,
         "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
     }  # fmt: skip
-    monkeypatch.setattr("cory.runtime.launch.cores", lambda: 6)
+    monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
-    def threads(processes: int) -> str | None:
+    def threads(processes: int, runs: int = 1) -> str | None:
         hardware = HardwareConfig(**settings, processes=processes)  # type: ignore[arg-type]
-        return environment(hardware).get("OMP_NUM_THREADS")
+        return environment(hardware, runs).get("OMP_NUM_THREADS")
 
     assert [threads(n) for n in (1, 2, 4, 9)] == [None, "3", "1", "1"]
+    assert [threads(1, runs) for runs in (2, 3, 6, 7)] == ["3", "2", "1", "1"]
+    assert threads(2, runs=3) == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert threads(2) == "5"
