@@ -6,6 +6,9 @@ TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= paper
+# runs of a sweep at a time: a number, or null for as many as cores and memory allow; empty: as the
+# scale has it, one at the paper's and null at small
+PARALLEL ?=
 
 .PHONY: help install demo test test-all lint smollm2 benchmarks debate report clean
 
@@ -48,11 +51,12 @@ debate: install ## Let a MAFT run's agents debate: make debate RUN=<run director
 # A page is written also when a run has failed: it names what is missing. Tables of settings
 # and what is computed exactly have no sweep; a scale may have one of its own.
 reproduce-%: install ## Say what a sweep costs, run it, write its page: make reproduce-cory-fig3 SCALE=small
-	$(BIN)/python scripts/cost.py $(subst -, ,$*) --scale $(SCALE)
+	$(BIN)/python scripts/cost.py $(subst -, ,$*) --scale $(SCALE) $(if $(PARALLEL),--parallel $(PARALLEL))
 	@status=0; \
 	for sweep in $(subst -,/,$*)_$(SCALE) $(subst -,/,$*); do \
 		[ -f conf/sweep/$$sweep.yaml ] || continue; \
-		$(BIN)/python -m cory.train sweep=$$sweep scale=$(SCALE) || status=$$?; \
+		$(BIN)/python -m cory.train sweep=$$sweep scale=$(SCALE) \
+			$(if $(PARALLEL),parallel_runs=$(PARALLEL)) || status=$$?; \
 		break; \
 	done; \
 	$(BIN)/python scripts/table.py $(subst -, ,$*) --scale $(SCALE) || status=$$?; \

@@ -1,12 +1,12 @@
 """Compose one experiment, check it, launch it. `python -m cory.train --help` lists the options."""
 
+import math
 import os
 import re
 import shlex
 import sys
 import time
-from concurrent.futures import BrokenExecutor
-from contextlib import nullcontext, redirect_stderr
+from contextlib import ExitStack, nullcontext, redirect_stderr
 from pathlib import Path
 from typing import TextIO
 
@@ -14,6 +14,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
@@ -21,6 +22,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are n
 from cory.config import (
     Config,
     ConfigError,
+    cores,
     experiment_names,
     nearest,
     parse_config,
@@ -37,6 +39,7 @@ from cory.runs.run_dir import (
 )
 from cory.runtime.hydra_options import know_names
 from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
+from cory.runtime.side_by_side import SideBySide
 
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
@@ -45,13 +48,15 @@ CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_
 # so that the others must not be first.
 UNTIL_SAID_S = 30
 
+_beside = SideBySide()  # of this command, if it is a sweep
+
 know_names(CONF)
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
 def _job(cfg: DictConfig) -> None:
     """One run: in a sweep, called once per job; JobFailed does not stop the others."""
-    listen()  # a job of a parallel sweep has a process of its own
+    listen()  # where a launcher gives each job of a sweep a process of its own
     try:
         if stopping():
             raise JobFailed
@@ -61,18 +66,60 @@ def _job(cfg: DictConfig) -> None:
 
             preflight.print_estimate(config)
             return
+        at_once = runs_at_once(config) if _beside.busy else None
+        if at_once is not None:  # before the run has a folder
+            _beside.wait_for_room(config, at_once)
         run_dir = choose_run_dir(config, cfg)
         # Before anything is looked at or written. Several nodes all come here: there the worker
         # that writes the records takes the lock.
         locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
-        with locked as held:
-            if ready(run_dir, cfg) and not launch(run_dir, config.hardware, held):
+        with ExitStack() as stack:
+            held = stack.enter_context(locked)
+            if not ready(run_dir, cfg):
+                return
+            at_once = at_once or runs_at_once(config)
+            if held is not None and at_once > 1:
+                stack.pop_all()  # closed when the run ends
+                _beside.jobs = jobs_in_all()
+                _beside.start(run_dir, config, held, at_once)
+                return
+            if not launch(run_dir, config.hardware, held):
                 raise JobFailed
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         raise JobFailed from None
     finally:
+        _beside.passed += 1
         remove_empty(Path(HydraConfig.get().runtime.output_dir))
+
+
+def runs_at_once(config: Config) -> int:
+    """How many runs of this sweep work side by side while one with these settings does."""
+    hydras = HydraConfig.get()
+    # another launcher starts each job in a process of its own
+    if hydras.mode != RunMode.MULTIRUN or not hydras.launcher["_target_"].endswith("BasicLauncher"):
+        return 1
+    if config.parallel_runs is not None:
+        return config.parallel_runs
+    if cores() == 1 or not config.hardware.shares_cores:
+        return 1
+    from cory.memory import preflight  # noqa: PLC0415  as in _job
+
+    return preflight.runs_at_once(config)
+
+
+def jobs_in_all() -> int | None:
+    """The number of jobs of this sweep; None where a sweeper other than Hydra's own decides."""
+    sweeper = HydraConfig.get().sweeper
+    if not sweeper["_target_"].endswith(".BasicSweeper"):
+        return None
+    listed = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
+    typed = [word for word in sys.argv[1:] if "=" in word and not word.startswith("-")]
+    choices = {}  # a word that is typed replaces the listed one
+    for word in OverridesParser.create().parse_overrides([*listed, *typed]):
+        swept = word.is_sweep_override()
+        choices[word.get_key_element()] = len([*word.sweep_string_iterator()]) if swept else 1
+    return math.prod(choices.values())
 
 
 def compose(*overrides: str) -> DictConfig:
@@ -214,19 +261,12 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing
     with stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
         try:
-            _job()
+            with _beside.waited_for():
+                _job()
         except (JobFailed, KeyboardInterrupt):
             sys.exit(stop_code() or 1)
-        # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made;
-        # BrokenExecutor: a parallel job's process was killed
-        except (
-            HydraException,
-            OmegaConfBaseException,
-            YAMLError,
-            ValueError,
-            OSError,
-            BrokenExecutor,
-        ) as error:
+        # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made
+        except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
             if wants_traceback:
                 raise
             print(f"error: {one_line(error)}", file=sys.stderr)

@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("paper", help="a file of conf/paper/, for instance cory")
     parser.add_argument("table", help="one of its tables, for instance fig3")
     parser.add_argument("--scale", default="paper")
+    parser.add_argument("--parallel", help="as parallel_runs=<...> of the sweep; else its default")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
     args = parser.parse_args()
@@ -38,11 +39,12 @@ def main() -> None:
             print(f"{args.paper} {args.table} is {what}: nothing to run")
             return
         archived = archive.read(args.docs / args.paper / "records" / args.scale)
+        words = [f"parallel_runs={args.parallel}"] if args.parallel else []
         lines = cost(
             table,
             args.outputs,
             archived,
-            lambda experiment, scale: compose(f"experiment={experiment}", f"scale={scale}"),
+            lambda experiment, scale: compose(f"experiment={experiment}", f"scale={scale}", *words),
         )
         print("\n".join(lines), flush=True)
     except (ValueError, OSError) as error:

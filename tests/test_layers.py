@@ -49,7 +49,10 @@ ONE_MODULE = {  # outside library -> the one module of its package that may impo
     "lm_eval": "benchmarks/harness",
     "peft": "models/lora",
     "math_verify": "tasks/sandbox/comparer",
+    "datasets": "tasks/data/tables",
 }
+# functions, classes and `if TYPE_CHECKING`: what is imported there is not imported at the start
+DEFERRED = (ast.FunctionDef, ast.ClassDef, ast.If)
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
 
@@ -96,6 +99,7 @@ def test_every_library_is_imported_where_it_may_be() -> None:
         ("wandb", "runs/wandb_mirror"),
         ("openai", "endpoint/client"),
         ("lm_eval", "benchmarks/harness"),
+        ("datasets", "tasks/data/tables"),
     ],
 )
 def test_what_few_runs_need_is_imported_only_when_used(library: str, place: str) -> None:
@@ -106,6 +110,43 @@ def test_what_few_runs_need_is_imported_only_when_used(library: str, place: str)
         return sum(name.split(".")[0] == library for name in imports(part))
 
     assert sum(map(times, functions)) == times(tree) > 0
+
+
+def started_with(name: str) -> set[str]:
+    """The outside libraries that are imported as soon as a module of cory is."""
+    seen, left, libraries = set(), [name], set()
+    while left:
+        dotted = left.pop()
+        place = ROOT.parent.joinpath(*dotted.split("."))
+        files = [place / "__init__.py", place.with_suffix(".py")]
+        path = next((file for file in files if file.exists()), None)
+        if path is None and dotted.startswith("cory."):
+            left.append(dotted.rpartition(".")[0])  # a name in a module
+        if path is None or path in seen:
+            continue
+        seen.add(path)
+        left.append(dotted.rpartition(".")[0])  # the package around it
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        top = ast.Module([node for node in tree.body if not isinstance(node, DEFERRED)], [])
+        for imported in imports(top):
+            if imported.startswith("cory."):
+                left.append(imported)
+            else:
+                libraries.add(imported.split(".")[0])
+    return libraries
+
+
+@pytest.mark.parametrize(
+    ("name", "libraries"),
+    [
+        ("cory.train", {"torch", "numpy", "transformers", "deepspeed", "pandas"}),
+        ("cory.runtime.worker", {"datasets", "matplotlib", "wandb", "peft", "openai"}),
+    ],
+)
+def test_nothing_slow_is_imported_before_it_is_needed(name: str, libraries: set[str]) -> None:
+    found = started_with(name)
+    assert not found & libraries
+    assert {"omegaconf"} <= found and ("torch" in found) == name.endswith("worker")
 
 
 def test_no_two_packages_import_each_other() -> None:

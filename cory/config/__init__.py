@@ -14,7 +14,7 @@ from cory.config.evaluation import (
 )
 from cory.config.experiment import Config, WandbConfig
 from cory.config.game import GameConfig, GameStyles, GameTexts, ScriptedConfig
-from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan
+from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
 from cory.config.maft import (
     AGREEING,
     CORRECT,
@@ -139,6 +139,7 @@ __all__ = [
     "WandbConfig",
     "as_before",
     "batch_plan",
+    "cores",
     "exact_div",
     "experiment_names",
     "load_suite",

@@ -10,10 +10,11 @@ from typing import Any
 from omegaconf import DictConfig
 
 # setting -> a setting of the same group, which tells that it belongs there; its value of before
-ADDED = {
+ADDED: dict[str, tuple[str, Any]] = {
     "attention": ("compute_precision", "auto"),
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
+    "parallel_runs": ("keep_last", 1),
 }
 
 

@@ -48,6 +48,7 @@ class Config:
     export_every: int  # iterations between agents written as folders; 0: only at the end
     keep_last: int  # checkpoints kept while the run lasts
     init_from: str | None  # directory of a finished run whose agents this one starts from
+    parallel_runs: int | None  # runs of a sweep at a time; None: as many as cores and memory allow
     preflight_only: bool  # print what the run will need and leave
     run_dir: str
     experiment: str  # the names under which Hydra composed this run
@@ -59,4 +60,11 @@ class Config:
         for key in ("seed", "samples_kept", *every):
             require_at_least(key, getattr(self, key), 0)
         require_at_least("keep_last", self.keep_last, 1)
+        if self.parallel_runs is not None:
+            require_at_least("parallel_runs", self.parallel_runs, 1)
+        require(
+            self.parallel_runs in (None, 1) or self.hardware.shares_cores,
+            f"parallel_runs={self.parallel_runs} needs hardware.device=cpu and hardware.nodes=1, "
+            f"got {self.hardware.device} and {self.hardware.nodes}",
+        )
         require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")

@@ -1,5 +1,6 @@
 """Settings of `hardware=`: they may change speed, never the result beyond rounding."""
 
+import os
 from dataclasses import dataclass
 
 from cory.config.checks import exact_div, require, require_at_least, require_choice
@@ -65,6 +66,22 @@ class HardwareConfig:
     def world(self) -> int:
         """Processes on all nodes together."""
         return self.nodes * self.processes
+
+    @property
+    def shares_cores(self) -> bool:
+        """Whether several runs can work side by side: on the cores of one machine."""
+        return self.device == "cpu" and self.nodes == 1
+
+    def threads(self, runs: int) -> int:
+        """Threads of each process where so many runs share the cores of this machine."""
+        return max(1, cores() // (runs * self.processes))
+
+
+def cores() -> int:
+    """Number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -93,22 +93,35 @@ def experiment_names(conf: Path) -> list[str]:
     return sorted({*(file.as_posix() for file in files), *named_experiments(conf)})
 
 
-def named_options(conf: Path) -> Mapping[str, dict[str, Any]]:
-    """Every entry as Hydra reads an option: its path below conf/ -> its contents."""
+@dataclass(frozen=True)
+class NamedOption:
+    """An entry, or its small form, as an option of Hydra; its contents are made when asked for."""
+
+    conf: Path
+    group: str  # experiment | small/experiment
+    base: str | None  # the option of the same group that it starts from
+    words: tuple[str, ...]
+
+    def contents(self) -> dict[str, Any]:
+        """The words as the file of an option would have them: defaults, then values."""
+        return _contents(self.conf, self.group, self.base, self.words)
+
+
+def named_options(conf: Path) -> Mapping[str, NamedOption]:
+    """Every entry as Hydra finds an option: its path below conf/ -> what it stands for."""
     path = conf / NAMES
     return _options(conf, path.stat().st_mtime_ns) if path.exists() else {}
 
 
 @cache
-def _options(conf: Path, changed: int) -> Mapping[str, dict[str, Any]]:
+def _options(conf: Path, changed: int) -> Mapping[str, NamedOption]:
     options = {}
     for name, one in named_experiments(conf).items():
-        options[f"experiment/{name}"] = _contents(conf, "experiment", one.base, one.words)
+        options[f"experiment/{name}"] = NamedOption(conf, "experiment", one.base, one.words)
         base = _small_base(conf, one)
         if one.small or base is not None:
-            options[f"small/experiment/{name}"] = _contents(
-                conf, "small/experiment", base, one.small
-            )
+            small = NamedOption(conf, "small/experiment", base, one.small)
+            options[f"small/experiment/{name}"] = small
     return options
 
 
@@ -138,7 +151,6 @@ def _named_in(words: tuple[str, ...]) -> str | None:
 
 
 def _contents(conf: Path, group: str, base: str | None, words: tuple[str, ...]) -> dict[str, Any]:
-    """The words as the file of an option would have them: defaults, then values."""
     defaults: list[str | dict[str, str]] = [] if base is None else [f"/{group}/{base}"]
     overrides: list[str | dict[str, str]] = []
     values = []

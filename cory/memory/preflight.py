@@ -14,6 +14,7 @@ from cory.config import (
     HardwareConfig,
     ModelConfig,
     VerifierRewardConfig,
+    cores,
     require,
 )
 from cory.memory.architecture import base_bytes, shape_of
@@ -32,6 +33,7 @@ from cory.rewards.verifier import whole_model
 
 GIB = 2**30
 WARN_ABOVE = 0.9  # share of the available memory
+LIBRARIES = GIB // 2  # Python and its libraries, in every process (docs/memory.md)
 
 
 def main_memory() -> int:
@@ -51,6 +53,24 @@ def device_memory(hardware: HardwareConfig) -> int | None:
     if not torch.cuda.is_available():
         return None
     return int(torch.cuda.get_device_properties(0).total_memory)
+
+
+def runs_at_once(config: Config) -> int:
+    """How many runs like this one work side by side: as many as `parallel_runs` says, or as fit.
+
+    Not limited by memory where that cannot be estimated: such a run is refused by its worker.
+    """
+    hardware = config.hardware
+    if config.parallel_runs is not None or not hardware.shares_cores:
+        return config.parallel_runs or 1
+    by_cores = max(1, cores() // hardware.processes)
+    try:
+        rows, _ = rows_of(config)
+    except ConfigError:
+        return by_cores
+    most = peak(rows)[1] + peak(rows, offloaded=True)[1] + LIBRARIES
+    fitting = int(WARN_ABOVE * main_memory()) // (hardware.processes * most)
+    return max(1, min(by_cores, fitting))
 
 
 def rows_of(config: Config) -> tuple[list[Usage], list[str]]:

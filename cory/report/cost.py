@@ -9,6 +9,7 @@ import torch
 
 from cory.config import Config, parse_config
 from cory.memory.operations import estimated_hours
+from cory.memory.preflight import runs_at_once
 from cory.report.pages.presets import Compose
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
@@ -24,12 +25,13 @@ class Known:
     seconds: float  # the mean
     runs: int
     devices: list[str]
+    threads: int | None  # of each process; None: not the same in all
 
 
 def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Compose) -> list[str]:
     """Lines of text: runs still to do, their iterations, and hours."""
     lines: list[str] = []
-    total, unknown, hardware = 0.0, 0, set()
+    total, unknown, hardware, at_once = 0.0, 0, set(), set()
     folder = outputs / "runs" / table.scale / FIDELITY
     todo_in_all = 0
     for experiment in table.to_run:
@@ -39,6 +41,7 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
         if not todo:
             continue
         todo_in_all += len(todo)
+        at_once.add(beside := runs_at_once(config))
         known = durations(experiment, table.scale, config, outputs, archived)
         hours, source = (
             estimated_hours(config, table.about.get("test_problems", {}))
@@ -50,7 +53,9 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
             f"  {experiment}: {len(todo)} to do x {config.algorithm.iterations} iterations, "
             f"{each} ({source})"
         )
-        total += 0.0 if hours is None else hours * len(todo)
+        if known is None or known.threads != config.hardware.threads(beside):
+            beside = 1  # how long a run takes with so many threads is not known: no gain is assumed
+        total += 0.0 if hours is None else hours * len(todo) / beside
         unknown += len(todo) if hours is None else 0
     runs = len(table.to_run) * len(table.seeds)
     head = (
@@ -60,7 +65,9 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
     if todo_in_all == 0:
         return [head]
     groups = ", ".join(sorted(hardware))
-    last = f"in all about {duration(total)} on hardware={groups}, one run after another"
+    most = max(at_once)
+    how = "one run after another" if most == 1 else f"{most} runs at a time"
+    last = f"in all about {duration(total)} on hardware={groups}, {how}"
     if unknown:
         last += f", and {unknown} runs of unknown length"
     return [head, *lines, last if total else f"in all: unknown, on hardware={groups}"]
@@ -77,7 +84,9 @@ def durations(
     if not same:
         return None
     seconds = float(np.mean([record["wall_s"] for record in same]))
-    return Known(seconds, len(same), sorted({record["device"] for record in same}))
+    threads = {record.get("threads") for record in same}
+    devices = sorted({record["device"] for record in same})
+    return Known(seconds, len(same), devices, threads.pop() if len(threads) == 1 else None)
 
 
 def measured_text(known: Known, config: Config) -> str:

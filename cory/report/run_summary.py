@@ -6,7 +6,6 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from cory.report.figures.curves import draw_curves
 from cory.report.tables.numbers import agents_in_metrics
 from cory.rollout.debate import DEBATER
 from cory.runs.recorder import TRAINING
@@ -49,6 +48,9 @@ def show_summary(run_dir: Path) -> None:
     print(phases(read_lines(run_dir / TIMES)))
     print(f"Agents: {run_dir / AGENTS}")
     if any(key.startswith("objective/score/") for key in lines[-1]):
+        # matplotlib: half a second, which the start of a run need not take
+        from cory.report.figures.curves import draw_curves  # noqa: PLC0415
+
         plot = run_dir / "curves.png"
         draw_curves({record["experiment"]: [run_dir]}, plot)
         print(f"Curves: {plot}")

@@ -21,6 +21,7 @@ OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"
+OUTPUT = "output.txt"  # what a run of a sweep says while others work beside it
 EVALUATION = "evaluation"  # folder of an unfinished evaluation's results so far
 DEBATES = "debates"  # folder of the debates that data were collected from
 CHECKPOINTS = "checkpoints"
@@ -46,6 +47,7 @@ FREE = (
     "checkpoint_every",
     "export_every",
     "keep_last",
+    "parallel_runs",
     "preflight_only",
 )
 

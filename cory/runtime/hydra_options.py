@@ -25,9 +25,9 @@ class NamedOptions(ConfigSource):
         return SCHEME
 
     def load_config(self, config_path: str) -> ConfigResult:
-        contents = named_options(Path(self.path))[config_path.removesuffix(".yaml")]
+        option = named_options(Path(self.path))[config_path.removesuffix(".yaml")]
         return ConfigResult(
-            config=OmegaConf.create(contents),
+            config=OmegaConf.create(option.contents()),
             path=self.full_path(),
             provider=self.provider,
             header={"package": "_global_"},

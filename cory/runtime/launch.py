@@ -1,6 +1,5 @@
 """Starts the workers of a run, and stops them when the command is asked to stop."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from cory.runs.run_dir import RECORD, STOP
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
 
 # environment variable: path of a file that is made when the command is asked to stop, and holds the
-# signal's number; parallel jobs of a sweep, each in its own process, look at it, too
+# signal's number
 COMMAND_STOP = "CORY_STOP"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 INTERVAL = 0.1  # seconds between two looks
@@ -65,9 +64,6 @@ def ask_to_stop(number: int) -> None:
 
 def stopping() -> bool:
     """Whether this command, or the sweep that this job belongs to, is asked to stop."""
-    parent = multiprocessing.parent_process()
-    if parent is not None and parent.pid != os.getppid():
-        return True  # a parallel job of a sweep that was killed
     return Path(os.environ[COMMAND_STOP]).exists()
 
 
@@ -78,51 +74,84 @@ def stop_code() -> int | None:
     return 128 + int(Path(os.environ[COMMAND_STOP]).read_text(encoding="utf-8"))
 
 
-def launch(run_dir: Path, hardware: HardwareConfig, lock: IO[str] | None) -> bool:
-    """Run the workers in other processes; whether they finished the run.
+class Run:
+    """The worker processes of one run, from their start to their end."""
 
-    lock: of the run directory; the workers inherit it, in case this process is killed
-    """
-    module = "cory.runtime.worker" if hardware.world == 1 else "cory.runtime.torchrun"
-    request = run_dir / STOP
-    request.unlink(missing_ok=True)
-    # in a new session: Ctrl-C reaches this process only, which then asks the workers to stop
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, str(run_dir)],
-        env=environment(hardware),
-        start_new_session=True,
-        pass_fds=[] if lock is None else [lock.fileno()],
-    )
-    asked = False
-    try:
-        while (code := process.poll()) is None:
-            if stopping() and not asked:
+    def __init__(
+        self,
+        run_dir: Path,
+        hardware: HardwareConfig,
+        lock: IO[str] | None,
+        at_once: int = 1,
+        out: IO[bytes] | None = None,
+        err: IO[bytes] | None = None,
+    ) -> None:
+        """Start the workers.
+
+        lock: of the run directory; the workers inherit it, in case this process is killed
+        at_once: runs that share the cores of this machine
+        out, err: where the workers write; None: where this process does
+        """
+        self.run_dir = run_dir
+        self._nodes = hardware.nodes
+        module = "cory.runtime.worker" if hardware.world == 1 else "cory.runtime.torchrun"
+        self._request = run_dir / STOP
+        self._request.unlink(missing_ok=True)
+        self._asked = False
+        # in a new session: Ctrl-C reaches this process only, which then asks the workers to stop
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, str(run_dir)],
+            env=environment(hardware, at_once),
+            start_new_session=True,
+            pass_fds=[] if lock is None else [lock.fileno()],
+            stdout=out,
+            stderr=err,
+        )
+
+    def finished(self) -> bool | None:
+        """Whether the run is finished; None while the workers run. Passes on a request to stop."""
+        code = self._process.poll()
+        if code is None:
+            if stopping() and not self._asked:
                 print(
-                    f"stopping: the run in {run_dir} saves and leaves "
+                    f"stopping: the run in {self.run_dir} saves and leaves "
                     f"(a second Ctrl-C ends it at once)",
                     file=sys.stderr,
                 )
-                request.touch()
-                asked = True
+                self._request.touch()
+                self._asked = True
+            return None
+        self._request.unlink(missing_ok=True)
+        if (self.run_dir / RECORD).exists():
+            return True  # the record decides: a process may fail after its work
+        if code == 0 and self._nodes > 1:
+            return True  # the record, written on another node, may take a while to be visible here
+        if code in (STOPPED, -signal.SIGTERM):
+            if not stopping():
+                ask_to_stop(signal.SIGTERM)  # the workers got it directly, or another node did
+            say_interrupted(self.run_dir)
+        elif code != REFUSED:
+            print(f"error: the worker of {self.run_dir} {ending(code)}", file=sys.stderr)
+        return False
+
+    def kill(self) -> None:
+        """End the workers at once, as a second Ctrl-C does."""
+        self._process.kill()  # the workers of several processes end when their parent is gone
+        self._process.wait()
+        self._request.unlink(missing_ok=True)
+        say_interrupted(self.run_dir)
+
+
+def launch(run_dir: Path, hardware: HardwareConfig, lock: IO[str] | None) -> bool:
+    """Run the workers in other processes; whether they finished the run. See `Run`."""
+    run = Run(run_dir, hardware, lock)
+    try:
+        while (finished := run.finished()) is None:
             time.sleep(INTERVAL)
-    except BaseException:  # a second Ctrl-C: the workers end when their parent is gone
-        process.kill()
-        process.wait()
-        say_interrupted(run_dir)
+    except BaseException:  # a second Ctrl-C
+        run.kill()
         raise
-    finally:
-        request.unlink(missing_ok=True)
-    if (run_dir / RECORD).exists():
-        return True  # the record decides: a process may fail after its work
-    if code == 0 and hardware.nodes > 1:
-        return True  # the record, written on another node, may take a while to be visible here
-    if code in (STOPPED, -signal.SIGTERM):
-        if not stopping():
-            ask_to_stop(signal.SIGTERM)  # the workers got it directly, or another node did
-        say_interrupted(run_dir)
-    elif code != REFUSED:
-        print(f"error: the worker of {run_dir} {ending(code)}", file=sys.stderr)
-    return False
+    return finished
 
 
 def say_interrupted(run_dir: Path) -> None:
@@ -132,21 +161,17 @@ def say_interrupted(run_dir: Path) -> None:
     )
 
 
-def environment(hardware: HardwareConfig) -> dict[str, str]:
-    """The environment variables of the workers."""
+def environment(hardware: HardwareConfig, at_once: int = 1) -> dict[str, str]:
+    """The environment variables of the workers.
+
+    at_once: runs that share the cores of this machine
+    """
     unless_chosen = {}
-    if hardware.processes > 1:
+    if at_once * hardware.processes > 1:
         # more threads than cores, which wait in a busy loop, would slow down all processes
-        unless_chosen["OMP_NUM_THREADS"] = str(max(1, cores() // hardware.processes))
+        unless_chosen["OMP_NUM_THREADS"] = str(hardware.threads(at_once))
     if hardware.world > 1:
         unless_chosen["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # no warnings while nodes await each other
     # named here, so that DeepSpeed does not guess the device and warn
     always = {PARENT: str(os.getpid()), "DS_ACCELERATOR": hardware.device}
     return {**unless_chosen, **os.environ, **always}
-
-
-def cores() -> int:
-    """Number of processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-import datasets
 import torch
 import transformers
 from omegaconf import DictConfig, OmegaConf
@@ -192,7 +191,8 @@ def run_worker() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
-    datasets.disable_progress_bars()
+    # read by `datasets`, which only tasks with data in files import
+    os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
     for kind in (UserWarning, FutureWarning):  # of libraries, for their developers
         warnings.filterwarnings("ignore", category=kind, module="torch|deepspeed|transformers|peft")
     run_dir = Path(sys.argv[1])

@@ -29,12 +29,15 @@ def of_before(cfg: DictConfig) -> DictConfig:
             del old[group]["attention"]
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
+        del old["parallel_runs"]
     return old
 
 
 def test_what_is_not_there_is_as_before() -> None:
     cfg = compose_config(*WORDS)
     old = of_before(cfg)
+    assert parse_config(old).parallel_runs == 1
+    cfg.parallel_runs = 1  # which is not compared
     assert parse_config(old) == parse_config(cfg)
     assert "attention" not in old.model and parse_config(old).partner.attention == "auto"
     assert settings_digest(old) == settings_digest(cfg)
@@ -51,12 +54,18 @@ def test_only_settings_that_belong_there_are_left_out() -> None:
 def test_conf_gives_the_value_of_before() -> None:
     """Else an unfinished run would go on as another one."""
     cfg = compose_config(*WORDS)
-    for group in ("model", "partner", "reward", "hardware"):
-        for key, (beside, value) in ADDED.items():
-            assert (key in cfg[group]) == (beside in cfg[group])
-            assert cfg[group].get(key, value) == value
-        assert group == "hardware" or "attention" in cfg[group]
-    assert "cuda_graphs" in cfg.hardware
+    places = {
+        "attention": ("model", "partner", "reward"),
+        "generation_batch_size": ("hardware",),
+        "cuda_graphs": ("hardware",),
+        "parallel_runs": ("",),
+    }
+    assert places.keys() == ADDED.keys()
+    cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale
+    for key, (beside, value) in ADDED.items():
+        for group in places[key]:
+            node = cfg[group] if group else cfg
+            assert (node[key], beside in node) == (value, True)
 
 
 def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
@@ -64,7 +73,8 @@ def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
     run_dir = tmp_path / "2026-11-01_10-00-00_seed0"
     run_dir.mkdir()
     old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
-    del old.model["attention"]
+    del old.model["attention"], old["parallel_runs"]
+    cfg.parallel_runs = 2
     OmegaConf.save(old, run_dir / "config.yaml")
     (run_dir / "metrics.jsonl").touch()
     assert unfinished_run(tmp_path / "2026-11-02_10-00-00_seed0", cfg) == run_dir

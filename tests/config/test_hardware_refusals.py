@@ -63,6 +63,15 @@ from tests.support.composing import parsed
         ("model.sharing=none", "model.sharing must be one of copies, adapters, adapter_copies"),
         ("model.adapter.rank=0", "model.adapter.rank must be at least 1, got 0"),
         ("model.adapter.targets=[]", "model.adapter.targets must name a layer"),
+        ("parallel_runs=0", "parallel_runs must be at least 1, got 0"),
+        (
+            "parallel_runs=2 hardware=gpu1",
+            "parallel_runs=2 needs hardware.device=cpu and hardware.nodes=1, got cuda and 1",
+        ),
+        (
+            "parallel_runs=2 hardware.nodes=2 hardware.rendezvous=a:1",
+            "parallel_runs=2 needs hardware.device=cpu and hardware.nodes=1, got cpu and 2",
+        ),
         ("keep_last=0", "keep_last must be at least 1, got 0"),
         ("algorithm.stop.max_kl=-1", "algorithm.stop.max_kl must be above 0 and finite, got -1"),
     ],

@@ -50,6 +50,26 @@ def test_processes_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPat
     assert preflight.device_memory(parsed("hardware=cpu2").hardware) == 50
 
 
+def test_as_many_runs_at_once_as_cores_and_memory_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = parsed("scale=small")
+    each = peak(preflight.rows_of(config)[0])[1] + preflight.LIBRARIES
+    monkeypatch.setattr(preflight, "cores", lambda: 6)
+
+    def at_once(memory: float, *words: str) -> int:
+        monkeypatch.setattr(preflight, "main_memory", lambda: int(memory / 0.9))
+        return preflight.runs_at_once(parsed("scale=small", *words))
+
+    assert [at_once(n * each) for n in (0.5, 1.1, 4.1, 100)] == [1, 1, 4, 6]
+    assert at_once(100 * each, "hardware.processes=2") == 3
+    assert at_once(100 * each, "hardware.processes=8") == 1
+    assert at_once(4.5 * each, "hardware.processes=2") == 2
+    assert at_once(0.5 * each, "parallel_runs=3") == 3
+    assert at_once(100 * each, "hardware=gpu1") == 1
+    assert at_once(0.1 * each, "model.path=asset:nothing") == 6  # its worker refuses it
+    monkeypatch.setattr(preflight, "main_memory", lambda: 100 * each)
+    assert preflight.runs_at_once(parsed()) == 1  # only scale=small has another default
+
+
 @pytest.mark.slow
 def test_the_command_prints_the_table_without_weights(tmp_path: Path) -> None:
     answer = subprocess.run(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import pytest
 from omegaconf import DictConfig
 
 from cory.report.checks import load_table
@@ -52,10 +54,42 @@ def test_the_archive_says_it_where_outputs_hold_nothing(tmp_path: Path) -> None:
     assert "ESTIMATE" in cost(TABLE, tmp_path, [other], composed)[1]
 
 
-def test_an_estimate_says_that_it_is_one(tmp_path: Path) -> None:
+def test_an_estimate_says_that_it_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cory.memory.preflight.cores", lambda: 3)
     lines = cost(TABLE, tmp_path, [], composed)
     assert all("ESTIMATE, no record yet" in line and "assumed" in line for line in lines[1:4])
-    assert re.match(r"in all about .+ on hardware=cpu, one run after another$", lines[4])
+    assert re.match(r"in all about .+ on hardware=cpu, 3 runs at a time$", lines[4])
+
+
+@pytest.mark.parametrize(
+    ("parallel_runs", "threads", "said"),
+    [
+        ("3", 2, "in all about 7 min on hardware=cpu, 3 runs at a time"),
+        ("3", 6, "in all about 20 min on hardware=cpu, 3 runs at a time"),  # no gain is assumed
+        ("1", 6, "in all about 20 min on hardware=cpu, one run after another"),
+        ("null", 1, "in all about 3 min on hardware=cpu, 6 runs at a time"),
+    ],
+)
+def test_runs_side_by_side_take_their_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallel_runs: str, threads: int, said: str
+) -> None:
+    for module in ("cory.config.hardware", "cory.memory.preflight"):
+        monkeypatch.setattr(f"{module}.cores", lambda: 6)
+    write = run_writer(tmp_path)
+    for experiment in TABLE.experiments:
+        run_dir = write(
+            experiment, 0, lines_of(2, 20, 1, 0, asked(experiment)), wall_s=200.0, device=HERE
+        )
+        record = json.loads((run_dir / "record.json").read_text())
+        (run_dir / "record.json").write_text(json.dumps({**record, "threads": threads}))
+
+    def compose(experiment: str, scale: str) -> DictConfig:
+        cfg = composed(experiment, scale)
+        cfg.parallel_runs = None if parallel_runs == "null" else int(parallel_runs)
+        return cfg
+
+    # three experiments, of which two seeds each are left: 1,200 s of work
+    assert cost(TABLE, tmp_path, [], compose)[-1] == said
 
 
 def test_what_is_not_known_is_not_invented(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cory.config import ConfigError, HardwareConfig
 from cory.runs.run_dir import LOCK, in_use, lock
 from cory.runs.stop import StopRequest
-from cory.runtime.launch import environment
+from cory.runtime.launch import Run, environment
 from cory.runtime.torchrun import exit_code
 from cory.runtime.watchdog import (
     FAILED,
@@ -28,6 +29,7 @@ from cory.runtime.watchdog import (
     stop_on_signal,
 )
 from tests.support.commands import until
+from tests.support.composing import parsed
 from tests.support.warm import Fork
 
 
@@ -177,13 +179,34 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
         "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
         "generation_batch_size": None, "cuda_graphs": False,
     }  # fmt: skip
-    monkeypatch.setattr("cory.runtime.launch.cores", lambda: 6)
+    monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
-    def threads(processes: int) -> str | None:
+    def threads(processes: int, runs: int = 1) -> str | None:
         hardware = HardwareConfig(**settings, processes=processes)  # type: ignore[arg-type]
-        return environment(hardware).get("OMP_NUM_THREADS")
+        return environment(hardware, runs).get("OMP_NUM_THREADS")
 
     assert [threads(n) for n in (1, 2, 4, 9)] == [None, "3", "1", "1"]
+    assert [threads(1, runs) for runs in (2, 3, 6, 7)] == ["3", "2", "1", "1"]
+    assert threads(2, runs=3) == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert threads(2) == "5"
+
+
+def test_a_run_gets_its_share_of_the_cores_and_the_files_it_writes_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: dict[str, Any] = {}
+
+    def popen(args: list[str], **how: Any) -> None:
+        begun.update(how)
+
+    monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("cory.runtime.launch.subprocess.Popen", popen)
+    (tmp_path / "stop").touch()  # of an earlier request
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        Run(tmp_path, parsed().hardware, None, 3, out, err)
+        assert begun["env"]["OMP_NUM_THREADS"] == "2"
+        assert (begun["stdout"], begun["stderr"]) == (out, err)
+    assert not (tmp_path / "stop").exists()

@@ -122,8 +122,6 @@ def _train(words: Sequence[str], largest_file: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
     sys.argv = ["cory.train", *words]
     launch.subprocess = SimpleNamespace(Popen=Forked)  # type: ignore[assignment]  # all it uses
-    # not the job of a parallel sweep, which looks whether its sweep still runs
-    launch.multiprocessing = SimpleNamespace(parent_process=lambda: None)  # type: ignore[assignment]
     train.main()
 
 
@@ -141,16 +139,19 @@ class Forked:
         env: Mapping[str, str],
         start_new_session: bool,
         pass_fds: Sequence[int] = (),
-        stdout: IO[str] | None = None,
-        stderr: IO[str] | None = None,
+        stdout: IO[bytes] | None = None,
+        stderr: IO[bytes] | None = None,
     ) -> None:
-        assert start_new_session and stdout is None and stderr is None
+        assert start_new_session
         _, _, module, run_dir = args
         self._code: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
+            for number, stream in ((1, stdout), (2, stderr)):
+                if stream is not None:
+                    os.dup2(stream.fileno(), number)
             _run(lambda: _started(module, run_dir, env, pass_fds))
 
     def poll(self) -> int | None:

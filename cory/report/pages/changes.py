@@ -22,6 +22,7 @@ KEEPING = (
     "checkpoint_every",
     "export_every",
     "keep_last",
+    "parallel_runs",
     "preflight_only",
 )
 

@@ -37,7 +37,15 @@ SERIES = tuple(
     )
 )
 # settings that say how fast, where and on whose behalf a run was made
-MANNER = ("hardware", "wandb", "sweep", "checkpoint_every", "keep_last", "preflight_only")
+MANNER = (
+    "hardware",
+    "wandb",
+    "sweep",
+    "checkpoint_every",
+    "keep_last",
+    "parallel_runs",
+    "preflight_only",
+)
 
 
 @dataclass(frozen=True)

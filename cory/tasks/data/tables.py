@@ -5,9 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import ReadInstruction, load_dataset
-from datasets.exceptions import DatasetNotFoundError
-
 from cory.config import ConfigError, require
 from cory.config.task import MessageConfig, QuestionsConfig
 
@@ -77,6 +74,9 @@ def hub_table(
     offline: settings that need no network, for the error message
     key: the setting that `path` comes from
     """
+    from datasets import load_dataset  # noqa: PLC0415  half a second, and many runs do without
+    from datasets.exceptions import DatasetNotFoundError  # noqa: PLC0415
+
     try:
         return load_dataset(path, subset, split=split)
     except (DatasetNotFoundError, ConnectionError, OSError, ValueError) as error:
@@ -95,6 +95,8 @@ def local_table(
     key: the setting that `path` comes from
     sliced: refuse all of one file as a split, because training and test rows would be the same
     """
+    from datasets import load_dataset  # noqa: PLC0415  as in hub_table
+
     place = Path(path).expanduser()
     split_name = split.partition("[")[0]
     file = _file_of_split(place, split_name, f"{key}={path}") if place.is_dir() else place
@@ -121,6 +123,8 @@ def rows_of_split(split: str, name: str, count: int) -> list[int]:
 
     Raises ConfigError for a split of another name or form.
     """
+    from datasets import ReadInstruction  # noqa: PLC0415  as in hub_table
+
     try:
         parts = ReadInstruction.from_spec(split).to_absolute({name: count})
     except (ValueError, AssertionError) as error:

@@ -1,0 +1,204 @@
+"""Runs of a sweep side by side: when each starts, what is said, and how they end together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
+
+import pytest
+
+from cory.config import Config
+from cory.runs.run_dir import OUTPUT
+from cory.runtime import side_by_side
+from cory.runtime.launch import JobFailed
+from cory.runtime.side_by_side import SideBySide, clock
+from tests.support.composing import parsed
+
+
+class Scripted:
+    """In place of `Run`: ends at a set time, as finished or not, and says something."""
+
+    ends: dict[str, tuple[float, bool]]  # by name of the folder
+    time: float
+    started: list[tuple[str, float, int]]  # folder, time, at_once
+    killed: list[str]
+
+    def __init__(
+        self,
+        run_dir: Path,
+        hardware: Any,
+        lock: IO[str],
+        at_once: int,
+        out: IO[bytes],
+        err: IO[bytes],
+    ) -> None:
+        self.run_dir, self.err, self.lock = run_dir, err, lock
+        self.began = Scripted.time
+        Scripted.started.append((run_dir.name, Scripted.time, at_once))
+        out.write(b"said\n")
+
+    def finished(self) -> bool | None:
+        assert not self.lock.closed
+        lasts, well = Scripted.ends[self.run_dir.name]
+        if Scripted.time < self.began + lasts:
+            return None
+        if not well:
+            self.err.write(b"error: it broke\n")
+        return well
+
+    def kill(self) -> None:
+        Scripted.killed.append(self.run_dir.name)
+
+
+@pytest.fixture
+def config() -> Config:
+    return parsed("scale=small", "experiment=cory/imdb_ppo")
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SideBySide:
+    """Runs side by side in a time that passes only while they are waited for."""
+
+    def sleep(seconds: float) -> None:
+        Scripted.time += 1
+
+    Scripted.time, Scripted.started, Scripted.killed = 0.0, [], []
+    Scripted.ends = {}
+    monkeypatch.setattr(side_by_side, "Run", Scripted)
+    monkeypatch.setattr(side_by_side, "stopping", lambda: False)
+    clocks = SimpleNamespace(monotonic=lambda: Scripted.time, sleep=sleep)
+    monkeypatch.setattr(side_by_side, "time", clocks)
+    return SideBySide()
+
+
+@pytest.fixture
+def start(beside: SideBySide, config: Config, tmp_path: Path) -> Callable[..., IO[str]]:
+    def start(
+        name: str, lasts: float, well: bool = True, at_once: int = 2, seed: int = 0
+    ) -> IO[str]:
+        beside.wait_for_room(config, at_once)
+        run_dir = tmp_path / name
+        run_dir.mkdir(exist_ok=True)
+        Scripted.ends[name] = (lasts, well)
+        lock = (run_dir / "lock").open("w")
+        beside.start(run_dir, replace(config, seed=seed), lock, at_once)
+        beside.passed += 1
+        return lock
+
+    return start
+
+
+def test_a_run_starts_once_one_of_those_at_work_has_ended(
+    beside: SideBySide, start: Callable[..., IO[str]]
+) -> None:
+    for name, lasts in {"a": 10, "b": 3, "c": 4, "d": 1}.items():
+        start(name, lasts)
+    assert Scripted.started == [("a", 0, 2), ("b", 0, 2), ("c", 4, 2), ("d", 9, 2)]
+
+
+def test_a_run_that_needs_the_machine_has_it(
+    beside: SideBySide, start: Callable[..., IO[str]]
+) -> None:
+    start("a", 5, at_once=3)
+    start("b", 9, at_once=3)
+    start("large", 4, at_once=1)
+    start("c", 1, at_once=3)
+    start("d", 1, at_once=3)
+    assert [(name, time) for name, time, _ in Scripted.started] == [
+        ("a", 0), ("b", 0), ("large", 10), ("c", 15), ("d", 15),
+    ]  # fmt: skip
+
+
+def test_a_run_waits_for_the_run_that_it_starts_from(
+    beside: SideBySide, start: Callable[..., IO[str]], config: Config, tmp_path: Path
+) -> None:
+    start("a", 5, at_once=9)
+    start("ab", 9, at_once=9)
+    beside.wait_for_room(replace(config, run_dir=str(tmp_path / "ab")), 9)
+    assert Scripted.time == 0
+    beside.wait_for_room(replace(config, init_from=f"{tmp_path}/a/iterations/3"), 9)
+    assert Scripted.time == 6
+    judged = replace(config.reward, path=f"{tmp_path}/ab")
+    beside.wait_for_room(replace(config, reward=judged), 9)
+    assert Scripted.time == 10
+
+
+def test_a_failed_run_stops_no_other_and_fails_the_sweep(
+    beside: SideBySide,
+    start: Callable[..., IO[str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    beside.jobs = 3
+    with pytest.raises(JobFailed), beside.waited_for():
+        locks = [start("a", 3, well=False), start("b", 9, seed=1), start("c", 2, seed=2)]
+    assert all(lock.closed for lock in locks)
+    out, err = capsys.readouterr()
+    assert err == (
+        "cory/imdb_ppo seed 0: failed after 0:03; 1 of 3 runs over, 1 at work\nerror: it broke\n"
+    )
+    first, *rest = out.splitlines()
+    assert first == (
+        "3 runs, 2 at a time with 1 thread each (parallel_runs=1: one after another); "
+        "what a run says is in output.txt of its folder"
+    )
+    assert rest == [
+        "cory/imdb_ppo seed 2: finished in 0:02; 2 of 3 runs over, 1 at work, about 0:00 left",
+        "cory/imdb_ppo seed 1: finished in 0:09; 3 of 3 runs over, 0 at work",
+    ]
+    assert (tmp_path / "a" / OUTPUT).read_text() == "said\nerror: it broke\n"
+    assert (tmp_path / "b" / OUTPUT).read_text() == "said\n"
+
+
+def test_what_is_left_is_reckoned_from_the_runs_that_are_over(
+    beside: SideBySide, start: Callable[..., IO[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside.jobs = 9
+    for name in "abc":
+        start(name, 100)
+    *_, second, third = capsys.readouterr().out.splitlines()
+    # 7 runs of 100 s to come, two at a time, one of which has worked as long as those
+    assert second.endswith("; 1 of 9 runs over, 1 at work, about 5:50 left")
+    assert third.endswith("; 2 of 9 runs over, 0 at work, about 5:50 left")
+    beside.passed = 8  # the others were complete
+    beside.jobs = 8
+    start("d", 30)
+    beside.passed = 8
+    beside.wait_for_all()
+    fourth, fifth = capsys.readouterr().out.splitlines()
+    assert fourth.endswith("; 7 of 8 runs over, 1 at work, about 0:47 left")
+    assert fifth.endswith("; 8 of 8 runs over, 0 at work")
+
+
+def test_an_error_waits_for_the_runs_at_work_and_an_interrupt_ends_them(
+    beside: SideBySide, start: Callable[..., IO[str]]
+) -> None:
+    with pytest.raises(ValueError, match="of the next job"), beside.waited_for():
+        start("a", 7)
+        raise ValueError("of the next job")
+    assert Scripted.time == 8 and not Scripted.killed
+    with pytest.raises(KeyboardInterrupt), beside.waited_for():
+        start("b", 7)
+        start("c", 7)
+        raise KeyboardInterrupt
+    assert Scripted.time == 8 and Scripted.killed == ["b", "c"]
+
+
+def test_no_run_begins_when_the_sweep_is_to_stop(
+    beside: SideBySide, start: Callable[..., IO[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start("a", 2)
+    start("b", 5)
+    monkeypatch.setattr(side_by_side, "stopping", lambda: True)
+    with pytest.raises(JobFailed):
+        start("c", 1)
+    assert [name for name, *_ in Scripted.started] == ["a", "b"]
+
+
+def test_clock() -> None:
+    assert [clock(s) for s in (0, 59.6, 61, 3599, 3600, 7322)] == [
+        "0:00", "1:00", "1:01", "59:59", "1:00:00", "2:02:02",
+    ]  # fmt: skip
