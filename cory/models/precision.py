@@ -9,6 +9,7 @@ it, and sends gradients in bfloat16. Here both heads, log-probabilities and grad
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from cory.config import ConfigError
@@ -41,6 +42,16 @@ def set_float32_products(chosen: set[str], device: torch.device) -> None:
                 f"more, this one has {found[0]}.{found[1]}; set fp32"
             )
     torch.set_float32_matmul_precision("high" if rounded else "highest")
+
+
+def cast_weights(model: nn.Module, dtype: torch.dtype) -> None:
+    """Cast all weights, and no buffers: those of rotary positions stay float32, as they are loaded.
+
+    In bfloat16 their frequencies are off by up to 0.4 %, at position 500 by two radians.
+    """
+    for weight in model.parameters():
+        if weight.is_floating_point() and weight.dtype != dtype:
+            weight.data = weight.data.to(dtype)
 
 
 def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:
