@@ -10,7 +10,6 @@ from pathlib import Path
 
 import torch
 
-import cory
 from cory.memory.preflight import main_memory
 from cory.runs.provenance import versions
 
@@ -83,7 +82,7 @@ def has_bitsandbytes(device: str) -> bool:
 
 def code_digest() -> str:
     """SHA-256 over the package and its settings."""
-    package = Path(cory.__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
     conf = next(path for path in (package / "conf", package.parent / "conf") if path.is_dir())
     digest = hashlib.sha256()
     for folder, pattern in ((package, "*.py"), (conf, "*.yaml")):

@@ -151,7 +151,7 @@ def large_table(cases: Iterable[Case], results: Results) -> list[str]:
         phases = " | ".join(
             f"{seconds[p]:.3f}" for p in ("rollout", "reward", "annotate", "update")
         )
-        rows.append(f"| {case.name} | {phases} | {measured['operations_per_s'] / 1e12:.2f} |")
+        rows.append(f"| {case.name} | {phases} | {measured['operations_per_s'] / 1e12:.3g} |")
     if not rows:
         return []
     return [
