@@ -71,7 +71,11 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory(prefix="cory_check_") as models:
         runner = Runner(folder, Path(models), machine, began + 60 * args.minutes)
-        results = runner.run(cases)
+        try:
+            results = runner.run(cases)
+        except KeyboardInterrupt:
+            print("interrupted; the same command goes on with the case that was running")
+            return 130
     hours = paper_hours(results, lambda experiment: compose(f"experiment={experiment}"))
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     commit = git("rev-parse", "--short", "HEAD")

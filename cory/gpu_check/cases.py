@@ -30,8 +30,6 @@ class Case:
         """All settings of the run; path: of its model."""
         device = "cpu" if self.is_reference else machine.device
         turns, tokens = PROMPTS[self.model], RESPONSE_TOKENS[self.model]
-        # so that the first update moves log-probabilities by far more than they are rounded
-        rate = 1e-2 if LORA in self.words else 1e-3
         processes = machine.processes if self.all_devices else 1
         return [
             "model=tiny",
@@ -50,11 +48,28 @@ class Case:
             f"algorithm.sampling.min_response_tokens={tokens}",
             f"algorithm.sampling.max_response_tokens={tokens}",
             "algorithm.epochs=1",
-            f"algorithm.learning_rate={rate}",
+            f"algorithm.learning_rate={self._learning_rate(machine)}",
             "algorithm.kl_estimator=full",
             "algorithm.value_coef=0.01",  # else the gradient's norm is that of the value head
             "evaluation.prompts=1",
         ]
+
+    def _learning_rate(self, machine: Machine) -> float:
+        """One that moves log-probabilities by far more than rounding does, and not out of range.
+
+        Adam's first step moves each weight by it, whatever the gradient: the more weights, the
+        further. That of the large model's copies is a usual one, nothing is compared there.
+        """
+        whole = self.model == LARGE and machine.device == "cuda"
+        if LORA in self.words:
+            return 3e-3 if whole else 1e-2
+        return 1e-5 if self.model == LARGE else 1e-3
+
+    @property
+    def tells_speed(self) -> bool:
+        """Whether the hours of the papers' runs are reckoned from its speed."""
+        plain = not self.all_devices and "zero_stage" not in self.words
+        return self.model == LARGE and LORA in self.words and plain and not self.is_reference
 
     def obstacle(self, machine: Machine) -> str | None:
         """Why this machine cannot run the case; None where it can."""

@@ -53,9 +53,9 @@ def speeds(results: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str], tu
     found: dict[tuple[str, str], tuple[str, float]] = {}
     for name, result in results.items():
         measured = result.get("measured") or {}
-        if not result.get("counts_for_hours") or "operations_per_s" not in measured:
+        if not result.get("tells_speed") or "operations_per_s" not in measured:
             continue
-        key = measured["products"], "nf4" if "nf4" in name else "none"
+        key = measured["products"], measured["quantisation"]
         best = found.get(key)
         if best is None or measured["operations_per_s"] > best[1]:
             found[key] = name, measured["operations_per_s"]

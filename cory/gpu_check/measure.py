@@ -52,6 +52,7 @@ class Order:
 
     overrides: list[str]
     reference: str | None  # folder of the case whose roll-out is replayed; None: it is sampled
+    timed: bool = True  # also further iterations, for seconds and memory
 
     @property
     def spoken(self) -> Path | None:
@@ -221,13 +222,14 @@ def run_case(order: Order) -> tuple[dict[str, Any], dict[str, Any]]:
     trainer = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
     assert isinstance(trainer, PPOTrainer)
     numbers = numbers_of(trainer, order)
-    found = measured(trainer, config)
+    found = measured(trainer, config) if order.timed else {}
     used = memory_used(config.hardware.device) - before
     return numbers, found | {
         "memory": {"measured": used, "estimated": estimated},
         "parameters": sum(p.numel() for p in parts.team.pretrained.parameters()),
         "products": config.model.compute_precision,
         "precision": config.model.precision,
+        "quantisation": config.model.quantisation,
         "layers": parts.team.pretrained.config.num_hidden_layers,
     }
 

@@ -110,8 +110,8 @@ def case_table(cases: Iterable[Case], results: Results) -> list[str]:
     ]
     for case in cases:
         result = results[case.name]
-        measured = result.get("measured")
-        if measured is None:
+        measured = result.get("measured") or {}
+        if "seconds" not in measured:  # it came to no iterations, or is only there to compare with
             if result["status"] == FAILED:
                 lines.append(f"| {case.name} | failed | | | | | | {result.get('wall_s', '')} |")
             continue
@@ -143,8 +143,8 @@ def large_table(cases: Iterable[Case], results: Results) -> list[str]:
     """Seconds per phase of the cases on the large model."""
     rows, parameters = [], 0
     for case in cases:
-        measured = results[case.name].get("measured")
-        if case.model != LARGE or measured is None:
+        measured = results[case.name].get("measured") or {}
+        if case.model != LARGE or "seconds" not in measured:
             continue
         parameters = measured["parameters"] or parameters
         seconds = measured["seconds"]

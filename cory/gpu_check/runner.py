@@ -73,10 +73,9 @@ class Runner:
             kept = case.name in known
             result = known[case.name] if kept else self._run(case)
             known[case.name] = result
-            self._write(cases)
+            self._write()
             self.say(self._line(number, cases, case, kept))
-        self.results = {case.name: known[case.name] for case in cases}
-        return self.results
+        return {case.name: known[case.name] for case in cases}
 
     def _line(self, number: int, cases: list[Case], case: Case, kept: bool) -> str:
         result = self.results[case.name]
@@ -114,8 +113,7 @@ class Runner:
             "model": case.model,
             "words": case.words,
             "checks": [],
-            "counts_for_hours": case.model == LARGE and not case.is_reference
-            and not case.all_devices and "copies" not in case.name and "ZeRO" not in case.name,
+            "tells_speed": case.tells_speed,
             "wall_s": round(time.monotonic() - began, 1),
         }  # fmt: skip
         if isinstance(said, str):
@@ -159,6 +157,7 @@ class Runner:
         order = Order(
             case.overrides(self.machine, self._model(case.model)),
             str(self._folder_of(case.reference)) if compared and case.reference else None,
+            timed=not case.is_reference,
         )
         write_whole(place / ORDER, json.dumps(asdict(order), indent=1))
         processes = self.machine.processes if case.all_devices else 1
@@ -199,12 +198,11 @@ class Runner:
     def _folder_of(self, name: str) -> Path:
         return self.folder / "cases" / re.sub(r"\W+", "_", name)
 
-    def _write(self, cases: list[Case]) -> None:
-        known = [case.name for case in cases if case.name in self.results]
+    def _write(self) -> None:
         stored = {
             "fingerprint": self.fingerprint,
             "machine": asdict(self.machine),
-            "cases": {name: self.results[name] for name in known},
+            "cases": self.results,
         }
         write_whole(self.folder / RESULTS, json.dumps(stored, indent=1) + "\n")
 

@@ -102,3 +102,24 @@ def test_this_machine_is_described_and_another_has_another_fingerprint() -> None
     assert machine.fingerprint() == this_machine("cpu").fingerprint()
     assert machine.fingerprint() != replace(machine, name="another").fingerprint()
     assert [power_of_two(n) for n in (1, 2, 3, 7, 8)] == [1, 2, 2, 4, 8]
+
+
+def test_speed_is_told_by_adapters_on_the_large_model_on_one_device(
+    configs: dict[str, Config],
+) -> None:
+    for case in in_order():
+        config = configs[case.name]
+        plain = (config.model.sharing, config.hardware.world, config.hardware.zero_stage)
+        wanted = config.model.name == "large" and plain == ("adapters", 1, 0)
+        assert case.tells_speed == (wanted and not case.is_reference), case.name
+
+
+def test_first_steps_are_larger_than_rounding_and_the_same_for_what_is_compared(
+    configs: dict[str, Config], gpu: Machine
+) -> None:
+    rates = {name: config.algorithm.learning_rate for name, config in configs.items()}
+    assert (rates["fp32"], rates["adapters"], rates["large, bf16"]) == (1e-3, 1e-2, 3e-3)
+    assert rates["large, copies, bf16"] == 1e-5
+    assert (
+        config_of(named("large, bf16"), replace(gpu, device="cpu")).algorithm.learning_rate == 1e-2
+    )

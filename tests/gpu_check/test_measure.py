@@ -21,6 +21,7 @@ from cory.models import generation, ppo_policy, team
 from cory.trainers import ppo
 
 Judge = Callable[[str], list[Check]]
+slow = pytest.mark.slow
 OVERRIDES = {case.name: case for case in (*REFERENCES, *CASES)}
 
 
@@ -58,7 +59,16 @@ def names(found: list[Check]) -> str:
     return ", ".join(check.what for check in found)
 
 
-@pytest.mark.parametrize("name", ["fp32", "mixed precision", "bf16", "ZeRO 3, mixed precision"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bf16",
+        *(
+            pytest.param(n, marks=slow)
+            for n in ("fp32", "mixed precision", "ZeRO 3, mixed precision")
+        ),
+    ],
+)
 def test_without_an_error_all_comparisons_hold(judge: Judge, name: str) -> None:
     assert not judge(name)
 
@@ -74,6 +84,7 @@ def test_a_flipped_sign_in_the_loss_is_found(judge: Judge, monkeypatch: pytest.M
     assert "logprobs moved by the first update" in names(judge("bf16"))
 
 
+@slow
 def test_a_dropped_attention_mask_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     right = team.response_states
 
@@ -85,6 +96,7 @@ def test_a_dropped_attention_mask_is_found(judge: Judge, monkeypatch: pytest.Mon
     assert "logprobs, mean" in names(judge("bf16"))
 
 
+@slow
 def test_a_reference_that_is_another_model_is_found(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +112,7 @@ def test_a_reference_that_is_another_model_is_found(
     assert "KL before the first update" in names(judge("fp32"))
 
 
+@slow
 def test_a_wrong_greedy_token_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     right = generation.pick
 
@@ -112,6 +125,7 @@ def test_a_wrong_greedy_token_is_found(judge: Judge, monkeypatch: pytest.MonkeyP
     assert names(judge("bf16")) == "greedy tokens, lead of the CPU's"
 
 
+@slow
 def test_a_wrong_coefficient_of_a_loss_is_found(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +139,7 @@ def test_a_wrong_coefficient_of_a_loss_is_found(
     assert "ppo/loss/value/agent_0" in names(judge("bf16"))
 
 
+@slow
 def test_an_error_that_training_itself_refuses_is_the_reason(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +159,7 @@ def test_an_error_that_training_itself_refuses_is_the_reason(
     assert not (tmp_path / NUMBERS).exists()
 
 
+@slow
 def test_a_model_that_does_not_fit_is_an_obstacle(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +169,7 @@ def test_a_model_that_does_not_fit_is_an_obstacle(
     assert "GiB" in json.loads((tmp_path / RESULT).read_text())["obstacle"]
 
 
+@slow
 def test_a_case_replays_what_the_cpu_said(place: Path, tmp_path: Path) -> None:
     """Else it would learn from other tokens; other prompts than the CPU's are refused."""
     stored = json.loads((place / NUMBERS).read_text())

@@ -33,7 +33,7 @@ RESULTS = {
     "flash": {"status": "not run", "reason": "needs the package flash_attn",
               "words": "model.attention=flash_attention_2", "checks": []},
     "big": {"status": "measured", "reason": None, "words": "", "checks": [], "measured": MEASURED,
-            "wall_s": 30.0, "counts_for_hours": True},
+            "wall_s": 30.0, "tells_speed": True},
 }  # fmt: skip
 HOURS = [
     Hours("cory/imdb_ppo", "fp32", 1.25, "big", 1, 20 * 2**30),
@@ -77,6 +77,12 @@ def test_rows_hold_times_and_memory(text: str) -> None:
     assert "| good | 1.000" not in text
 
 
+def test_a_reference_has_no_times_and_no_row(gpu: Machine) -> None:
+    bare = {key: value for key, value in MEASURED.items() if key != "seconds"}
+    found = page(gpu, CASES[3:], {"big": RESULTS["big"] | {"measured": bare}}, [], None, "today")
+    assert "| big" not in found and "## The large model" not in found
+
+
 def test_hours_are_shown_or_said_to_be_unknown(text: str) -> None:
     assert "| cory/imdb_ppo | fp32 | 1.2 | big | 1 | 20 | yes |" in text
     assert "| cory/gsm8k_ppo | bf16 | not measured |  | 4 | 100 | no |" in text
@@ -106,7 +112,7 @@ def test_hours_are_operations_over_the_measured_speed() -> None:
 
 def test_only_comparable_cases_on_the_large_model_tell_a_speed() -> None:
     assert speeds(RESULTS) == {("fp32", "none"): ("big", 2e13)}
-    packed = RESULTS["big"] | {"measured": MEASURED | {"products": "bf16"}}
+    packed = RESULTS["big"] | {"measured": MEASURED | {"products": "bf16", "quantisation": "nf4"}}
     slower = RESULTS["big"] | {"measured": MEASURED | {"operations_per_s": 1e13}}
     found = speeds(RESULTS | {"large, nf4": packed, "slower": slower})
     assert found == {("fp32", "none"): ("big", 2e13), ("bf16", "nf4"): ("large, nf4", 2e13)}

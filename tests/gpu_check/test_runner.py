@@ -159,3 +159,11 @@ def test_cases_are_chosen_by_words_in_their_names() -> None:
 def test_a_made_up_machine_runs_as_many_processes_as_it_has(gpu: Machine, tmp_path: Path) -> None:
     overrides = Case("all", GPT2, "", None, all_devices=True).overrides(gpu, "asset:tiny")
     assert {"hardware.processes=8", "hardware.microbatch_size=1", "hardware=gpu1"} <= {*overrides}
+
+
+def test_cases_of_another_choice_stay_in_the_results(tmp_path: Path) -> None:
+    runner(tmp_path).run([REFERENCE, GOOD])
+    runner(tmp_path).run([REFERENCE, WRONG])
+    assert json.loads((tmp_path / RESULTS).read_text())["cases"].keys() == {
+        REFERENCE.name, GOOD.name, WRONG.name
+    }  # fmt: skip

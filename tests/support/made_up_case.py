@@ -20,6 +20,7 @@ MEASURED = {
     "parameters": 1_000_000_000,
     "products": "fp32",
     "precision": "fp32",
+    "quantisation": "none",
     "layers": 4,
 }
 
