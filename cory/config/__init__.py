@@ -70,7 +70,7 @@ from cory.config.task import (
     ProgramsConfig,
     QuestionsConfig,
 )
-from cory.config.together import plan_of
+from cory.config.together import plan_of, products_of
 
 __all__ = [
     "AGREEING",
@@ -148,6 +148,7 @@ __all__ = [
     "nearest",
     "parse_config",
     "plan_of",
+    "products_of",
     "require",
     "small_file",
 ]

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from cory.config.checks import require, require_at_least, require_choice, require_positive
 
 PRECISIONS = ("fp32", "bf16", "fp16")
+PRODUCTS = ("fp32", "tf32", "bf16", "fp16")  # in which matrix products are computed
 ATTENTION = ("auto", "eager", "sdpa", "flash_attention_2")
 
 
@@ -20,13 +21,13 @@ class Precision(Protocol):
 
 
 def require_products(key: str, model: Precision) -> None:
-    """Products in another precision than the weights': of nf4, or bfloat16 ones of float32."""
+    """Products in another precision than the weights': of nf4, or less exact ones of float32."""
     require(
         model.quantisation == "nf4"
         or model.compute_precision == model.precision
-        or (model.precision, model.compute_precision) == ("fp32", "bf16"),
+        or (model.precision == "fp32" and model.compute_precision in ("tf32", "bf16")),
         f"{key}.compute_precision={model.compute_precision} does not go with {key}.precision="
-        f"{model.precision}: set both alike, or bf16 products on fp32 weights",
+        f"{model.precision}: set both alike, or bf16 or tf32 products on fp32 weights",
     )
 
 
@@ -73,7 +74,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         require_choice("model.precision", self.precision, PRECISIONS)
-        require_choice("model.compute_precision", self.compute_precision, PRECISIONS)
+        require_choice("model.compute_precision", self.compute_precision, PRODUCTS)
         require_choice("model.attention", self.attention, ATTENTION)
         require_choice("model.sharing", self.sharing, ("copies", "adapters", "adapter_copies"))
         require_choice("model.quantisation", self.quantisation, ("none", "nf4"))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cory.config.checks import require_at_least, require_choice
-from cory.config.model import ATTENTION, PRECISIONS, require_products
+from cory.config.model import ATTENTION, PRECISIONS, PRODUCTS, require_products
 
 
 @dataclass
@@ -45,7 +45,7 @@ class VerifierRewardConfig:
 
     def __post_init__(self) -> None:
         require_choice("reward.precision", self.precision, PRECISIONS)
-        require_choice("reward.compute_precision", self.compute_precision, PRECISIONS)
+        require_choice("reward.compute_precision", self.compute_precision, PRODUCTS)
         require_choice("reward.quantisation", self.quantisation, ("none", "nf4"))
         require_choice("reward.attention", self.attention, ATTENTION)
         require_products("reward", self)

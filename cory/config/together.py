@@ -46,6 +46,7 @@ def check_together(config: Config) -> None:
         hardware.device != "cpu" or model.precision != "fp16",
         "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
     )
+    check_products(config)
     require(
         not hardware.routed_reference or model.sharing != "copies",
         "hardware.routed_reference=true needs model.sharing=adapters: "
@@ -75,6 +76,34 @@ def check_together(config: Config) -> None:
     require(
         max(evaluation.k) == 1 or config.task.name in TASKS_WITH_ANSWERS,
         f"evaluation.k={evaluation.k} needs a task with answers; task={config.task.name} has none",
+    )
+
+
+def products_of(config: Config) -> dict[str, str]:
+    """The precision of matrix products of every language model of a run, by its setting."""
+    groups = {"model": config.model, "partner": config.partner, "reward": config.reward}
+    return {
+        f"{key}.compute_precision": group.compute_precision
+        for key, group in groups.items()
+        if hasattr(group, "compute_precision")
+    }
+
+
+def check_products(config: Config) -> None:
+    """Rules for TF32, which a process has for all of its float32 products or for none."""
+    chosen = products_of(config)
+    rounded = [key for key, products in chosen.items() if products == "tf32"]
+    exact = [key for key, products in chosen.items() if products == "fp32"]
+    if not rounded:
+        return
+    require(
+        config.hardware.device == "cuda",
+        f"{rounded[0]}=tf32 needs a GPU: hardware.device=cpu computes float32 products exactly",
+    )
+    require(
+        not exact,
+        f"{rounded[0]}=tf32 holds for all float32 products of a process: set {''.join(exact[:1])}, "
+        f"too, which is fp32",
     )
 
 

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.algorithms.maft import BASE, MaftDebates
-from cory.config import Config, ConfigError, MaftConfig, parse_config, require
+from cory.config import Config, ConfigError, MaftConfig, parse_config, products_of, require
 from cory.config.checks import require_at_least, require_positive
 from cory.episode import Episode, Prompt
 from cory.functional.credit import rounds_of
@@ -23,6 +23,7 @@ from cory.inference.question_files import Question
 from cory.models.fingerprint import weight_sums
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
+from cory.models.precision import set_float32_products
 from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
@@ -122,7 +123,9 @@ class Debaters:
         self.config = config
         self.algorithm: MaftConfig = config.algorithm
         self.form = FORMS[config.task.name](config.task)
-        self.team = Team(config.model, torch.device(device))
+        place = torch.device(device)
+        set_float32_products({*products_of(config).values()}, place)
+        self.team = Team(config.model, place)
         policies = {} if base else self._agents(run_dir)
         self.weights = BASE if base else digest(weight_sums(policies))
         self.actors = self._actors(policies)

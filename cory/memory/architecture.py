@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 
 # tensors of the MLP's width that an activation of several operations saves for the backward pass
 UNFUSED = {"gelu_new": 3}

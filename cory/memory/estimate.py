@@ -206,7 +206,7 @@ def pass_rows(
             Usage("one layer unpacked from 4 bits", unpacked, when)
             for when in (SAMPLING, SCORING, FORWARD, BACKWARD)
         ]
-    elif model.compute_precision != model.precision:
+    elif BYTES[model.compute_precision] != each:
         # torch keeps the casts of trained weights for a pass, and those of all for its backward
         casts = BYTES[model.compute_precision] * sum(wide * out for _, wide, out in shape.linear)
         phases = (SAMPLING, SCORING) if model.sharing == "copies" else ()

@@ -29,8 +29,13 @@ FORWARD, BACKWARD = 2, 4  # operations per weight and token; the way back to the
 UNKNOWN_SPLIT = "; without its evaluation on a whole split of unknown size"
 
 
-def estimated_hours(config: Config, test_problems: Mapping[str, Any]) -> tuple[float | None, str]:
-    """Hours by arithmetic, and how they were reckoned; None where even that is impossible."""
+def estimated_hours(
+    config: Config, test_problems: Mapping[str, Any], sustained: float | None = None
+) -> tuple[float | None, str]:
+    """Hours by arithmetic, and how they were reckoned; None where even that is impossible.
+
+    sustained: operations per second of a process; None: the order of magnitude in SUSTAINED
+    """
     kinds = [kind for kind in OPERATIONS if isinstance(config.algorithm, kind)]
     counted = OPERATIONS[kinds[0]] if kinds else None
     if counted is None:
@@ -42,10 +47,12 @@ def estimated_hours(config: Config, test_problems: Mapping[str, Any]) -> tuple[f
     except ConfigError as error:
         return None, f"no record, and no estimate: {error}"
     operations, left_out = counted(config, weights, test_problems)
-    speed, processes = SUSTAINED[config.hardware.device], config.hardware.world
+    speed = SUSTAINED[config.hardware.device] if sustained is None else sustained
+    processes = config.hardware.world
+    assumed = "an assumed" if sustained is None else "a measured"
     each = f"for each of {processes} processes" if processes > 1 else "for its process"
     source = (
-        f"ESTIMATE, no record yet: {operations:.1e} operations at an assumed {speed:.0e} a second "
+        f"ESTIMATE, no record yet: {operations:.1e} operations at {assumed} {speed:.0e} a second "
         f"{each}{left_out}"
     )
     return operations / speed / processes / 3600, source

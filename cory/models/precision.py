@@ -1,5 +1,7 @@
 """Mixed precision: float32 weights, layers whose matrix products are computed in bfloat16.
 
+TF32, which CUDA can use for float32 products, is a switch of the whole process.
+
 DeepSpeed's own autocast spans all of a module's forward, the output head and the value head with
 it, and sends gradients in bfloat16. Here both heads, log-probabilities and gradients stay float32.
 """
@@ -7,9 +9,49 @@ it, and sends gradients in bfloat16. Here both heads, log-probabilities and grad
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+from cory.config import ConfigError
+
+# of tensors; TF32 is only what float32 numbers are rounded to inside a matrix product
+DTYPES = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+TF32_CAPABILITY = (8, 0)  # CUDA compute capability of the first devices that have it (Ampere)
+
+
+def set_float32_products(chosen: set[str], device: torch.device) -> None:
+    """Let CUDA compute the float32 matrix products of this process in TF32, or exactly.
+
+    It is set in either case: TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, which some container images define,
+    changes what torch does by itself.
+
+    chosen: `compute_precision` of every model in the process
+    ConfigError for `tf32` on a device without it, which would compute exactly and not say so
+    """
+    rounded = "tf32" in chosen and device.type == "cuda"
+    if rounded:
+        found = torch.cuda.get_device_capability(device)
+        if found < TF32_CAPABILITY:
+            raise ConfigError(
+                f"model.compute_precision=tf32 needs a CUDA device of compute capability 8.0 or "
+                f"more, this one has {found[0]}.{found[1]}; set fp32"
+            )
+    torch.set_float32_matmul_precision("high" if rounded else "highest")
+
+
+def cast_weights(model: nn.Module, dtype: torch.dtype) -> None:
+    """Cast all weights, and no buffers: those of rotary positions stay float32, as they are loaded.
+
+    In bfloat16 their frequencies are off by up to 0.4 %, at position 500 by two radians.
+    """
+    for weight in model.parameters():
+        if weight.is_floating_point() and weight.dtype != dtype:
+            weight.data = weight.data.to(dtype)
 
 
 def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:

@@ -17,7 +17,7 @@ from cory.episode import Context, Message
 from cory.functional.logprobs import TokenStatistics, token_statistics, training_logprobs
 from cory.functional.masking import aligned_right
 from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.precision import DTYPES, attention_for, products, set_products
+from cory.models.precision import DTYPES, attention_for, cast_weights, products, set_products
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
@@ -180,7 +180,8 @@ class Team:
             lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
             model = ActorCriticModel(name, lm, base, dropout, init)
             # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
-            yield model.to(self.device, DTYPES[self.config.precision])
+            cast_weights(model, DTYPES[self.config.precision])
+            yield model.to(self.device)
 
     @torch.no_grad()
     def statistics(

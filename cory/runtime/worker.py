@@ -24,11 +24,13 @@ from cory.config import (
     HardwareConfig,
     parse_config,
     plan_of,
+    products_of,
     require,
 )
 from cory.memory import preflight
 from cory.models.engine import start_process_group, stop_process_group
 from cory.models.policy import Policy
+from cory.models.precision import set_float32_products
 from cory.models.team import Team
 from cory.report import run_summary
 from cory.rewards import REWARDS
@@ -74,6 +76,7 @@ def build_parts(config: Config) -> Parts:
     device = torch.device(config.hardware.device)
     if device.type == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
+    set_float32_products({*products_of(config).values()}, device)
     streams = Streams(config.seed)
     team = Team(config.model, device)
     partner = None if config.partner is None else Team(config.partner, device)

@@ -206,6 +206,12 @@ def test_mixed_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]
     assert {w for what, w in frozen if what == "weights cast for products"} == {FORWARD, BACKWARD}
 
 
+def test_tf32_takes_no_memory(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
+    """It is what CUDA makes of float32 numbers inside a product: nothing is cast."""
+    gpu = "hardware=gpu1"
+    assert rows(gpu, "model.compute_precision=tf32") == rows(gpu)
+
+
 def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(
     rows: Callable[..., dict[tuple[str, str], int]],
 ) -> None:

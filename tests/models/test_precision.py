@@ -148,7 +148,7 @@ def test_attention_is_what_is_fast_unless_chosen(
     [
         (["model.compute_precision=fp16"],
          "model.compute_precision=fp16 does not go with model.precision=fp32: set both alike, or "
-         "bf16 products on fp32 weights"),
+         "bf16 or tf32 products on fp32 weights"),
         (["model.precision=bf16", "model.compute_precision=fp32"],
          "model.compute_precision=fp32 does not go with model.precision=bf16"),
         (["model.attention=fast"],
