@@ -22,7 +22,7 @@ LAYERS = [  # low to high; packages of one layer may import each other, but not 
     ["evaluation"],
     ["trainers"],
     ["algorithms"],
-    ["inference"],
+    ["inference", "performance"],
     ["report"],
     ["runtime"],
     ["train"],
