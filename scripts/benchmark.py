@@ -15,63 +15,19 @@ import argparse
 import json
 import os
 import statistics
-import sys
-import tempfile
-from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import torch
 import transformers
 
-from cory.algorithms import ALGORITHMS
-from cory.config import parse_config
-from cory.episode import Metrics
-from cory.memory.operations import OPERATIONS, weights_of
-from cory.models.engine import start_process_group, stop_process_group
 from cory.models.loading import load_tokenizer
-from cory.models.policy import Policy
-from cory.models.ppo_policy import PPOPolicy
-from cory.performance.alternation import Answer, Worker, in_turn, serve
+from cory.performance.alternation import Answer, Worker, in_turn
 from cory.performance.machine import cpu_model, product_rates
-from cory.performance.module_times import seconds_by_part
-from cory.performance.operations import operations_by_phase
-from cory.runs.provenance import device_name, git, memory_used, versions
-from cory.runtime.worker import build_parts
-from cory.train import compose
-from cory.trainers.ppo import PPOTrainer
+from cory.performance.workload import WORKLOADS, command
+from cory.runs.provenance import device_name, git, versions
 
-PPO = [
-    "algorithm.prompts_per_iteration=64",
-    "algorithm.minibatch_size=64",
-    "algorithm.epochs=4",
-    "algorithm.kl_estimator=full",
-    "algorithm.sampling.min_response_tokens=16",
-    "algorithm.sampling.max_response_tokens=16",
-    "task.min_prompt_tokens=6",
-    "task.max_prompt_tokens=6",
-]
-SMALL = ["scale=small", "init_from=null"]
-WORKLOADS = {  # name -> settings; all with models of 0.6 to 2.6 M parameters, but for the last one
-    # 64 prompts of 6 tokens, 16 new ones, 4 passes, exact KL
-    "ppo": ["algorithm=ppo", *PPO],
-    # the same for two agents, of which one sees the other's answer
-    "cory": ["algorithm=cory", *PPO],
-    # MAPoRL: 64 questions, 2 debaters, 3 rounds, of which the last two learn
-    "debate": ["experiment=maporl/gsm8k_maporl_exact", *SMALL],
-    # SPAG: 100 games of 4 turns against itself, then one pass over the winners' utterances
-    "games": ["experiment=spag/llama2_spag_1", *SMALL, "algorithm.opponents={}",
-              "algorithm.iterations_per_epoch=1"],
-    # 100 debates of 3 agents and 2 rounds; then 3 generation and 3 critic agents are fine-tuned
-    "maft": ["experiment=maft/phi3_arithmetic_maft", *SMALL,
-             "algorithm.prompts_per_iteration=100"],
-    # one optimiser step of PPO on 64 x (8 + 16) tokens, random weights of SmolLM2-135M's shape
-    "update": ["algorithm=ppo", *PPO, "algorithm.epochs=1", "task.min_prompt_tokens=8",
-               "task.max_prompt_tokens=8"],
-}  # fmt: skip
 CACHE = Path(__file__).resolve().parents[1] / "outputs" / "benchmark" / "smollm2"
 DEFAULT = [name for name in WORKLOADS if name != "update"]
 PRECISIONS = {"fp32": [], "mixed": ["model.compute_precision=bf16"]}
@@ -89,101 +45,6 @@ SMOLLM2 = {  # its config.json
     "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152,
     "max_position_embeddings": 8192, "rope_theta": 100000.0, "tie_word_embeddings": True,
 }  # fmt: skip
-
-
-class Workload:
-    """The algorithm of a workload, and what its iterations are measured by."""
-
-    def __init__(self, settings: list[str], folder: Path) -> None:
-        """folder: takes what iterations write"""
-        self.config = parse_config(compose(*settings, f"run_dir={folder / 'run'}"))
-        parts = build_parts(self.config)
-        start_process_group(self.config.hardware.device)
-        self.algorithm = ALGORITHMS[self.config.algorithm.name](self.config.algorithm, parts)
-        self.iteration = 0
-
-    def step(self) -> Answer:
-        """Seconds of each phase of one more iteration, and tokens that were generated in it."""
-        tokens = 0
-        respond = Policy.respond
-
-        def counting(*args: Any) -> Any:
-            nonlocal tokens
-            rows = respond(*args)
-            tokens += sum(len(response.ids) for _, response in rows)
-            return rows
-
-        with patch.object(Policy, "respond", counting):
-            metrics = self.algorithm.step(self.iteration)
-        self.iteration += 1
-        phases = {
-            name.removeprefix("time/").removesuffix("_s"): seconds
-            for name, seconds in metrics.items()
-            if name.startswith("time/")
-        }
-        return {"seconds": phases, "tokens": tokens}
-
-    def measure(self) -> Answer:
-        """Peak memory so far; then operations by phase and, of PPO, an update's time by part."""
-        answer: Answer = {"peak_bytes": memory_used(self.config.hardware.device)}
-        with operations_by_phase() as found:
-            self.step()
-        answer["operations"] = {phase.removesuffix("_s"): n for phase, n in found.items()}
-        answer["estimated_operations"] = self.estimate()
-        if isinstance(self.algorithm, PPOTrainer):
-            answer["update_by_part"] = self.update_by_part()
-        return answer
-
-    def update_by_part(self) -> dict[str, float]:
-        """Seconds of an iteration's updates in each part of the model and of the engine."""
-        sums: dict[str, float] = {}
-        update = PPOTrainer.update
-
-        def profiled(trainer: PPOTrainer, agent: PPOPolicy, *batch: Any) -> Metrics:
-            metrics: Metrics = {}
-
-            def work() -> None:
-                metrics.update(update(trainer, agent, *batch))
-
-            engine: Any = agent.engine
-            named = {
-                "gradients, averaged over processes": (engine._engine, "allreduce_gradients"),
-                "norm of the gradient": (engine, "_gradient_norm"),
-            }
-            for part, seconds in seconds_by_part(agent.model, work, named).items():
-                sums[part] = sums.get(part, 0.0) + seconds
-            return metrics
-
-        with patch.object(PPOTrainer, "update", profiled):
-            self.step()
-        return sums
-
-    def estimate(self) -> float:
-        """What `cory.memory.operations` expects of one iteration, without evaluations."""
-        own = self.config.algorithm
-        counted = next(of for kind, of in OPERATIONS.items() if isinstance(own, kind))
-        weights = weights_of(self.config)
-
-        def whole(iterations: int) -> float:
-            algorithm = replace(own, iterations=iterations)
-            return counted(replace(self.config, algorithm=algorithm), weights, {})[0]
-
-        return whole(2) - whole(1)
-
-
-def work(settings: list[str]) -> None:
-    """A worker of `alternation`: builds the algorithm, then takes a step for each line."""
-    transformers.logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory() as folder:
-        workload = Workload(settings, Path(folder))
-        serve({"step": workload.step, "measure": workload.measure})
-    stop_process_group()
-    os._exit(0)  # threads of the process group may abort a normal exit
-
-
-def command(settings: list[str]) -> list[str]:
-    """The command of a worker that runs these settings."""
-    return [sys.executable, __file__, "--worker", *settings]
 
 
 def random_smollm2(folder: Path) -> Path:
@@ -251,10 +112,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=5, help="counted iterations")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of matrix products")
     parser.add_argument("--json", type=Path, help="file that takes everything")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.worker:
-        work(args.overrides)
     torch.set_num_threads(args.threads)
     rates = product_rates(SHAPES, "cpu")
     found: dict[str, dict[str, Answer]] = {}

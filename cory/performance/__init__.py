@@ -1,4 +1,4 @@
 """How fast the project runs on a machine, and where the time goes.
 
-May import: trainers and everything below.
+May import: everything.
 """
