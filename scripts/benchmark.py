@@ -24,22 +24,14 @@ import transformers
 
 from cory.models.loading import load_tokenizer
 from cory.performance.alternation import Answer, Worker, in_turn
-from cory.performance.machine import cpu_model, product_rates
+from cory.performance.machine import RATE_OF, SHAPES, SQUARE, cpu_model, product_rates
 from cory.performance.workload import WORKLOADS, command
 from cory.runs.provenance import device_name, git, versions
 
 CACHE = Path(__file__).resolve().parents[1] / "outputs" / "benchmark" / "smollm2"
 DEFAULT = [name for name in WORKLOADS if name != "update"]
+LONG = {"update": 2}  # counted iterations of a workload that takes long, at most
 PRECISIONS = {"fp32": [], "mixed": ["model.compute_precision=bf16"]}
-RATE_OF = {"fp32": "fp32", "mixed": "bf16"}  # what a precision is compared with
-SQUARE = "2048 x 2048 x 2048"
-SHAPES = {  # of products: rows, inner width, columns
-    SQUARE: (2048, 2048, 2048),
-    "MLP of tiny, 64 x 21 tokens": (64 * 21, 192, 768),
-    "head of tiny, 64 x 16 tokens": (64 * 16, 192, 4096),
-    "MLP of SmolLM2-135M, 64 x 23 tokens": (64 * 23, 576, 1536),
-    "head of SmolLM2-135M, 64 x 16 tokens": (64 * 16, 576, 49152),
-}
 SMOLLM2 = {  # its config.json
     "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
     "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152,
@@ -59,6 +51,7 @@ def random_smollm2(folder: Path) -> Path:
 
 def measure(name: str, overrides: list[str], iterations: int, threads: int) -> dict[str, Answer]:
     """A workload in every precision, in turn: precision -> what was measured."""
+    iterations = min(iterations, LONG.get(name, iterations))
     settings = [*WORKLOADS[name], f"algorithm.iterations={iterations + 4}", *overrides]
     if name == "update":
         settings.append(f"model.path={random_smollm2(CACHE)}")
@@ -75,6 +68,7 @@ def measure(name: str, overrides: list[str], iterations: int, threads: int) -> d
         each = steps[precision]
         found[precision] = worker.ask("measure") | {
             "settings": [*settings, *PRECISIONS[precision]],
+            "iterations": iterations,
             "tokens": statistics.median(step["tokens"] for step in each),
             "seconds": {
                 phase: statistics.median(step["seconds"][phase] for step in each)
@@ -108,7 +102,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("overrides", nargs="*", help="settings of cory.train, as key=value")
-    parser.add_argument("--only", type=chosen, default=DEFAULT, help=f"of {', '.join(WORKLOADS)}")
+    parser.add_argument(
+        "--only", type=chosen, default=DEFAULT, help=f"of {', '.join(WORKLOADS)}, or all"
+    )
     parser.add_argument("--iterations", type=int, default=5, help="counted iterations")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of matrix products")
     parser.add_argument("--json", type=Path, help="file that takes everything")
@@ -145,8 +141,8 @@ def main() -> None:
 
 
 def chosen(words: str) -> list[str]:
-    """Names of workloads, from `ppo,cory`."""
-    names = words.split(",")
+    """Names of workloads, from `ppo,cory` or `all`."""
+    names = list(WORKLOADS) if words == "all" else words.split(",")
     unknown = [name for name in names if name not in WORKLOADS]
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown[0]} is none of {', '.join(WORKLOADS)}")

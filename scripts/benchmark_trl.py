@@ -43,8 +43,6 @@ class Iteration:
             ppo_epochs=4,
             kl_penalty="full",
             learning_rate=1e-5,
-            use_score_scaling=agents == 2,  # as CORY's released code, and its baseline not
-            use_score_norm=agents == 2,
             accelerator_kwargs={"mixed_precision": "bf16"} if mixed else {},
         )
         reference = None

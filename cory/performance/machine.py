@@ -11,6 +11,16 @@ import torch
 Shape = tuple[int, int, int]  # rows, inner width, columns
 
 REPEATS = 9
+# precision of a workload -> that of the products which its speed is compared with
+RATE_OF = {"fp32": "fp32", "mixed": "bf16"}
+SQUARE = "2048 x 2048 x 2048"
+SHAPES: dict[str, Shape] = {  # of products: rows, inner width, columns
+    SQUARE: (2048, 2048, 2048),
+    "MLP of tiny, 64 x 21 tokens": (64 * 21, 192, 768),
+    "head of tiny, 64 x 16 tokens": (64 * 16, 192, 4096),
+    "MLP of SmolLM2-135M, 64 x 23 tokens": (64 * 23, 576, 1536),
+    "head of SmolLM2-135M, 64 x 16 tokens": (64 * 16, 576, 49152),
+}
 
 
 def product_rate(shape: Shape, dtype: torch.dtype, device: str) -> float:
