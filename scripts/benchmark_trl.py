@@ -1,97 +1,121 @@
-"""Time the iteration of scripts/benchmark.py in TRL 0.11.4, for comparison.
+"""A worker of scripts/benchmark_peers.py: iterations of PPO and of CORY in TRL 0.11.4.
 
-Runs in an environment of its own:
-
-    pip install torch==2.13.0
-    pip install trl==0.11.4 transformers==4.46.3 peft==0.13.2 accelerate==1.1.1 "datasets<4" rich
-    python scripts/benchmark_trl.py                        # one generation batch of 64
-    python scripts/benchmark_trl.py --generation-batch 4   # TRL's default
-
-A GPT-2 of `tiny`'s shape with random weights; EOS is suppressed, so that every response has 16
-tokens. TRL's defaults otherwise, dropout of 0.1 included. Scoring is not timed.
+It runs in an environment of its own, which that script makes. Not timed: the scores, which are
+random numbers here.
 """
 
 import argparse
-import statistics
-import tempfile
+import json
 import time
+from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, models
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+import transformers
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 from trl import AutoModelForCausalLMWithValueHead, PPOConfig, PPOTrainer, create_reference_model
 
-VOCABULARY, PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 4096, 64, 6, 16
+from cory.performance.alternation import Answer, serve
+
+NEW_TOKENS = 16
+OBSERVER = 'I can make this sentence "{whole}" more positive: {query}'
 
 
-def build() -> PPOTrainer:
-    words = {f"w{i}": i for i in range(VOCABULARY)}
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="w1")),
-        pad_token="w0",
-        eos_token="w0",
-        unk_token="w1",
-        padding_side="left",
-    )
-    config = GPT2Config(
-        n_layer=4,
-        n_embd=192,
-        n_head=6,
-        vocab_size=VOCABULARY,
-        n_positions=256,
-        bos_token_id=0,
-        eos_token_id=0,
-        pad_token_id=0,
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        GPT2LMHeadModel(config).save_pretrained(folder)
-        model = AutoModelForCausalLMWithValueHead.from_pretrained(folder)
-    settings = PPOConfig(
-        batch_size=PROMPTS,
-        mini_batch_size=PROMPTS,
-        gradient_accumulation_steps=1,
-        ppo_epochs=4,
-        kl_penalty="full",
-        learning_rate=1e-4,
-        seed=0,
-    )
-    return PPOTrainer(settings, model, create_reference_model(model), tokenizer)
+class Iteration:
+    """One PPO trainer, or two of which the second sees the first one's answers."""
 
+    def __init__(
+        self, folder: Path, prompts: list[list[int]], agents: int, batch: int, mixed: bool
+    ) -> None:
+        """folder: of the model; batch: prompts that are answered at once"""
+        self.prompts = [torch.tensor(row) for row in prompts]
+        self.batch = batch
+        self.tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=Tokenizer.from_file(str(folder / "tokenizer.json")),
+            pad_token="<|endoftext|>",
+            eos_token="<|endoftext|>",
+            padding_side="left",
+        )
+        settings = PPOConfig(
+            batch_size=len(prompts),
+            mini_batch_size=len(prompts),
+            gradient_accumulation_steps=1,
+            ppo_epochs=4,
+            kl_penalty="full",
+            learning_rate=1e-5,
+            accelerator_kwargs={"mixed_precision": "bf16"} if mixed else {},
+        )
+        reference = None
+        self.trainers: list[PPOTrainer] = []
+        for _ in range(agents):
+            model = AutoModelForCausalLMWithValueHead.from_pretrained(
+                str(folder),
+                # on a CPU the backward pass of the other implementation is slow in bfloat16
+                attn_implementation="eager" if mixed else "sdpa",
+                summary_dropout_prob=0.0,
+            )
+            reference = reference or create_reference_model(model)
+            self.trainers.append(PPOTrainer(settings, model, reference, self.tokenizer))
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--iterations", type=int, default=10, help="counted iterations")
-    parser.add_argument("--generation-batch", type=int, default=PROMPTS)
-    args = parser.parse_args()
-    torch.manual_seed(0)
-    trainer = build()
-    generate, step = [], []
-    for iteration in range(args.iterations + 1):
-        queries = list(torch.randint(1, VOCABULARY, (PROMPTS, PROMPT_TOKENS)))
+    def step(self) -> Answer:
+        """Roll out and update every agent; both times."""
         start = time.perf_counter()
-        responses = trainer.generate(
+        if len(self.trainers) == 1:
+            turns = [(self.prompts, self._answers(0, self.prompts))]
+        else:
+            first = self._answers(0, self.prompts)
+            seen = [
+                self._observed(query, answer)
+                for query, answer in zip(self.prompts, first, strict=True)
+            ]
+            turns = [(self.prompts, first), (seen, self._answers(1, seen))]
+        middle = time.perf_counter()
+        for trainer, (queries, answers) in zip(self.trainers, turns, strict=True):
+            trainer.step(queries, answers, list(0.1 * torch.randn(len(queries))))
+        end = time.perf_counter()
+        tokens = sum(len(answer) for _, answers in turns for answer in answers)
+        seconds = {"rollout": middle - start, "update": end - middle, "iteration": end - start}
+        return {"seconds": seconds, "tokens": tokens}
+
+    def _answers(self, agent: int, queries: list[torch.Tensor]) -> list[torch.Tensor]:
+        """As CORY's released code asks: with two agents, the reference answers too."""
+        sampled = self.trainers[agent].generate(
             queries,
-            batch_size=args.generation_batch,
+            batch_size=self.batch,
             return_prompt=False,
+            generate_ref_response=len(self.trainers) == 2,
             max_new_tokens=NEW_TOKENS,
             min_new_tokens=NEW_TOKENS,
             do_sample=True,
             top_k=0,
             top_p=1.0,
-            pad_token_id=0,
+            pad_token_id=self.tokenizer.pad_token_id,
         )
-        middle = time.perf_counter()
-        trainer.step(queries, responses, list(0.1 * torch.randn(PROMPTS)))
-        if iteration > 0:  # the first is the warm-up
-            generate.append(middle - start)
-            step.append(time.perf_counter() - middle)
-    total = statistics.median(g + s for g, s in zip(generate, step, strict=True))
-    print(f"medians of {args.iterations} iterations, {torch.get_num_threads()} threads")
-    print(f"  generate  {statistics.median(generate):.3f} s")
-    print(f"  step      {statistics.median(step):.3f} s")
-    print(f"  total     {total:.3f} s")
+        return sampled[0] if len(self.trainers) == 2 else sampled
+
+    def _observed(self, query: torch.Tensor, answer: torch.Tensor) -> torch.Tensor:
+        """The observer's prompt, in the words of CORY's released code."""
+        asked, said = self.tokenizer.decode(query), self.tokenizer.decode(answer)
+        text = OBSERVER.format(whole=asked + said, query=asked)
+        return torch.tensor(self.tokenizer(text)["input_ids"])
+
+    def versions(self) -> Answer:
+        """Of what is compared."""
+        return {"torch": torch.__version__, "transformers": transformers.__version__}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path, help="folder of a GPT-2")
+    parser.add_argument("prompts", type=Path, help="JSON: token ids of each prompt")
+    parser.add_argument("--agents", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--generation-batch", type=int, default=4)
+    parser.add_argument("--mixed", action="store_true")
+    args = parser.parse_args()
+    torch.manual_seed(0)
+    prompts = json.loads(args.prompts.read_text())["ids"]
+    iteration = Iteration(args.model, prompts, args.agents, args.generation_batch, args.mixed)
+    serve({"step": iteration.step, "versions": iteration.versions})
 
 
 if __name__ == "__main__":

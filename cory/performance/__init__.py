@@ -1,0 +1,4 @@
+"""How fast the project runs on a machine, and where the time goes.
+
+May import: everything.
+"""
