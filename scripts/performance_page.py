@@ -25,6 +25,7 @@ from cory.report.tables.markdown import DASH, markdown
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 FOLDER = ROOT / "docs" / "performance"
+FIGURE = "performance.png"
 BEGIN, END = "<!-- tables: written by scripts/performance_page.py -->", "<!-- tables: end -->"
 PHASES = {"rollout": "roll-out", "reward": "scoring", "annotate": "statistics", "update": "update"}
 METHODS = {
@@ -229,6 +230,7 @@ def tables_of(own: Answer, peers: Answer) -> str:
     parts = [
         f"Measured on {about(own)} (ours), {about(peers)} (beside others).",
         goals_table(own, peers),
+        f"![Seconds by phase, and how many times as long others take]({FOLDER.name}/{FIGURE})",
         methods_table(own),
         parts_table(own),
         rates_table(own),
@@ -254,7 +256,7 @@ def main() -> None:
     own, peers = read(args.benchmark), read(args.peers)
     text = page_with(args.page.read_text(encoding="utf-8"), tables_of(own, peers))
     args.page.write_text(text, encoding="utf-8")
-    draw(own, peers, args.benchmark.with_name("performance.png"))
+    draw(own, peers, args.benchmark.with_name(FIGURE))
 
 
 if __name__ == "__main__":

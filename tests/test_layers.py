@@ -25,8 +25,7 @@ LAYERS = [  # low to high; packages of one layer may import each other, but not 
     ["inference"],
     ["report"],
     ["runtime"],
-    ["train", "gpu_check"],
-    ["performance"],
+    ["train", "gpu_check", "performance"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 AT_THE_TOP = {"train", "episode", "seeding", "distributed"}  # modules in no package

@@ -45,7 +45,7 @@ WORKLOADS = {  # name -> settings; all with models of 0.6 to 2.6 M parameters, b
     # MAPoRL: 64 questions, 2 debaters, 3 rounds, of which the last two learn
     "debate": ["experiment=maporl/gsm8k_maporl_exact", *SMALL],
     # SPAG: 100 games of 4 turns against itself, then one pass over the winners' utterances
-    "games": ["experiment=spag/llama2_spag_1", *SMALL, "algorithm.opponents={}",
+    "games": ["experiment=spag/llama2_spag_1", *SMALL, "algorithm.opponents.im=null",
               "algorithm.iterations_per_epoch=1"],
     # 100 debates of 3 agents and 2 rounds; then 3 generation and 3 critic agents are fine-tuned
     "maft": ["experiment=maft/phi3_arithmetic_maft", *SMALL,

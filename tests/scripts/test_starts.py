@@ -8,12 +8,12 @@ import pytest
 
 from tests.support.commands import ROOT, Command
 
-WITH_TRL = {"benchmark_trl", "golden"}  # in an environment of their own
+ELSEWHERE = {"benchmark_trl", "benchmark_comlrl", "golden"}  # in environments of their own
 WITHOUT_WORDS = {"memory"}  # measures at once: tests/memory/test_preflight.py
 SCRIPTS = sorted(
     path.stem
     for path in (ROOT / "scripts").glob("*.py")
-    if path.stem not in WITH_TRL | WITHOUT_WORDS
+    if path.stem not in ELSEWHERE | WITHOUT_WORDS
 )
 
 pytestmark = pytest.mark.slow
