@@ -114,6 +114,7 @@ class Runner:
             "words": case.words,
             "checks": [],
             "tells_speed": case.tells_speed,
+            "log": str((place / LOG).relative_to(self.folder)),
             "wall_s": round(time.monotonic() - began, 1),
         }  # fmt: skip
         if isinstance(said, str):
@@ -180,7 +181,7 @@ class Runner:
             finally:
                 end(process)
         if not (place / RESULT).exists():
-            return f"its process ended with {code} and no result; see {place / LOG}"
+            return f"its process ended with {code} and no result"
         result: Result = json.loads((place / RESULT).read_text(encoding="utf-8"))
         return result
 

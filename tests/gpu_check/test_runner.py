@@ -65,7 +65,8 @@ def test_each_end_of_a_case_is_told_apart(tmp_path: Path) -> None:
     assert len(found["overflow"]["checks"]) == len(found["good"]["checks"]) - 4
     assert found["wrong"]["reason"].startswith("logprobs, mean is off by 0.25, bound ")
     assert found["broken"]["reason"] == "RuntimeError: broken"
-    assert found["dead"]["reason"].startswith("its process ended with 3 and no result; see ")
+    assert found["dead"]["reason"] == "its process ended with 3 and no result"
+    assert (tmp_path / found["dead"]["log"]).is_file()
     assert found["too large"]["reason"] == "it needs more memory"
     assert found["half"]["reason"] == "needs a GPU" and starts(tmp_path, "half") == 0
     assert found["good"]["reason"] is None and len(found["good"]["checks"]) == 12
