@@ -22,6 +22,7 @@ from cory.runs.run_dir import write_whole
 PASSED, MEASURED, FAILED, NOT_RUN = "passed", "measured", "failed", "not run"
 FINISHED = (PASSED, MEASURED, FAILED)
 RESULTS = "results.json"
+TIME_UP = "the time was up; the same command goes on here"
 # seconds that a case is taken to last while none of its model has ended
 GUESS = {SMALL: 20.0, LARGE: 60.0}
 MEASURE = "cory.gpu_check.measure"
@@ -101,7 +102,7 @@ class Runner:
         reference = None if case.reference is None else self.results.get(case.reference)
         compared = reference is not None and reference["status"] == PASSED
         if reason is None and time.monotonic() >= self.deadline:
-            reason = "the time was up; the same command goes on here"
+            reason = TIME_UP
         if reason is not None:
             return {"status": NOT_RUN, "reason": reason, "words": case.words, "checks": []}
         began = time.monotonic()
@@ -177,7 +178,8 @@ class Runner:
             try:
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
-                return f"it was ended after {limit:.0f} s"
+                cut = limit < self.limits[case.model]
+                return {"obstacle": TIME_UP} if cut else f"it was ended after {limit:.0f} s"
             finally:
                 end(process)
         if not (place / RESULT).exists():

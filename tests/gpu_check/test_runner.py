@@ -125,6 +125,15 @@ def test_when_the_time_is_up_nothing_begins_and_it_is_said(tmp_path: Path) -> No
     assert runner(tmp_path).run([REFERENCE, GOOD])["good"]["status"] == PASSED
 
 
+def test_a_case_that_the_end_of_the_time_cuts_off_has_not_failed(tmp_path: Path) -> None:
+    slow = Case("slow", GPT2, "hang", None)
+    found = runner(tmp_path, minutes=2 / 60).run([slow])["slow"]
+    assert (found["status"], found["reason"]) == (
+        NOT_RUN, "the time was up; the same command goes on here"
+    )  # fmt: skip
+    assert starts(tmp_path, "slow") == 1
+
+
 @pytest.mark.parametrize(("cases", "code"), [([REFERENCE, GOOD], 0), ([REFERENCE, WRONG], 1)])
 def test_the_command_writes_a_page_and_says_by_its_exit_code_whether_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
