@@ -32,6 +32,7 @@ class Hours:
     experiment: str
     products: str  # precision of the matrix products
     hours: float | None  # None: unknown
+    source: str  # how they were reckoned, or why not
     case: str | None  # where the speed was measured; None: nowhere
     processes: int
     needed: int  # bytes of a process, by preflight
@@ -78,12 +79,15 @@ def paper_hours(
         own = config.model.compute_precision
         for products in (own, *OTHER_PRODUCTS.get(own, ())):
             case, speed = known.get((products, config.model.quantisation), (None, None))
-            hours, _ = estimated_hours(config, {}, speed)
+            hours, source = estimated_hours(config, {}, speed)
+            if speed is None:
+                hours, source = None, "no speed was measured for it"
             rows.append(
                 Hours(
                     experiment,
                     products,
-                    None if speed is None else hours,
+                    hours,
+                    source,
                     case,
                     config.hardware.world,
                     needed,

@@ -156,9 +156,10 @@ def greedy_margins(agent: PPOPolicy, responses: Sequence[list[int]]) -> list[lis
     ]
     ids, attention, mask = agent.tensors(turns)
     agent.model.eval()
-    agent.model.activate()
-    states = response_states(agent.model.lm, ids, attention, mask)
-    logp = agent.model.lm.get_output_embeddings()(states).float().log_softmax(-1)
+    with agent.whole():  # split by ZeRO-3
+        agent.model.activate()
+        states = response_states(agent.model.lm, ids, attention, mask)
+        logp = agent.model.lm.get_output_embeddings()(states).float().log_softmax(-1)
     first, second = logp.topk(2).values.unbind(-1)
     return [row.tolist() for row in (first - second).split([len(r) for r in responses])]
 

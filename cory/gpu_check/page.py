@@ -19,6 +19,11 @@ update did to log-probabilities and KL. *Nearest to its bound* is the comparison
 of its bound. Seconds are medians of two iterations. Memory is the most that the process allocated,
 less what its libraries held before, and preflight's estimate.
 """
+HOURS_OF_A_CPU = (
+    "**The speed here is that of a CPU and a model of 10 M parameters: these hours say nothing of "
+    "a GPU.**",
+    "",
+)
 WORDS = {
     PASSED: "all numbers are within their bounds",
     MEASURED: "ran, compared with nothing",
@@ -95,6 +100,7 @@ def listed(title: str, status: str, results: Results) -> list[str]:
     """The cases of a status and their reasons."""
     rows = [
         f"- **{name}** (`{result['words'] or 'no further settings'}`): {result['reason']}"
+        + (f"; see `{result['log']}`" if "log" in result else "")
         for name, result in results.items()
         if result["status"] == status
     ]
@@ -176,13 +182,15 @@ def hours_table(machine: Machine, hours: Sequence[Hours]) -> list[str]:
         "same products and packing, and by its processes, as if several lost nothing. The large "
         "model has short prompts, small batches and adapters: take the hours as an order of "
         "magnitude. A second row of an experiment, with other products than its own, says what "
-        "`model.compute_precision` would change.",
+        "`model.compute_precision` would change. Evaluations on a whole split of unknown size are "
+        "left out.",
         "",
+        *(HOURS_OF_A_CPU if machine.device == "cpu" else ()),
         "| experiment | products | hours | speed of | processes | GiB each | fits |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in hours:
-        known = "not measured" if row.hours is None else f"{row.hours:.1f}"
+        known = f"unknown: {row.source}" if row.hours is None else f"{row.hours:.1f}"
         fits = "yes" if row.needed <= machine.memory else "no"
         lines.append(
             f"| {row.experiment} | {row.products} | {known} | {row.case or ''} | {row.processes} | "

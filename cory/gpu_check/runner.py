@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cory.gpu_check.cases import LARGE, LIMITS, SMALL, Case
-from cory.gpu_check.compare import checks, rounding_of
+from cory.gpu_check.compare import checks, left_out, rounding_of
 from cory.gpu_check.machine import Machine
 from cory.gpu_check.measure import LOG, NUMBERS, ORDER, RESULT, Order
 from cory.gpu_check.random_models import make_llama
@@ -22,6 +22,7 @@ from cory.runs.run_dir import write_whole
 PASSED, MEASURED, FAILED, NOT_RUN = "passed", "measured", "failed", "not run"
 FINISHED = (PASSED, MEASURED, FAILED)
 RESULTS = "results.json"
+TIME_UP = "the time was up; the same command goes on here"
 # seconds that a case is taken to last while none of its model has ended
 GUESS = {SMALL: 20.0, LARGE: 60.0}
 MEASURE = "cory.gpu_check.measure"
@@ -101,7 +102,7 @@ class Runner:
         reference = None if case.reference is None else self.results.get(case.reference)
         compared = reference is not None and reference["status"] == PASSED
         if reason is None and time.monotonic() >= self.deadline:
-            reason = "the time was up; the same command goes on here"
+            reason = TIME_UP
         if reason is not None:
             return {"status": NOT_RUN, "reason": reason, "words": case.words, "checks": []}
         began = time.monotonic()
@@ -114,6 +115,7 @@ class Runner:
             "words": case.words,
             "checks": [],
             "tells_speed": case.tells_speed,
+            "log": str((place / LOG).relative_to(self.folder)),
             "wall_s": round(time.monotonic() - began, 1),
         }  # fmt: skip
         if isinstance(said, str):
@@ -127,7 +129,7 @@ class Runner:
             return result | {"status": MEASURED, "reason": f"not compared: no {case.reference}"}
         return result | self._judged(case, place, said)
 
-    def _judged(self, case: Case, place: Path, said: Result) -> Result:
+    def _judged(self, case: Case, place: Path, measured: Result) -> Result:
         """The status of a case whose process ended well, and its comparisons."""
         if case.is_reference:
             return {"status": PASSED}
@@ -137,15 +139,17 @@ class Runner:
             json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
             for folder in (place, self._folder_of(case.reference))
         )
-        rounding = rounding_of(said["precision"], said["products"])
-        found = checks(own, wanted, rounding, said["layers"])
+        rounding = rounding_of(measured["precision"], measured["products"])
+        found = checks(own, wanted, rounding, measured["layers"])
         wrong = [check for check in found if not check.holds]
+        said = [f"{c.what} is off by {c.off:.2g}, bound {c.bound:.2g}" for c in wrong]
+        if left_out(own):
+            said.append("its first update was left out (overflow in fp16) and is not compared")
         return {
             "status": FAILED if wrong else PASSED,
-            "reason": "; ".join(f"{c.what} is off by {c.off:.2g}, bound {c.bound:.2g}"
-                                for c in wrong) or None,
+            "reason": "; ".join(said) or None,
             "checks": [asdict(check) for check in found],
-        }  # fmt: skip
+        }
 
     def _process(self, case: Case, place: Path, compared: bool) -> Result | str:
         """Run the process of a case; its result, or why it has none.
@@ -174,11 +178,12 @@ class Runner:
             try:
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
-                return f"it was ended after {limit:.0f} s"
+                cut = limit < self.limits[case.model]
+                return {"obstacle": TIME_UP} if cut else f"it was ended after {limit:.0f} s"
             finally:
                 end(process)
         if not (place / RESULT).exists():
-            return f"its process ended with {code} and no result; see {place / LOG}"
+            return f"its process ended with {code} and no result"
         result: Result = json.loads((place / RESULT).read_text(encoding="utf-8"))
         return result
 

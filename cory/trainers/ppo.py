@@ -103,9 +103,10 @@ class PPOTrainer:
             before = local_fingerprints(self.agents) if first else None
             metrics |= self.update(agent, batch, advantages, returns)
             if before is not None:
-                passed_over = metrics[f"ppo/policy/passed_over/{agent.name}"]
+                shares = ("policy/passed_over", "skipped_steps")  # of the steps that did not count
+                none_counted = any(metrics[f"ppo/{key}/{agent.name}"] == 1 for key in shares)
                 after = local_fingerprints(self.agents)
-                check_first_update(agent, before, after, passed_over == 1)
+                check_first_update(agent, before, after, none_counted)
             agent.updates += 1
             agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
             clock.lap("update_s")

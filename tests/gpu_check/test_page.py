@@ -29,15 +29,15 @@ RESULTS = {
     "good": {"status": "passed", "reason": None, "words": "hardware.zero_stage=2",
              "checks": CHECKS, "measured": MEASURED, "wall_s": 12.0},
     "bad": {"status": "failed", "reason": "RuntimeError: broken", "words": "", "checks": [],
-            "wall_s": 9.0},
+            "wall_s": 9.0, "log": "cases/bad/log.txt"},
     "flash": {"status": "not run", "reason": "needs the package flash_attn",
               "words": "model.attention=flash_attention_2", "checks": []},
     "big": {"status": "measured", "reason": None, "words": "", "checks": [], "measured": MEASURED,
             "wall_s": 30.0, "tells_speed": True},
 }  # fmt: skip
 HOURS = [
-    Hours("cory/imdb_ppo", "fp32", 1.25, "big", 1, 20 * 2**30),
-    Hours("cory/gsm8k_ppo", "bf16", None, None, 4, 100 * 2**30),
+    Hours("cory/imdb_ppo", "fp32", 1.25, "reckoned", "big", 1, 20 * 2**30),
+    Hours("cory/gsm8k_ppo", "bf16", None, "nobody knows", None, 4, 100 * 2**30),
 ]
 
 
@@ -53,12 +53,15 @@ def test_the_first_lines_say_what_was_checked_and_how_it_ended(text: str) -> Non
     assert "80 GiB per GPU, compute capability 9.0, CUDA 13.0" in text
     for status in ("passed", "measured", "failed", "not run"):
         assert f"| {status} | 1 |" in text
-    assert "No GPU was used" not in text
+    assert "No GPU was used" not in text and "say nothing" not in text
 
 
 def test_failures_and_what_was_not_run_are_named_with_reasons(text: str) -> None:
     failed, rest = text.split("## Failed")[1].split("## Not run")
-    assert failed.strip() == "- **bad** (`no further settings`): RuntimeError: broken"
+    assert (
+        failed.strip()
+        == "- **bad** (`no further settings`): RuntimeError: broken; see `cases/bad/log.txt`"
+    )
     not_run = rest.split("## Cases")[0].strip()
     assert not_run == (
         "- **flash** (`model.attention=flash_attention_2`): needs the package flash_attn"
@@ -85,12 +88,13 @@ def test_a_reference_has_no_times_and_no_row(gpu: Machine) -> None:
 
 def test_hours_are_shown_or_said_to_be_unknown(text: str) -> None:
     assert "| cory/imdb_ppo | fp32 | 1.2 | big | 1 | 20 | yes |" in text
-    assert "| cory/gsm8k_ppo | bf16 | not measured |  | 4 | 100 | no |" in text
+    assert "| cory/gsm8k_ppo | bf16 | unknown: nobody knows |  | 4 | 100 | no |" in text
 
 
 def test_a_page_of_a_cpu_says_that_no_gpu_was_used(gpu: Machine) -> None:
     cpu = replace(gpu, device="cpu", cuda=None, capability=(0, 0))
-    assert "**No GPU was used.**" in page(cpu, CASES, RESULTS, [], None, "2026-11-22")
+    found = page(cpu, CASES, RESULTS, [], None, "2026-11-22")
+    assert "**No GPU was used.**" in found and "these hours say nothing of a GPU" in found
 
 
 def test_a_number_that_is_not_one_is_furthest_from_its_bound() -> None:

@@ -56,7 +56,9 @@ def main() -> None:
     elif "too-large" in words:
         result = {"obstacle": "it needs more memory"}
     else:
-        (folder / "numbers.json").write_text(json.dumps(numbers(-2.5 if "wrong" in words else -2)))
+        found = numbers(-2.5 if "wrong" in words else -2)
+        found["metrics"]["ppo/skipped_steps/agent_0"] = float("overflow" in words)
+        (folder / "numbers.json").write_text(json.dumps(found))
     (folder / "result.json").write_text(json.dumps(result))
 
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from cory.config import Config
 from cory.episode import Episode, turns_of
+from cory.models.engine import Engine
 from cory.rollout.speak import speak_with
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
@@ -283,3 +284,22 @@ def test_microbatches_add_up_to_the_gradient_of_their_minibatch(config_of: Confi
         moments.append(states(trainer)["agent_0"][1])
     whole, cut = moments
     assert whole > 0 and abs(cut - whole) <= 1e-3 * whole
+
+
+@pytest.mark.parametrize("left_out", [True, False])
+def test_a_first_update_may_stand_still_only_where_every_step_was_left_out(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, left_out: bool
+) -> None:
+    """As in fp16, whose loss scale overflows at first."""
+
+    def step(engine: Engine) -> float:
+        engine.skipped = left_out
+        return 0.0
+
+    monkeypatch.setattr(Engine, "step", step)
+    trainer = build(config_of("algorithm=ppo"), LetterShare())
+    if left_out:
+        assert trainer.step(0)["ppo/skipped_steps/agent_0"] == 1
+        return
+    with pytest.raises(FirstUpdateError, match="its first update changed none of its weights"):
+        trainer.step(0)
