@@ -103,6 +103,7 @@ MIXED = "model.compute_precision=bf16"
 TF32 = "model.compute_precision=tf32"
 BF16 = "model.precision=bf16"
 FP16 = "model.precision=fp16"
+GRAPHS = "hardware.cuda_graphs=true"
 OFFLOAD = "hardware.offload_optimizer=true"
 OFFLOAD_ALL = f"hardware.zero_stage=3 {OFFLOAD} hardware.offload_parameters=true"
 
@@ -134,6 +135,11 @@ CASES = (
     Case("attention eager, mixed precision", SMALL, f"{MIXED} model.attention=eager", COPIES),
     Case("attention sdpa, mixed precision", SMALL, f"{MIXED} model.attention=sdpa", COPIES),
     Case("flash attention, bf16", SMALL, f"{BF16} model.attention=flash_attention_2", COPIES),
+    Case("recorded passes", SMALL, GRAPHS, COPIES),
+    Case("recorded passes, mixed precision", SMALL, f"{GRAPHS} {MIXED}", COPIES),
+    Case("recorded passes, gpt2", GPT2, GRAPHS, TRAINED),
+    Case("recorded passes, nf4, bf16", SMALL, f"{GRAPHS} {NF4} {BF16}", PACKED),
+    Case("recorded passes, ZeRO 3, adapters", SMALL, f"{GRAPHS} {zero(3)} {LORA}", ADAPTERS),
     Case("adapters", SMALL, LORA, ADAPTERS),
     Case("adapters, routed", SMALL, f"{LORA} hardware.routed_reference=true", ADAPTERS),
     Case("adapters, mixed precision", SMALL, f"{LORA} {MIXED}", ADAPTERS),
@@ -158,6 +164,7 @@ CASES = (
     Case("all devices, ZeRO 3, bf16", SMALL, f"{zero(3)} {BF16}", COPIES, all_devices=True),
     Case("large, mixed precision", LARGE, f"{LORA} {MIXED}", WHOLE),
     Case("large, bf16", LARGE, f"{LORA} {BF16}", WHOLE),
+    Case("large, recorded passes, bf16", LARGE, f"{GRAPHS} {LORA} {BF16}", WHOLE),
     Case("large, fp32", LARGE, LORA, WHOLE),
     Case("large, tf32", LARGE, f"{LORA} {TF32}", WHOLE),
     Case("large, nf4, bf16", LARGE, f"{NF4} {BF16}", None),

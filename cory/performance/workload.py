@@ -22,6 +22,7 @@ from cory.performance.alternation import Answer, serve
 from cory.performance.module_times import seconds_by_part
 from cory.performance.operations import operations_by_phase
 from cory.runs.provenance import memory_used
+from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.worker import build_parts
 from cory.train import compose
 from cory.trainers.ppo import PPOTrainer
@@ -66,6 +67,7 @@ class Workload:
 
     def __init__(self, settings: list[str], folder: Path) -> None:
         """folder: takes what iterations write"""
+        keep_freed_memory()
         self.config = parse_config(compose(*settings, f"run_dir={folder / 'run'}"))
         self.parts = build_parts(self.config)
         start_process_group(self.config.hardware.device)
