@@ -25,7 +25,7 @@ import transformers
 from cory.models.loading import load_tokenizer
 from cory.performance.alternation import Answer, Worker, in_turn
 from cory.performance.machine import RATE_OF, SHAPES, SQUARE, cpu_model, product_rates
-from cory.performance.workload import WORKLOADS, command
+from cory.performance.workloads import WORKLOADS, command
 from cory.runs.provenance import device_name, git, versions
 
 CACHE = Path(__file__).resolve().parents[1] / "outputs" / "benchmark" / "smollm2"

@@ -39,7 +39,7 @@ from pathlib import Path
 
 from cory.performance.alternation import Answer, Worker, in_turn, ratio
 from cory.performance.machine import cpu_model
-from cory.performance.workload import WORKLOADS, command
+from cory.performance.workloads import WORKLOADS, command
 from cory.runs.provenance import git, versions
 
 HERE = Path(__file__).resolve().parent

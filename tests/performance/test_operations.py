@@ -12,7 +12,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from cory.config import Config
 from cory.performance import workload
 from cory.performance.operations import operations_by_phase
-from cory.performance.workload import WORKLOADS, Workload
+from cory.performance.workload import Workload
+from cory.performance.workloads import WORKLOADS
 from cory.trainers.clock import Clock
 from tests.support.commands import last_wins
 
