@@ -243,9 +243,15 @@ class Engine:
     def save(self, folder: Path) -> None:
         """Write weights and optimiser; called by every process."""
         self.model.activate()
-        self._engine.save_checkpoint(
-            str(folder), tag=self.model.name, save_latest=False, exclude_frozen_parameters=True
+        hook = self.model.register_state_dict_post_hook(  # type: ignore[no-untyped-call]
+            _without_frozen
         )
+        try:
+            self._engine.save_checkpoint(
+                str(folder), tag=self.model.name, save_latest=False, exclude_frozen_parameters=True
+            )
+        finally:
+            hook.remove()
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote; called by every process."""
@@ -255,3 +261,12 @@ class Engine:
         )
         if path is None:
             raise FileNotFoundError(f"{folder} has no checkpoint of {self.model.name}")
+
+
+def _without_frozen(
+    model: torch.nn.Module, state: dict[str, Any], prefix: str, metadata: Any
+) -> None:
+    """Drop frozen weights by all their names: DeepSpeed keeps the second name of a tied one."""
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if not parameter.requires_grad:
+            state.pop(prefix + name, None)

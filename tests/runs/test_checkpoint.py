@@ -69,6 +69,21 @@ def test_four_iterations_are_two_and_two_to_the_last_bit(
         )
 
 
+@pytest.mark.parametrize("stage", [0, 2])
+def test_frozen_weights_are_not_written(config_of: ConfigOf, tmp_path: Path, stage: int) -> None:
+    """Neither under the second name of the head, which is the embedding."""
+    config = config_of("model.sharing=adapters", f"hardware.zero_stage={stage}")
+    trainer = trainer_of(config)
+    Checkpoints(tmp_path, "this run", config.hardware, 2).save(1, trainer.agents, {})
+    for name, agent in trainer.agents.items():
+        (file,) = tmp_path.glob(f"checkpoints/*/{name}/*model_states.pt")
+        written = torch.load(file, weights_only=False)["module"]
+        trained = agent.engine.trainable
+        assert {key for key, value in written.items() if value is not None} == trained.keys()
+        assert all(torch.equal(written[key], trained[key]) for key in trained)
+        assert "lm.lm_head.weight" in agent.model.state_dict()  # nothing else is changed
+
+
 class Saved:
     """Three checkpoints of a run without agents."""
 
