@@ -21,6 +21,7 @@ from cory.runs.run_dir import (
     write_settings,
 )
 from cory.runtime.hydra_options import know_names
+from cory.runtime.side_by_side import SideBySide
 from tests.support.commands import Command
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
@@ -38,6 +39,8 @@ def typed(
     Workers are not started: each would be named on stdout.
     """
     monkeypatch.setattr(train, "launch", lambda run_dir, *_: print("launch", run_dir) or True)
+    # those of a sweep at scale=small, which work side by side
+    monkeypatch.setattr(SideBySide, "start", lambda self, run_dir, *_: print("launch", run_dir))
     state = Singleton.get_state()  # Hydra's own: compose_config must work without it
 
     def call(*words: str) -> tuple[int, str, str]:

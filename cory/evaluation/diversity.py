@@ -168,4 +168,5 @@ def token_nll(
     policy.model.eval()
     pairs = list(zip(contexts, responses, strict=True))
     with policy.whole():
-        return distributed.map_rows(pairs, policy.hardware.rollout_batch_size, score)
+        size = policy.hardware.rollout_batch_size
+        return distributed.map_rows(pairs, size, score, lambda pair: sum(map(len, pair)))

@@ -84,7 +84,10 @@ class VerifierEvaluator:
         with self.policy.engine.whole():
             model.activate()
             return distributed.map_rows(
-                rows, size, lambda batch: correctness_probabilities(model, batch, pad)
+                rows,
+                size,
+                lambda batch: correctness_probabilities(model, batch, pad),
+                lambda row: sum(map(len, row)),
             )
 
 

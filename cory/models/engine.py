@@ -119,6 +119,9 @@ class Engine:
             optimizer=optimizer,
             config=deepspeed_settings(hardware, plan, precision, algorithm.max_grad_norm),
         )
+        if self.keeps_gradients and precision == "fp32" and distributed.count() == 1:
+            # the mean over one process: DeepSpeed would copy every gradient to and fro for it
+            self._engine.enable_backward_allreduce = False
         self.skipped = False  # whether the last step was left out, for an overflow in fp16
         # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
         self.reset_optimizer()

@@ -1,6 +1,6 @@
 """A process that takes iterations of a workload, and measures them.
 
-    python -m cory.performance.workload algorithm=ppo ...      # a worker of `alternation`
+python -m cory.performance.workload algorithm=ppo ...      # a worker of `alternation`
 """
 
 import os

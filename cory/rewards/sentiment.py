@@ -36,7 +36,7 @@ class Sentiment:
         """
         turns = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
         texts = [prompt.text + turn.response for prompt, turn in turns]
-        scores = distributed.map_rows(texts, self.config.batch_size, self._scores)
+        scores = distributed.map_rows(texts, self.config.batch_size, self._scores, len)
         for (_, turn), score in zip(turns, scores, strict=True):
             turn.score = score
 

@@ -151,7 +151,12 @@ class Verifier:
         Where the answer is known, fills `turn.right` with the task's judgement.
         """
         turns = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        scores = distributed.map_rows(turns, self.config.batch_size, self._scores)
+        scores = distributed.map_rows(
+            turns,
+            self.config.batch_size,
+            self._scores,
+            lambda row: len(row[0].text) + len(row[1].response),
+        )
         for (prompt, turn), score in zip(turns, scores, strict=True):
             turn.score = score
             if prompt.answer is not None:

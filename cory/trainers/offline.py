@@ -160,7 +160,12 @@ class OfflineTrainer:
 
         policy.model.eval()
         with policy.whole(), torch.no_grad():
-            return distributed.map_rows(examples, policy.hardware.rollout_batch_size, score)
+            return distributed.map_rows(
+                examples,
+                policy.hardware.rollout_batch_size,
+                score,
+                lambda row: lengths_of([row])[0],
+            )
 
     def _check(self, examples: Sequence[OfflineExample]) -> None:
         """FirstUpdateError unless the ratio is 1 before the first update on a set.

@@ -25,7 +25,7 @@ def test_debates_that_were_held_are_not_held_again(
     maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked to stop after three of ten, in batches of three; then on with the same command."""
-    settings = ["hardware.rollout_batch_size=3"]
+    settings = ["hardware.rollout_batch_size=5", "hardware.generation_batch_size=3"]
     whole = build_agents(maft(*settings, f"run_dir={tmp_path / 'whole'}")).collect(0)
     assert whole.examples == build_agents(maft(f"run_dir={tmp_path / 'x'}")).collect(0).examples
     trainer = build_agents(maft(*settings))

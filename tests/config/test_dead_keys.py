@@ -26,6 +26,7 @@ ONLY_IN_CONFIG: dict[str, str] = {
     "cot": "SuiteConfig.names",
     "iterations_per_epoch": "OfflineConfig.per_epoch",
     "microbatch_size": "plan_of",
+    "generation_batch_size": "HardwareConfig.responses_at_once",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,16 @@ def of_test(questions_file: Path) -> list[Question]:
 
 def responses(lines: list[dict[str, Any]]) -> list[list[str]]:
     return [[turn["response"] for turns in line["turns"] for turn in turns] for line in lines]
+
+
+def test_as_many_debates_at_once_as_the_option_says(
+    maft: Callable[..., Config], tmp_path: Path
+) -> None:
+    config = asdict(maft("hardware.generation_batch_size=5"))
+    OmegaConf.save(OmegaConf.create(config), tmp_path / "config.yaml")
+    for asked, at_once in ((None, 5), (2, 2)):
+        options = replace(AS_THERE, batch_size=asked)
+        assert settings_of(tmp_path, options, "cpu").hardware.responses_at_once == at_once
 
 
 @pytest.mark.parametrize(

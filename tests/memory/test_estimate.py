@@ -228,6 +228,8 @@ def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(
     own = "hardware.generation_batch_size=20"
     assert cache("evaluation.samples=9", own) == cache("evaluation.prompts=null", own)
     assert cache("evaluation.prompts=null", own) == 20 * alone * each
+    few = ("evaluation.prompts=1", "hardware.generation_batch_size=3")
+    assert cache(*few) == 3 * team * each  # the observer's turns in training
 
 
 def test_logits_of_scoring_are_bounded(rows: Callable[..., dict[tuple[str, str], int]]) -> None:

@@ -64,6 +64,19 @@ def test_all_turns_of_all_agents_are_judged_together(tiny_judge: str) -> None:
     assert rows == [2 * len(SAID)]
 
 
+def test_texts_of_similar_length_are_judged_together(tiny_judge: str) -> None:
+    reward = judge(tiny_judge, batch=2)
+    widths: list[int] = []
+    reward.model.register_forward_pre_hook(
+        lambda module, args, kwargs: widths.append(kwargs["input_ids"].shape[1]), with_kwargs=True
+    )
+    scores(reward)
+    by_length = sorted((q + said for q, *both in SAID for said in both), key=len)
+    longest = [max(len(i) for i in reward.tokenizer(by_length[n : n + 2])["input_ids"])
+               for n in (0, 2, 4)]  # fmt: skip
+    assert widths == longest and len(set(widths)) > 1
+
+
 @pytest.mark.parametrize("output", ["logit", "probability"])
 def test_the_batch_size_changes_no_score(tiny_judge: str, output: str) -> None:
     expected = scores(judge(tiny_judge, output=output))
