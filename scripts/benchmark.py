@@ -25,13 +25,12 @@ import transformers
 from cory.models.loading import load_tokenizer
 from cory.performance.alternation import Answer, Worker, in_turn
 from cory.performance.machine import RATE_OF, SHAPES, SQUARE, cpu_model, product_rates
-from cory.performance.workloads import WORKLOADS, command
+from cory.performance.workloads import PRECISIONS, WORKLOADS, command
 from cory.runs.provenance import device_name, git, versions
 
 CACHE = Path(__file__).resolve().parents[1] / "outputs" / "benchmark" / "smollm2"
 DEFAULT = [name for name in WORKLOADS if name != "update"]
 LONG = {"update": 2}  # counted iterations of a workload that takes long, at most
-PRECISIONS = {"fp32": [], "mixed": ["model.compute_precision=bf16"]}
 SMOLLM2 = {  # its config.json
     "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
     "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152,

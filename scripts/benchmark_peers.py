@@ -39,7 +39,7 @@ from pathlib import Path
 
 from cory.performance.alternation import Answer, Worker, in_turn, ratio
 from cory.performance.machine import cpu_model
-from cory.performance.workloads import WORKLOADS, command
+from cory.performance.workloads import PRECISIONS, WORKLOADS, command
 from cory.runs.provenance import git, versions
 
 HERE = Path(__file__).resolve().parent
@@ -54,26 +54,25 @@ REQUIRED = {  # environment -> what is installed in it
 ROUNDS = {"ppo": 6, "cory": 3, "comlrl": 2}
 ONE_PASS = ["algorithm.epochs=1"]
 OURS, OUR_PPO = "cory", "cory, PPO alone"
-# work -> runner -> (environment, or None for ours; its words; further words in mixed precision)
+# work -> runner -> (environment, or None for ours; its words; theirs in mixed precision besides)
 RUNNERS: dict[str, dict[str, tuple[str | None, list[str], list[str]]]] = {
     "ppo": {
-        OURS: (None, WORKLOADS["ppo"], ["model.compute_precision=bf16"]),
+        OURS: (None, WORKLOADS["ppo"], []),
         "TRL, 64 prompts at a time": ("trl", ["--generation-batch=64"], ["--mixed"]),
         "TRL, 4 prompts at a time": ("trl", ["--generation-batch=4"], ["--mixed"]),
     },
     "cory": {
-        OURS: (None, WORKLOADS["cory"], ["model.compute_precision=bf16"]),
-        OUR_PPO: (None, WORKLOADS["ppo"], ["model.compute_precision=bf16"]),
+        OURS: (None, WORKLOADS["cory"], []),
+        OUR_PPO: (None, WORKLOADS["ppo"], []),
         "TRL, as CORY's released code": ("trl", ["--agents=2"], ["--mixed"]),
     },
     "comlrl": {
-        OURS: (None, [*WORKLOADS["cory"], *ONE_PASS], ["model.compute_precision=bf16"]),
+        OURS: (None, [*WORKLOADS["cory"], *ONE_PASS], []),
         "CoMLRL, 64 prompts": ("comlrl", [], ["--dtype=bfloat16"]),
         "CoMLRL, 8 prompts x 8": ("comlrl", ["--generations=8"], ["--dtype=bfloat16"]),
     },
 }
 SCRIPTS = {"trl": "benchmark_trl.py", "comlrl": "benchmark_comlrl.py"}
-PRECISIONS = ("fp32", "mixed")
 
 
 def environment(name: str, folder: Path) -> Path:
@@ -92,13 +91,13 @@ def environment(name: str, folder: Path) -> Path:
 
 
 def words_of(
-    work: str, name: str, mixed: bool, pythons: dict[str, Path], prompts: Path
+    work: str, name: str, precision: str, pythons: dict[str, Path], prompts: Path
 ) -> list[str]:
     """The command of a runner."""
     where, words, further = RUNNERS[work][name]
-    own = [*words, *(further if mixed else [])]
     if where is None:
-        return command(own)
+        return command([*words, *PRECISIONS[precision]])
+    own = [*words, *(further if precision == "mixed" else [])]
     return [str(pythons[where]), str(HERE / SCRIPTS[where]), str(MODEL), str(prompts), *own]
 
 
@@ -120,7 +119,7 @@ def measure(
     workers = {
         (precision, name): Worker(
             f"{name}, {precision}",
-            words_of(work, name, precision == "mixed", pythons, prompts),
+            words_of(work, name, precision, pythons, prompts),
             threads,
         )
         for precision in PRECISIONS

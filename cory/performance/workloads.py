@@ -31,6 +31,11 @@ WORKLOADS = {  # name -> settings; all with models of 0.6 to 2.6 M parameters, b
                "task.max_prompt_tokens=8"],
 }  # fmt: skip
 
+PRECISIONS = {  # both are named: what the settings choose by themselves depends on the processor
+    "fp32": ["model.compute_precision=fp32"],
+    "mixed": ["model.compute_precision=bf16"],
+}
+
 
 def command(settings: list[str]) -> list[str]:
     """The command of a worker that runs these settings."""

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from cory.config import Config
+from cory.config import Config, parse_config
 from cory.performance import workload
 from cory.performance.operations import operations_by_phase
 from cory.performance.workload import Workload
-from cory.performance.workloads import WORKLOADS
+from cory.performance.workloads import PRECISIONS, WORKLOADS
 from cory.trainers.clock import Clock
 from tests.support.commands import last_wins
 
@@ -113,3 +113,14 @@ def test_every_workload_takes_an_iteration(name: str, tmp_path: Path) -> None:
         assert {"attention", "MLP", "output head", "optimiser"} <= set(answer["update_by_part"])
     else:
         assert "update_by_part" not in answer
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(("precision", "products"), [("fp32", "fp32"), ("mixed", "bf16")])
+def test_a_precision_does_not_depend_on_the_processor(
+    name: str, precision: str, products: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORY_CPU_HAS_BF16", "1")
+    words = last_wins([*WORKLOADS[name], *PRECISIONS[precision], "run_dir=here"])
+    config = parse_config(workload.compose(*words))
+    assert (config.model.precision, config.model.compute_precision) == ("fp32", products)
