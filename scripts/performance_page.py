@@ -141,7 +141,7 @@ def goals_table(own: Answer, peers: Answer) -> str:
         if by_precision is not None:
             reached, _, _ = ratio(fastest(by_precision, OURS), fastest(by_precision, other))
             said = "yes" if reached <= goal else "**no**"
-            rows.append([title, f"at most {goal:.3g}", f"{reached:.3g}", said])
+            rows.append([title, f"at most {goal:.3g}", f"{reached:#.3g}", said])
     update = own["workloads"].get("update", {})
     if "mixed" in update:
         share = share_of_rate(own, update["mixed"], "mixed", "update")
@@ -210,7 +210,7 @@ def draw(own: Answer, peers: Answer, path: Path) -> None:
                 times, _, _ = ratio(fastest(by_precision, name), fastest(by_precision, OURS))
                 others.append((f"{WORKS[work]}:\n{name}", [("", times, COLOURS[6])]))
     panels = [
-        Bars(phases, "seconds per iteration"),
+        Bars(phases, "seconds of an iteration's phases, a median each"),
         Bars(others, "times as long as cory, each in its faster precision", logarithmic=True),
     ]
     save_figure(figure_of(panels, width=5.5, height=4.2), path)
@@ -228,7 +228,7 @@ def page_with(text: str, tables: str) -> str:
 def tables_of(own: Answer, peers: Answer) -> str:
     """Everything between the markers."""
     parts = [
-        f"Measured on {about(own)} (ours), {about(peers)} (beside others).",
+        f"- Ours: {about(own)}.\n- Beside others: {about(peers)}.",
         goals_table(own, peers),
         f"![Seconds by phase, and how many times as long others take]({FOLDER.name}/{FIGURE})",
         methods_table(own),
