@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,13 @@ from cory.trainers import ppo
 Judge = Callable[[str], list[Check]]
 slow = pytest.mark.slow
 OVERRIDES = {case.name: case for case in (*REFERENCES, *CASES)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone() -> Iterator[None]:
+    """A case joins a process group; what names its rank is not left to commands of other tests."""
+    yield
+    os.environ.pop("RANK", None)
 
 
 @pytest.fixture(scope="module")
