@@ -52,10 +52,10 @@ def measure(name: str, overrides: list[str], iterations: int, threads: int) -> d
     """A workload in every precision, in turn: precision -> what was measured."""
     iterations = min(iterations, LONG.get(name, iterations))
     settings = [*WORKLOADS[name], f"algorithm.iterations={iterations + 4}", *overrides]
-    if name == "update":
-        settings.append(f"model.path={random_smollm2(CACHE)}")
+    # a path of this machine, which is not kept with the numbers
+    model = [f"model.path={random_smollm2(CACHE)}"] if name == "update" else []
     workers = {
-        precision: Worker(f"{name} in {precision}", command([*settings, *more]), threads)
+        precision: Worker(f"{name} in {precision}", command([*settings, *model, *more]), threads)
         for precision, more in PRECISIONS.items()
     }
     for worker in workers.values():
