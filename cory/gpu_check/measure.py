@@ -245,7 +245,7 @@ def run_process(folder: Path) -> int:
         numbers, result = run_case(order)
     except ConfigError as error:
         result = {"obstacle": str(error)}
-    except Exception as error:
+    except Exception as error:  # however a case fails, it has failed (detail 17)
         traceback.print_exc()
         result = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
     if distributed.rank() == 0 or "error" in result:

@@ -87,7 +87,7 @@ class SideBySide:
         try:
             try:
                 yield
-            except Exception:
+            except Exception:  # whatever it is, it is raised again (detail 17)
                 self.wait_for_all()
                 raise
             self.wait_for_all()
