@@ -54,6 +54,7 @@ from cory.config.parse import (
     nearest,
     parse_config,
 )
+from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ExactMatchConfig,
     GameOutcomeConfig,
@@ -124,6 +125,7 @@ __all__ = [
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",
+    "PromptsConfig",
     "QuestionsConfig",
     "RequestsConfig",
     "SFTConfig",

@@ -136,26 +136,14 @@ class QuestionsConfig(PickConfig):
 
 
 @dataclass
-class MessageConfig(PickConfig):
-    """Settings of a task that puts rows of a data set to a chat model, each in one message."""
+class ObserverTexts:
+    """The prompt of an agent that answers after others; part of the tasks below."""
 
-    name: str
-    source: str  # hub | path
-    path: str  # hub: data set name; path: a folder with a file per split, or one file
-    train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
-    test_split: str  # split for evaluation prompts
-    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
-    prompt_template: str  # its fields are each task's own
     observer_template: str  # {query}: the prompt; {answers}: what was said before
     answer_template: str  # one answer inside {answers}: {response}
     answer_separator: str  # between two answers, with three or more agents
 
-    def check_message(self, *fields: str) -> None:
-        """fields: the {fields} that `prompt_template` must have"""
-        self.check_picks()
-        require_choice("task.source", self.source, ("hub", "path"))
-        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
-        require_fields("task.prompt_template", self.prompt_template, fields)
+    def check_texts(self) -> None:
         require_fields("task.observer_template", self.observer_template, ("query", "answers"))
         require_fields("task.answer_template", self.answer_template, ("response",))
 
@@ -165,6 +153,27 @@ class MessageConfig(PickConfig):
             self.answer_template.format(response=answer.strip()) for answer in answers
         )
         return self.observer_template.format(query=query, answers=quoted)
+
+
+@dataclass
+class MessageConfig(PickConfig, ObserverTexts):
+    """Settings of a task that puts rows of a data set to a chat model, each in one message."""
+
+    name: str
+    source: str  # hub | path
+    path: str  # hub: data set name; path: a folder with a file per split, or one file
+    train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
+    test_split: str  # split for evaluation prompts
+    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
+    prompt_template: str  # its fields are each task's own
+
+    def check_message(self, *fields: str) -> None:
+        """fields: the {fields} that `prompt_template` must have"""
+        self.check_picks()
+        require_choice("task.source", self.source, ("hub", "path"))
+        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
+        require_fields("task.prompt_template", self.prompt_template, fields)
+        self.check_texts()
 
 
 @dataclass
