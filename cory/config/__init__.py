@@ -47,13 +47,8 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
-from cory.config.parse import (
-    ALGORITHM_CONFIGS,
-    REWARD_CONFIGS,
-    TASK_CONFIGS,
-    nearest,
-    parse_config,
-)
+from cory.config.options import Game, Option, builder, game, load, option, plug_ins
+from cory.config.parse import nearest, parse_config
 from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ExactMatchConfig,
@@ -75,7 +70,6 @@ from cory.config.together import plan_of, products_of
 
 __all__ = [
     "AGREEING",
-    "ALGORITHM_CONFIGS",
     "CORRECT",
     "ENDPOINT",
     "GENERATION_ONLY",
@@ -85,13 +79,11 @@ __all__ = [
     "OPPONENTS",
     "OWN",
     "RANDOM",
-    "REWARD_CONFIGS",
     "SCRIPTED",
     "SELF_PLAY",
     "SINGLE",
     "SPECIALISED",
     "START",
-    "TASK_CONFIGS",
     "AdapterConfig",
     "AnliConfig",
     "BatchPlan",
@@ -105,6 +97,7 @@ __all__ = [
     "EndpointConfig",
     "EvaluationConfig",
     "ExactMatchConfig",
+    "Game",
     "GameConfig",
     "GameOutcomeConfig",
     "GameStyles",
@@ -122,6 +115,7 @@ __all__ = [
     "ModelConfig",
     "NamedExperiment",
     "OfflineConfig",
+    "Option",
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",
@@ -141,15 +135,20 @@ __all__ = [
     "WandbConfig",
     "as_before",
     "batch_plan",
+    "builder",
     "cores",
     "exact_div",
     "experiment_names",
+    "game",
+    "load",
     "load_suite",
     "named_experiments",
     "named_options",
     "nearest",
+    "option",
     "parse_config",
     "plan_of",
+    "plug_ins",
     "products_of",
     "require",
     "small_file",

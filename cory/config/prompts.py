@@ -34,6 +34,10 @@ class PromptsConfig(PickConfig, ObserverTexts):
         return self.answer_column is not None
 
     @property
+    def answers_from(self) -> str:
+        return "task.answer_column"
+
+    @property
     def template_columns(self) -> list[str]:
         """The columns that `prompt_template` names beside {prompt}."""
         fields = [field for _, field, _, _ in Formatter().parse(self.prompt_template)]

@@ -1,5 +1,6 @@
 """Rules that span several groups of settings."""
 
+from cory.config import options
 from cory.config.checks import require
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config
@@ -8,8 +9,6 @@ from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
 from cory.config.offline import OfflineConfig
 from cory.config.supervised import SupervisedConfig, VerifierConfig
-
-TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli", "math", "mmlu"})
 
 
 def plan_of(config: Config) -> BatchPlan:
@@ -53,8 +52,8 @@ def check_together(config: Config) -> None:
         "a copy and its reference are two models",
     )
     require(
-        config.reward.name != "exact_match" or config.task.name in TASKS_WITH_ANSWERS,
-        f"reward=exact_match needs a task with answers; task={config.task.name} has none",
+        config.reward.name != "exact_match" or config.task.has_answers,
+        f"reward=exact_match needs a task with answers; {without_answers(config)}",
     )
     check_game(config)
     if isinstance(algorithm, VerifierConfig):
@@ -74,8 +73,16 @@ def check_together(config: Config) -> None:
         f"evaluation.team=true needs several agents; algorithm={algorithm.name} has one",
     )
     require(
-        max(evaluation.k) == 1 or config.task.name in TASKS_WITH_ANSWERS,
-        f"evaluation.k={evaluation.k} needs a task with answers; task={config.task.name} has none",
+        max(evaluation.k) == 1 or config.task.has_answers,
+        f"evaluation.k={evaluation.k} needs a task with answers; {without_answers(config)}",
+    )
+
+
+def without_answers(config: Config) -> str:
+    """That a task has no answers, for refusals, and which setting would give it some."""
+    task = config.task
+    return f"task={task.name} has none" + (
+        f": set {task.answers_from}" if task.answers_from else ""
     )
 
 
@@ -125,7 +132,7 @@ def check_game(config: Config) -> None:
             f"reward={config.reward.name}",
         )
     require(
-        config.reward.broken_rules == "ignored" or task.game == "taboo",
+        config.reward.broken_rules == "ignored" or options.game(task.game).one_wins,
         f"reward.broken_rules=lose needs opponents; in task.game={task.game} both win or lose",
     )
     sampling = algorithm.sampling
@@ -151,8 +158,8 @@ def check_verifier(config: Config, algorithm: VerifierConfig) -> None:
     """Rules for the training of a verifier that span several groups."""
     evaluation = config.evaluation
     require(
-        config.task.name in TASKS_WITH_ANSWERS,
-        f"algorithm=verifier needs a task with answers; task={config.task.name} has none",
+        config.task.has_answers,
+        f"algorithm=verifier needs a task with answers; {without_answers(config)}",
     )
     require(
         config.reward.name == "exact_match",
@@ -180,8 +187,8 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
     """Rules for Multiagent Finetuning that span several groups."""
     evaluation, sampling = config.evaluation, algorithm.sampling
     require(
-        config.task.name in TASKS_WITH_ANSWERS,
-        f"algorithm=maft takes votes on answers; task={config.task.name} has none",
+        config.task.has_answers,
+        f"algorithm=maft takes votes on answers; {without_answers(config)}",
     )
     require(
         config.reward.name == "exact_match",
@@ -227,22 +234,21 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
 
 def check_debate(config: Config, algorithm: DebateConfig) -> None:
     """Rules for debates that span several groups."""
-    known = config.task.name in TASKS_WITH_ANSWERS
+    known = config.task.has_answers
     require(
         not isinstance(algorithm, MaporlConfig)
         or not algorithm.shapes
         or algorithm.bonus_from != "ground_truth"
         or known,
-        f"algorithm.bonus_from=ground_truth needs a task with answers; task={config.task.name} has "
-        f"none",
+        f"algorithm.bonus_from=ground_truth needs a task with answers; {without_answers(config)}",
     )
     require(
         algorithm.consensus is None or known,
-        f"algorithm.consensus needs answers that can be compared; task={config.task.name} has none",
+        f"algorithm.consensus needs answers that can be compared; {without_answers(config)}",
     )
     require(
         not config.evaluation.team or known,
-        f"evaluation.team=true takes votes on answers; task={config.task.name} has none",
+        f"evaluation.team=true takes votes on answers; {without_answers(config)}",
     )
     models = [model for model in (config.model, config.partner) if model is not None]
     require(

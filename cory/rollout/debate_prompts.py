@@ -42,8 +42,8 @@ class Plain:
         """
         require(
             prompt.messages is None,
-            f"prompt {prompt.id} is made of chat messages, and a debater's model does not chat: set "
-            f"model.chat=true, and partner.chat=true if there is a partner",
+            f"prompt {prompt.id} is made of chat messages, and a debater's model does not chat: "
+            f"set model.chat=true, and partner.chat=true if there is a partner",
         )
         if rounds:
             said = [turn.response for turn in turns_of_others(rounds[-1], agent)]

@@ -109,8 +109,7 @@ class PromptsTask(PromptsForm, PromptSet):
         for key, name in wanted:
             require(
                 name is None or name in names,
-                f"{key}: task.path={config.path} has no column '{name}'; it has "
-                f"{', '.join(names)}",
+                f"{key}: task.path={config.path} has no column '{name}'; it has {', '.join(names)}",
             )
         handed = [name for name in names if name != config.prompt_column]
         handed = handed if config.columns is None else config.columns
@@ -164,7 +163,7 @@ class PromptsTask(PromptsForm, PromptSet):
             )
         try:
             return self.config.prompt_template.format(**values)
-        except ValueError as error:  # a format that the value does not have, as {name:.2f} of a text
+        except ValueError as error:  # a format that the value lacks, as {name:.2f} of a text
             raise ConfigError(f"{row.where}: task.prompt_template: {error}") from None
 
     def _answer(self, row: Row) -> str | None:
