@@ -69,7 +69,8 @@ class PromptSet:
     def _short_enough(self, prompts: list[Prompt]) -> list[Prompt]:
         """The prompts that are not too long; a note says how many are left out."""
         require(bool(prompts), "task.train_split: there is no row in it")
-        kept, longer = [], []
+        kept: list[Prompt] = []
+        longer: list[Prompt] = []
         for prompt, tokens in zip(prompts, self._lengths(prompts), strict=True):
             (kept if tokens <= self._max_tokens else longer).append(prompt)
         require(
