@@ -58,7 +58,7 @@ class PromptsTask(PromptsForm, PromptSet):
         PromptsForm.__init__(self, config)
         parts = self._divided()
         PromptSet.__init__(self, config, parts.__getitem__, tokenizer, stream)
-        self.fingerprint = fingerprint(self.parts["train"])
+        self.fingerprint = fingerprint([*self.parts["train"], *self.parts["test"]])
         self.state_dict = self._state
         self.load_state_dict = self._load_state
 
@@ -187,8 +187,8 @@ class PromptsTask(PromptsForm, PromptSet):
     def _load_state(self, state: Mapping[str, Any]) -> None:
         require(
             state["prompts"] == self.fingerprint,
-            f"task.path={self.config.path}: the training prompts are not those that this run began "
-            f"with; put them back, or begin a new run",
+            f"task.path={self.config.path}: the prompts are not those that this run began with; "
+            f"put them back, or begin a new run",
         )
         self.sampler.load_state_dict({"left": state["left"]})
 
