@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cory import distributed
-from cory.config import ConfigError, PromptsConfig, require
+from cory.config import ConfigError, PromptsConfig, nearest, require
 from cory.episode import Prompt
 from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.data.chats import chat_messages
@@ -89,8 +89,11 @@ class PromptsTask(PromptsForm, PromptSet):
         return {"train": free, "test": test}
 
     def _check_same_columns(self, train: Prompt, test: Prompt) -> None:
-        for one, other, names in (("train", "test", train), ("test", "train", test)):
-            lacking = [c for c in names.columns if c not in (train.columns.keys() & test.columns)]
+        for one, other, has, lacks in (
+            ("train", "test", train.columns, test.columns),
+            ("test", "train", test.columns, train.columns),
+        ):
+            lacking = [name for name in has if name not in lacks]
             require(
                 not lacking,
                 f"task.path={self.config.path}: task.{other}_split has no column "
@@ -109,7 +112,8 @@ class PromptsTask(PromptsForm, PromptSet):
         for key, name in wanted:
             require(
                 name is None or name in names,
-                f"{key}: task.path={config.path} has no column '{name}'; it has {', '.join(names)}",
+                f"{key}: task.path={config.path} has no column '{name}'; it has "
+                f"{', '.join(names)}{nearest(str(name), names)}",
             )
         handed = [name for name in names if name != config.prompt_column]
         handed = handed if config.columns is None else config.columns
