@@ -18,7 +18,8 @@ READ = [
     ("The answer is Paris.\nbye", "paris"),
     ("The answers: Rome, Oslo\nParis", "paris"),  # answers are no mark
     ("Answer:\nParis", "paris"),  # nothing follows on the mark's line
-    (r"\boxed{Par", r"boxed{par"),  # a box that is never closed
+    (r"Answer: Rome, or \boxed{Par", None),  # a box that is never closed
+    (r"Answer: \boxed{...}", None),  # an echo of the prompt
     ("ＰＡＲＩＳ", "paris"),  # noqa: RUF001  wide letters
     ("C++", "c++"),
     ("-5 %", "-5 %"),
