@@ -44,7 +44,12 @@ METHODS = {
         *(*MAFT, "algorithm.select=correct", "algorithm.policies=single", "algorithm.agents=1"),
         *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
     ],
-    "sft": ["experiment=maporl/gsm8k_sft", "algorithm.keep_share=0.5", *SHORT],
+    "sft": [
+        "experiment=maporl/gsm8k_sft",
+        "algorithm.keep_share=0.5",
+        "algorithm.train_turns=null",
+        *SHORT,
+    ],
     "verifier": [
         *("experiment=maporl/verifier_gsm8k", "algorithm.answers_per_question=3"),
         *("algorithm.max_tokens=400", "algorithm.keep_per_label=2", "evaluation.k=[1]"),
