@@ -20,9 +20,7 @@ agent, with a band of one standard deviation; what else differs names the lines.
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="cory-curves",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     parser.add_argument("-o", "--output", type=Path, default=Path("curves.png"))
