@@ -47,7 +47,7 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
-from cory.config.options import Game, Option, builder, game, load, option, plug_ins
+from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
 from cory.config.parse import nearest, parse_config
 from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
@@ -65,6 +65,7 @@ from cory.config.task import (
     PickConfig,
     ProgramsConfig,
     QuestionsConfig,
+    TaskFacts,
 )
 from cory.config.together import plan_of, products_of
 
@@ -130,6 +131,7 @@ __all__ = [
     "StopConfig",
     "SuiteConfig",
     "SupervisedConfig",
+    "TaskFacts",
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
@@ -148,7 +150,7 @@ __all__ = [
     "option",
     "parse_config",
     "plan_of",
-    "plug_ins",
+    "plug_in_folders",
     "products_of",
     "require",
     "small_file",
