@@ -1,16 +1,17 @@
 """Settings of `task=prompts`: prompts of one's own, from a file, a folder or the hub."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Formatter
 
 from cory.config.checks import require, require_at_least, require_choice, require_fields
-from cory.config.task import ObserverTexts, PickConfig
+from cory.config.task import PickConfig
 
 ANSWERS = ("text", "number", "choice", "formula")
 
 
 @dataclass
-class PromptsConfig(PickConfig, ObserverTexts):
+class PromptsConfig(PickConfig):
     """Settings of `task=prompts`."""
 
     name: str
@@ -28,6 +29,9 @@ class PromptsConfig(PickConfig, ObserverTexts):
     max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
     chat: bool  # the model's chat template goes around prompts
     prompt_template: str  # {prompt}, and other columns by their names
+    observer_template: str  # {query}: the prompt; {answers}: what was said before
+    answer_template: str  # one answer inside {answers}: {response}, and {query}
+    answer_separator: str  # between two answers, with three or more agents
 
     @property
     def has_answers(self) -> bool:
@@ -55,8 +59,19 @@ class PromptsConfig(PickConfig, ObserverTexts):
             f"read the answers",
         )
         self._check_parts()
-        self.check_texts()
+        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
+        require_fields("task.answer_template", self.answer_template, ("response",), ("query",))
         self._check_prompt_template()
+
+    def with_answers(self, query: str, answers: Sequence[str]) -> str:
+        """The prompt of an agent that answers after others.
+
+        Answers keep the space before them, so that `{query}{response}` is the completed text.
+        """
+        quoted = self.answer_separator.join(
+            self.answer_template.format(query=query, response=answer.rstrip()) for answer in answers
+        )
+        return self.observer_template.format(query=query, answers=quoted)
 
     def _check_parts(self) -> None:
         """Test prompts come either from a split or from a share."""

@@ -154,27 +154,7 @@ class QuestionsConfig(PickConfig):
 
 
 @dataclass
-class ObserverTexts:
-    """The prompt of an agent that answers after others; part of the tasks below."""
-
-    observer_template: str  # {query}: the prompt; {answers}: what was said before
-    answer_template: str  # one answer inside {answers}: {response}
-    answer_separator: str  # between two answers, with three or more agents
-
-    def check_texts(self) -> None:
-        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
-        require_fields("task.answer_template", self.answer_template, ("response",))
-
-    def with_answers(self, query: str, answers: Sequence[str]) -> str:
-        """The prompt of an agent that answers after others."""
-        quoted = self.answer_separator.join(
-            self.answer_template.format(response=answer.strip()) for answer in answers
-        )
-        return self.observer_template.format(query=query, answers=quoted)
-
-
-@dataclass
-class MessageConfig(PickConfig, ObserverTexts):
+class MessageConfig(PickConfig):
     """Settings of a task that puts rows of a data set to a chat model, each in one message."""
 
     name: str
@@ -184,6 +164,9 @@ class MessageConfig(PickConfig, ObserverTexts):
     test_split: str  # split for evaluation prompts
     max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
     prompt_template: str  # its fields are each task's own
+    observer_template: str  # {query}: the prompt; {answers}: what was said before
+    answer_template: str  # one answer inside {answers}: {response}
+    answer_separator: str  # between two answers, with three or more agents
 
     def check_message(self, *fields: str) -> None:
         """fields: the {fields} that `prompt_template` must have"""
@@ -191,7 +174,15 @@ class MessageConfig(PickConfig, ObserverTexts):
         require_choice("task.source", self.source, ("hub", "path"))
         require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
         require_fields("task.prompt_template", self.prompt_template, fields)
-        self.check_texts()
+        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
+        require_fields("task.answer_template", self.answer_template, ("response",))
+
+    def with_answers(self, query: str, answers: Sequence[str]) -> str:
+        """The prompt of an agent that answers after others."""
+        quoted = self.answer_separator.join(
+            self.answer_template.format(response=answer.strip()) for answer in answers
+        )
+        return self.observer_template.format(query=query, answers=quoted)
 
 
 @dataclass

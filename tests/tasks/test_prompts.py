@@ -239,9 +239,11 @@ def test_templates(make: Make, tmp_path: Path) -> None:
     prompt = every(task)["mine.jsonl:3"]
     assert prompt.text == "On a 2: 2{? {x}"
     said = task.observer_context(prompt.text, [" one {1}\n", "two"])
-    assert said == "On a 2: 2{? {x} | <one {1}> & <two>"
+    assert said == "On a 2: 2{? {x} | < one {1}> & <two>"
     with pytest.raises(ConfigError, match=r"^task.prompt_template needs \{on\}, a column"):
         task.prompt_of("Why?")
+    done = make("task.answer_template='{query}{response}'")
+    assert done.observer_context("It", [" is. "]) == "Somebody else answered:\nIt is.\n\nIt"
     plain = make()
     assert plain.observer_context("Q", ["A"]) == "Somebody else answered:\nA\n\nQ"
 
@@ -530,6 +532,12 @@ def test_methods_that_need_answers_say_which_setting_gives_them() -> None:
         with pytest.raises(ConfigError, match=said):
             parsed(*base, *words)
     assert parsed(*base, *GOLD, "reward=exact_match").task.has_answers
+
+
+def test_a_small_run_has_the_same_prompts() -> None:
+    base = ["task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2"]
+    for words in (["algorithm=ppo"], ["model=gpt2_large"], ["experiment=cory/imdb_ppo"]):
+        assert parsed(*base, *words, "scale=small").task == parsed(*base, *words).task
 
 
 def test_a_form_is_made_of_settings_alone() -> None:
