@@ -47,6 +47,7 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
+from cory.config.optimiser import ADAMW_8BIT, OptimiserConfig
 from cory.config.parse import (
     ALGORITHM_CONFIGS,
     REWARD_CONFIGS,
@@ -73,6 +74,7 @@ from cory.config.task import (
 from cory.config.together import plan_of, products_of
 
 __all__ = [
+    "ADAMW_8BIT",
     "AGREEING",
     "ALGORITHM_CONFIGS",
     "CORRECT",
@@ -121,6 +123,7 @@ __all__ = [
     "ModelConfig",
     "NamedExperiment",
     "OfflineConfig",
+    "OptimiserConfig",
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cory.config.checks import require, require_at_least, require_choice, require_positive
+from cory.config.optimiser import OptimiserConfig
 
 
 @dataclass
@@ -83,7 +84,7 @@ class AlgorithmFacts(ABC):
 
 
 @dataclass
-class PPOConfig(AlgorithmFacts):
+class PPOConfig(OptimiserConfig, AlgorithmFacts):
     """Settings of `algorithm=ppo`."""
 
     name: str
@@ -91,9 +92,6 @@ class PPOConfig(AlgorithmFacts):
     prompts_per_iteration: int  # over all processes
     minibatch_size: int  # turns per optimiser step, over all processes
     epochs: int  # passes over one roll-out
-    learning_rate: float
-    weight_decay: float
-    max_grad_norm: float | None  # None: no clipping of the gradient's norm
     clip_range: float  # PPO ratio clip
     value_clip_range: float
     value_coef: float
@@ -120,11 +118,12 @@ class PPOConfig(AlgorithmFacts):
             "kl_horizon",
         ):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
-        for key in ("learning_rate", "value_clip_range", "kl_target"):
+        self.check_optimiser()
+        for key in ("value_clip_range", "kl_target"):
             require_positive(f"algorithm.{key}", getattr(self, key))
-        for key in ("weight_decay", "value_coef", "kl_coef"):
+        for key in ("value_coef", "kl_coef"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 0)
-        for key in ("max_grad_norm", "score_clip", "max_mean_ratio"):
+        for key in ("score_clip", "max_mean_ratio"):
             if getattr(self, key) is not None:
                 require_positive(f"algorithm.{key}", getattr(self, key))
         for key in ("gamma", "gae_lambda"):

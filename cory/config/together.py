@@ -7,6 +7,7 @@ from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
 from cory.config.offline import OfflineConfig
+from cory.config.optimiser import ADAMW, ADAMW_8BIT
 from cory.config.supervised import SupervisedConfig, VerifierConfig
 
 TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli", "math", "mmlu"})
@@ -47,6 +48,16 @@ def check_together(config: Config) -> None:
         "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
     )
     check_products(config)
+    require(
+        algorithm.optimizer != ADAMW_8BIT or hardware.device == "cuda",
+        f"algorithm.optimizer={algorithm.optimizer} needs a GPU: with hardware.device=cpu it must "
+        f"be {ADAMW}",
+    )
+    require(
+        algorithm.optimizer != ADAMW_8BIT or not hardware.offload_optimizer,
+        f"algorithm.optimizer={algorithm.optimizer} steps on the GPU: it needs "
+        f"hardware.offload_optimizer=false",
+    )
     require(
         not hardware.routed_reference or model.sharing != "copies",
         "hardware.routed_reference=true needs model.sharing=adapters: "
