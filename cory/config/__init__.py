@@ -1,7 +1,14 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.added import as_before
-from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
+from cory.config.algorithm import (
+    ADAMW_8BIT,
+    CoryConfig,
+    OptimiserConfig,
+    PPOConfig,
+    SamplingConfig,
+    StopConfig,
+)
 from cory.config.checks import ConfigError, exact_div, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
@@ -47,14 +54,8 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
-from cory.config.optimiser import ADAMW_8BIT, OptimiserConfig
-from cory.config.parse import (
-    ALGORITHM_CONFIGS,
-    REWARD_CONFIGS,
-    TASK_CONFIGS,
-    nearest,
-    parse_config,
-)
+from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
+from cory.config.parse import nearest, parse_config
 from cory.config.reward import (
     ExactMatchConfig,
     GameOutcomeConfig,
@@ -70,13 +71,13 @@ from cory.config.task import (
     PickConfig,
     ProgramsConfig,
     QuestionsConfig,
+    TaskFacts,
 )
 from cory.config.together import plan_of, products_of
 
 __all__ = [
     "ADAMW_8BIT",
     "AGREEING",
-    "ALGORITHM_CONFIGS",
     "CORRECT",
     "ENDPOINT",
     "GENERATION_ONLY",
@@ -86,13 +87,11 @@ __all__ = [
     "OPPONENTS",
     "OWN",
     "RANDOM",
-    "REWARD_CONFIGS",
     "SCRIPTED",
     "SELF_PLAY",
     "SINGLE",
     "SPECIALISED",
     "START",
-    "TASK_CONFIGS",
     "AdapterConfig",
     "AnliConfig",
     "BatchPlan",
@@ -106,6 +105,7 @@ __all__ = [
     "EndpointConfig",
     "EvaluationConfig",
     "ExactMatchConfig",
+    "Game",
     "GameConfig",
     "GameOutcomeConfig",
     "GameStyles",
@@ -124,6 +124,7 @@ __all__ = [
     "NamedExperiment",
     "OfflineConfig",
     "OptimiserConfig",
+    "Option",
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",
@@ -137,20 +138,26 @@ __all__ = [
     "StopConfig",
     "SuiteConfig",
     "SupervisedConfig",
+    "TaskFacts",
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
     "as_before",
     "batch_plan",
+    "builder",
     "cores",
     "exact_div",
     "experiment_names",
+    "game",
+    "load",
     "load_suite",
     "named_experiments",
     "named_options",
     "nearest",
+    "option",
     "parse_config",
     "plan_of",
+    "plug_in_folders",
     "products_of",
     "require",
     "small_file",

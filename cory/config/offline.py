@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cory.config.algorithm import AlgorithmFacts, SamplingConfig
+from cory.config.algorithm import AlgorithmFacts, OptimiserConfig, SamplingConfig
 from cory.config.checks import (
     require,
     require_at_least,
@@ -10,7 +10,6 @@ from cory.config.checks import (
     require_fields,
 )
 from cory.config.model import EndpointConfig
-from cory.config.optimiser import OptimiserConfig
 
 SELF_PLAY, SCRIPTED, RANDOM, ENDPOINT, NONE = "self_play", "scripted", "random", "endpoint", "none"
 ITSELF, START = "itself", "start"

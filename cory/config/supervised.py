@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from cory.config.algorithm import AlgorithmFacts, SamplingConfig
+from cory.config.algorithm import AlgorithmFacts, OptimiserConfig, SamplingConfig
 from cory.config.checks import require, require_at_least, require_fields
 from cory.config.debate import DebateConfig
-from cory.config.optimiser import OptimiserConfig
 
 
 @dataclass
