@@ -1,7 +1,7 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.added import as_before
-from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
+from cory.config.algorithm import GAE, CoryConfig, PPOConfig, SamplingConfig, StopConfig
 from cory.config.checks import ConfigError, exact_div, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
@@ -77,6 +77,7 @@ __all__ = [
     "ALGORITHM_CONFIGS",
     "CORRECT",
     "ENDPOINT",
+    "GAE",
     "GENERATION_ONLY",
     "GEOMETRIC_MEAN",
     "ITSELF",

@@ -15,6 +15,14 @@ ADDED: dict[str, tuple[str, Any]] = {
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
     "parallel_runs": ("keep_last", 1),
+    "samples_per_prompt": ("gae_lambda", 1),
+    "advantages": ("gae_lambda", "gae"),
+    "divide_by_std": ("gae_lambda", True),
+    "group_baseline": ("gae_lambda", False),
+    "ratio": ("gae_lambda", "token"),
+    "loss_average": ("gae_lambda", "tokens"),
+    "clip_range_high": ("gae_lambda", None),
+    "kl_in": ("gae_lambda", "reward"),
 }
 
 
