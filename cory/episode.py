@@ -124,7 +124,7 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The turns at `index` ((n,) int64), with all-padding columns left in place."""
-        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         return Batch(
             **{k: None if column is None else column[index] for k, column in columns.items()}
         )

@@ -90,7 +90,7 @@ def group_relative(rewards: Tensor, groups: Tensor, divide_by_std: bool) -> Tens
     if not divide_by_std:
         return centred
     squares = torch.where(_same_group(groups), centred**2, 0.0).sum(1)
-    std = (squares / (stats.count - 1).clamp(min=1)).sqrt()  # unbiased, as in TRL
+    std = (squares / (stats.turns - 1).clamp(min=1)).sqrt()  # unbiased, as in TRL
     return centred / (std + STD_EPSILON)
 
 
@@ -104,7 +104,7 @@ def leave_one_out(rewards: Tensor, groups: Tensor) -> Tensor:
     returns: (B,)
     """
     stats = group_statistics(rewards, groups)
-    others = (stats.mean * stats.count - rewards) / (stats.count - 1).clamp(min=1)
+    others = (stats.mean * stats.turns - rewards) / (stats.turns - 1).clamp(min=1)
     return torch.where(stats.equal, 0.0, rewards - others)
 
 
@@ -127,7 +127,7 @@ class GroupStatistics(NamedTuple):
     """Statistics of each turn's group, all (B,)."""
 
     mean: Tensor
-    count: Tensor  # turns of the group; 0 for absent turns
+    turns: Tensor  # how many the group has; 0 for absent turns
     equal: Tensor  # bool, True where all rewards of the group are equal, and for absent turns
 
 
@@ -159,8 +159,8 @@ def equal_groups(rewards: Tensor, groups: Tensor) -> float:
     returns: 0 where no group has two turns
     """
     stats = group_statistics(rewards, groups)
-    several = stats.count > 1
-    weights = torch.where(several, 1 / stats.count.clamp(min=1), 0.0)  # each group counts once
+    several = stats.turns > 1
+    weights = torch.where(several, 1 / stats.turns.clamp(min=1), 0.0)  # each group counts once
     return float((weights * stats.equal).sum() / weights.sum().clamp(min=1))
 
 

@@ -8,14 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cory import distributed
 from cory.config import BatchPlan, PPOConfig
 from cory.episode import Batch, Episode, Metrics, turns_of
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.advantages import equal_groups
 from cory.functional.groups import groups_of
-from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
-from cory.functional.losses import clipped_policy_loss, clipped_value_loss, loss_average
+from cory.functional.losses import loss_average
 from cory.models.generation import draw_limit
 from cory.models.policy import Actor
 from cory.models.ppo_policy import PPOPolicy
@@ -30,6 +28,7 @@ from cory.trainers.divergence import TrainingDiverged, require_finite
 from cory.trainers.estimators import Estimate, Estimator
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.minibatch import optimiser_step, sum_steps
+from cory.trainers.objective import Objective
 from cory.trainers.sanity_checks import check_first_batch, check_first_update, local_fingerprints
 from cory.trainers.state import Stateful, load_states, states_of
 
@@ -92,7 +91,8 @@ class PPOTrainer:
             if first:
                 check_first_batch(agent, batch, metrics)
             groups = groups_of(episodes, agent.name, config.samples_per_prompt)
-            estimate = self.estimate(batch, groups, agent.kl_coef * (config.kl_in == "reward"))
+            taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
+            estimate = self.estimate(batch, groups, taken_off)
             metrics |= self._estimate_metrics(agent.name, batch, groups, estimate)
             before = local_fingerprints(self.agents) if first else None
             metrics |= self.update(agent, batch, estimate)
@@ -155,61 +155,11 @@ class PPOTrainer:
         self, agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor
     ) -> dict[str, float]:
         """One optimiser step on the turns at `chosen`; its mean statistics per token."""
-        config = self.config
-        masks = batch.response_mask[chosen]
-        average = loss_average(config.loss_average, masks, config.sampling.max_response_tokens)
-        tokens = masks.sum().clamp(min=1)
-
-        def objective(index: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
-            mask, before = batch.response_mask[index], batch.logprobs[index]
-            logprobs, values = agent.engine(
-                batch.input_ids[index], batch.attention_mask[index], mask
-            )
-            policy = clipped_policy_loss(
-                logprobs,
-                before,
-                estimate.advantages[index],
-                mask,
-                config.clip_range,
-                config.clip_range_high,
-                whole_responses=config.ratio == "response",
-            )
-            total = average.part(policy.per_token, mask)
-            numbers = {"loss/policy": total.detach() / average.whole}
-            if estimate.returns is not None:
-                value = clipped_value_loss(
-                    values,
-                    batch.values[index],
-                    estimate.returns[index],
-                    mask,
-                    config.value_clip_range,
-                )
-                value_part = average.part(value.per_token, mask)
-                total = total + config.value_coef * value_part
-                numbers |= {
-                    "loss/value": value_part.detach() / average.whole,
-                    "value/clipfrac": value.clipped.sum() / tokens,
-                }
-            if config.kl_in == "loss":
-                kl = sampled_kl(logprobs, batch.ref_logprobs[index], "k3")  # 0 outside the mask
-                kl_part = average.part(kl, mask)
-                total = total + agent.kl_coef * kl_part
-                numbers["loss/kl"] = kl_part.detach() / average.whole
-            loss = total / average.whole
-            difference = (logprobs.detach() - before).clamp(max=MAX_LOG_RATIO)
-            ratio = torch.where(mask, difference.exp(), 0.0).sum() / tokens
-            passed_over = torch.zeros_like(tokens, dtype=torch.bool)
-            if config.max_mean_ratio is not None:
-                # as the released code: the gradient of a minibatch with too large a ratio is zeroed
-                passed_over = distributed.summed(ratio.clone()) > config.max_mean_ratio
-                loss = loss * (~passed_over)
-            return loss, numbers | {
-                "policy/approxkl": policy.deviation.sum() / tokens,
-                "policy/clipfrac": policy.clipped.sum() / tokens,
-                "policy/ratio": ratio,
-                "policy/passed_over": passed_over.float() / distributed.count(),
-            }
-
+        config, mask = self.config, batch.response_mask[chosen]
+        average = loss_average(config.loss_average, mask, config.sampling.max_response_tokens)
+        objective = Objective(
+            config, agent, batch, estimate, average, tokens=mask.sum().clamp(min=1)
+        )
         lengths = batch.attention_mask[chosen].sum(1)
         return optimiser_step(agent, chosen, self.plan.microbatch, objective, lengths.tolist())
 
