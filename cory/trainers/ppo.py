@@ -99,8 +99,10 @@ class PPOTrainer:
             if before is not None:
                 shares = ("policy/passed_over", "skipped_steps")  # of the steps that did not count
                 none_counted = any(metrics[f"ppo/{key}/{agent.name}"] == 1 for key in shares)
+                # as where the rewards of each group are equal
+                all_zero = not bool(estimate.advantages.any())
                 after = local_fingerprints(self.agents)
-                check_first_update(agent, before, after, none_counted)
+                check_first_update(agent, before, after, none_counted or all_zero)
             agent.updates += 1
             agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
             clock.lap("update_s")
