@@ -47,7 +47,7 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
-from cory.config.options import Game, Option, builder, game, load, option, plug_ins
+from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
 from cory.config.parse import nearest, parse_config
 from cory.config.reward import (
     ExactMatchConfig,
@@ -64,6 +64,7 @@ from cory.config.task import (
     PickConfig,
     ProgramsConfig,
     QuestionsConfig,
+    TaskFacts,
 )
 from cory.config.together import plan_of, products_of
 
@@ -129,6 +130,7 @@ __all__ = [
     "StopConfig",
     "SuiteConfig",
     "SupervisedConfig",
+    "TaskFacts",
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
@@ -147,7 +149,7 @@ __all__ = [
     "option",
     "parse_config",
     "plan_of",
-    "plug_ins",
+    "plug_in_folders",
     "products_of",
     "require",
     "small_file",
