@@ -76,13 +76,13 @@ def gae(
 
 
 def group_relative(rewards: Tensor, groups: Tensor, divide_by_std: bool) -> Tensor:
-    """Reward minus the group's mean, over the group's standard deviation (Shao et al., 2024, 4.1).
+    """Reward minus the group's mean, over its standard deviation (GRPO: Shao et al., 2024, 4.1.2).
 
     In a group whose rewards are all equal every advantage is 0, exactly.
 
     rewards: (B,), of whole turns
     groups: (B,) int64
-    divide_by_std: False leaves out the division (Dr. GRPO: Liu et al., 2025, eq. 3)
+    divide_by_std: False leaves out the division (Dr. GRPO: Liu et al., 2025)
     returns: (B,)
     """
     stats = group_statistics(rewards, groups)
@@ -95,7 +95,7 @@ def group_relative(rewards: Tensor, groups: Tensor, divide_by_std: bool) -> Tens
 
 
 def leave_one_out(rewards: Tensor, groups: Tensor) -> Tensor:
-    """Reward minus the mean of the group's other rewards (RLOO: Ahmadian et al., 2024, eq. 8).
+    """Reward minus the mean of the group's other rewards (RLOO: Ahmadian et al., 2024).
 
     In a group whose rewards are all equal, as in one of a single turn, every advantage is 0.
 
@@ -109,7 +109,7 @@ def leave_one_out(rewards: Tensor, groups: Tensor) -> Tensor:
 
 
 def batch_normalised(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
-    """Rewards still to come, whitened over all tokens of the batch (REINFORCE++: Hu, 2025, 3.1).
+    """Rewards still to come, whitened over all tokens of the batch (REINFORCE++: Hu, 2025).
 
     rewards: (B, R), per token
     mask: (B, R) bool, True on response tokens; at least two True
