@@ -98,7 +98,7 @@ class Batch:
     ref_logprobs: Tensor  # (B, R) float32, under the frozen reference
     kl: Tensor  # (B, R) float32, chosen estimator: rewarded AND logged
     entropy: Tensor  # (B, R) float32, nats
-    values: Tensor  # (B, R) float32, of the state before the token
+    values: Tensor | None  # (B, R) float32, of the state before the token; None: no value head
 
     def __post_init__(self) -> None:
         b, r = self.response_mask.shape
@@ -112,6 +112,8 @@ class Batch:
             raise ValueError("attention_mask and response_mask count different response tokens")
         for name in ("logprobs", "ref_logprobs", "kl", "entropy", "values"):
             tensor = getattr(self, name)
+            if tensor is None and name == "values":
+                continue
             if tensor.shape != (b, r) or tensor.dtype != torch.float32:
                 raise ValueError(f"{name} must be ({b}, {r}) float32, got {tuple(tensor.shape)}")
             if bool((tensor[~self.response_mask] != 0).any()):
@@ -122,4 +124,8 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The turns at `index` ((n,) int64), with all-padding columns left in place."""
-        return Batch(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        chosen: dict[str, Any] = {
+            name: None if column is None else column[index] for name, column in columns.items()
+        }
+        return Batch(**chosen)

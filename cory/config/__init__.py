@@ -3,6 +3,7 @@
 from cory.config.added import as_before
 from cory.config.algorithm import (
     ADAMW_8BIT,
+    GAE,
     CoryConfig,
     OptimiserConfig,
     PPOConfig,
@@ -80,6 +81,7 @@ __all__ = [
     "AGREEING",
     "CORRECT",
     "ENDPOINT",
+    "GAE",
     "GENERATION_ONLY",
     "GEOMETRIC_MEAN",
     "ITSELF",

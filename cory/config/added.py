@@ -19,6 +19,14 @@ ADDED: dict[str, tuple[str, Any]] = {
     "warmup": ("learning_rate", 0.0),
     "final_share": ("learning_rate", 0.0),
     "optimizer": ("learning_rate", "adamw"),
+    "samples_per_prompt": ("gae_lambda", 1),
+    "advantages": ("gae_lambda", "gae"),
+    "divide_by_std": ("gae_lambda", True),
+    "group_baseline": ("gae_lambda", False),
+    "ratio": ("gae_lambda", "token"),
+    "loss_average": ("gae_lambda", "tokens"),
+    "clip_range_high": ("gae_lambda", None),
+    "kl_in": ("gae_lambda", "reward"),
 }
 # setting -> a setting of groups that had it from the start: there no value is left out
 HAD_BEFORE = {"schedule": "iterations_per_epoch", "warmup": "iterations_per_epoch"}

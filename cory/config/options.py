@@ -70,6 +70,8 @@ REWARDS: Mapping[str, Option] = {
 # builder: (settings, Parts) -> Algorithm
 ALGORITHMS: Mapping[str, Option] = {
     "ppo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "grpo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "rloo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
     "cory": Option(CoryConfig, "cory.algorithms.cory:build_cory"),
     "maporl": Option(MaporlConfig, "cory.algorithms.maporl:build_maporl"),
     "verifier": Option(VerifierConfig, "cory.algorithms.verifier:build_verifier"),

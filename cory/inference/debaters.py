@@ -260,7 +260,9 @@ class Debaters:
             for turn in range(algorithm.evaluation_turns)
             for agent in range(algorithm.evaluation_agents)
         ]
-        models = list(self.team.new_models(list(dict.fromkeys(names)), torch.Generator()))
+        # nobody asks for values
+        found = list(dict.fromkeys(names))
+        models = list(self.team.new_models(found, torch.Generator(), value_head=False))
         try:
             start_from(run_dir, models, config.model, "model", "RUN_DIR")
         except (OSError, SafetensorError) as error:

@@ -99,8 +99,8 @@ def build_parts(config: Config) -> Parts:
     require(
         algorithm.iterations == 0
         or algorithm.repeats_prompts
-        or algorithm.prompts_per_iteration <= task.sampler.rows,
-        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
+        or algorithm.prompts_drawn() <= task.sampler.rows,
+        f"algorithm.prompts_per_iteration ({algorithm.prompts_drawn()}) exceeds the "
         f"{task.sampler.rows} training prompts of task={config.task.name}",
     )
     # refused now rather than after the last iteration

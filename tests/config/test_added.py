@@ -19,6 +19,11 @@ WORDS = (
     "reward.path=here",
 )
 
+ESTIMATOR = (
+    *("samples_per_prompt", "advantages", "divide_by_std", "group_baseline", "ratio"),
+    *("loss_average", "clip_range_high", "kl_in"),
+)
+
 
 def of_before(cfg: DictConfig) -> DictConfig:
     """The same settings without those that came later."""
@@ -30,7 +35,7 @@ def of_before(cfg: DictConfig) -> DictConfig:
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
         del old["parallel_runs"]
-        for key in ("schedule", "warmup", "final_share", "optimizer"):
+        for key in (*ESTIMATOR, "schedule", "warmup", "final_share", "optimizer"):
             del old.algorithm[key]
     return old
 
@@ -43,6 +48,10 @@ def test_what_is_not_there_is_as_before() -> None:
     assert parse_config(old) == parse_config(cfg)
     assert "attention" not in old.model and parse_config(old).partner.attention == "auto"
     assert settings_digest(old) == settings_digest(cfg)
+    for key, value in {"samples_per_prompt": 2, "kl_in": "loss", "advantages": "batch"}.items():
+        other = cfg.copy()
+        other.algorithm[key] = value
+        assert settings_digest(other) != settings_digest(old), key
     cfg.partner.attention = "eager"
     assert settings_digest(old) != settings_digest(cfg)
 
@@ -83,6 +92,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
         **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
+        **dict.fromkeys(ESTIMATOR, ("algorithm",)),
     }
     assert places.keys() == ADDED.keys()
     cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale

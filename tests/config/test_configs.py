@@ -255,7 +255,8 @@ def commented_keys(path: Path) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize(
-    "group", ["model", "task", "algorithm", "reward", "hardware", "endpoint", "diversity"]
+    "group",
+    ["model", "task", "algorithm", "advantages", "reward", "hardware", "endpoint", "diversity"],
 )
 def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
     for option in options(group):
