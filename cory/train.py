@@ -27,6 +27,7 @@ from cory.config import (
     nearest,
     parse_config,
     require,
+    require_functions,
 )
 from cory.runs.run_dir import (
     METRICS,
@@ -61,6 +62,7 @@ def _job(cfg: DictConfig) -> None:
         if stopping():
             raise JobFailed
         config = parse_config(cfg)
+        require_functions(config.reward)
         if config.preflight_only:
             from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
 

@@ -2,7 +2,7 @@
 
 from cory.config.added import as_before
 from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
-from cory.config.checks import ConfigError, exact_div, require
+from cory.config.checks import ConfigError, exact_div, nearest, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
     GEOMETRIC_MEAN,
@@ -48,12 +48,19 @@ from cory.config.offline import (
     SpagConfig,
 )
 from cory.config.options import Game, Option, builder, game, load, option, plug_ins
-from cory.config.parse import nearest, parse_config
+from cory.config.parse import parse_config
 from cory.config.reward import (
+    ClassifierConfig,
     ExactMatchConfig,
     GameOutcomeConfig,
-    SentimentConfig,
+    JudgeConfig,
+    JudgeEndpointConfig,
+    PythonRewardConfig,
+    SumConfig,
     VerifierRewardConfig,
+    judges,
+    of_part,
+    require_functions,
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
@@ -66,6 +73,7 @@ from cory.config.task import (
     QuestionsConfig,
 )
 from cory.config.together import plan_of, products_of
+from cory.config.user_function import UserFunction, find_function
 
 __all__ = [
     "AGREEING",
@@ -87,6 +95,7 @@ __all__ = [
     "AnliConfig",
     "BatchPlan",
     "BenchmarkConfig",
+    "ClassifierConfig",
     "Config",
     "ConfigError",
     "CoryConfig",
@@ -106,6 +115,8 @@ __all__ = [
     "ImdbConfig",
     "ImitationConfig",
     "InstructionsConfig",
+    "JudgeConfig",
+    "JudgeEndpointConfig",
     "MaftConfig",
     "MaftPrompts",
     "MaporlConfig",
@@ -118,16 +129,18 @@ __all__ = [
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",
+    "PythonRewardConfig",
     "QuestionsConfig",
     "RequestsConfig",
     "SFTConfig",
     "SamplingConfig",
     "ScriptedConfig",
-    "SentimentConfig",
     "SpagConfig",
     "StopConfig",
     "SuiteConfig",
+    "SumConfig",
     "SupervisedConfig",
+    "UserFunction",
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
@@ -137,17 +150,21 @@ __all__ = [
     "cores",
     "exact_div",
     "experiment_names",
+    "find_function",
     "game",
+    "judges",
     "load",
     "load_suite",
     "named_experiments",
     "named_options",
     "nearest",
+    "of_part",
     "option",
     "parse_config",
     "plan_of",
     "plug_ins",
     "products_of",
     "require",
+    "require_functions",
     "small_file",
 ]

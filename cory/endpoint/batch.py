@@ -147,7 +147,7 @@ class Budget:
     def _refusal(self, most: float) -> str:
         spent = self.journal.spent
         return (
-            f"algorithm.endpoint.max_cost={self.config.max_cost}: {self._spent():.4g} is spent on "
+            f"{self.config.key}.max_cost={self.config.max_cost}: {self._spent():.4g} is spent on "
             f"{spent.requests} replies ({spent.prompt_tokens} + {spent.completion_tokens} tokens), "
             f"and the next may cost up to {most:.4g}; a higher limit goes on with what is there"
         )
