@@ -27,7 +27,6 @@ from cory.config import (
     nearest,
     parse_config,
     require,
-    require_functions,
 )
 from cory.runs.run_dir import (
     METRICS,
@@ -38,6 +37,7 @@ from cory.runs.run_dir import (
     unfinished_run,
     write_settings,
 )
+from cory.runs.user_function import require_functions
 from cory.runtime.hydra_options import know_names
 from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
 from cory.runtime.side_by_side import SideBySide

@@ -60,7 +60,7 @@ from cory.config.reward import (
     VerifierRewardConfig,
     judges,
     of_part,
-    require_functions,
+    require_function_name,
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
@@ -73,7 +73,6 @@ from cory.config.task import (
     QuestionsConfig,
 )
 from cory.config.together import plan_of, products_of
-from cory.config.user_function import UserFunction, find_function
 
 __all__ = [
     "AGREEING",
@@ -140,7 +139,6 @@ __all__ = [
     "SuiteConfig",
     "SumConfig",
     "SupervisedConfig",
-    "UserFunction",
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
@@ -150,7 +148,6 @@ __all__ = [
     "cores",
     "exact_div",
     "experiment_names",
-    "find_function",
     "game",
     "judges",
     "load",
@@ -165,6 +162,6 @@ __all__ = [
     "plug_ins",
     "products_of",
     "require",
-    "require_functions",
+    "require_function_name",
     "small_file",
 ]

@@ -41,6 +41,7 @@ def parse_config(cfg: DictConfig) -> Config:
 
 def add_parts(schema: DictConfig, cfg: DictConfig) -> None:
     """Give the parts of `reward=sum` the settings of the rewards that they name."""
+    schema.reward.parts = {}
     parts = cfg.reward.get("parts")
     for name, part in parts.items() if isinstance(parts, DictConfig) else ():
         key = f"reward.parts.{name!s}"

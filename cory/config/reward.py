@@ -15,7 +15,6 @@ from cory.config.checks import (
     require_fields,
 )
 from cory.config.model import ATTENTION, PRECISIONS, PRODUCTS, EndpointConfig, require_products
-from cory.config.user_function import find_function, require_function_name
 
 
 class ModelPrecision(Protocol):
@@ -34,6 +33,17 @@ def require_precision(reward: ModelPrecision) -> None:
     require_choice("reward.quantisation", reward.quantisation, ("none", "nf4"))
     require_choice("reward.attention", reward.attention, ATTENTION)
     require_products("reward", reward)
+
+
+def require_function_name(key: str, value: str) -> tuple[str, str]:
+    """File or module, and name of the function; ConfigError where the text is neither."""
+    place, _, name = value.rpartition(":")
+    dotted = all(part.isidentifier() for part in place.split("."))
+    require(
+        name.isidentifier() and (dotted or place.endswith(".py")),
+        f"{key} must be <file>.py:<function> or <package.module>:<function>, got '{value}'",
+    )
+    return place, name
 
 
 @dataclass
@@ -194,13 +204,6 @@ def judges(reward: Any) -> dict[str, Any]:
     if not isinstance(reward, SumConfig):
         return {"reward": reward}
     return {f"reward.parts.{name}": part for name, part in reward.parts.items()}
-
-
-def require_functions(reward: Any) -> None:
-    """ConfigError where a function that a reward names cannot be found; none is run."""
-    for key, judge in judges(reward).items():
-        if isinstance(judge, PythonRewardConfig):
-            find_function(f"{key}.function", judge.function)
 
 
 @contextmanager

@@ -65,6 +65,14 @@ class Endpoint:
             [self.journal.replies[name] for name in names] if self.first else []
         )
 
+    def unanswered(self, asks: Sequence[Ask]) -> list[bool]:
+        """Of each request, whether it would be sent: no reply to it is in the journal."""
+        return distributed.from_first(
+            [(ask.key, self._digest(ask.messages)) not in self.journal.replies for ask in asks]
+            if self.first
+            else []
+        )
+
     def spent(self) -> Spent:
         """The cost of all replies in the journal, over all starts of the run."""
         return distributed.from_first(self.journal.spent if self.first else Spent())

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from cory import distributed
 from cory.config import ClassifierConfig, require
@@ -83,7 +82,7 @@ class Classifier:
         return scores
 
 
-def _loaded(config: ClassifierConfig, device: torch.device) -> PreTrainedModel:
+def _loaded(config: ClassifierConfig, device: torch.device) -> Any:
     """The classifier in its precision, on its device, with a head that computes in float32."""
     dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
     quantisation = None
@@ -101,7 +100,7 @@ def _loaded(config: ClassifierConfig, device: torch.device) -> PreTrainedModel:
     return model
 
 
-def _column(config: ClassifierConfig, model: PreTrainedModel) -> int:
+def _column(config: ClassifierConfig, model: Any) -> int:
     """The place of the class among the logits; ConfigError where it is none of them."""
     labels = model.config.label2id
     known = ", ".join(map(str, labels))
@@ -118,7 +117,7 @@ def _column(config: ClassifierConfig, model: PreTrainedModel) -> int:
     return int(labels[config.label])
 
 
-def _longest(config: ClassifierConfig, model: PreTrainedModel) -> int | None:
+def _longest(config: ClassifierConfig, model: Any) -> int | None:
     """Tokens to which texts are cut; None: the model's length has no limit.
 
     Models after RoBERTa number their positions from behind that of padding, and have so many less.

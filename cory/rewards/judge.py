@@ -65,19 +65,22 @@ class Judge:
         """
         rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
         left = list(range(len(rows)))  # those without a grade so far
-        last: dict[int, Reply] = {}
-        for tried in range(self.config.asked_again + 1):
-            replies = self._replies([self._messages(*rows[number]) for number in left], tried)
-            last = dict(zip(left, replies, strict=True))
-            for number, reply in last.items():
-                rows[number][1].score = self.worth(reply.text)
+        tries = dict.fromkeys(left, 0)
+        tried, failed = 0, 0
+        while left:
+            asks = [Ask(f"grade-{tried}", self._messages(*rows[number])) for number in left]
+            replies, counted = self._replies(asks)
+            for number, reply, counts in zip(left, replies, counted, strict=True):
+                turn = rows[number][1]
+                turn.score = self.worth(reply.text)
+                tries[number] += counts
+                if turn.score is None and tries[number] > self.config.asked_again:
+                    turn.score = self._without_grade(*rows[number], reply)
+                    failed += 1
             left = [number for number in left if rows[number][1].score is None]
-            if not left:
-                break
-        for number in left:
-            rows[number][1].score = self._without_grade(*rows[number], last[number])
+            tried += 1
         self.graded += len(rows)
-        self.unreadable += len(left)
+        self.unreadable += failed
 
     def worth(self, reply: str) -> float | None:
         """The score that a reply gives; None where it has no grade in range behind the mark."""
@@ -97,13 +100,18 @@ class Judge:
         )
         return [{"role": "system", "content": self.rubric}, {"role": "user", "content": asked}]
 
-    def _replies(self, asked: Sequence[Sequence[Message]], tried: int) -> list[Reply]:
-        """A reply to each request; the same request gets a new one only if it is asked again."""
+    def _replies(self, asks: Sequence[Ask]) -> tuple[list[Reply], list[bool]]:
+        """A reply to each request, and whether it counts as one of the tries that are allowed.
+
+        With reward.unreadable=refuse, replies of an earlier start do not: a run that was refused
+        asks again when it is started again.
+        """
         assert self.endpoint is not None  # `begin` has opened it
-        replies = self.endpoint.complete([Ask(f"grade-{tried}", messages) for messages in asked])
+        new = self.endpoint.unanswered(asks)
+        replies = self.endpoint.complete(asks)
         self.requests += len(replies)
         self.tokens += sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
-        return replies
+        return replies, [one or self.config.unreadable == "lowest" for one in new]
 
     def _without_grade(self, prompt: Prompt, turn: Turn, reply: Reply) -> float:
         """The score of a response that got no grade; ConfigError with reward.unreadable=refuse."""
@@ -113,6 +121,7 @@ class Judge:
             config.unreadable == "lowest",
             f"reward.unreadable=refuse: {config.asked_again + 1} replies about the response "
             f"{turn.response[:40]!r} to prompt {prompt.id} have no '{config.mark}' with a number "
-            f"from {config.lowest:g} to {config.highest:g}; the last one ends: {said}",
+            f"from {config.lowest:g} to {config.highest:g}; the last one ends: {said}; "
+            f"the same command asks again",
         )
         return config.lowest if config.output == "grade" else 0.0

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from cory import distributed
-from cory.config import ConfigError, PythonRewardConfig, find_function, require
+from cory.config import ConfigError, PythonRewardConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
 from cory.rewards import RunFacts
 from cory.rewards.user_code import RAISED, load_function, told
+from cory.runs.user_function import find_function
 from cory.tasks import Task
 
 Row = tuple[Prompt, Turn]

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cory.config import ConfigError, UserFunction, require
+from cory.config import ConfigError, require
+from cory.runs.user_function import UserFunction
 
 # what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
 RAISED = (Exception, SystemExit)
@@ -25,14 +26,14 @@ def load_function(found: UserFunction) -> Callable[..., Any]:
         module = _module(found)
     except RAISED as error:  # whatever a user's module raises (detail 17)
         raise ConfigError(f"{found.said}: cannot be imported: {told(error, found.file)}") from error
-    function = getattr(module, found.name, None)
+    function: Any = getattr(module, found.name, None)
     require(
         callable(function) and not isinstance(function, type),
         f"{found.said}: {found.name} in {found.file} must be a function, got "
         f"{type(function).__name__}",
     )
-    found_function: Callable[..., Any] = function
-    return found_function
+    checked: Callable[..., Any] = function
+    return checked
 
 
 def _module(found: UserFunction) -> ModuleType:

@@ -5,8 +5,16 @@ import sys
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
-from cory.config.checks import ConfigError, nearest, require
+from cory.config import (
+    ConfigError,
+    PythonRewardConfig,
+    judges,
+    nearest,
+    require,
+    require_function_name,
+)
 
 
 @dataclass(frozen=True)
@@ -23,17 +31,6 @@ class UserFunction:
     def said(self) -> str:
         """Setting and value, with which refusals begin."""
         return f"{self.key}={self.value}"
-
-
-def require_function_name(key: str, value: str) -> tuple[str, str]:
-    """File or module, and name of the function; ConfigError where the text is neither."""
-    place, _, name = value.rpartition(":")
-    dotted = all(part.isidentifier() for part in place.split("."))
-    require(
-        name.isidentifier() and (dotted or place.endswith(".py")),
-        f"{key} must be <file>.py:<function> or <package.module>:<function>, got '{value}'",
-    )
-    return place, name
 
 
 def find_function(key: str, value: str) -> UserFunction:
@@ -53,6 +50,13 @@ def find_function(key: str, value: str) -> UserFunction:
         found = UserFunction(key, value, place, _source_of(key, value, place), name)
     _require_defined(found)
     return found
+
+
+def require_functions(reward: Any) -> None:
+    """ConfigError where a function that a reward names cannot be found; none is run."""
+    for key, judge in judges(reward).items():
+        if isinstance(judge, PythonRewardConfig):
+            find_function(f"{key}.function", judge.function)
 
 
 def _source_of(key: str, value: str, module: str) -> Path:
