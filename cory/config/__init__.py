@@ -47,7 +47,7 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
-from cory.config.options import Game, Option, builder, game, load, option, plug_ins
+from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
 from cory.config.parse import parse_config
 from cory.config.reward import (
     ClassifierConfig,
@@ -71,6 +71,7 @@ from cory.config.task import (
     PickConfig,
     ProgramsConfig,
     QuestionsConfig,
+    TaskFacts,
 )
 from cory.config.together import plan_of, products_of
 
@@ -139,6 +140,7 @@ __all__ = [
     "SuiteConfig",
     "SumConfig",
     "SupervisedConfig",
+    "TaskFacts",
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
@@ -159,7 +161,7 @@ __all__ = [
     "option",
     "parse_config",
     "plan_of",
-    "plug_ins",
+    "plug_in_folders",
     "products_of",
     "require",
     "require_function_name",

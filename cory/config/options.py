@@ -1,13 +1,18 @@
 """What `task=`, `reward=`, `algorithm=` and `task.game=` can name: one table for each.
 
 An installed package adds to a table by an entry point of the group `cory.tasks`, `cory.rewards`,
-`cory.algorithms` or `cory.games`, whose object is an `Option` or a `Game`.
+`cory.algorithms` or `cory.games`, whose object is an `Option` or a `Game`. Its YAML files lie in
+the folder `conf` of the package.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from cory.config.algorithm import CoryConfig, PPOConfig
@@ -101,7 +106,7 @@ def plug_ins(kind: str) -> dict[str, EntryPoint]:
     """
     table, group = KINDS[kind]
     found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=group):
+    for point in _points(group, tuple(sys.path)):
         for taken, by in ((table, "cory"), (found, _value(found.get(point.name)))):
             require(
                 point.name not in taken,
@@ -109,6 +114,17 @@ def plug_ins(kind: str) -> dict[str, EntryPoint]:
             )
         found[point.name] = point
     return found
+
+
+def plug_in_folders() -> list[Path]:
+    """The `conf` folders of all packages with plug-ins, where they have one."""
+    points = [point for kind in KINDS for point in plug_ins(kind).values()]
+    folders = []
+    for package in dict.fromkeys(point.module.partition(".")[0] for point in points):
+        spec = find_spec(package)
+        places: Sequence[str] = (spec and spec.submodule_search_locations) or ()
+        folders += [folder for place in places if (folder := Path(place) / "conf").is_dir()]
+    return folders
 
 
 def option(kind: str, name: str) -> Option:
@@ -134,9 +150,9 @@ def load(reference: str) -> Any:
 def builder(kind: str, name: str) -> Any:
     """The class or function that builds the task, reward or algorithm of this name."""
     reference = option(kind, name).builder
-    plugged = plug_ins(kind).get(name)
-    if plugged is None:
+    if name in KINDS[kind][0]:
         return load(reference)
+    plugged = plug_ins(kind)[name]
     try:
         return load(reference)
     except Exception as error:  # whatever the code of another package raises (detail 17)
@@ -170,6 +186,12 @@ def _entry(kind: str, name: object, key: str) -> Option | Game:
     )
     assert isinstance(found, Option | Game)
     return found
+
+
+@cache
+def _points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """The entry points of the packages on `sys.path`, whose metadata take a while to read."""
+    return tuple(entry_points(group=group))
 
 
 def _named(point: EntryPoint) -> str:
