@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 Metrics = dict[str, float]
+TEXT_ONLY = [0]  # response ids where only the text is known; any token, so the turn is not absent
 Message = dict[str, str]  # of a chat: `role` (user or assistant) and `content`
 Context = str | list[Message]  # a prompt for a model; a chat model takes a text as one message
 
@@ -47,6 +48,9 @@ class Turn:
     credit: float | None = None  # set by the credit rule
     summary: str | None = None  # set by a debate: the summary of the others' last answers it saw
     shortened: bool = False  # set by a debate: its prompt was shortened to fit the context
+    # set by a sum of rewards: each one's score before its weight; None where it does not apply
+    parts: dict[str, float | None] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)  # what a reward function has logged of it
 
     @property
     def absent(self) -> bool:
@@ -57,6 +61,12 @@ class Turn:
     def tokens(self) -> int:
         """Tokens of context and response."""
         return len(self.context_ids) + len(self.response_ids)
+
+
+def reward_columns(turn: Turn) -> dict[str, Any]:
+    """What a reward has left of a turn beside its score, for samples.jsonl; mostly nothing."""
+    columns = {"parts": turn.parts, "extra": turn.extra}
+    return {name: values for name, values in columns.items() if values}
 
 
 @dataclass

@@ -10,7 +10,7 @@ from cory.config.algorithm import (
     SamplingConfig,
     StopConfig,
 )
-from cory.config.checks import ConfigError, exact_div, require
+from cory.config.checks import ConfigError, exact_div, nearest, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
     GEOMETRIC_MEAN,
@@ -56,12 +56,19 @@ from cory.config.offline import (
     SpagConfig,
 )
 from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
-from cory.config.parse import nearest, parse_config
+from cory.config.parse import parse_config
 from cory.config.reward import (
+    ClassifierConfig,
     ExactMatchConfig,
     GameOutcomeConfig,
-    SentimentConfig,
+    JudgeConfig,
+    JudgeEndpointConfig,
+    PythonRewardConfig,
+    SumConfig,
     VerifierRewardConfig,
+    judges,
+    of_part,
+    require_function_name,
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
@@ -98,6 +105,7 @@ __all__ = [
     "AnliConfig",
     "BatchPlan",
     "BenchmarkConfig",
+    "ClassifierConfig",
     "Config",
     "ConfigError",
     "CoryConfig",
@@ -117,6 +125,8 @@ __all__ = [
     "ImdbConfig",
     "ImitationConfig",
     "InstructionsConfig",
+    "JudgeConfig",
+    "JudgeEndpointConfig",
     "MaftConfig",
     "MaftPrompts",
     "MaporlConfig",
@@ -130,15 +140,16 @@ __all__ = [
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",
+    "PythonRewardConfig",
     "QuestionsConfig",
     "RequestsConfig",
     "SFTConfig",
     "SamplingConfig",
     "ScriptedConfig",
-    "SentimentConfig",
     "SpagConfig",
     "StopConfig",
     "SuiteConfig",
+    "SumConfig",
     "SupervisedConfig",
     "TaskFacts",
     "VerifierConfig",
@@ -151,16 +162,19 @@ __all__ = [
     "exact_div",
     "experiment_names",
     "game",
+    "judges",
     "load",
     "load_suite",
     "named_experiments",
     "named_options",
     "nearest",
+    "of_part",
     "option",
     "parse_config",
     "plan_of",
     "plug_in_folders",
     "products_of",
     "require",
+    "require_function_name",
     "small_file",
 ]

@@ -9,8 +9,20 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-# setting -> a setting of the same group, which tells that it belongs there; its value of before
+# Setting -> a setting of the same group, which tells that it belongs there; its value of before.
+# One that belongs beside another of these comes after it.
 ADDED: dict[str, tuple[str, Any]] = {
+    **{
+        key: ("label", value)  # of classifiers
+        for key, value in {
+            "chat": False,
+            "max_tokens": None,
+            "precision": "fp32",
+            "quantisation": "none",
+            "double_quantisation": True,
+            "compute_precision": "fp32",
+        }.items()
+    },
     "attention": ("compute_precision", "auto"),
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),

@@ -12,6 +12,10 @@ from cory.config.added import ADDED
 from cory.runs.run_dir import is_complete, settings_digest, unfinished_run
 from tests.support.composing import compose_config
 
+CLASSIFIERS = (
+    *("chat", "max_tokens", "precision", "quantisation", "double_quantisation"),
+    "compute_precision",
+)
 WORDS = (
     "experiment=maporl/gsm8k_hetero_llama",
     "scale=small",
@@ -93,6 +97,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "parallel_runs": ("",),
         **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),
+        **dict.fromkeys(CLASSIFIERS, ()),  # below
     }
     assert places.keys() == ADDED.keys()
     cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale
@@ -100,6 +105,22 @@ def test_conf_gives_the_value_of_before() -> None:
         for group in places[key]:
             node = cfg[group] if group else cfg
             assert (node[key], beside in node) == (value, True)
+
+
+@pytest.mark.parametrize("reward", ["sentiment", "sentiment_tiny"])
+def test_a_classifier_of_before_is_what_it_was(reward: str) -> None:
+    cfg = compose_config(f"reward={reward}")
+    old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
+    assert isinstance(old, DictConfig)
+    for key in (*CLASSIFIERS, "attention"):
+        del old.reward[key]
+    assert set(old.reward) == {"name", "path", "label", "output", "batch_size"}
+    assert parse_config(old) == parse_config(cfg)
+    assert settings_digest(old) == settings_digest(cfg)
+    for key, other in (("precision", "bf16"), ("chat", True), ("max_tokens", 9)):
+        changed = OmegaConf.merge(cfg, {"reward": {key: other}})
+        assert isinstance(changed, DictConfig)
+        assert settings_digest(changed) != settings_digest(old)
 
 
 def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
