@@ -25,6 +25,17 @@ class Prompt:
     columns: Mapping[str, Any] = field(default_factory=dict)  # the data's others, for rewards
     messages: tuple[Mapping[str, str], ...] | None = None  # the prompt as chat, if it came so
 
+    @property
+    def opening(self) -> Context:
+        """What the first agent is shown: the text, or the messages."""
+        return self.asking(self.text)
+
+    def asking(self, text: str) -> Context:
+        """`text` in place of this prompt's, after the messages before it if it came as a chat."""
+        if self.messages is None:
+            return text
+        return [*map(dict, self.messages[:-1]), {"role": "user", "content": text}]
+
 
 @dataclass
 class Turn:
@@ -84,7 +95,10 @@ def as_plain(episode: Episode) -> dict[str, Any]:
 
 def of_plain(plain: Mapping[str, Any]) -> Episode:
     """An episode from the result of `as_plain`."""
-    return Episode(Prompt(**plain["prompt"]), [Turn(**turn) for turn in plain["turns"]])
+    prompt = dict(plain["prompt"])
+    if prompt.get("messages") is not None:  # JSON knows no tuples
+        prompt["messages"] = tuple(prompt["messages"])
+    return Episode(Prompt(**prompt), [Turn(**turn) for turn in plain["turns"]])
 
 
 def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:

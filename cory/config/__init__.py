@@ -57,6 +57,7 @@ from cory.config.offline import (
 )
 from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
 from cory.config.parse import parse_config
+from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -140,6 +141,7 @@ __all__ = [
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",
+    "PromptsConfig",
     "PythonRewardConfig",
     "QuestionsConfig",
     "RequestsConfig",

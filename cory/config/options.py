@@ -21,6 +21,7 @@ from cory.config.debate import MaporlConfig
 from cory.config.game import GameConfig
 from cory.config.maft import MaftConfig
 from cory.config.offline import ImitationConfig, SpagConfig
+from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -59,6 +60,7 @@ TASKS: Mapping[str, Option] = {
     "anli": Option(AnliConfig, "cory.tasks.anli:AnliTask"),
     "math": Option(MathConfig, "cory.tasks.mathematics:MathTask"),
     "mmlu": Option(MmluConfig, "cory.tasks.mmlu:MmluTask"),
+    "prompts": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     "taboo": Option(GameConfig, "cory.tasks.game:GameTask"),
     "twenty_questions": Option(GameConfig, "cory.tasks.game:GameTask"),
     "guess_my_city": Option(GameConfig, "cory.tasks.game:GameTask"),

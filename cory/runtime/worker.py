@@ -111,7 +111,7 @@ def build_parts(config: Config) -> Parts:
     # refused now rather than after the last iteration
     task.held_out(config.evaluation.prompts, config.evaluation.split)
     for text in config.evaluation.probes:
-        tokens = team.tokens(task.prompt_of(text).text)
+        tokens = team.tokens(task.prompt_of(text).opening)
         require(
             tokens + algorithm.sampling.max_response_tokens <= team.context_length,
             f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "

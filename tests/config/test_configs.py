@@ -94,6 +94,7 @@ NEEDED = {
     "task=taboo": ["experiment=spag/llama2_im"],
     "task=twenty_questions": ["experiment=spag/llama2_im"],
     "task=guess_my_city": ["experiment=spag/llama2_im"],
+    "task=prompts": ["task.path=here", "task.held_out_share=0.1"],
     "algorithm=maft": ["experiment=maft/phi3_arithmetic_maft"],
 }
 
