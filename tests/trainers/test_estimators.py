@@ -32,9 +32,11 @@ class Update:
         self.found: dict[str, tuple[Batch, Estimate]] = {}
         update = trainer.update
 
-        def noted(agent: object, batch: Batch, estimate: Estimate) -> dict[str, float]:
+        def noted(
+            agent: object, batch: Batch, estimate: Estimate, stage: Stage
+        ) -> dict[str, float]:
             self.found[agent.name] = (batch, estimate)  # type: ignore[attr-defined]
-            return update(agent, batch, estimate)  # type: ignore[arg-type]
+            return update(agent, batch, estimate, stage)  # type: ignore[arg-type]
 
         trainer.update = noted  # type: ignore[method-assign, assignment]
 
