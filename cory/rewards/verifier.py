@@ -64,6 +64,18 @@ def whole_model(config: VerifierRewardConfig) -> str:
         ) from error
 
 
+def shown(prompt: Prompt, tokenizer: Any, chat: bool) -> str:
+    """A prompt as a verifier reads it; ConfigError for chat messages where it does not chat."""
+    if chat:
+        return rendered(tokenizer, prompt.opening)
+    require(
+        prompt.messages is None,
+        f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
+        f"chat messages; set reward.chat=true",
+    )
+    return prompt.text
+
+
 @torch.no_grad()
 def correctness_probabilities(
     model: ActorCriticModel, rows: Sequence[Reading], pad: int
@@ -142,16 +154,6 @@ class Verifier:
         # the random head is replaced by the verifier's own
         return ActorCriticModel("verifier", lm, None, 0.0, torch.Generator())
 
-    def _shown(self, prompt: Prompt) -> str:
-        if self.config.chat:
-            return rendered(self.tokenizer, prompt.opening)
-        require(
-            prompt.messages is None,
-            f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
-            f"chat messages; set reward.chat=true",
-        )
-        return prompt.text
-
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` with the probability that the response is right.
 
@@ -172,7 +174,7 @@ class Verifier:
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(
             self.tokenizer,
-            [self._shown(prompt) for prompt, _ in turns],
+            [shown(prompt, self.tokenizer, self.config.chat) for prompt, _ in turns],
             [turn.response for _, turn in turns],
             self.room,
         )
