@@ -124,7 +124,8 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The turns at `index` ((n,) int64), with all-padding columns left in place."""
-        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Batch(
-            **{k: None if column is None else column[index] for k, column in columns.items()}
-        )
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        picked: dict[str, Any] = {
+            key: None if column is None else column[index] for key, column in columns.items()
+        }
+        return Batch(**picked)
