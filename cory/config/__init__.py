@@ -1,7 +1,14 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.added import as_before
-from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
+from cory.config.algorithm import (
+    ADAMW_8BIT,
+    CoryConfig,
+    OptimiserConfig,
+    PPOConfig,
+    SamplingConfig,
+    StopConfig,
+)
 from cory.config.checks import ConfigError, exact_div, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
@@ -69,6 +76,7 @@ from cory.config.task import (
 from cory.config.together import plan_of, products_of
 
 __all__ = [
+    "ADAMW_8BIT",
     "AGREEING",
     "CORRECT",
     "ENDPOINT",
@@ -115,6 +123,7 @@ __all__ = [
     "ModelConfig",
     "NamedExperiment",
     "OfflineConfig",
+    "OptimiserConfig",
     "Option",
     "PPOConfig",
     "PickConfig",

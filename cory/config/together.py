@@ -1,6 +1,7 @@
 """Rules that span several groups of settings."""
 
 from cory.config import options
+from cory.config.algorithm import ADAMW, ADAMW_8BIT
 from cory.config.checks import require
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config
@@ -46,6 +47,16 @@ def check_together(config: Config) -> None:
         "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
     )
     check_products(config)
+    require(
+        algorithm.optimizer != ADAMW_8BIT or hardware.device == "cuda",
+        f"algorithm.optimizer={algorithm.optimizer} needs a GPU: with hardware.device=cpu it must "
+        f"be {ADAMW}",
+    )
+    require(
+        algorithm.optimizer != ADAMW_8BIT or not hardware.offload_optimizer,
+        f"algorithm.optimizer={algorithm.optimizer} steps on the GPU: it needs "
+        f"hardware.offload_optimizer=false",
+    )
     require(
         not hardware.routed_reference or model.sharing != "copies",
         "hardware.routed_reference=true needs model.sharing=adapters: "

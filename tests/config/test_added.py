@@ -30,6 +30,8 @@ def of_before(cfg: DictConfig) -> DictConfig:
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
         del old["parallel_runs"]
+        for key in ("schedule", "warmup", "final_share", "optimizer"):
+            del old.algorithm[key]
     return old
 
 
@@ -51,6 +53,27 @@ def test_only_settings_that_belong_there_are_left_out() -> None:
     assert as_before({**flat, "model.attention": "sdpa"})["model.attention"] == "sdpa"
 
 
+def test_a_group_that_had_a_setting_keeps_it() -> None:
+    """Offline training had its schedule before others: checkpoints of it are known by it."""
+    cfg = compose_config("experiment=spag/llama2_im", "scale=small")
+    old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
+    assert isinstance(old, DictConfig)
+    with open_dict(old):
+        del old.algorithm["final_share"], old.algorithm["optimizer"]
+    assert settings_digest(old) == settings_digest(cfg)
+    flat = {f"algorithm.{key}": old.algorithm[key] for key in ("schedule", "warmup")}
+    beside = {"algorithm.learning_rate": 1.0, "algorithm.iterations_per_epoch": None}
+    assert (
+        as_before(flat | beside).keys()
+        >= flat.keys()
+        == {
+            "algorithm.schedule",
+            "algorithm.warmup",
+        }
+    )
+    assert not as_before(flat | {"algorithm.learning_rate": 1.0}).keys() & flat.keys()
+
+
 def test_conf_gives_the_value_of_before() -> None:
     """Else an unfinished run would go on as another one."""
     cfg = compose_config(*WORDS)
@@ -59,6 +82,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "generation_batch_size": ("hardware",),
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
+        **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
     }
     assert places.keys() == ADDED.keys()
     cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale
