@@ -188,6 +188,23 @@ def test_advantages_decay_from_the_last_turn(one_game: Settings) -> None:
     assert metrics["offline/loss/agent_0"] == pytest.approx(-0.5, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("words", "worth"),
+    [
+        (["algorithm.decay=0.5"], [1 / 3, 2 / 3]),
+        (["algorithm.decay=0.25"], [0.2, 0.8]),
+        (["algorithm.decay=0.5", "algorithm.normaliser=printed"], [2 / 7, 4 / 7]),
+    ],
+)
+def test_advantages_are_those_of_the_settings(
+    one_game: Settings, words: list[str], worth: list[float]
+) -> None:
+    trainer = build_games(one_game(*words))
+    trainer.step(0)
+    (said,) = trainer.games or []
+    assert [one.advantage for one in said] == pytest.approx(worth)
+
+
 @pytest.mark.parametrize(("average", "push"), [("game", 0.8), ("utterance", (1 - 2 * 0.2) / 2)])
 def test_the_kl_counts_once_in_a_game_or_once_in_an_utterance(
     one_game: Settings, average: str, push: float
@@ -342,6 +359,28 @@ def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
     share = torch.tensor([0.25])
     expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True, share)
     assert trainer.loss(own, old, worth, share).per_utterance == expected.per_utterance
+
+
+def test_adam_starts_anew_with_every_set(self_play: Settings) -> None:
+    """Its first step moves every weight by the learning rate; one with older moments does not."""
+    trainer = build_games(
+        self_play(
+            "algorithm.threshold=-0.5",
+            "algorithm.iterations=4",
+            "algorithm.iterations_per_epoch=2",
+            "algorithm.minibatch_size=1000",
+            "algorithm.learning_rate=1e-3",
+        )
+    )
+    weight = trainer.policy.model.lm.get_output_embeddings().weight
+    shares = []
+    for iteration in range(4):
+        before = weight.detach().clone()
+        trainer.step(iteration)
+        moved = (weight - before).abs() / 1e-3
+        shares.append(((moved - 1).abs() < 0.01).float().mean().item())
+    # sets begin with the first and the third step
+    assert min(shares[0], shares[2]) > 0.9 and max(shares[1], shares[3]) < 0.5, shares
 
 
 def test_instructions_are_never_played(self_play: Settings) -> None:
