@@ -250,7 +250,7 @@ def estimate_rows(
     """
     hardware, work = config.hardware, work_of(config, shape)
     base = base_bytes(shape, model)
-    head = [shape.width, 1]  # the value head
+    head = [shape.width, 1] if config.algorithm.has_value_head() else []  # weight and bias
     split = hardware.zero_stage == 3
     # on the CPU weights are views of the checkpoint's file; where they are converted or quantised,
     # the file is in memory, too, until it is closed

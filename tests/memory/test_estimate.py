@@ -83,6 +83,24 @@ def test_copies_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None
     assert loaded == (4 + 8) * COPY + 4 * COPY
 
 
+def test_without_gae_no_value_head_is_held(
+    rows: Callable[..., dict[tuple[str, str], int]],
+) -> None:
+    group = ("advantages=group", "algorithm.samples_per_prompt=2")
+    found = rows(*group)
+    assert found["weights that train", ALWAYS] == 2 * 4 * MODEL
+    assert found["Adam's two moments", ALWAYS] == 2 * 8 * MODEL
+    assert found["gradients", BACKWARD] == 4 * MODEL
+    # all else is as with one response to each prompt: responses are what is counted
+    other = rows("algorithm.samples_per_prompt=2")
+    assert found.keys() == other.keys() and other == rows()
+    assert {key: size for key, size in found.items() if key[1] in (SAMPLING, SCORING)} == {
+        key: size for key, size in other.items() if key[1] in (SAMPLING, SCORING)
+    }
+    adapters = ("model.sharing=adapters", "model.adapter.rank=4", "algorithm.agents=5", *group)
+    assert rows(*adapters)["weights that train", ALWAYS] == 5 * 4 * 2 * 4 * (8 + 24)
+
+
 def test_half_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
     found = rows("model.precision=bf16")
     assert found["reference", ALWAYS] == 2 * MODEL
