@@ -21,6 +21,7 @@ class Packing(Protocol):
     precision: str
     quantisation: str
     double_quantisation: bool
+    compute_precision: str
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,17 @@ def base_bytes(shape: Shape, model: Packing) -> int:
         # double quantisation: a byte per scale, and a float32 for each 256 scales
         total += scales + 4 * -(-scales // NF4_SCALES) if model.double_quantisation else 4 * scales
     return total
+
+
+def saved_by_casting(shape: Shape, model: Packing) -> int:
+    """Bytes that a frozen model needs less once its linear layers are kept as products need them.
+
+    Their biases, which are cast, too, are not counted.
+    """
+    if model.quantisation != "none":
+        return 0
+    each = BYTES[model.precision] - BYTES[model.compute_precision]
+    return each * sum(wide * out for _, wide, out in shape.linear)
 
 
 def adapter_tensors(shape: Shape, targets: list[str], rank: int) -> list[int]:

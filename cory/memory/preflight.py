@@ -17,7 +17,7 @@ from cory.config import (
     cores,
     require,
 )
-from cory.memory.architecture import base_bytes, shape_of
+from cory.memory.architecture import base_bytes, saved_by_casting, shape_of
 from cory.memory.estimate import (
     ALWAYS,
     LOADING,
@@ -100,7 +100,8 @@ def opponent_rows(config: Config) -> list[Usage]:
     if count == 0 or model.sharing != "copies":  # adapters are small
         return []
     lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
-    each = base_bytes(shape_of(lm), model)
+    shape = shape_of(lm)
+    each = base_bytes(shape, model) - saved_by_casting(shape, model)
     apart = config.hardware.device == "cuda"
     rows = [Usage(f"opponents, {count} of them", count * each, ALWAYS, apart)]
     return [*rows, Usage("the opponent that plays", each, SAMPLING)] if apart else rows
@@ -110,7 +111,10 @@ def judge_bytes(reward: Any) -> int | None:
     """Bytes of the reward's own model; None where its config.json is not on this machine."""
     if isinstance(reward, VerifierRewardConfig):
         lm = local_skeleton(whole_model(reward), "reward.path")
-        return None if lm is None else base_bytes(shape_of(lm), reward)
+        if lm is None:
+            return None
+        shape = shape_of(lm)
+        return base_bytes(shape, reward) - saved_by_casting(shape, reward)
     if not hasattr(reward, "path"):
         return 0
     elements = classifier_elements(reward.path, "reward.path")

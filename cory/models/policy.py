@@ -68,6 +68,11 @@ class Policy:
         return reference
 
     @property
+    def trains(self) -> bool:
+        """Whether it has an engine."""
+        return self._engine is not None
+
+    @property
     def engine(self) -> Engine:
         """Trains it; ValueError where it has none."""
         if self._engine is None:

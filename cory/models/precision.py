@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from cory.config import ConfigError
 
@@ -58,6 +59,22 @@ def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:
     """Let `products` compute in `dtype` from now on; copies of the model keep it."""
     if dtype != lm.dtype:
         lm.product_dtype = dtype
+
+
+def store_as_products(lm: PreTrainedModel) -> None:
+    """Keep the linear layers of a model that never trains in the precision of their products.
+
+    Passes would cast its frozen weights at every call, to the same bits: autocast remembers only
+    the casts of weights that train. The output head, embeddings, norms and adapters stay as they
+    are. Not for a base that ZeRO-3 splits, which needs one precision.
+    """
+    dtype = getattr(lm, "product_dtype", None)
+    if dtype is None:
+        return
+    for name, layer in lm.base_model.named_modules():
+        if isinstance(layer, nn.Linear | Conv1D) and ".lora_" not in name:
+            for weight in layer.parameters(recurse=False):
+                weight.data = weight.data.to(dtype)
 
 
 def products(lm: PreTrainedModel) -> AbstractContextManager[None]:

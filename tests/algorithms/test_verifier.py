@@ -208,6 +208,9 @@ def test_the_reward_is_what_the_value_head_says_in_training(
     mixed = judge(folder, compute_precision="bf16")
     assert mixed.model.lm.config._attn_implementation == "eager"
     assert mixed.model.lm.product_dtype == torch.bfloat16
+    layers = mixed.model.lm.transformer.h[0]
+    assert layers.mlp.c_fc.weight.dtype == torch.bfloat16  # it never trains
+    assert layers.ln_1.weight.dtype == mixed.model.value_head.weight.dtype == torch.float32
     mixed.score(episodes)
     rounded = [episode.turns[0].score or 0 for episode in episodes]
     assert rounded == pytest.approx(scores, abs=0.02) and rounded != scores
