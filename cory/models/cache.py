@@ -7,6 +7,8 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from cory.models.attention import EAGER
+
 
 class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not read the library
     """Keys and values of one layer, with room for a known number of tokens.
@@ -14,9 +16,12 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
     What it returns are views of its memory: (rows, heads, tokens so far, width of a head).
     """
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, across: bool = False) -> None:
+        """across: in bfloat16, keep the keys of a head's tokens side by side for each of its
+        dimensions: a CPU then multiplies a single query with them two to four times as fast"""
         super().__init__()
         self.room = room
+        self.across = across
         self._memory: list[Tensor] = []  # keys and values
         self._place: Tensor | None = None  # where the next token is written, once that is fixed
 
@@ -32,15 +37,20 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         before = super().get_seq_length()
         if not self.is_initialized:
             self.lazy_initialization(*new)
+            self.across = self.across and key_states.dtype == torch.bfloat16
             self._memory = [
                 torch.empty(*states.shape[:2], self.room, states.shape[3], dtype=states.dtype,
                             device=states.device)
                 for states in new
             ]  # fmt: skip
+            if self.across:
+                self._memory[0] = laid_across(self._memory[0])
         after = before + key_states.shape[-2]
         for memory, states in zip(self._memory, new, strict=True):
             memory[:, :, before:after] = states
         self._show(after)
+        if self.across and after - before > 1:  # many queries are faster with them token by token
+            return self.keys.contiguous(), self.values
         return self.keys, self.values
 
     def fix(self, place: Tensor) -> None:
@@ -72,10 +82,17 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         """Keep these rows only, in this order; a row may be kept several times."""
         shown = self.keys.shape[2]
         self._memory = [memory[indices] for memory in self._memory]
+        if self.across:
+            self._memory[0] = laid_across(self._memory[0])
         self._show(shown)
 
     def _show(self, length: int) -> None:
         self.keys, self.values = (memory[:, :, :length] for memory in self._memory)
+
+
+def laid_across(keys: Tensor) -> Tensor:
+    """The same (rows, heads, room, width), of which the tokens lie side by side in memory."""
+    return keys.transpose(2, 3).contiguous().transpose(2, 3)
 
 
 def keeps_all(model: PreTrainedModel) -> bool:
@@ -89,7 +106,9 @@ def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
     Layers with a sliding window keep the library's own cache, which holds the window alone.
     """
     cache = DynamicCache(config=model.config)
+    across = model.device.type == "cpu" and model.config._attn_implementation in EAGER
     cache.layers = [
-        PreallocatedLayer(room) if type(layer) is DynamicLayer else layer for layer in cache.layers
+        PreallocatedLayer(room, across) if type(layer) is DynamicLayer else layer
+        for layer in cache.layers
     ]
     return cache

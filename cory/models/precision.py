@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from cory.config import ConfigError
+from cory.models.attention import attend_by_rows
 
 # of tensors; TF32 is only what float32 numbers are rounded to inside a matrix product
 DTYPES = {
@@ -59,6 +60,7 @@ def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:
     """Let `products` compute in `dtype` from now on; copies of the model keep it."""
     if dtype != lm.dtype:
         lm.product_dtype = dtype
+        attend_by_rows(lm)
 
 
 def store_as_products(lm: PreTrainedModel) -> None:

@@ -19,6 +19,7 @@ from transformers import (
 from cory.algorithms import parts
 from cory.config import Config, ConfigError, SamplingConfig
 from cory.models import policy
+from cory.models.attention import BY_ROWS
 from cory.models.generation import draw_uniforms, generate
 from cory.models.precision import (
     attention_for,
@@ -126,7 +127,7 @@ def test_a_run_in_mixed_precision_agrees_with_itself_and_learns_in_float32(
     trainer = build(config_of(MIXED, f"model.sharing={sharing}"), reward=LetterShare())
     for agent in trainer.agents.values():
         for lm in (agent.model.lm, agent.team.pretrained):
-            assert lm.config._attn_implementation == "eager"
+            assert lm.config._attn_implementation == BY_ROWS
             assert lm.product_dtype == torch.bfloat16
     metrics = trainer.step(0)
     for name, agent in trainer.agents.items():
