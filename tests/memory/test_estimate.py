@@ -208,9 +208,7 @@ def test_mixed_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]
     frozen = rows("model.compute_precision=bf16", "model.sharing=adapters")
     assert "weights cast for products" not in {what for what, _ in frozen}
     assert frozen["base of all agents, frozen", ALWAYS] == 4 * MODEL - 2 * MATRICES
-    split = rows(
-        "model.compute_precision=bf16", "model.sharing=adapters", "hardware.zero_stage=3"
-    )
+    split = rows("model.compute_precision=bf16", "model.sharing=adapters", "hardware.zero_stage=3")
     assert {w for what, w in split if what == "weights cast for products"} == {FORWARD, BACKWARD}
     assert split["base of all agents, frozen", ALWAYS] == 4 * MODEL
 

@@ -16,7 +16,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from cory.models import generation
+from cory.models import generation, working_rows
 from cory.models.cache import PreallocatedLayer, cache_for
 from cory.models.precision import set_products
 from tests.models.test_generation import PLAIN
@@ -68,14 +68,14 @@ def test_keys_lie_across_for_eager_attention_in_bfloat16_and_tokens_are_the_same
         caches.append(cache_for(model, room))
         return caches[-1]
 
-    monkeypatch.setattr(generation, "cache_for", noted)
+    monkeypatch.setattr(working_rows, "cache_for", noted)
     uniforms = torch.rand(4, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     contexts = [[*range(17), 30], [*range(17), 4, 5, 6], [*range(18)], [*range(17), 9, 8]]
     said = partial(generation.generate, lm, contexts, 20, PLAIN, uniforms, 0, frozenset({7, 13}))
     found = said()
     assert {layer.keys.stride(2) == 1 for layer in caches[0].layers} == {across}
     monkeypatch.setattr(
-        generation, "cache_for", lambda model, room: DynamicCache(config=model.config)
+        working_rows, "cache_for", lambda model, room: DynamicCache(config=model.config)
     )
     assert said() == found
 
