@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import torch
@@ -21,6 +21,8 @@ class Prompt:
     id: str
     text: str
     answer: str | None = None  # ground truth, never shown to an agent
+    columns: Mapping[str, Any] = field(default_factory=dict)  # the data's others, for rewards
+    messages: tuple[Mapping[str, str], ...] | None = None  # the prompt as chat, if it came so
 
 
 @dataclass

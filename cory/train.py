@@ -26,6 +26,7 @@ from cory.config import (
     experiment_names,
     nearest,
     parse_config,
+    plug_in_folders,
     require,
 )
 from cory.runs.run_dir import (
@@ -37,7 +38,7 @@ from cory.runs.run_dir import (
     unfinished_run,
     write_settings,
 )
-from cory.runtime.hydra_options import know_names
+from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
 from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
 from cory.runtime.side_by_side import SideBySide
 
@@ -50,7 +51,7 @@ UNTIL_SAID_S = 30
 
 _beside = SideBySide()  # of this command, if it is a sweep
 
-know_names(CONF)
+look_beside(CONF)
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
@@ -61,6 +62,11 @@ def _job(cfg: DictConfig) -> None:
         if stopping():
             raise JobFailed
         config = parse_config(cfg)
+        require(
+            config.sweep == "adhoc" or HydraConfig.get().mode == RunMode.MULTIRUN,
+            f"sweep={config.sweep} lists no runs: its file needs 'hydra.mode: MULTIRUN' and, under "
+            f"hydra.sweeper.params, the values of each run",
+        )
         if config.preflight_only:
             from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
 
@@ -127,7 +133,7 @@ def compose(*overrides: str) -> DictConfig:
 
     `run_dir` is `unused` unless it is one of them.
     """
-    know_names(CONF)  # forgotten wherever Hydra's own state has been put back
+    look_beside(CONF)  # forgotten wherever Hydra's own state has been put back
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
     choices = cfg.hydra.runtime.choices
@@ -190,11 +196,17 @@ def one_line(error: Exception) -> str:
             f'or install others: pip install "cory[sweep]"'
         )
     if option and isinstance(error, MissingConfigException):
-        folder = CONF / option[1]  # Hydra does not list what lies in subfolders
-        nested = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
+        own = own_folder(sys.argv[1:])
+        nested = (  # Hydra does not list what lies in subfolders
+            str(path.relative_to(folder / option[1]).with_suffix(""))
+            for folder in (CONF, *plug_in_folders(), *([] if own is None else [own]))
+            for path in (folder / option[1]).rglob("*.yaml")
+        )
         named = experiment_names(CONF) if option[1] == "experiment" else ()
-        known = ", ".join(sorted({*(error.options or ()), *map(str, nested), *named}))
-        return f"{option[1]}={option[2]} is not an option; choose one of {known}"
+        options = sorted({*(error.options or ()), *nested, *named})
+        hint = nearest(option[2], options)
+        known = ", ".join(options)
+        return f"{option[1]}={option[2]} is not an option{hint or ';'} choose one of {known}"
     override = re.search(r"Could not override '(.+)'", text)
     cause = error.__cause__
     if override and isinstance(cause, OmegaConfBaseException):
@@ -259,8 +271,11 @@ def main() -> None:
     refuse_launchers()
     wants_traceback = "HYDRA_FULL_ERROR" in os.environ
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing
+    own = own_folder(sys.argv[1:])
     with stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
         try:
+            if own is not None:
+                refuse_same_names(own, CONF)
             with _beside.waited_for():
                 _job()
         except (JobFailed, KeyboardInterrupt):

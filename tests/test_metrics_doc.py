@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.algorithms import ALGORITHMS
-from cory.config import Config
+from cory.config import Config, builder
 from cory.episode import Episode
 from cory.report.records.benchmarks import BENCHMARK_COLUMNS, COT, FAMILY
 from cory.runtime.worker import build_parts
@@ -126,7 +125,7 @@ def logged_by_games(run_dir: Path) -> set[str]:
         own = run_dir / games
         words = (f"experiment=spag/{experiment}", *GAMES, f"algorithm.games={games}")
         config = parsed(*words, f"run_dir={own}")
-        trainer = ALGORITHMS[config.algorithm.name](config.algorithm, build_parts(config))
+        trainer = builder("algorithm", config.algorithm.name)(config.algorithm, build_parts(config))
         found |= trainer.step(0).keys() | measure(trainer, config, own)[0].keys()
     return found
 

@@ -20,7 +20,7 @@ from cory.runs.run_dir import (
     is_complete,
     write_settings,
 )
-from cory.runtime.hydra_options import know_names
+from cory.runtime.hydra_options import look_beside
 from cory.runtime.side_by_side import SideBySide
 from tests.support.commands import Command
 from tests.support.composing import compose_config
@@ -57,7 +57,7 @@ def typed(
                 print(error.code, file=sys.stderr)
         finally:
             Singleton.set_state(state)
-            know_names(train.CONF)  # a plugin, which is no part of that state
+            look_beside(train.CONF)  # a plugin, which is no part of that state
         out = capsys.readouterr()
         return code, out.out, out.err
 
@@ -88,12 +88,15 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
         # an option that a group does not have
-        ("algorithm=pppo", "algorithm=pppo is not an option; choose one of cory, imitation"),
-        ("experiment=cory/imdb_pp", "experiment=cory/imdb_pp is not an option; choose one of cory"),
+        ("algorithm=pppo", "is not an option; did you mean ppo? choose one of cory, imitation"),
+        ("experiment=cory/imdb_pp", "is not an option; did you mean cory/imdb_ppo? choose one of"),
         ("experiment=maft/phi3", "maft/majority_ft, maft/mistral_arithmetic_base, maft/mistral_"),
-        ("sweep=fig3", "sweep=fig3 is not an option; choose one of adhoc, cory/agents"),
+        ("sweep=fig3", "choose one of adhoc, cory/agents"),
         ("-m algorithm=ppo,pppo", "algorithm=pppo is not an option"),
         ("model=null", "must be a string or a list"),
+        ("--config-dir={tmp}/nowhere experiment=typo", "nowhere' not found"),
+        ("--config-dir={tmp} sweep=typo", "sweep=typo lists no runs: its file needs 'hydra.mode: "),
+        ("--config-dir={tmp} experiment=below/typ", "did you mean below/typo? choose one of below"),
         # what is no setting at all
         ("algorithm.clip_range", "missing EQUAL"),
         ("task.train_split=train[:9%]", """needs quotes: "task.train_split='train[:9%]'\""""),
@@ -112,12 +115,27 @@ def test_what_was_typed_is_refused_in_one_line(
         "shallow": "clip_range: 0.1\n",
         "broken": "algorithm: [\n",
     }
-    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "below").mkdir(parents=True)
+    (tmp_path / "experiment" / "below" / "typo.yaml").write_text("{}\n")
     for name, text in files.items():
         file = tmp_path / "experiment" / f"{name}.yaml"
         file.write_text(f"# @package _global_\n{text}")
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "typo.yaml").write_text("# @package _global_\nseed: 1\n")
     assert_refused(typed(*words.format(tmp=tmp_path).split()), said)
     assert not list(tmp_path.rglob(SETTINGS))
+
+
+@pytest.mark.parametrize("option", ["model=tiny", "experiment=cory/imdb_pretrained"])
+def test_an_option_of_ones_own_takes_no_name_that_is_taken(
+    option: str, typed: Typed, tmp_path: Path
+) -> None:
+    """A file of conf/, and an entry of conf/names.yaml: Hydra would take it and pass over this."""
+    file = tmp_path / f"{option.replace('=', '/')}.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}\n")
+    answer = typed(f"--config-dir={tmp_path}", option)
+    assert_refused(answer, f"{file}: {option} is an option of cory already; give the file another")
 
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,12 @@
-"""Algorithms: trainers assembled from components, one file per method. Read it beside its paper."""
+"""Algorithms: trainers assembled from components, one file per method. Read it beside its paper.
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+A new algorithm is a function from its settings and `Parts` to an `Algorithm`, and a line in the
+table ALGORITHMS of cory/config/options.py.
+"""
 
-from cory.algorithms.cory import build_cory
-from cory.algorithms.maft import build_maft
-from cory.algorithms.maporl import build_maporl
-from cory.algorithms.parts import Parts
-from cory.algorithms.ppo import build_ppo
-from cory.algorithms.sft import build_sft
-from cory.algorithms.spag import build_imitation, build_spag
-from cory.algorithms.verifier import build_verifier
+from collections.abc import Mapping
+from typing import Protocol
+
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy
@@ -39,16 +35,3 @@ class Algorithm(Stateful, Protocol):
     def evaluate(self) -> Evaluator:
         """Evaluates the agents on held-out prompts."""
         ...
-
-
-# algorithm.name -> builder
-ALGORITHMS: Mapping[str, Callable[[Any, Parts], Algorithm]] = {
-    "ppo": build_ppo,
-    "cory": build_cory,
-    "maporl": build_maporl,
-    "verifier": build_verifier,
-    "sft": build_sft,
-    "imitation": build_imitation,
-    "spag": build_spag,
-    "maft": build_maft,
-}

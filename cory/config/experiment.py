@@ -34,9 +34,9 @@ class Config:
 
     model: ModelConfig
     partner: ModelConfig | None  # every second debater's model; None: all have the first
-    task: Any  # one of TASK_CONFIGS, chosen by task.name
-    algorithm: Any  # one of ALGORITHM_CONFIGS, chosen by algorithm.name
-    reward: Any  # one of REWARD_CONFIGS, chosen by reward.name
+    task: Any  # settings of the task that task.name names
+    algorithm: Any  # ... of the algorithm
+    reward: Any  # ... of the reward
     hardware: HardwareConfig
     wandb: WandbConfig
     seed: int

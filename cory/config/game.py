@@ -9,6 +9,7 @@ from cory.config.checks import (
     require_fields,
     require_positive,
 )
+from cory.config.task import TaskFacts
 
 FORMATS = ("chat", "chat_inverse", "alpaca")
 
@@ -119,11 +120,11 @@ class ScriptedConfig:
 
 
 @dataclass
-class GameConfig:
+class GameConfig(TaskFacts):
     """Settings of `task=taboo`, `twenty_questions`, `guess_my_city`: games about a word."""
 
     name: str
-    game: str  # taboo | twenty_questions | guess_my_city: the rules
+    game: str  # whose rules: taboo | twenty_questions | guess_my_city, or a plug-in's
     judge: str  # words | official: what counts as saying a word
     max_turns: int  # of a game; a turn is one utterance of each role
     collected_turns: list[int] | None  # ... of games to learn from: drawn from these two; None: all
@@ -141,7 +142,6 @@ class GameConfig:
     scripted: ScriptedConfig
 
     def __post_init__(self) -> None:
-        require_choice("task.game", self.game, ("taboo", "twenty_questions", "guess_my_city"))
         require_choice("task.judge", self.judge, ("words", "official"))
         require_at_least("task.max_turns", self.max_turns, 1)
         drawn = self.collected_turns

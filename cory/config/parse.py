@@ -2,7 +2,6 @@
 
 import copy
 import difflib
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -10,51 +9,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from cory.config.added import complete
-from cory.config.algorithm import CoryConfig, PPOConfig
 from cory.config.checks import ConfigError, require
-from cory.config.debate import MaporlConfig
 from cory.config.experiment import Config
-from cory.config.game import GameConfig
-from cory.config.maft import MaftConfig
-from cory.config.offline import ImitationConfig, SpagConfig
-from cory.config.reward import (
-    ExactMatchConfig,
-    GameOutcomeConfig,
-    SentimentConfig,
-    VerifierRewardConfig,
-)
-from cory.config.supervised import SFTConfig, VerifierConfig
-from cory.config.task import AnliConfig, ImdbConfig, MathConfig, MmluConfig, QuestionsConfig
+from cory.config.options import option
 from cory.config.together import check_together
-
-TASK_CONFIGS: Mapping[str, type] = {
-    "imdb": ImdbConfig,
-    "gsm8k": QuestionsConfig,
-    "arithmetic": QuestionsConfig,
-    "tinygsm": QuestionsConfig,
-    "anli": AnliConfig,
-    "math": MathConfig,
-    "mmlu": MmluConfig,
-    "taboo": GameConfig,
-    "twenty_questions": GameConfig,
-    "guess_my_city": GameConfig,
-}
-ALGORITHM_CONFIGS: Mapping[str, type] = {
-    "ppo": PPOConfig,
-    "cory": CoryConfig,
-    "maporl": MaporlConfig,
-    "verifier": VerifierConfig,
-    "sft": SFTConfig,
-    "imitation": ImitationConfig,
-    "spag": SpagConfig,
-    "maft": MaftConfig,
-}
-REWARD_CONFIGS: Mapping[str, type] = {
-    "sentiment": SentimentConfig,
-    "exact_match": ExactMatchConfig,
-    "verifier": VerifierRewardConfig,
-    "game_outcome": GameOutcomeConfig,
-}
 
 
 def parse_config(cfg: DictConfig) -> Config:
@@ -63,14 +21,8 @@ def parse_config(cfg: DictConfig) -> Config:
     with open_dict(cfg):
         complete(cfg)
     schema = OmegaConf.structured(Config)
-    groups = {"task": TASK_CONFIGS, "algorithm": ALGORITHM_CONFIGS, "reward": REWARD_CONFIGS}
-    for group, table in groups.items():
-        name = OmegaConf.select(cfg, f"{group}.name")
-        require(
-            name in table,
-            f"{group}.name '{name}' is unknown; choose one of {', '.join(sorted(table))}",
-        )
-        schema[group] = table[name]
+    for group in ("task", "algorithm", "reward"):
+        schema[group] = option(group, OmegaConf.select(cfg, f"{group}.name")).settings
     try:
         merged = OmegaConf.merge(schema, cfg)
         missing = OmegaConf.missing_keys(merged)

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from cory.config.checks import require, require_at_least, require_choice, require_fields
 
 
+class TaskFacts:
+    """What the settings of a task say about it, unless a subclass says otherwise."""
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether prompts come with an answer, which responses are compared with."""
+        return False
+
+
 @dataclass
-class ImdbConfig:
+class ImdbConfig(TaskFacts):
     """Settings of `task=imdb`: continue the first words of a movie review."""
 
     name: str
@@ -37,7 +46,7 @@ class ImdbConfig:
 
 
 @dataclass
-class PickConfig:
+class PickConfig(TaskFacts):
     """How many of a task's problems a run is trained and tested on; part of the tasks below.
 
     What is picked is a function of `pick_seed` alone: runs of all seeds learn from, and are
@@ -48,6 +57,10 @@ class PickConfig:
     pick_train: int | None  # training problems; None: all, but those that are picked for the test
     pick_test: int | None  # test problems; None: all
     pick_seed: int
+
+    @property
+    def has_answers(self) -> bool:
+        return True
 
     def check_picks(self) -> None:
         for key in ("pick_train", "pick_test"):

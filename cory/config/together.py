@@ -1,5 +1,6 @@
 """Rules that span several groups of settings."""
 
+from cory.config import options
 from cory.config.checks import require
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config
@@ -8,8 +9,6 @@ from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
 from cory.config.offline import OfflineConfig
 from cory.config.supervised import SupervisedConfig, VerifierConfig
-
-TASKS_WITH_ANSWERS = frozenset({"gsm8k", "arithmetic", "tinygsm", "anli", "math", "mmlu"})
 
 
 def plan_of(config: Config) -> BatchPlan:
@@ -53,7 +52,7 @@ def check_together(config: Config) -> None:
         "a copy and its reference are two models",
     )
     require(
-        config.reward.name != "exact_match" or config.task.name in TASKS_WITH_ANSWERS,
+        config.reward.name != "exact_match" or config.task.has_answers,
         f"reward=exact_match needs a task with answers; task={config.task.name} has none",
     )
     check_game(config)
@@ -74,7 +73,7 @@ def check_together(config: Config) -> None:
         f"evaluation.team=true needs several agents; algorithm={algorithm.name} has one",
     )
     require(
-        max(evaluation.k) == 1 or config.task.name in TASKS_WITH_ANSWERS,
+        max(evaluation.k) == 1 or config.task.has_answers,
         f"evaluation.k={evaluation.k} needs a task with answers; task={config.task.name} has none",
     )
 
@@ -125,7 +124,7 @@ def check_game(config: Config) -> None:
             f"reward={config.reward.name}",
         )
     require(
-        config.reward.broken_rules == "ignored" or task.game == "taboo",
+        config.reward.broken_rules == "ignored" or options.game(task.game).one_wins,
         f"reward.broken_rules=lose needs opponents; in task.game={task.game} both win or lose",
     )
     sampling = algorithm.sampling
@@ -151,7 +150,7 @@ def check_verifier(config: Config, algorithm: VerifierConfig) -> None:
     """Rules for the training of a verifier that span several groups."""
     evaluation = config.evaluation
     require(
-        config.task.name in TASKS_WITH_ANSWERS,
+        config.task.has_answers,
         f"algorithm=verifier needs a task with answers; task={config.task.name} has none",
     )
     require(
@@ -180,7 +179,7 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
     """Rules for Multiagent Finetuning that span several groups."""
     evaluation, sampling = config.evaluation, algorithm.sampling
     require(
-        config.task.name in TASKS_WITH_ANSWERS,
+        config.task.has_answers,
         f"algorithm=maft takes votes on answers; task={config.task.name} has none",
     )
     require(
@@ -227,7 +226,7 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
 
 def check_debate(config: Config, algorithm: DebateConfig) -> None:
     """Rules for debates that span several groups."""
-    known = config.task.name in TASKS_WITH_ANSWERS
+    known = config.task.has_answers
     require(
         not isinstance(algorithm, MaporlConfig)
         or not algorithm.shapes

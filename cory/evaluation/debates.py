@@ -48,7 +48,7 @@ class DebateMetrics:
         if responses.samples is None:
             return metrics
         scores = [turn["score"] for row in responses.lines for turn in row["turns"]]
-        given = torch.tensor([score for score in scores if score is not None])
+        given = torch.tensor([float(score) for score in scores if score is not None])
         metrics[f"eval/score/{TEAM}"] = given.mean().item()
         return metrics | transition_metrics(right)
 

@@ -229,7 +229,8 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
     metrics: Metrics = {}
     for who, turns in turns_by_role(responses).items():
         # float32, as all means of scores here
-        score = torch.tensor([turn["score"] for row in turns for turn in row]).mean().item()
+        scores = [float(turn["score"]) for row in turns for turn in row]
+        score = torch.tensor(scores).mean().item()
         known = responses.prompts[0].answer is not None
         solved = solved_by_prompt(task, responses, turns) if known else None
         if responses.samples is not None:

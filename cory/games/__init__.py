@@ -1,16 +1,15 @@
 """Word games: rules, judges, prompts and scripted players, without any language model.
 
-A new game is a class with the four members of `GameRules`, a line in RULES, and its texts in
-conf/task. May import: config.
+A new game is a class with the four members of `GameRules`, built from a judge, a line in the table
+GAMES of cory/config/options.py, and its texts in conf/task. May import: config.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from cory.games.judges import JUDGES, Judge
-from cory.games.naming import Naming
+from cory.config import options
+from cory.config.options import load
+from cory.games.judges import JUDGES
 from cory.games.state import GameResult, GameState
-from cory.games.taboo import Taboo
 
 
 class GameRules(Protocol):
@@ -38,21 +37,10 @@ class GameRules(Protocol):
         ...
 
 
-RULES: Mapping[str, Callable[[Judge], GameRules]] = {
-    "taboo": Taboo,
-    "twenty_questions": Naming,
-    "guess_my_city": Naming,
-}
-
-
-def _factory(rules: Callable[[Judge], GameRules]) -> Callable[[str], GameRules]:
-    return lambda judge: rules(JUDGES[judge]())
-
-
-# name of a game -> (name of a judge in JUDGES -> its rules)
-GAMES: Mapping[str, Callable[[str], GameRules]] = {
-    name: _factory(rules) for name, rules in RULES.items()
-}
+def rules_of(game: str, judge: str) -> GameRules:
+    """The rules of the game of this name, with the judge of this name in JUDGES."""
+    made: GameRules = load(options.game(game).rules)(JUDGES[judge]())
+    return made
 
 
 def decided_state(game: GameRules, position: GameState) -> tuple[GameState, GameResult | None]:

@@ -19,8 +19,7 @@ import torch
 import transformers
 
 from cory import distributed
-from cory.algorithms import ALGORITHMS
-from cory.config import Config, ConfigError, SamplingConfig, parse_config
+from cory.config import Config, ConfigError, SamplingConfig, builder, parse_config
 from cory.episode import Context, Turn
 from cory.gpu_check.extrapolate import operations_per_iteration
 from cory.memory import preflight
@@ -220,7 +219,7 @@ def run_case(order: Order) -> tuple[dict[str, Any], dict[str, Any]]:
     before = memory_used(config.hardware.device)
     parts = build_parts(config)
     torch.manual_seed(config.seed + distributed.rank())
-    trainer = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     assert isinstance(trainer, PPOTrainer)
     numbers = numbers_of(trainer, order)
     found = measured(trainer, config) if order.timed else {}

@@ -14,7 +14,15 @@ from safetensors import SafetensorError
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.algorithms.maft import BASE, MaftDebates
-from cory.config import Config, ConfigError, MaftConfig, parse_config, products_of, require
+from cory.config import (
+    Config,
+    ConfigError,
+    MaftConfig,
+    builder,
+    parse_config,
+    products_of,
+    require,
+)
 from cory.config.checks import require_at_least, require_positive
 from cory.episode import Episode, Prompt
 from cory.functional.credit import rounds_of
@@ -30,7 +38,7 @@ from cory.runs.export import start_from
 from cory.runs.jsonl import Line
 from cory.runs.run_dir import SETTINGS
 from cory.seeding import place_stream
-from cory.tasks import FORMS
+from cory.tasks import Form
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,7 @@ class Debaters:
         """base: take the model before training in place of the agents"""
         self.config = config
         self.algorithm: MaftConfig = config.algorithm
-        self.form = FORMS[config.task.name](config.task)
+        self.form: Form = builder("task", config.task.name).form(config.task)
         place = torch.device(device)
         set_float32_products({*products_of(config).values()}, place)
         self.team = Team(config.model, place)

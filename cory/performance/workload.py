@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from cory.algorithms import ALGORITHMS
-from cory.config import parse_config
+from cory.config import builder, parse_config
 from cory.episode import Metrics
 from cory.memory.operations import OPERATIONS, weights_of
 from cory.models.engine import start_process_group, stop_process_group
@@ -37,7 +36,9 @@ class Workload:
         self.config = parse_config(compose(*settings, f"run_dir={folder / 'run'}"))
         self.parts = build_parts(self.config)
         start_process_group(self.config.hardware.device)
-        self.algorithm = ALGORITHMS[self.config.algorithm.name](self.config.algorithm, self.parts)
+        self.algorithm = builder("algorithm", self.config.algorithm.name)(
+            self.config.algorithm, self.parts
+        )
         self.iteration = 0
 
     def step(self) -> Answer:

@@ -1,17 +1,13 @@
 """Rewards: each fills `turn.score` of all turns of an episode but absent ones.
 
-A new reward is a class with the method of `Reward`, and a line in REWARDS. May import: config,
-distributed, episode, functional, games, models, runs, tasks.
+A new reward is a class with the method of `Reward`, and a line in the table REWARDS of
+cory/config/options.py. May import: config, distributed, episode, functional, games, models, runs,
+tasks.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from cory.episode import Episode
-from cory.rewards.exact_match import ExactMatch
-from cory.rewards.game_outcome import GameOutcome
-from cory.rewards.sentiment import Sentiment
-from cory.rewards.verifier import Verifier
 
 
 class Reward(Protocol):
@@ -20,12 +16,3 @@ class Reward(Protocol):
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` of every turn that is not absent."""
         ...
-
-
-# name -> (settings, task, device) -> reward
-REWARDS: Mapping[str, Callable[[Any, Any, Any], Reward]] = {
-    "sentiment": Sentiment,
-    "exact_match": ExactMatch,
-    "verifier": Verifier,
-    "game_outcome": GameOutcome,
-}

@@ -16,7 +16,7 @@ class ExactMatch:
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.right`, and `turn.score` with 1.0 or 0.0, unless a turn is absent."""
         for episode in episodes:
-            assert episode.prompt.answer is not None  # TASKS_WITH_ANSWERS
+            assert episode.prompt.answer is not None  # check_together: the task has answers
             for turn in episode.turns:
                 if not turn.absent:
                     turn.right = self.task.is_right(turn.response, episode.prompt.answer)

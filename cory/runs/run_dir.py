@@ -68,7 +68,7 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
         stored = OmegaConf.load(settings)
     except (OSError, YAMLError) as error:
         raise ConfigError(f"run_dir={run_dir} holds a {SETTINGS} that cannot be read") from error
-    old, new = _comparable(stored), _comparable(as_begun(cfg, stored))
+    old, new = comparable_settings(stored), comparable_settings(as_begun(cfg, stored))
     for key in ("model.name", "task.name", "algorithm.name", "reward.name", "seed"):
         require(key in old, f"run_dir={run_dir} holds a {SETTINGS} without {key}: torn; {instead}")
     other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
@@ -103,7 +103,7 @@ def as_stored(run_dir: Path, cfg: DictConfig) -> DictConfig:
     if not isinstance(stored, DictConfig):
         return cfg
     kept = as_begun(cfg, stored)
-    return kept if _comparable(kept) == _comparable(stored) else cfg
+    return kept if comparable_settings(kept) == comparable_settings(stored) else cfg
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
@@ -187,7 +187,7 @@ def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
             stored = OmegaConf.load(other / SETTINGS)
         except (OSError, YAMLError):
             continue
-        if _comparable(stored) == _comparable(as_begun(cfg, stored)):
+        if comparable_settings(stored) == comparable_settings(as_begun(cfg, stored)):
             return other
     return None
 
@@ -200,11 +200,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def settings_digest(cfg: DictConfig) -> str:
     """A hash of the settings that must be the same when a run is resumed."""
-    flat = json.dumps(_comparable(cfg), sort_keys=True, default=str)
+    flat = json.dumps(comparable_settings(cfg), sort_keys=True, default=str)
     return hashlib.sha256(flat.encode()).hexdigest()
 
 
-def _comparable(cfg: Any) -> dict[str, Any]:
+def comparable_settings(cfg: Any) -> dict[str, Any]:
     """Settings by dotted keys, without those in FREE and those that are as before they came."""
     flat: dict[str, Any] = {}
 

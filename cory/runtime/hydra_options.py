@@ -1,8 +1,11 @@
-"""Hydra plugins: an entry of conf/names.yaml is an option like a file of conf/experiment.
+"""Where Hydra looks for options, beside conf/: conf/names.yaml, and the files of other packages.
 
-Not through Hydra's ConfigStore, all of which it copies for every run that it composes.
+An entry of conf/names.yaml is an option like a file of conf/experiment. Not through Hydra's
+ConfigStore, all of which it copies for every run that it composes.
 """
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -12,7 +15,7 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from cory.config import named_options
+from cory.config import named_options, plug_in_folders, require
 
 SCHEME = "names"
 
@@ -56,20 +59,46 @@ class NamedOptions(ConfigSource):
         return found
 
 
-class NamesPath(SearchPathPlugin):
-    """Appends `names://<conf>` to the places where Hydra looks for options."""
+class OtherPlaces(SearchPathPlugin):
+    """Appends `names://<conf>` and the folders of plug-ins to the places where Hydra looks."""
 
     conf: Path
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         search_path.append("cory", f"{SCHEME}://{self.conf}")
+        for folder in plug_in_folders():
+            refuse_same_names(folder, self.conf)
+            search_path.append("plug-in", f"file://{folder}")
 
 
-def know_names(conf: Path) -> None:
-    """Let Hydra look into conf/names.yaml; does nothing where it does so already.
+def look_beside(conf: Path) -> None:
+    """Let Hydra look into conf/names.yaml and plug-ins; does nothing where it does so already.
 
     The jobs of a parallel sweep know of it from the process that starts them.
     """
-    NamesPath.conf = conf
-    for plugin in (NamedOptions, NamesPath):
+    OtherPlaces.conf = conf
+    for plugin in (NamedOptions, OtherPlaces):
         Plugins.instance().register(plugin)
+
+
+def own_folder(words: Sequence[str]) -> Path | None:
+    """The folder that --config-dir names on the command line."""
+    for word, following in pairwise([*words, ""]):
+        option, equals, value = word.partition("=")
+        if option in ("--config-dir", "-cd"):
+            return Path(value if equals else following)
+    return None
+
+
+def refuse_same_names(folder: Path, conf: Path) -> None:
+    """ConfigError where an option of `folder` has the name of one of `conf`, which Hydra takes."""
+    for group in (path for path in conf.iterdir() if path.is_dir()):
+        for file in sorted((folder / group.name).rglob("*.yaml")):
+            name = file.relative_to(folder)
+            option = str(name.relative_to(group.name).with_suffix(""))
+            taken = (conf / name).exists() or str(name.with_suffix("")) in named_options(conf)
+            require(
+                not taken,
+                f"{file}: {group.name}={option} is an option of cory already; give the file "
+                f"another name",
+            )

@@ -16,12 +16,13 @@ from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError
 
 from cory import distributed
-from cory.algorithms import ALGORITHMS
+from cory.algorithms import Algorithm
 from cory.algorithms.parts import Parts
 from cory.config import (
     Config,
     ConfigError,
     HardwareConfig,
+    builder,
     parse_config,
     plan_of,
     products_of,
@@ -33,7 +34,7 @@ from cory.models.policy import Policy
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
 from cory.report import run_summary
-from cory.rewards import REWARDS
+from cory.rewards import Reward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export, model_card, publish
 from cory.runs.partial_results import PartialResults
@@ -53,7 +54,7 @@ from cory.runtime import loop
 from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
-from cory.tasks import TASKS
+from cory.tasks import Task
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
 
@@ -93,8 +94,8 @@ def build_parts(config: Config) -> Parts:
                 f"({algorithm.sampling.max_response_tokens}) "
                 f"exceed the context of model={one.config.name} ({one.context_length} tokens)",
             )
-    task = TASKS[config.task.name](config.task, team.tokenizer, streams.data)
-    reward = REWARDS[config.reward.name](config.reward, task, device)
+    task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
+    reward: Reward = builder("reward", config.reward.name)(config.reward, task, device)
     require(
         algorithm.iterations == 0
         or algorithm.repeats_prompts
@@ -137,7 +138,8 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     used_before = memory_used(config.hardware.device)
     parts = build_parts(config)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
-    algorithm = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
+    build = builder("algorithm", config.algorithm.name)
+    algorithm: Algorithm = build(config.algorithm, parts)
     record = Recorder(run_dir, config, used_before) if distributed.rank() == 0 else NoRecord()
     checkpoints = Checkpoints(run_dir, settings_digest(settings), config.hardware, config.keep_last)
     pieces = PartialResults(run_dir / EVALUATION, checkpoints.digest)

@@ -1,22 +1,14 @@
 """Tasks: prompts, the answers to them, and the prompts of agents that answer after others.
 
-A new task is a class with the members of `Task`, and a line in TASKS. May import: config,
-distributed, episode, games.
+A new task is a class with the members of `Task`, and a line in the table TASKS of
+cory/config/options.py. May import: config, distributed, episode, games.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 from cory.episode import Prompt
-from cory.tasks.anli import AnliForm, AnliTask
 from cory.tasks.data.epochs import EpochSampler
-from cory.tasks.game import GameTask
-from cory.tasks.imdb import ImdbTask
-from cory.tasks.mathematics import MathForm, MathTask
-from cory.tasks.mmlu import MmluForm, MmluTask
-from cory.tasks.questions import QuestionsForm, QuestionsTask
 
 
 class Form(Protocol):
@@ -40,7 +32,11 @@ class Form(Protocol):
 
 
 class Task(Form, Protocol):
-    """A form with data; a protocol, nothing inherits from it."""
+    """A form with data; a protocol, nothing inherits from it.
+
+    A class whose `form` names the class of its form can be asked questions that are not in its
+    data: finished agents then need no data (cory/inference).
+    """
 
     @property
     def sampler(self) -> EpochSampler:
@@ -62,27 +58,3 @@ class Task(Form, Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a `state_dict`."""
         ...
-
-
-# name -> (settings, tokenizer, random stream of the order of training prompts) -> task
-TASKS: Mapping[str, Callable[[Any, Any, np.random.Generator], Task]] = {
-    "imdb": ImdbTask,
-    "gsm8k": QuestionsTask,
-    "arithmetic": QuestionsTask,
-    "tinygsm": QuestionsTask,
-    "anli": AnliTask,
-    "math": MathTask,
-    "mmlu": MmluTask,
-    "taboo": GameTask,
-    "twenty_questions": GameTask,
-    "guess_my_city": GameTask,
-}
-# name of a task with answers -> (settings -> its form), for questions that are not in its data
-FORMS: Mapping[str, Callable[[Any], Form]] = {
-    "gsm8k": QuestionsForm,
-    "arithmetic": QuestionsForm,
-    "tinygsm": QuestionsForm,
-    "anli": AnliForm,
-    "math": MathForm,
-    "mmlu": MmluForm,
-}

@@ -51,6 +51,8 @@ class AnliForm:
 class AnliTask(AnliForm, PromptSet):
     """Premises and hypotheses of the data set."""
 
+    form = AnliForm
+
     def __init__(self, config: AnliConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         AnliForm.__init__(self, config)
         PromptSet.__init__(self, config, self._prompts, tokenizer, stream)

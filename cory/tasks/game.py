@@ -10,7 +10,7 @@ import numpy as np
 
 from cory.config import ConfigError, GameConfig, require
 from cory.episode import Prompt
-from cory.games import GAMES
+from cory.games import rules_of
 from cory.games.associations import associate
 from cory.games.inflection import tokens
 from cory.games.prompts import GamePrompts
@@ -43,7 +43,7 @@ class GameTask:
 
     def __init__(self, config: GameConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         self.config = config
-        self.game = GAMES[config.game](config.judge)
+        self.game = rules_of(config.game, config.judge)
         self.wording = GamePrompts(config.texts, self.game)
         self.max_turns = config.max_turns
         self.train_words, self.test_words = words_of(config)

@@ -49,6 +49,8 @@ class MathForm:
 class MathTask(MathForm, PromptSet):
     """Problems of the data set."""
 
+    form = MathForm
+
     def __init__(self, config: MathConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         MathForm.__init__(self, config)
         PromptSet.__init__(self, config, self._prompts, tokenizer, stream, disjoint=True)

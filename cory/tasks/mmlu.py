@@ -55,6 +55,8 @@ class MmluForm:
 class MmluTask(MmluForm, PromptSet):
     """Questions of the data set."""
 
+    form = MmluForm
+
     def __init__(self, config: MmluConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         MmluForm.__init__(self, config)
         PromptSet.__init__(self, config, self._prompts, tokenizer, stream, disjoint=True)

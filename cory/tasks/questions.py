@@ -56,6 +56,8 @@ class QuestionsForm:
 class QuestionsTask(QuestionsForm, PromptSet):
     """Questions of a data set, or generated."""
 
+    form = QuestionsForm
+
     def __init__(
         self, config: QuestionsConfig, tokenizer: Any, stream: np.random.Generator
     ) -> None:

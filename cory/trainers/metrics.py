@@ -24,13 +24,14 @@ def agent_metrics(
     """
     turns = [turn for turn in turns if not turn.absent]  # their rows in the batch are empty
     mask, count = batch.response_mask, len(turns)
+    scores = torch.tensor([turn.score or 0.0 for turn in turns], dtype=torch.float32)
     score = sum(turn.score or 0.0 for turn in turns) / count
     kl = batch.kl.sum().item() / count
     stops = agent.team.stops
     gap = torch.tensor(sampler_logprobs, device=batch.logprobs.device) - batch.logprobs[mask]
     values = {
         "objective/score": score,
-        "objective/score_std": torch.tensor([t.score for t in turns]).std(correction=0).item(),
+        "objective/score_std": scores.std(correction=0).item(),
         "objective/credit": sum(turn.credit or 0.0 for turn in turns) / count,
         "objective/kl": kl,
         "objective/combined": score - agent.kl_coef * kl,

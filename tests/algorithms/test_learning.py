@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cory.algorithms import ALGORITHMS
 from cory.algorithms.maft_data import DebateCollector
-from cory.config import Config
+from cory.config import Config, builder
 from cory.evaluation.evaluate import EvalRequest
 from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
@@ -130,7 +129,7 @@ def test_agents_learn_from_what_most_of_them_say(tmp_path: Path, method: list[st
         *("algorithm.epochs=6", "algorithm.critic_epochs=6", "algorithm.critic_share=0.3"),
         *method,
     )
-    trainer = ALGORITHMS["maft"](config.algorithm, build_parts(config))
+    trainer = builder("algorithm", "maft")(config.algorithm, build_parts(config))
     assert isinstance(trainer, SupervisedTrainer)
     collect = trainer.collect
     assert isinstance(collect, DebateCollector)

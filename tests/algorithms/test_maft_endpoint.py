@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.algorithms import ALGORITHMS
-from cory.config import Config, ConfigError
+from cory.config import Config, ConfigError, builder
 from cory.endpoint import client
 from cory.episode import Metrics
 from cory.evaluation.evaluate import EvalRequest
@@ -74,7 +73,7 @@ def evaluated(
     config: Config, before_each: Callable[[int, int], None] = lambda done, rows: None
 ) -> tuple[Metrics, list[Line]]:
     """What the evaluation of a run finds, and its lines; its pieces stay on disk."""
-    trainer = ALGORITHMS["maft"](config.algorithm, build_parts(config))
+    trainer = builder("algorithm", "maft")(config.algorithm, build_parts(config))
     assert not trainer.agents
     pieces = PartialResults(Path(config.run_dir) / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)

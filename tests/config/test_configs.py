@@ -4,16 +4,13 @@ import re
 from dataclasses import MISSING, fields, is_dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
 import cory.config
-from cory.algorithms import ALGORITHMS
-from cory.config import ALGORITHM_CONFIGS, REWARD_CONFIGS, TASK_CONFIGS, ConfigError
-from cory.rewards import REWARDS
-from cory.tasks import TASKS
+from cory.config import ConfigError
+from cory.config.options import ALGORITHMS, REWARDS, TASKS, Option, load
 from tests.support.composing import CONF, compose_config, jobs, leaves, options, parsed
 
 # the folders of conf/small, and the options that the files of each are named by
@@ -215,18 +212,12 @@ def test_fidelity_paper_and_scale_paper_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "builders", "group"),
-    [
-        (ALGORITHM_CONFIGS, ALGORITHMS, "algorithm"),
-        (TASK_CONFIGS, TASKS, "task"),
-        (REWARD_CONFIGS, REWARDS, "reward"),
-    ],
+    ("table", "group"), [(ALGORITHMS, "algorithm"), (TASKS, "task"), (REWARDS, "reward")]
 )
-def test_settings_builders_and_files_have_the_same_names(
-    configs: dict[str, Any], builders: dict[str, Any], group: str
-) -> None:
-    assert set(configs) == set(builders)
-    assert {compose_config(f"{group}={o}")[group].name for o in options(group)} == set(configs)
+def test_every_option_has_a_builder_and_a_file(table: dict[str, Option], group: str) -> None:
+    for name, option in table.items():
+        assert callable(load(option.builder)), name
+    assert {compose_config(f"{group}={o}")[group].name for o in options(group)} == set(table)
 
 
 def test_dataclasses_hold_no_values() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cory.config import ConfigError
-from cory.games import GAMES
+from cory.games import rules_of
 from cory.games.inflection import inflected
 from cory.games.prompts import GamePrompts
 from cory.games.state import GameResult, GameState, GameUtterance
@@ -17,6 +17,7 @@ from cory.games.transcript import FinishedGame, game_statistics, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
 from cory.runs.jsonl import encoded
 from cory.tasks.game import GameTask
+from tests.support.composing import parsed
 from tests.support.game_settings import NAMES, Config, settings_of, tokenizer
 
 
@@ -29,7 +30,7 @@ def config() -> Config:
 
 
 def test_a_game_survives_its_line() -> None:
-    game = GAMES["taboo"]("words")
+    game = rules_of("taboo", "words")
     said = (GameUtterance("attacker", "It purrs.\n“Meow”"), GameUtterance("defender", "A cat?"))
     played = FinishedGame("cat", 5, said, GameResult(("attacker",), "uttered", True), {"epoch": 1})
     line = encoded(played.as_line()).rstrip("\n")
@@ -43,9 +44,11 @@ def test_a_line_without_an_ending_is_judged_and_cut() -> None:
         for role, text in (("attacker", "It purrs."), ("defender", "Cats?"), ("attacker", "Yes."))
     ]
     row = {"word": "cat", "max_turns": 4, "turns": turns}
-    played = FinishedGame.from_json(json.dumps(row), GAMES["taboo"]("words"))
+    played = FinishedGame.from_json(json.dumps(row), rules_of("taboo", "words"))
     assert (len(played.utterances), played.outcome.reason, played.turns) == (2, "uttered", 1)
-    open_end = FinishedGame.from_json(json.dumps({**row, "word": "dog"}), GAMES["taboo"]("words"))
+    open_end = FinishedGame.from_json(
+        json.dumps({**row, "word": "dog"}), rules_of("taboo", "words")
+    )
     assert not open_end.outcome.valid and open_end.outcome.reason == "unfinished"
 
 
@@ -70,7 +73,7 @@ def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, line: str, said: st
     path = tmp_path / "games.jsonl"
     path.write_text(f"{GOOD}\n{line}\n")
     with pytest.raises(ConfigError, match=said) as refused:
-        read_games(path, GAMES["taboo"]("words"), "algorithm.games")
+        read_games(path, rules_of("taboo", "words"), "algorithm.games")
     assert f"algorithm.games={path}: line 2: " in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -161,7 +164,7 @@ def test_games_of_several_lengths(config: Config) -> None:
 @pytest.mark.parametrize("style", [None, *range(12)])
 def test_only_one_role_is_shown_the_word(config: Config, name: str, style: int | None) -> None:
     settings = config(name)
-    game = GAMES[name]("words")
+    game = rules_of(name, "words")
     wording = GamePrompts(settings.texts, game)
     position = GameState("zebra", 7)
     for role, text in zip(game.roles * 2, ("one {a}", "two", "three"), strict=False):
@@ -176,7 +179,7 @@ def test_only_one_role_is_shown_the_word(config: Config, name: str, style: int |
 
 
 def test_the_fixed_context_is_the_paper_s(config: Config) -> None:
-    wording = GamePrompts(config().texts, GAMES["taboo"]("words"))
+    wording = GamePrompts(config().texts, rules_of("taboo", "words"))
     start = GameState("zebra", 5)
     shown = wording.context(start.after("attacker", "Stripes? "), "defender", None)
     assert shown.startswith("Play the game of Adversarial Taboo. In this game, there are two")
@@ -191,7 +194,7 @@ def test_the_fixed_context_is_the_paper_s(config: Config) -> None:
 
 def test_styles_differ(config: Config) -> None:
     texts = config().texts
-    wording = GamePrompts(texts, GAMES["taboo"]("words"))
+    wording = GamePrompts(texts, rules_of("taboo", "words"))
     position = GameState("zebra", 5).after("attacker", "Stripes?")
     shown = {wording.context(position, "defender", style) for style in range(300)}
     assert len(shown) > 200 and len(texts.styles.rules) == 8
@@ -205,7 +208,7 @@ def test_styles_differ(config: Config) -> None:
 
 def test_messages_take_turns(config: Config) -> None:
     texts = config().texts
-    wording = GamePrompts(texts, GAMES["taboo"]("words"))
+    wording = GamePrompts(texts, rules_of("taboo", "words"))
     position = GameState("zebra", 5).after("attacker", "a").after("defender", "b")
     first = wording.messages(position, "attacker")
     assert [said["role"] for said in first] == ["system", "user", "assistant", "user"]
@@ -219,10 +222,10 @@ def test_messages_take_turns(config: Config) -> None:
 
 def test_texts_for_other_roles_are_refused(config: Config) -> None:
     with pytest.raises(ConfigError, match=r"task.texts.rules must have the roles guesser, oracle"):
-        GamePrompts(config().texts, GAMES["guess_my_city"]("words"))
+        GamePrompts(config().texts, rules_of("guess_my_city", "words"))
     told = config(texts__instructions__defender="It is {word}.")
     with pytest.raises(ConfigError, match=r"instructions.defender must not contain \{word\}"):
-        GamePrompts(told.texts, GAMES["taboo"]("words"))
+        GamePrompts(told.texts, rules_of("taboo", "words"))
 
 
 @pytest.mark.parametrize(
@@ -249,3 +252,12 @@ def test_settings_that_cannot_be_are_refused(
     with pytest.raises(ConfigError) as refused:
         config(**{key: value})
     assert said in str(refused.value)
+
+
+def test_only_where_one_role_wins_can_the_other_be_made_to_lose() -> None:
+    words = "experiment=spag/llama2_im", "reward.broken_rules=lose"
+    assert parsed(*words).reward.broken_rules == "lose"
+    with pytest.raises(ConfigError, match=r"in task\.game=twenty_questions both win or"):
+        parsed(*words, "task=twenty_questions")
+    with pytest.raises(ConfigError, match=r"task\.game .chess. is unknown; choose one of gu"):
+        parsed(*words, "task.game=chess")

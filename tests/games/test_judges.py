@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.games import GAMES, decided_state
+from cory.games import decided_state, rules_of
 from cory.games.state import GameState
 
 # word, what the attacker says, and how it ends: by whole words | as the released code judges
@@ -77,7 +77,7 @@ DEFENDER = [
 
 
 def ending(judge: str, *said: str, word: str, turns: int = 9) -> str | None:
-    game = GAMES["taboo"](judge)
+    game = rules_of("taboo", judge)
     position = GameState(word, turns)
     for number, text in enumerate(said):
         position = position.after(game.roles[number % 2], text)
@@ -99,7 +99,7 @@ def test_defender(word: str, text: str, words: str | None, official: str | None)
 
 @pytest.mark.parametrize("judge", ["words", "official"])
 def test_who_wins(judge: str) -> None:
-    game = GAMES["taboo"](judge)
+    game = rules_of("taboo", judge)
     start = GameState("cat", 2)
     told = start.after("attacker", "It purrs.")
     for text, winners, reason in (
@@ -119,7 +119,7 @@ def test_who_wins(judge: str) -> None:
 
 @pytest.mark.parametrize("judge", ["words", "official"])
 def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn(judge: str) -> None:
-    game = GAMES["taboo"](judge)
+    game = rules_of("taboo", judge)
     position = GameState("cat", 2)
     for role, text in (
         ("attacker", "It purrs."),
@@ -140,20 +140,20 @@ def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn(judge:
 
 
 def test_only_the_role_that_knows_the_word_can_break_the_rules() -> None:
-    taboo = GAMES["taboo"]("words")
+    taboo = rules_of("taboo", "words")
     start = GameState("cat", 3)
     assert taboo.legal(start, "It purrs.") and not taboo.legal(start, "My cats.")
     assert not taboo.legal(start, "I know the word! It is dog!")
     told = start.after("attacker", "It purrs.")
     assert taboo.legal(told, "A cat?")
-    city = GAMES["guess_my_city"]("words")
+    city = rules_of("guess_my_city", "words")
     asked = GameState("New York", 3).after("guesser", "Is it old?")
     assert city.legal(asked, "Newer than York.") and not city.legal(asked, "No, New York is new.")
 
 
 @pytest.mark.parametrize("name", ["twenty_questions", "guess_my_city"])
 def test_both_win_when_the_word_is_named(name: str) -> None:
-    game = GAMES[name]("words")
+    game = rules_of(name, "words")
     start = GameState("New York", 2)
     named = game.outcome(start.after("guesser", "Is it new york?"))
     assert named and named.winners == ("guesser", "oracle") and named.reason == "guessed"

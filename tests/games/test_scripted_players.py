@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cory.config import GameConfig
-from cory.games import GAMES, decided_state
+from cory.games import decided_state, rules_of
 from cory.games.associations import SMOOTHING, associate
 from cory.games.listener import Listener, belief
 from cory.games.scripted import (
@@ -66,7 +66,7 @@ TEXTS = (
 def script(settings: GameConfig) -> Script:
     left_out = {"the", "and", "nothing", "happens", "here", "all", "today", "are", "about"}
     associations = associate(TEXTS, WORDS, 50, left_out)
-    return Script(settings.scripted, associations, GAMES[settings.game]("words"))
+    return Script(settings.scripted, associations, rules_of(settings.game, "words"))
 
 
 def test_a_listener_weighs_hints_and_answers(config: Config) -> None:

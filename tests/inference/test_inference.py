@@ -13,8 +13,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from cory.algorithms import ALGORITHMS
-from cory.config import Config, ConfigError
+from cory.config import Config, ConfigError, builder
 from cory.episode import Metrics
 from cory.evaluation.evaluate import EvalRequest
 from cory.inference.debaters import DebateOptions, Debaters, settings_of
@@ -33,7 +32,7 @@ TWO = [Question("1 and 6?", "7"), Question("2 and 5?", None)]
 def run_of(config: Config, run_dir: Path) -> tuple[list[list[str]], Metrics]:
     """A finished run of agents that all differ; what its evaluation's debates said, and found."""
     parts = build_parts(config)
-    trainer = ALGORITHMS["maft"](config.algorithm, parts)
+    trainer = builder("algorithm", "maft")(config.algorithm, parts)
     stream = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for policy in trainer.agents.values():

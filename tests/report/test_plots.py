@@ -138,7 +138,7 @@ def test_the_script_groups_what_it_finds_below_a_folder(tmp_path: Path) -> None:
     single = write_run(tmp_path / "runs/two/seed0", [1.0, 2.0], experiment="two", scale="small")
     done = curves(tmp_path / "runs", single, "-o", tmp_path / "out.png")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[:2] == ["one: 2 runs", "two (small): 1 run"]
+    assert done.stdout.splitlines()[:2] == ["one: 2 runs", "two: 1 run"]
     assert (tmp_path / "out.png").exists()
 
 

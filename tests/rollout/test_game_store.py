@@ -10,7 +10,7 @@ import pytest
 
 from cory.algorithms.spag import GameCollector
 from cory.config import Config, ConfigError
-from cory.games import GAMES
+from cory.games import rules_of
 from cory.games.state import BROKE_RULES
 from cory.games.transcript import UNFINISHED
 from cory.rewards.game_outcome import GameOutcome
@@ -22,7 +22,7 @@ from cory.trainers.offline import OfflineTrainer
 from tests.support.playing import SPAG, build_games, game_config, played, write_games
 
 Settings = Callable[..., Config]
-TABOO = GAMES["taboo"]("words")
+TABOO = rules_of("taboo", "words")
 
 
 @pytest.fixture

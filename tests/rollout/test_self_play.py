@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cory.games import GAMES
+from cory.games import rules_of
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
 from cory.rollout.self_play import Key, Said, fitting, play
 
-TABOO = GAMES["taboo"]("words")
+TABOO = rules_of("taboo", "words")
 
 
 class Scripted:

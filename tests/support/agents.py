@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cory.algorithms import ALGORITHMS
-from cory.config import Config
+from cory.config import Config, builder
 from cory.models.fingerprint import byte_sum
 from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
@@ -57,7 +56,7 @@ def build_agents(config: Config) -> SupervisedTrainer:
     """The trainer of `config`, with answers that a random model can give."""
     parts = build_parts(config)
     task: Any = Vowels(parts.task)
-    trainer = ALGORITHMS["maft"](config.algorithm, replace(parts, task=task))
+    trainer = builder("algorithm", "maft")(config.algorithm, replace(parts, task=task))
     assert isinstance(trainer, SupervisedTrainer)
     return trainer
 

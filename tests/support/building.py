@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from cory.algorithms import ALGORITHMS
-from cory.config import Config, parse_config
+from cory.config import Config, builder, parse_config
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import BeforeEach, EvalRequest
 from cory.rewards import Reward
@@ -89,6 +88,6 @@ def build(config: Config, reward: Reward | None = None) -> PPOTrainer:
     parts = build_parts(config)
     if reward is not None:
         parts = replace(parts, reward=reward)
-    trainer = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     assert isinstance(trainer, PPOTrainer)
     return trainer

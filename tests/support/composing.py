@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 
 import cory.config
 from cory.config import Config, experiment_names, parse_config
-from cory.runtime.hydra_options import know_names
+from cory.runtime.hydra_options import look_beside
 from cory.train import compose
 from tests.support.compositions import Compositions, digest_of
 
@@ -63,7 +63,10 @@ def compose_config(*overrides: str) -> DictConfig:
 @cache
 def _compositions() -> Compositions:
     settings = Path(inspect.getfile(cory.config)).parent
-    code = [*sorted(settings.glob("*.py")), *map(Path, map(inspect.getfile, (compose, know_names)))]
+    code = [
+        *sorted(settings.glob("*.py")),
+        *map(Path, map(inspect.getfile, (compose, look_beside))),
+    ]
     return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, *code), CONF, compose)
 
 

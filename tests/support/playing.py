@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from cory.algorithms import ALGORITHMS
-from cory.config import Config, parse_config
+from cory.config import Config, builder, parse_config
 from cory.games.state import GameResult, GameUtterance
 from cory.games.transcript import FinishedGame
 from cory.runtime.worker import build_parts
@@ -71,7 +70,7 @@ def game_config(base: list[str], *overrides: str) -> Config:
 def build_games(config: Config) -> OfflineTrainer:
     """The trainer of `config`."""
     parts = build_parts(config)
-    trainer = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     assert isinstance(trainer, OfflineTrainer)
     return trainer
 

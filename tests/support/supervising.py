@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cory.algorithms import ALGORITHMS
-from cory.config import Config, ExactMatchConfig
+from cory.config import Config, ExactMatchConfig, builder
 from cory.rewards.exact_match import ExactMatch
 from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
@@ -61,6 +60,6 @@ def build_verifier(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
     task = Holds(parts.task, letters)
     reward = ExactMatch(ExactMatchConfig("exact_match"), task, None)  # type: ignore[arg-type]  # judges only
     parts = replace(parts, task=task, reward=reward)
-    trainer = ALGORITHMS[config.algorithm.name](config.algorithm, parts)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     assert isinstance(trainer, SupervisedTrainer)
     return trainer

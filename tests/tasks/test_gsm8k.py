@@ -10,9 +10,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from cory import distributed
-from cory.config import ConfigError
+from cory.config import ConfigError, builder
 from cory.episode import Episode, Prompt, Turn
-from cory.rewards import REWARDS
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
@@ -128,7 +127,7 @@ def test_a_task_goes_on_where_it_was(folder: Path, tokenizer: Any) -> None:
 def test_gold_answers_score_1_and_others_0(folder: Path, tokenizer: Any) -> None:
     gsm8k = task(folder, tokenizer)
     config = parsed("task=gsm8k", "reward=exact_match").reward
-    judge = REWARDS["exact_match"](config, gsm8k, None)
+    judge = builder("reward", "exact_match")(config, gsm8k, None)
     prompts = gsm8k.parts["train"] + gsm8k.parts["test"]
     rows = dict(zip([prompt.id for prompt in prompts], TRAIN + TEST, strict=True))
     episodes = [

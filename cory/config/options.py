@@ -1,0 +1,203 @@
+"""What `task=`, `reward=`, `algorithm=` and `task.game=` can name: one table for each.
+
+An installed package adds to a table by an entry point of the group `cory.tasks`, `cory.rewards`,
+`cory.algorithms` or `cory.games`, whose object is an `Option` or a `Game`. Its YAML files lie in
+the folder `conf` of the package.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from cory.config.algorithm import CoryConfig, PPOConfig
+from cory.config.checks import ConfigError, require
+from cory.config.debate import MaporlConfig
+from cory.config.game import GameConfig
+from cory.config.maft import MaftConfig
+from cory.config.offline import ImitationConfig, SpagConfig
+from cory.config.reward import (
+    ExactMatchConfig,
+    GameOutcomeConfig,
+    SentimentConfig,
+    VerifierRewardConfig,
+)
+from cory.config.supervised import SFTConfig, VerifierConfig
+from cory.config.task import AnliConfig, ImdbConfig, MathConfig, MmluConfig, QuestionsConfig
+
+
+@dataclass(frozen=True)
+class Option:
+    """A task, reward or algorithm: its settings, and what builds it from them."""
+
+    settings: type  # a dataclass
+    builder: str  # module:name of a class or function, imported when a run is built
+
+
+@dataclass(frozen=True)
+class Game:
+    """A word game: its rules, and how they end."""
+
+    rules: str  # module:name of a class with the members of `GameRules`, built from a judge
+    one_wins: bool  # the roles play against each other; False: both win or both lose
+
+
+# builder: (settings, tokenizer, random stream of the order of training prompts) -> Task
+TASKS: Mapping[str, Option] = {
+    "imdb": Option(ImdbConfig, "cory.tasks.imdb:ImdbTask"),
+    "gsm8k": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
+    "arithmetic": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
+    "tinygsm": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
+    "anli": Option(AnliConfig, "cory.tasks.anli:AnliTask"),
+    "math": Option(MathConfig, "cory.tasks.mathematics:MathTask"),
+    "mmlu": Option(MmluConfig, "cory.tasks.mmlu:MmluTask"),
+    "taboo": Option(GameConfig, "cory.tasks.game:GameTask"),
+    "twenty_questions": Option(GameConfig, "cory.tasks.game:GameTask"),
+    "guess_my_city": Option(GameConfig, "cory.tasks.game:GameTask"),
+}
+# builder: (settings, task, device) -> Reward
+REWARDS: Mapping[str, Option] = {
+    "sentiment": Option(SentimentConfig, "cory.rewards.sentiment:Sentiment"),
+    "exact_match": Option(ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
+    "verifier": Option(VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
+    "game_outcome": Option(GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),
+}
+# builder: (settings, Parts) -> Algorithm
+ALGORITHMS: Mapping[str, Option] = {
+    "ppo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "cory": Option(CoryConfig, "cory.algorithms.cory:build_cory"),
+    "maporl": Option(MaporlConfig, "cory.algorithms.maporl:build_maporl"),
+    "verifier": Option(VerifierConfig, "cory.algorithms.verifier:build_verifier"),
+    "sft": Option(SFTConfig, "cory.algorithms.sft:build_sft"),
+    "imitation": Option(ImitationConfig, "cory.algorithms.spag:build_imitation"),
+    "spag": Option(SpagConfig, "cory.algorithms.spag:build_spag"),
+    "maft": Option(MaftConfig, "cory.algorithms.maft:build_maft"),
+}
+GAMES: Mapping[str, Game] = {
+    "taboo": Game("cory.games.taboo:Taboo", one_wins=True),
+    "twenty_questions": Game("cory.games.naming:Naming", one_wins=False),
+    "guess_my_city": Game("cory.games.naming:Naming", one_wins=False),
+}
+# what a table is called in an error -> the table, the group of its entry points
+KINDS: Mapping[str, tuple[Mapping[str, Option] | Mapping[str, Game], str]] = {
+    "task": (TASKS, "cory.tasks"),
+    "reward": (REWARDS, "cory.rewards"),
+    "algorithm": (ALGORITHMS, "cory.algorithms"),
+    "game": (GAMES, "cory.games"),
+}
+
+
+def plug_ins(kind: str) -> dict[str, EntryPoint]:
+    """The entry points that other packages add to a table, by the name of the option.
+
+    Raises ConfigError where two have one name, or one has a name of the table.
+    """
+    table, group = KINDS[kind]
+    found: dict[str, EntryPoint] = {}
+    for point in _points(group, tuple(sys.path)):
+        for taken, by in ((table, "cory"), (found, _value(found.get(point.name)))):
+            require(
+                point.name not in taken,
+                f"plug-in {_named(point)}: {kind} '{point.name}' is there already, from {by}",
+            )
+        found[point.name] = point
+    return found
+
+
+def plug_in_folders() -> list[Path]:
+    """The `conf` folders of all packages with plug-ins, where they have one."""
+    points = [point for kind in KINDS for point in plug_ins(kind).values()]
+    folders = []
+    for package in dict.fromkeys(point.module.partition(".")[0] for point in points):
+        spec = find_spec(package)
+        places: Sequence[str] = (spec and spec.submodule_search_locations) or ()
+        folders += [folder for place in places if (folder := Path(place) / "conf").is_dir()]
+    return folders
+
+
+def option(kind: str, name: str) -> Option:
+    """The task, reward or algorithm of this name; ConfigError where there is none."""
+    found = _entry(kind, name, f"{kind}.name")
+    assert isinstance(found, Option)
+    return found
+
+
+def game(name: str) -> Game:
+    """The word game of this name; ConfigError where there is none."""
+    found = _entry("game", name, "task.game")
+    assert isinstance(found, Game)
+    return found
+
+
+def load(reference: str) -> Any:
+    """The object that `module:name` refers to."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+def builder(kind: str, name: str) -> Any:
+    """The class or function that builds the task, reward or algorithm of this name."""
+    reference = option(kind, name).builder
+    if name in KINDS[kind][0]:
+        return load(reference)
+    plugged = plug_ins(kind)[name]
+    try:
+        return load(reference)
+    except Exception as error:  # whatever the code of another package raises (detail 17)
+        raise ConfigError(
+            f"plug-in {_named(plugged)}: its builder {reference} cannot be imported: {_told(error)}"
+        ) from error
+
+
+def _entry(kind: str, name: object, key: str) -> Option | Game:
+    table, _ = KINDS[kind]
+    plugged = plug_ins(kind)
+    known = ", ".join(sorted({*table, *plugged}))
+    require(name in table or name in plugged, f"{key} '{name}' is unknown; choose one of {known}")
+    assert isinstance(name, str)
+    if name in table:
+        return table[name]
+    point = plugged[name]
+    try:
+        found = point.load()
+    except Exception as error:  # whatever the code of another package raises (detail 17)
+        raise ConfigError(f"plug-in {_named(point)} cannot be imported: {_told(error)}") from error
+    wanted = Game if kind == "game" else Option
+    require(
+        isinstance(found, wanted),
+        f"plug-in {_named(point)} must be a cory.config.{wanted.__name__}, got "
+        f"{type(found).__name__}",
+    )
+    require(
+        not isinstance(found, Option) or is_dataclass(found.settings),
+        f"plug-in {_named(point)}: its settings must be a dataclass",
+    )
+    assert isinstance(found, Option | Game)
+    return found
+
+
+@cache
+def _points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """The entry points of the packages on `sys.path`, whose metadata take a while to read."""
+    return tuple(entry_points(group=group))
+
+
+def _named(point: EntryPoint) -> str:
+    """`name = value` as in the package's metadata, with the package."""
+    package = "" if point.dist is None else f" of package {point.dist.name}"
+    return f"'{point.name} = {point.value}'{package}"
+
+
+def _value(point: EntryPoint | None) -> str:
+    return "" if point is None else _named(point)
+
+
+def _told(error: Exception) -> str:
+    """An error of other code in one line, with its type."""
+    said = (str(error).strip() or "no message").splitlines()[0]
+    return f"{type(error).__name__}: {said}"

@@ -1,0 +1,68 @@
+"""`cory-new`: the folder that it makes, and that what its README says to type works there."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from cory import new
+from cory.new import TEMPLATE, make_project
+from tests.support.commands import Command, metrics
+
+COMMANDS = {"cory-train": "cory.train", "cory-curves": "cory.report.curves"}
+
+
+def test_the_folder_holds_the_template_byte_for_byte(tmp_path: Path) -> None:
+    for folder in (tmp_path / "new" / "below", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        files = make_project(folder)
+        assert {str(file) for file in files} == {
+            "README.md",
+            "prompts.jsonl",
+            "rewards.py",
+            "experiment/mine.yaml",
+            "sweep/mine.yaml",
+        }
+        for file in files:
+            assert (folder / file).read_bytes() == (TEMPLATE / file).read_bytes()
+    lines = [json.loads(line) for line in (TEMPLATE / "prompts.jsonl").read_text().splitlines()]
+    assert len({line["prompt"] for line in lines}) == 20
+
+
+def test_what_is_there_is_not_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    for folder in (tmp_path, mine):
+        monkeypatch.setattr(sys, "argv", ["cory-new", str(folder)])
+        with pytest.raises(SystemExit, match="1"):
+            new.main()
+        said = capsys.readouterr().err
+        assert said == f"error: {folder} is there already; name a new or an empty folder\n"
+    assert [*tmp_path.iterdir()] == [mine] and mine.read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    command = Command(tmp_path, ["-m", "cory.new", str(folder)])
+    assert command.wait() == 0 and command.out.endswith(
+        f"cd {folder}; README.md says what to type\n"
+    )
+    typed = re.findall(r"^    (cory-.*?) *(?:#.*)?$", (folder / "README.md").read_text(), re.M)
+    assert len(typed) == 5
+    for words in typed:
+        name, *rest = words.split()
+        few = ["algorithm.iterations=2", "evaluation.samples=1"] if name == "cory-train" else []
+        command = Command(folder, ["-m", COMMANDS[name], *rest, *few])
+        assert command.wait(600) == 0, (words, command.out, command.err)
+    runs = sorted(path.parent for path in folder.rglob("record.json"))
+    assert len(runs) == 3 + 8
+    for run_dir in runs:
+        assert all(0 < line["objective/score/agent_0"] < 1 for line in metrics(run_dir))
+    assert (folder / "curves.png").stat().st_size > 10_000

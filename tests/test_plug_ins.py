@@ -1,0 +1,205 @@
+"""Tasks, rewards, games and algorithms of other packages, found by their entry points."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+
+from cory.config import ConfigError, builder, game, option, plug_in_folders
+from cory.config.options import KINDS
+from cory.games import rules_of
+from cory.games.state import GameState
+from cory.runtime.hydra_options import OtherPlaces, refuse_same_names
+from cory.train import CONF
+from tests.support.commands import Command, metrics, short_settings
+
+PACKAGE = '''"""Options for cory."""
+
+from dataclasses import dataclass
+
+from cory.config import Game, Option, TaskFacts, require
+
+
+@dataclass
+class LengthConfig:
+    """Settings of `reward=acme_length`."""
+
+    name: str
+    wanted: int
+
+    def __post_init__(self) -> None:
+        require(self.wanted > 0, f"reward.wanted must be above 0, got {self.wanted}")
+
+
+LENGTH = Option(LengthConfig, "acme.length:Length")
+LOST = Option(LengthConfig, "acme.length:Lost")
+WITHOUT = Option(LengthConfig, "acme.nowhere:Length")
+SNAP = Game("acme.length:Snap", one_wins=True)
+PLAIN = Option(int, "acme.length:Length")
+NOTHING = 3
+'''
+LENGTH = '''"""A reward: how near a response is to the wanted number of tokens."""
+
+
+class Length:
+    def __init__(self, config, task, device) -> None:
+        self.wanted = config.wanted
+
+    def score(self, episodes) -> None:
+        for episode in episodes:
+            for turn in episode.turns:
+                turn.score = -abs(len(turn.response_ids) - self.wanted)
+
+
+class Snap:
+    def __init__(self, judge) -> None:
+        self.judge = judge
+        self.roles, self.knows = ("first", "second"), "first"
+
+    def outcome(self, position):
+        return None
+
+    def legal(self, position, text):
+        return self.judge.mentions(text, position.word)
+'''
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Installs a package `acme` with these entry points; returns its folder."""
+
+    def install(package: str = "acme", **groups: str) -> Path:
+        site = tmp_path / "site"
+        for file, text in (("__init__.py", PACKAGE), ("length.py", LENGTH)):
+            path = site / package / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        about = site / f"{package}-1.0.dist-info"
+        about.mkdir()
+        about.joinpath("METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n"
+        )
+        lines = "".join(f"[cory.{group}]\n{points}\n" for group, points in groups.items())
+        about.joinpath("entry_points.txt").write_text(lines)
+        if str(site) not in sys.path:
+            monkeypatch.syspath_prepend(str(site))
+        # as if both had been installed before the interpreter started
+        sys.path.append(f"{site}/{package}")
+        monkeypatch.delitem(sys.modules, package, raising=False)
+        return site / package
+
+    yield install
+    sys.path[:] = [place for place in sys.path if not place.startswith(str(tmp_path))]
+
+
+def test_without_plug_ins_the_tables_are_all() -> None:
+    assert plug_in_folders() == []
+    for kind, (table, _) in KINDS.items():
+        for name in table:
+            assert (game(name) if kind == "game" else option(kind, name)) is table[name]
+
+
+def test_an_entry_point_adds_an_option(installed: Callable[..., Path]) -> None:
+    installed(rewards="acme_length = acme:LENGTH", games="snap = acme:SNAP")
+    found = option("reward", "acme_length")
+    assert found.settings.__name__ == "LengthConfig"
+    reward = builder("reward", "acme_length")(found.settings("acme_length", 3), None, None)
+    assert reward.wanted == 3
+    with pytest.raises(ConfigError, match=r"^task\.name 'acme_length' is unknown; choose one of a"):
+        option("task", "acme_length")
+    with pytest.raises(ConfigError, match=r"^reward\.name 'acme' is unknown; choose one of acme_l"):
+        option("reward", "acme")
+    assert game("snap").one_wins
+    rules = rules_of("snap", "words")
+    assert rules.roles == ("first", "second") and rules.legal(GameState("cat", 2), "a cat")
+
+
+@pytest.mark.parametrize(
+    ("points", "name", "said"),
+    [
+        ("exact_match = acme:LENGTH", "exact_match", "'exact_match' is there already, from cory"),
+        ("exact_match = acme:LENGTH", "sentiment", "'exact_match' is there already, from cory"),
+        ("lost = acmee:LENGTH", "lost", "cannot be imported: ModuleNotFoundError: No module named"),
+        ("lost = acme:LENGHT", "lost", "cannot be imported: AttributeError: module 'acme' has no"),
+        ("lost = acme:NOTHING", "lost", "must be a cory.config.Option, got int"),
+        ("lost = acme:SNAP", "lost", "must be a cory.config.Option, got Game"),
+        ("lost = acme:PLAIN", "lost", "its settings must be a dataclass"),
+    ],
+)
+def test_a_plug_in_that_cannot_be_is_refused_by_name(
+    points: str, name: str, said: str, installed: Callable[..., Path]
+) -> None:
+    installed(rewards=points)
+    with pytest.raises(ConfigError) as refused:
+        option("reward", name)
+    message = str(refused.value)
+    assert message.startswith(f"plug-in '{points}' of package acme") and said in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        ("x = acme:LOST", "acme.length:Lost cannot be imported: AttributeError: module 'acme.len"),
+        ("x = acme:WITHOUT", "acme.nowhere:Length cannot be imported: ModuleNotFoundError: No mod"),
+    ],
+)
+def test_a_builder_that_cannot_be_imported_is_named(
+    points: str, said: str, installed: Callable[..., Path]
+) -> None:
+    installed(rewards=points)
+    with pytest.raises(ConfigError) as refused:
+        builder("reward", "x")
+    assert str(refused.value).startswith(f"plug-in '{points}' of package acme: its builder {said}")
+
+
+def test_two_plug_ins_of_one_name_are_refused(installed: Callable[..., Path]) -> None:
+    installed(rewards="x = acme:LENGTH")
+    installed("other", rewards="x = other:LENGTH")
+    with pytest.raises(ConfigError, match=r"reward 'x' is there already, from 'x = \w+:LENGTH' of"):
+        option("reward", "sentiment")
+
+
+def test_what_lies_in_the_folder_conf_of_the_package(installed: Callable[..., Path]) -> None:
+    package = installed(rewards="acme_length = acme:LENGTH", games="snap = acme:SNAP")
+    assert plug_in_folders() == []
+    (package / "conf" / "reward").mkdir(parents=True)
+    assert plug_in_folders() == [package / "conf"]
+    (package / "conf" / "reward" / "acme_length.yaml").write_text("name: acme_length\nwanted: 5\n")
+    refuse_same_names(package / "conf", CONF)
+    taken = package / "conf" / "reward" / "exact_match.yaml"
+    taken.write_text("name: exact_match\n")
+    with pytest.raises(ConfigError, match=r"reward=exact_match is an option of cory already"):
+        OtherPlaces().manipulate_search_path(ConfigSearchPathImpl())
+
+
+@pytest.mark.slow
+def test_a_run_with_a_reward_of_another_package(
+    installed: Callable[..., Path], tiny_model: str, tiny_judge: str, reviews_file: Path
+) -> None:
+    """As a user starts it: Hydra finds the option, the worker builds it, the run is paid by it."""
+    package = installed(rewards="acme_length = acme:LENGTH")
+    (package / "conf" / "reward").mkdir(parents=True)
+    (package / "conf" / "reward" / "acme_length.yaml").write_text("name: acme_length\nwanted: 5\n")
+    place = package.parent
+    words = [
+        word
+        for word in short_settings(tiny_model, tiny_judge, reviews_file)
+        if not word.startswith("reward")
+    ]
+    words += ["reward=acme_length", "reward.wanted=9", f"run_dir={place}/run"]
+    command = Command(place, ["-m", "cory.train", *words], PYTHONPATH=f"{CONF.parent}:{place}")
+    assert command.wait() == 0, command.err
+    scores = [line["objective/score/agent_0"] for line in metrics(place / "run")]
+    assert len(scores) == 2 and all(-5 <= score <= -3 for score in scores)
+    command = Command(
+        place,
+        ["-m", "cory.train", *words[:-2], "reward.wanted=0"],
+        PYTHONPATH=f"{CONF.parent}:{place}",
+    )
+    assert command.wait() == 1
+    assert command.err == "error: reward.wanted must be above 0, got 0\n"
