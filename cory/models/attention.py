@@ -42,10 +42,10 @@ def attention_by_rows(
             module, query, key, value, attention_mask, dropout=dropout, **more
         )
         return found
-    parts = [tensor.split(size) for tensor in (query, key, value)]
+    parts = [torch.split(tensor, size) for tensor in (query, key, value)]
     masks: Any = [None] * len(parts[0])
     if attention_mask is not None:
-        masks = attention_mask.expand(rows, *attention_mask.shape[1:]).split(size)
+        masks = torch.split(attention_mask.expand(rows, *attention_mask.shape[1:]), size)
     each = zip(*parts, masks, strict=True)
     return torch.cat([eager(module, *part, dropout=dropout, **more)[0] for part in each]), None
 

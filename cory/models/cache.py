@@ -99,6 +99,11 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
             self._memory.append(memory)
         self._show(length)
 
+    def let_go(self) -> None:
+        """Free its memory; it is of no use afterwards."""
+        self._memory = []
+        self.keys = self.values = torch.empty(0)
+
     @property
     def is_compileable(self) -> bool:
         """Whether the library is to refrain from looking at values of masks."""
@@ -126,16 +131,21 @@ def keeps_all(model: PreTrainedModel) -> bool:
     return all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
 
 
+def occupied(mask: Tensor) -> int:
+    """Tokens of the longest row of a mask (rows, tokens); in all rows, padding lies before."""
+    return int(mask.any(0).flip(0).nonzero().max()) + 1
+
+
 def joined(
     model: PreTrainedModel, pieces: Sequence[tuple[DynamicCache, Tensor]], further: int
 ) -> tuple[DynamicCache, Tensor]:
     """The rows of several caches in one, with padding on the left; and the mask of what it holds.
 
-    pieces: caches of `PreallocatedLayer`s, each with its mask (rows, tokens) bool
+    pieces: caches of `PreallocatedLayer`s, each with its mask (rows, tokens) bool; their memory is
+        let go, layer by layer
     further: tokens that it has room for besides
     """
-    # tokens of which each piece's longest row consists; what lies before is padding in all rows
-    lengths = [int(mask.any(0).flip(0).nonzero().max()) + 1 for _, mask in pieces]
+    lengths = [occupied(mask) for _, mask in pieces]
     length = max(lengths)
     cache = cache_for(model, length + further)
     for number, layer in enumerate(cache.layers):
@@ -147,6 +157,8 @@ def joined(
             ],
             length,
         )
+        for old, _ in layers:
+            old.let_go()
     masks = [
         pad(m[:, -own:], (length - own, 0)) for (_, m), own in zip(pieces, lengths, strict=True)
     ]

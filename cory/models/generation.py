@@ -23,8 +23,7 @@ from cory.models.working_rows import WorkingRows
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
 COMPACT_BELOW = 0.5
-# ... and waiting ones take their places once no more than this share of all places is taken
-REFILL_BELOW = 0.75
+REFILL_FROM = 0.25  # waiting ones come once there is room for this share of a pass
 LOOK_EVERY = 8  # tokens between two looks whether rows have ended, for which a GPU must be waited
 
 
@@ -64,15 +63,15 @@ def generate(
     uniforms: (B, limit) float64 in [0, 1), one per token; None when greedy
     stops: tokens that end a response
     graphs: passes of one token are recorded as CUDA graphs; see `RecordedPass`
-    at_once: at most this many rows of a pass; where some have ended, waiting ones take their
-        places, from the last context to the first. None: all
+    at_once: at most this many rows of a pass, in the memory that the longest contexts need; where
+        some have ended, waiting ones come, from the last context to the first. None: all
     """
     device, count = model.device, len(contexts)
-    most = at_once or count
+    most = min(at_once or count, count)
     head = model.get_output_embeddings()
     penalised = sampling is not None and sampling.repetition_penalty != 1.0
     work = WorkingRows(model, contexts, limit, pad_id, graphs, penalised)
-    refill_below = most * REFILL_BELOW if keeps_all(model) else 0  # windows cannot be joined
+    places = Places(most, most * (max(map(len, contexts)) + limit), keeps_all(model))
     numbers = None if uniforms is None else uniforms.to(device)
     # a column more than there are tokens, for what is drawn where a row has ended
     tokens = torch.full((count, limit + 1), pad_id, device=device)
@@ -80,10 +79,10 @@ def generate(
     lengths = torch.zeros(count, dtype=torch.long, device=device)
     stop_ids = torch.tensor(sorted(stops), dtype=torch.long, device=device)
     waiting = list(range(count))
-    left, passes = 0, 0
+    left, passes, coming = 0, 0, most
     while left or waiting:
-        if waiting and left <= refill_below:
-            work.add([waiting.pop() for _ in range(min(most - left, len(waiting)))])
+        if coming:
+            work.add([waiting.pop() for _ in range(min(coming, len(waiting)))])
         rows, place = work.rows, lengths[work.rows]
         uniform = None if numbers is None else numbers[rows, place.clamp(max=limit - 1)]
         token, logprob = pick(head(work.states)[:, 0].float(), work.seen, sampling, uniform)
@@ -96,14 +95,36 @@ def generate(
         left = int(work.alive.sum()) if looks else len(rows)
         if left == 0:
             work.clear()
+            coming = most
             continue
-        if left <= len(rows) * COMPACT_BELOW or (waiting and left <= refill_below):
+        coming = places.free(work, left, contexts[waiting[-1]]) if waiting and looks else 0
+        if coming or left <= len(rows) * COMPACT_BELOW:
             token = work.keep_alive(token)
         work.read(token)
     return [
         Response(row[:n], logp[:n])
         for row, logp, n in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class Places:
+    """How many rows a pass may have."""
+
+    most: int
+    cells: int  # tokens that the cache may have room for, of all rows together
+    joins: bool  # whether others may come before all have ended; windows of tokens cannot be joined
+
+    def free(self, work: WorkingRows, left: int, context: list[int]) -> int:
+        """How many rows may come beside `left` others, with contexts as long as this one.
+
+        0 where few may: each time the cache is copied.
+        """
+        least = self.most * REFILL_FROM
+        if not self.joins or self.most - left < least:
+            return 0
+        free = min(self.most, self.cells // work.room(len(context))) - left
+        return free if free >= least else 0
 
 
 def pick(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from cory.models.cache import cache_for, joined
+from cory.models.cache import cache_for, joined, occupied
 from cory.models.decoding import PlainPass, RecordedPass
 from cory.models.prefill import prefill
 
@@ -33,6 +33,7 @@ class WorkingRows:
         self.model, self.contexts, self.limit, self.pad_id = model, contexts, limit, pad_id
         self.kind = RecordedPass if graphs else PlainPass
         self.penalised = penalised
+        self.states = torch.empty(0)
         self.clear()
 
     def clear(self) -> None:
@@ -46,7 +47,8 @@ class WorkingRows:
         """Read these contexts, beside those that are under way."""
         device = self.model.device
         contexts = [self.contexts[number] for number in numbers]
-        cache = cache_for(self.model, max(map(len, contexts)) + self.limit)
+        further = self.limit if self._next is None else 0  # else it is joined at once
+        cache = cache_for(self.model, max(map(len, contexts)) + further)
         states, mask = prefill(self.model, contexts, cache, self.pad_id)
         if self._next is not None:
             cache, mask = joined(self.model, [self._next.held(), (cache, mask)], self.limit)
@@ -59,6 +61,12 @@ class WorkingRows:
             seen = seen_tokens(contexts, self.model.config.vocab_size, device)
             self.seen = seen if self.seen is None else torch.cat([self.seen, seen])
         self.passes_left = self.limit  # until those that came last must have ended
+
+    def room(self, longest: int) -> int:
+        """Tokens of each row that a cache must hold for those alive, and a context so long."""
+        assert self._next is not None
+        _, mask = self._next.held()
+        return max(longest, occupied(mask[self.alive]) + 1) + self.limit
 
     def take(self, token: Tensor, ended: Tensor) -> None:
         """Note what was drawn.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -117,7 +118,12 @@ def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notice
     assert min(lengths) < 4 and max(lengths) == 8  # very unequal
     monkeypatch.setattr(generation, "may_look", lambda passes, device: passes % every == 0)
     sizes: list[tuple[int, ...]] = []
-    note = lambda module, args, kwargs: sizes.append(kwargs["input_ids"].shape)  # noqa: E731
+    cells: list[int] = []
+
+    def note(module: object, args: object, kwargs: dict[str, Any]) -> None:
+        sizes.append(kwargs["input_ids"].shape)
+        cells.append(sizes[-1][0] * kwargs["past_key_values"].layers[0].room)
+
     handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
     found = generate(model, LONG, 8, sampling, noise, 0, stops, graphs, at_once)
     handle.remove()
@@ -126,6 +132,7 @@ def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notice
         assert_close(ours.sampler_logprobs, theirs.sampler_logprobs)
     reads = [rows for rows, tokens in sizes if tokens == 1]
     assert max(reads) <= at_once
+    assert max(cells) <= at_once * (30 + 8)  # the memory that the longest need
     assert sum(rows for rows, tokens in sizes if tokens > 1) == len(LONG)  # each is read once
     if sampling is not None and at_once in (3, 4) and every == 1:
         # without refilling, each batch takes as many passes as its longest response
