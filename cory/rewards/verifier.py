@@ -15,7 +15,13 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.masking import pad_turns
 from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.precision import DTYPES, attention_for, cast_weights, set_products
+from cory.models.precision import (
+    DTYPES,
+    attention_for,
+    cast_weights,
+    set_products,
+    store_as_products,
+)
 from cory.models.team import ActorCriticModel, rendered, response_states
 from cory.runs.export import VALUE_HEAD
 from cory.tasks import Task
@@ -127,6 +133,7 @@ class Verifier:
         self.model.head.load_state_dict(head)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
+        store_as_products(self.model.lm)
         self.room = int(self.model.lm.config.max_position_embeddings)
 
     def _model(self, device: torch.device) -> ActorCriticModel:
