@@ -40,7 +40,7 @@ ONLY_IN = {  # outside library -> the packages that may import it
     "lm_eval": {"benchmarks"},
     "peft": {"models"},
     "math_verify": {"tasks"},
-    "bitsandbytes": set(),  # transformers imports it, where a model is loaded in 4 bits
+    "bitsandbytes": {"models"},  # transformers imports it, too, where a model is loaded in 4 bits
 }
 ONE_MODULE = {  # outside library -> the one module of its package that may import it
     "deepspeed": "models/engine",
@@ -48,6 +48,7 @@ ONE_MODULE = {  # outside library -> the one module of its package that may impo
     "openai": "endpoint/client",
     "lm_eval": "benchmarks/harness",
     "peft": "models/lora",
+    "bitsandbytes": "models/optimiser",
     "math_verify": "tasks/sandbox/comparer",
     "datasets": "tasks/data/tables",
 }

@@ -1,6 +1,8 @@
 """Refusals: one line that names the key, the value and the rule."""
 
+import difflib
 import math
+from collections.abc import Sequence
 from string import Formatter
 
 
@@ -48,3 +50,9 @@ def exact_div(a: int, b: int, a_key: str, b_key: str) -> int:
     """a / b; ConfigError where it leaves a remainder."""
     require(a % b == 0, f"{a_key} ({a}) must be a multiple of {b_key} ({b})")
     return a // b
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """`; did you mean x?` when a known name is close, else nothing."""
+    near = difflib.get_close_matches(name, [k for k in known if k != name], n=1)
+    return f"; did you mean {near[0]}?" if near else ""

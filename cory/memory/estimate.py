@@ -8,9 +8,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from cory.config import Config, HardwareConfig, ModelConfig
+from cory.config import ADAMW_8BIT, Config, HardwareConfig, ModelConfig
 from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
-from cory.memory.architecture import BYTES, Shape, adapter_tensors, base_bytes
+from cory.memory.architecture import (
+    BYTES,
+    Shape,
+    adapter_tensors,
+    base_bytes,
+    saved_by_casting,
+)
 from cory.memory.workload import Work, work_of
 from cory.models.precision import DTYPES, attention_for
 
@@ -30,6 +36,10 @@ ALLREDUCE_ELEMENTS = 500_000_000
 REDUCE_ELEMENTS = 50_000_000
 PREFETCH_ELEMENTS = 50_000_000
 LIVE_ELEMENTS = 1_000_000_000  # of weights, gathered at once while training at stage 3
+
+# bitsandbytes: moments of fewer elements stay in float32; others share a scale in each block
+SMALLEST_8BIT = 4096
+BLOCK_8BIT = 256
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,7 @@ class Engines:
     master: bool  # float32 weights are kept beside those of the passes
     accumulation: int
     hardware: HardwareConfig
+    eight_bits: bool = False  # AdamW's moments, by bitsandbytes
 
     @property
     def whole(self) -> int:
@@ -68,6 +79,17 @@ class Engines:
     def owned(self) -> int:
         """Elements that this process's AdamW updates."""
         return self.whole if self.hardware.zero_stage == 0 else self.share
+
+    @property
+    def moments(self) -> int:
+        """Bytes of the moments that this process keeps of an agent's weights."""
+        if not self.eight_bits:
+            return 8 * self.owned
+        parts = self.tensors if self.hardware.zero_stage == 0 else [self.share]
+        return sum(
+            8 * part if part < SMALLEST_8BIT else 2 * (part + 4 * -(-part // BLOCK_8BIT))
+            for part in parts
+        )
 
     @property
     def on_gpu(self) -> bool:
@@ -95,7 +117,7 @@ def held_rows(engines: Engines) -> list[Usage]:
         found.append(Usage("gradients, a share", agents * each * share, ALWAYS, away))
     if engines.master:
         found.append(Usage("float32 copy of the weights", agents * 4 * owned, ALWAYS, away))
-    found.append(Usage("Adam's two moments", agents * 8 * owned, ALWAYS, away))
+    found.append(Usage("Adam's two moments", agents * engines.moments, ALWAYS, away))
     if away:
         found.append(Usage("float32 gradients", agents * 4 * share, ALWAYS, True))
     return found
@@ -152,6 +174,8 @@ def step_rows(engines: Engines) -> list[Usage]:
         found.append(Usage("gradients", engines.each * engines.whole, STEP))
     if engines.master and not away:
         found.append(Usage("gradients in float32", 4 * owned, STEP))
+    if engines.eight_bits:  # one kernel, which reads and writes moments block by block
+        return found
     if engines.on_gpu and not away:  # the square roots of all moments at once
         between = 4 * owned
     else:  # two at a time, tensor by tensor; splitting stages make one tensor of all
@@ -209,10 +233,12 @@ def pass_rows(
     elif BYTES[model.compute_precision] != each:
         # torch keeps the casts of trained weights for a pass, and those of all for its backward
         casts = BYTES[model.compute_precision] * sum(wide * out for _, wide, out in shape.linear)
-        phases = (SAMPLING, SCORING) if model.sharing == "copies" else ()
-        found += [
-            Usage("weights cast for products", casts, when) for when in (*phases, FORWARD, BACKWARD)
-        ]
+        phases: tuple[str, ...] = ()
+        if model.sharing == "copies":
+            phases = (SAMPLING, SCORING, FORWARD, BACKWARD)
+        elif hardware.zero_stage == 3:  # else a frozen base is kept as it is cast
+            phases = (FORWARD, BACKWARD)
+        found += [Usage("weights cast for products", casts, when) for when in phases]
     products = DTYPES[model.compute_precision]
     if attention_for(model.attention, torch.device(hardware.device), products) == "eager":
         # the softmax, and what it is rounded to for the product with the values
@@ -232,20 +258,24 @@ def estimate_rows(
     """
     hardware, work = config.hardware, work_of(config, shape)
     base = base_bytes(shape, model)
-    head = [shape.width, 1]  # the value head
+    head = [shape.width, 1] if config.algorithm.has_value_head() else []  # weight and bias
     split = hardware.zero_stage == 3
+    stored = base - saved_by_casting(shape, model)  # once all copies are made
     # on the CPU weights are views of the checkpoint's file; where they are converted or quantised,
     # the file is in memory, too, until it is closed
     same = model.quantisation == "none" and shape.stored == BYTES[model.precision]
     file = 0 if same or hardware.device == "cuda" else shape.stored * shape.parameters
     if model.sharing == "copies":
         tensors, frozen = [*shape.tensors, *head], 0
-        found = [Usage("reference", base, ALWAYS), Usage("reference", base, LOADING)]
+        found = [Usage("reference", stored, ALWAYS), Usage("reference", base, LOADING)]
+        if stored < base and getattr(config.algorithm, "start", None) == "base":  # as loaded
+            again = BYTES[model.precision] * sum(wide * out for _, wide, out in shape.linear)
+            found.append(Usage("weights that each iteration starts from", again, ALWAYS))
     else:
         tensors = [*adapter_tensors(shape, targets, model.adapter.rank), *head]
         frozen = shape.parameters
         bases = 1 if model.sharing == "adapters" else agents
-        share = bases * base // (hardware.world if split else 1)
+        share = bases * base // hardware.world if split else bases * stored
         apart = hardware.device == "cuda" and hardware.offload_parameters
         name = "base of all agents" if bases == 1 else "bases"
         found = [
@@ -262,6 +292,7 @@ def estimate_rows(
         master=hardware.zero_stage > 0 or model.precision != "fp32",
         accumulation=work.accumulation,
         hardware=hardware,
+        eight_bits=config.algorithm.optimizer == ADAMW_8BIT,
     )
     if model.sharing == "copies":
         # each gets its engine, which may split it, before the next copy is made

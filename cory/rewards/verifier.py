@@ -15,7 +15,13 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.masking import pad_turns
 from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.precision import DTYPES, attention_for, cast_weights, set_products
+from cory.models.precision import (
+    DTYPES,
+    attention_for,
+    cast_weights,
+    set_products,
+    store_as_products,
+)
 from cory.models.team import ActorCriticModel, rendered, response_states
 from cory.runs.export import VALUE_HEAD
 from cory.tasks import Task
@@ -87,7 +93,7 @@ def correctness_probabilities(
     pad: token id
     """
     tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
-    ids, attended, mask = (tensor.to(model.value_head.weight.device) for tensor in tensors)
+    ids, attended, mask = (tensor.to(model.head.weight.device) for tensor in tensors)
     hidden = response_states(model.lm, ids, attended, last_token(mask))
     probabilities: list[float] = model.values(hidden).sigmoid().tolist()
     return probabilities
@@ -119,14 +125,15 @@ class Verifier:
             head = load_file(folder / VALUE_HEAD)
         except SafetensorError as error:
             raise ConfigError(f"{key}: its {VALUE_HEAD} cannot be read ({error})") from error
-        width = self.model.value_head.weight.shape[1]
+        width = self.model.head.weight.shape[1]
         require(
             head.get("weight", torch.empty(0)).shape == (1, width),
             f"{key}: its head was made for another width than the model's {width}",
         )
-        self.model.value_head.load_state_dict(head)
+        self.model.head.load_state_dict(head)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
+        store_as_products(self.model.lm)
         self.room = int(self.model.lm.config.max_position_embeddings)
 
     def _model(self, device: torch.device) -> ActorCriticModel:
