@@ -91,6 +91,7 @@ class PPOTrainer:
             if first:
                 check_first_batch(agent, batch, metrics)
             groups = groups_of(episodes, agent.name, config.samples_per_prompt)
+            groups = groups.to(batch.credits.device)
             taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
             estimate = self.estimate(batch, groups, taken_off)
             metrics |= self._estimate_metrics(agent.name, batch, groups, estimate)
@@ -119,7 +120,7 @@ class PPOTrainer:
         """How well values were predicted; and how many groups have nothing to compare."""
         metrics = value_metrics(agent, batch, estimate.returns)
         if self.config.samples_per_prompt > 1:
-            share = equal_groups(batch.credits, groups.to(batch.credits.device))
+            share = equal_groups(batch.credits, groups)
             metrics[f"rollout/equal_groups/{agent}"] = share
         return metrics
 
