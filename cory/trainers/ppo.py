@@ -95,16 +95,16 @@ class PPOTrainer:
             taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
             estimate = self.estimate(batch, groups, taken_off)
             metrics |= self._estimate_metrics(agent.name, batch, groups, estimate)
+            # nothing moves where the rewards of every group are equal
+            moves = bool(estimate.advantages.any()) or config.weight_decay > 0
             before = local_fingerprints(self.agents) if first else None
             metrics |= self.update(agent, batch, estimate)
             if before is not None:
                 shares = ("policy/passed_over", "skipped_steps")  # of the steps that did not count
                 none_counted = any(metrics[f"ppo/{key}/{agent.name}"] == 1 for key in shares)
-                # as where the rewards of each group are equal
-                all_zero = not bool(estimate.advantages.any())
                 after = local_fingerprints(self.agents)
-                check_first_update(agent, before, after, none_counted or all_zero)
-            agent.updates += 1
+                check_first_update(agent, before, after, none_counted or not moves)
+            agent.updates += moves  # else the next one is still the first
             agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
             clock.lap("update_s")
             require_finite(iteration, metrics)
