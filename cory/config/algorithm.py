@@ -1,4 +1,4 @@
-"""Settings of `algorithm=`."""
+"""Settings of `algorithm=`, and of the optimiser of every algorithm."""
 
 import math
 from abc import ABC, abstractmethod
@@ -15,6 +15,9 @@ from cory.config.checks import (
 
 GAE = "gae"  # the estimator that needs a value head
 ADVANTAGES = (GAE, "group", "leave_one_out", "batch")
+
+ADAMW, ADAMW_8BIT = "adamw", "adamw_8bit"
+CONSTANT, LINEAR, COSINE = "constant", "linear", "cosine"
 
 
 @dataclass
@@ -65,6 +68,38 @@ class StopConfig:
                 require_positive(f"algorithm.stop.{key}", getattr(self, key))
 
 
+@dataclass
+class OptimiserConfig:
+    """Settings of the optimiser; docs/running.md says over what each trainer's schedule runs."""
+
+    learning_rate: float  # the highest of the schedule
+    schedule: str  # constant | linear | cosine: how the learning rate falls after the warm-up
+    warmup: float  # share of the schedule in which it rises linearly from 0
+    final_share: float  # linear, cosine: share of the highest rate at which it ends
+    optimizer: str  # adamw | adamw_8bit: AdamW with its two moments in 8 bits, by bitsandbytes
+    weight_decay: float
+    max_grad_norm: float | None  # None: no clipping of the gradient's norm
+
+    def check_optimiser(self) -> None:
+        """Check the values of these settings."""
+        require_positive("algorithm.learning_rate", self.learning_rate)
+        require_choice("algorithm.schedule", self.schedule, (CONSTANT, LINEAR, COSINE))
+        require(0 <= self.warmup < 1, f"algorithm.warmup must lie in [0, 1), got {self.warmup}")
+        require(
+            0 <= self.final_share <= 1,
+            f"algorithm.final_share must lie in [0, 1], got {self.final_share}",
+        )
+        require(
+            self.final_share == 0 or self.schedule != CONSTANT,
+            f"algorithm.final_share={self.final_share} needs algorithm.schedule=linear or cosine: "
+            f"a constant learning rate ends as it is",
+        )
+        require_choice("algorithm.optimizer", self.optimizer, (ADAMW, ADAMW_8BIT))
+        require_at_least("algorithm.weight_decay", self.weight_decay, 0)
+        if self.max_grad_norm is not None:
+            require_positive("algorithm.max_grad_norm", self.max_grad_norm)
+
+
 class AlgorithmFacts(ABC):
     """What the settings of an algorithm say about a run, unless a subclass says otherwise."""
 
@@ -102,7 +137,7 @@ class AlgorithmFacts(ABC):
 
 
 @dataclass
-class PPOConfig(AlgorithmFacts):
+class PPOConfig(OptimiserConfig, AlgorithmFacts):
     """Settings of `algorithm=ppo`."""
 
     name: str
@@ -111,9 +146,6 @@ class PPOConfig(AlgorithmFacts):
     samples_per_prompt: int  # how often each prompt is asked in an iteration
     minibatch_size: int  # turns per optimiser step, over all processes
     epochs: int  # passes over one roll-out
-    learning_rate: float
-    weight_decay: float
-    max_grad_norm: float | None  # None: no clipping of the gradient's norm
     advantages: str  # gae | group | leave_one_out | batch: how advantages are estimated
     divide_by_std: bool  # group: by the group's standard deviation
     group_baseline: bool  # batch: the group's mean is subtracted first
@@ -148,11 +180,12 @@ class PPOConfig(AlgorithmFacts):
             "kl_horizon",
         ):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
-        for key in ("learning_rate", "value_clip_range", "kl_target"):
+        self.check_optimiser()
+        for key in ("value_clip_range", "kl_target"):
             require_positive(f"algorithm.{key}", getattr(self, key))
-        for key in ("weight_decay", "value_coef", "kl_coef"):
+        for key in ("value_coef", "kl_coef"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 0)
-        for key in ("max_grad_norm", "score_clip", "max_mean_ratio"):
+        for key in ("score_clip", "max_mean_ratio"):
             if getattr(self, key) is not None:
                 require_positive(f"algorithm.{key}", getattr(self, key))
         for key in ("gamma", "gae_lambda"):

@@ -174,7 +174,7 @@ class Debaters:
         limit, room = self.algorithm.sampling.max_response_tokens, self.team.context_length
         for row, question in enumerate(questions):
             require(bool(question.text.strip()), f"question {row} is empty")
-            tokens = self.team.tokens(self._prompt(question).text)
+            tokens = self.team.tokens(self._prompt(question).opening)
             require(
                 tokens + limit <= room,
                 f"question {row}: its {tokens} tokens and --max-tokens ({limit}) exceed the "

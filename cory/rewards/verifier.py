@@ -142,8 +142,15 @@ class Verifier:
         # the random head is replaced by the verifier's own
         return ActorCriticModel("verifier", lm, None, 0.0, torch.Generator())
 
-    def _shown(self, query: str) -> str:
-        return rendered(self.tokenizer, query) if self.config.chat else query
+    def _shown(self, prompt: Prompt) -> str:
+        if self.config.chat:
+            return rendered(self.tokenizer, prompt.opening)
+        require(
+            prompt.messages is None,
+            f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
+            f"chat messages; set reward.chat=true",
+        )
+        return prompt.text
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` with the probability that the response is right.
@@ -165,7 +172,7 @@ class Verifier:
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(
             self.tokenizer,
-            [self._shown(prompt.text) for prompt, _ in turns],
+            [self._shown(prompt) for prompt, _ in turns],
             [turn.response for _, turn in turns],
             self.room,
         )

@@ -46,6 +46,11 @@ def agent_metrics(
         "rollout/truncated_share": sum(turn.response_ids[-1] not in stops for turn in turns)
         / count,
     }
+    for part in turns[0].parts:
+        found = [turn.parts[part] for turn in turns]
+        applying = [one for one in found if one is not None]
+        if applying:
+            values[f"reward/{part}"] = sum(applying) / len(applying)
     for n in (1, 2):
         responses = (without_stop(turn, stops) for turn in turns)
         values[f"rollout/distinct_{n}"] = distinct_share(responses, n)

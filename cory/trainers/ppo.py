@@ -27,7 +27,7 @@ from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged, require_finite
 from cory.trainers.estimators import Estimate, Estimator
 from cory.trainers.metrics import agent_metrics, value_metrics
-from cory.trainers.minibatch import optimiser_step, sum_steps
+from cory.trainers.minibatch import Stage, optimiser_step, paced, sum_steps
 from cory.trainers.objective import Objective
 from cory.trainers.sanity_checks import check_first_batch, check_first_update, local_fingerprints
 from cory.trainers.state import Stateful, load_states, states_of
@@ -98,7 +98,9 @@ class PPOTrainer:
             # nothing moves where the rewards of every group are equal
             moves = bool(estimate.advantages.any()) or config.weight_decay > 0
             before = local_fingerprints(self.agents) if first else None
-            metrics |= self.update(agent, batch, estimate)
+            stage = Stage(iteration, self.config.iterations, self.config.learning_rate)
+            metrics |= self.update(agent, batch, estimate, stage)
+            metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
             if before is not None:
                 shares = ("policy/passed_over", "skipped_steps")  # of the steps that did not count
                 none_counted = any(metrics[f"ppo/{key}/{agent.name}"] == 1 for key in shares)
@@ -137,13 +139,13 @@ class PPOTrainer:
                 reason = f"{metric} is {metrics[metric]:.4g}, past algorithm.stop.{key}={bound}"
                 raise TrainingDiverged(iteration, reason, metrics)
 
-    def update(self, agent: PPOPolicy, batch: Batch, estimate: Estimate) -> Metrics:
+    def update(self, agent: PPOPolicy, batch: Batch, estimate: Estimate, stage: Stage) -> Metrics:
         """Epochs of clipped minibatch steps over one agent's turns; mean statistics of them all."""
         agent.start_update()
         steps = self.config.epochs * self.plan.minibatches
         means = sum_steps(
             {key: value / steps for key, value in step.items()}
-            for chosen in self._minibatches(len(batch))
+            for chosen in paced(self._minibatches(len(batch)), steps, stage, self.config, agent)
             for step in [self._minibatch(agent, batch, estimate, chosen)]
         )
         return {f"ppo/{key}/{agent.name}": value for key, value in means.items()}

@@ -317,3 +317,29 @@ def test_grouped_keys_make_a_smaller_cache() -> None:
     sizes = {"num_attention_heads": 8, "num_key_value_heads": 2, "num_hidden_layers": 3}
     architecture = {"model_type": "llama", "hidden_size": 64, "vocab_size": 50, **sizes}
     assert shape_of(skeleton("no/where", "model.path", architecture)).cache == 2 * 3 * 16
+
+
+def test_moments_in_eight_bits_by_hand(folder: Path) -> None:
+    config = small(folder)
+    algorithm = replace(config.algorithm, optimizer="adamw_8bit")
+    config = replace(config, algorithm=algorithm)
+
+    def moments(**hardware: object) -> int:
+        changed = replace(config.hardware, **hardware)  # type: ignore[arg-type]  # by name
+        rows = preflight.rows_of(replace(config, hardware=changed))[0]
+        assert "AdamW's intermediate results" not in {row.what for row in rows}
+        (held,) = (row.bytes for row in rows if row.what == "Adam's two moments")
+        return held
+
+    # every weight of this model has fewer than 4,096 elements; they add up to fewer, too
+    assert moments() == moments(zero_stage=1) == 2 * 8 * COPY
+    wide = {"n_embd": 64, "n_layer": 1, "n_head": 2, "vocab_size": 100, "n_positions": 64}
+    GPT2Config(**wide).save_pretrained(folder)
+    large = [6400, 4096, 64 * 192, 64 * 64, 64 * 256, 256 * 64]
+    small_ones = 64 * 4 + 64 * 2 + 192 + 64 + 256 + 64 + 64 + 1
+    scales = sum(-(-size // 256) for size in large)
+    assert moments() == 2 * (2 * sum(large) + 8 * scales + 8 * small_ones)
+    # one flat tensor, of which a process has its share
+    share = -(-(sum(large) + small_ones) // 2)
+    split = moments(zero_stage=2, processes=2)
+    assert split == 2 * (2 * share + 8 * -(-share // 256))

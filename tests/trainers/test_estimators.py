@@ -14,6 +14,7 @@ from cory.episode import Batch, Episode, turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.masking import whiten
 from cory.trainers.estimators import Estimate
+from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.building import LetterShare, build
@@ -32,9 +33,11 @@ class Update:
         self.found: dict[str, tuple[Batch, Estimate]] = {}
         update = trainer.update
 
-        def noted(agent: object, batch: Batch, estimate: Estimate) -> dict[str, float]:
+        def noted(
+            agent: object, batch: Batch, estimate: Estimate, stage: Stage
+        ) -> dict[str, float]:
             self.found[agent.name] = (batch, estimate)  # type: ignore[attr-defined]
-            return update(agent, batch, estimate)  # type: ignore[arg-type]
+            return update(agent, batch, estimate, stage)  # type: ignore[arg-type]
 
         trainer.update = noted  # type: ignore[method-assign, assignment]
 
@@ -243,7 +246,7 @@ def test_the_loss_of_an_update_by_hand(config_of: ConfigOf, words: list[str], kl
     reference = known.logprobs + noise(0.5)
     old = replace(known, logprobs=known.logprobs + noise(0.3), ref_logprobs=reference)
     advantages = noise(1.0)[:, :1] * mask
-    found = trainer.update(agent, old, Estimate(advantages, None))
+    found = trainer.update(agent, old, Estimate(advantages, None), Stage(0, 1, 1e-3))
     config = trainer.config
     log_ratio = known.logprobs - old.logprobs
     if config.ratio == "response":
@@ -275,10 +278,9 @@ def test_kl_in_the_loss_draws_back_to_the_reference(config_of: ConfigOf) -> None
     agent = trainer.agents["agent_0"]
     batch = agent.annotate(turns_of(trainer.episodes, "agent_0"))
     nothing = Estimate(torch.zeros_like(batch.logprobs), None)
-    agent.engine.set_learning_rate(1e-3)
     agent.engine.reset_optimizer()
-    before = trainer.update(agent, batch, nothing)["ppo/loss/kl/agent_0"]
-    after = trainer.update(agent, batch, nothing)["ppo/loss/kl/agent_0"]
+    before = trainer.update(agent, batch, nothing, Stage(0, 1, 1e-3))["ppo/loss/kl/agent_0"]
+    after = trainer.update(agent, batch, nothing, Stage(0, 1, 1e-3))["ppo/loss/kl/agent_0"]
     assert 0 < after < before
 
 
