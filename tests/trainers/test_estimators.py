@@ -202,7 +202,7 @@ def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf, algori
     assert all(torch.equal(before[key], after[key]) for key in before)
     # the first update that teaches something is the one that is checked
     trainer.reward = LetterShare()
-    trainer.agents["agent_0"].engine.set_learning_rate(0.0)
+    trainer.config.learning_rate = 0.0
     with pytest.raises(FirstUpdateError, match="changed none of its weights"):
         trainer.step(2)
 
