@@ -25,6 +25,17 @@ class Prompt:
     columns: Mapping[str, Any] = field(default_factory=dict)  # the data's others, for rewards
     messages: tuple[Mapping[str, str], ...] | None = None  # the prompt as chat, if it came so
 
+    @property
+    def opening(self) -> Context:
+        """What the first agent is shown: the text, or the messages."""
+        return self.asking(self.text)
+
+    def asking(self, text: str) -> Context:
+        """`text` in place of this prompt's, after the messages before it if it came as a chat."""
+        if self.messages is None:
+            return text
+        return [*map(dict, self.messages[:-1]), {"role": "user", "content": text}]
+
 
 @dataclass
 class Turn:
@@ -84,7 +95,10 @@ def as_plain(episode: Episode) -> dict[str, Any]:
 
 def of_plain(plain: Mapping[str, Any]) -> Episode:
     """An episode from the result of `as_plain`."""
-    return Episode(Prompt(**plain["prompt"]), [Turn(**turn) for turn in plain["turns"]])
+    prompt = dict(plain["prompt"])
+    if prompt.get("messages") is not None:  # JSON knows no tuples
+        prompt["messages"] = tuple(prompt["messages"])
+    return Episode(Prompt(**prompt), [Turn(**turn) for turn in plain["turns"]])
 
 
 def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:
@@ -108,7 +122,7 @@ class Batch:
     ref_logprobs: Tensor  # (B, R) float32, under the frozen reference
     kl: Tensor  # (B, R) float32, chosen estimator: rewarded AND logged
     entropy: Tensor  # (B, R) float32, nats
-    values: Tensor  # (B, R) float32, of the state before the token
+    values: Tensor | None  # (B, R) float32, of the state before the token; None: no value head
 
     def __post_init__(self) -> None:
         b, r = self.response_mask.shape
@@ -122,6 +136,8 @@ class Batch:
             raise ValueError("attention_mask and response_mask count different response tokens")
         for name in ("logprobs", "ref_logprobs", "kl", "entropy", "values"):
             tensor = getattr(self, name)
+            if tensor is None and name == "values":
+                continue
             if tensor.shape != (b, r) or tensor.dtype != torch.float32:
                 raise ValueError(f"{name} must be ({b}, {r}) float32, got {tuple(tensor.shape)}")
             if bool((tensor[~self.response_mask] != 0).any()):
@@ -132,4 +148,8 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The turns at `index` ((n,) int64), with all-padding columns left in place."""
-        return Batch(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        chosen: dict[str, Any] = {
+            name: None if column is None else column[index] for name, column in columns.items()
+        }
+        return Batch(**chosen)

@@ -87,7 +87,7 @@ def test_the_page_names_what_a_run_logs(
     config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
 ) -> None:
     logged: set[str] = set()
-    for algorithm in ("ppo", "cory"):
+    for algorithm in ("ppo", "cory", "grpo"):
         logged |= build(config_of(f"algorithm={algorithm}"), LetterShare()).step(0).keys()
     config = questions("evaluation.greedy=true", "evaluation.team=true")
     logged |= measure(build(config), config, tmp_path)[0].keys()

@@ -1,7 +1,15 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.added import as_before
-from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
+from cory.config.algorithm import (
+    ADAMW_8BIT,
+    GAE,
+    CoryConfig,
+    OptimiserConfig,
+    PPOConfig,
+    SamplingConfig,
+    StopConfig,
+)
 from cory.config.checks import ConfigError, exact_div, nearest, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
@@ -49,6 +57,7 @@ from cory.config.offline import (
 )
 from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
 from cory.config.parse import parse_config
+from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -76,9 +85,11 @@ from cory.config.task import (
 from cory.config.together import plan_of, products_of
 
 __all__ = [
+    "ADAMW_8BIT",
     "AGREEING",
     "CORRECT",
     "ENDPOINT",
+    "GAE",
     "GENERATION_ONLY",
     "GEOMETRIC_MEAN",
     "ITSELF",
@@ -125,10 +136,12 @@ __all__ = [
     "ModelConfig",
     "NamedExperiment",
     "OfflineConfig",
+    "OptimiserConfig",
     "Option",
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",
+    "PromptsConfig",
     "PythonRewardConfig",
     "QuestionsConfig",
     "RequestsConfig",

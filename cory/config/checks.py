@@ -29,16 +29,20 @@ def require_positive(key: str, value: float) -> None:
 
 
 def require_fields(
-    key: str, template: str, needed: tuple[str, ...], allowed: tuple[str, ...] = ()
+    key: str, template: str, needed: tuple[str, ...], allowed: tuple[str, ...] | None = ()
 ) -> None:
-    """Every one of `needed` as {field} in the template, and no others but `allowed`."""
+    """Every one of `needed` as {field} in the template, and no others but `allowed`.
+
+    allowed: None: any others with a name
+    """
     try:
         found = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
     except ValueError as error:
         raise ConfigError(f"{key}='{template}': {error}") from None
     for field in needed:
         require(field in found, f"{key} must contain {{{field}}}, got '{template}'")
-    other = sorted(found - {*needed, *allowed})
+    free = {field for field in found if field} if allowed is None else {*needed, *allowed}
+    other = sorted(found - free)
     require(not other, f"{key} must not contain {{{''.join(other[:1])}}}, got '{template}'")
 
 

@@ -21,6 +21,7 @@ from cory.config.debate import MaporlConfig
 from cory.config.game import GameConfig
 from cory.config.maft import MaftConfig
 from cory.config.offline import ImitationConfig, SpagConfig
+from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -59,6 +60,7 @@ TASKS: Mapping[str, Option] = {
     "anli": Option(AnliConfig, "cory.tasks.anli:AnliTask"),
     "math": Option(MathConfig, "cory.tasks.mathematics:MathTask"),
     "mmlu": Option(MmluConfig, "cory.tasks.mmlu:MmluTask"),
+    "prompts": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     "taboo": Option(GameConfig, "cory.tasks.game:GameTask"),
     "twenty_questions": Option(GameConfig, "cory.tasks.game:GameTask"),
     "guess_my_city": Option(GameConfig, "cory.tasks.game:GameTask"),
@@ -77,6 +79,8 @@ REWARDS: Mapping[str, Option] = {
 # builder: (settings, Parts) -> Algorithm
 ALGORITHMS: Mapping[str, Option] = {
     "ppo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "grpo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "rloo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
     "cory": Option(CoryConfig, "cory.algorithms.cory:build_cory"),
     "maporl": Option(MaporlConfig, "cory.algorithms.maporl:build_maporl"),
     "verifier": Option(VerifierConfig, "cory.algorithms.verifier:build_verifier"),

@@ -23,6 +23,13 @@ def parse_config(cfg: DictConfig) -> Config:
     schema = OmegaConf.structured(Config)
     for group in ("task", "algorithm", "reward"):
         schema[group] = option(group, OmegaConf.select(cfg, f"{group}.name")).settings
+    estimator = OmegaConf.select(cfg, "algorithm.advantages")
+    known = [field.name for field in fields(option("algorithm", cfg.algorithm.name).settings)]
+    require(
+        estimator is None or "advantages" in known,
+        f"advantages={estimator}: algorithm={cfg.algorithm.name} estimates no advantages; it is "
+        f"for algorithm=ppo, grpo, rloo, cory and maporl",
+    )
     if cfg.reward.name == "sum":
         add_parts(schema, cfg)
     try:

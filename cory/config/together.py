@@ -3,6 +3,7 @@
 from typing import Any
 
 from cory.config import options
+from cory.config.algorithm import ADAMW, ADAMW_8BIT
 from cory.config.checks import require
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config
@@ -50,6 +51,16 @@ def check_together(config: Config) -> None:
     )
     check_products(config)
     require(
+        algorithm.optimizer != ADAMW_8BIT or hardware.device == "cuda",
+        f"algorithm.optimizer={algorithm.optimizer} needs a GPU: with hardware.device=cpu it must "
+        f"be {ADAMW}",
+    )
+    require(
+        algorithm.optimizer != ADAMW_8BIT or not hardware.offload_optimizer,
+        f"algorithm.optimizer={algorithm.optimizer} steps on the GPU: it needs "
+        f"hardware.offload_optimizer=false",
+    )
+    require(
         not hardware.routed_reference or model.sharing != "copies",
         "hardware.routed_reference=true needs model.sharing=adapters: "
         "a copy and its reference are two models",
@@ -75,7 +86,15 @@ def check_together(config: Config) -> None:
     )
     require(
         max(evaluation.k) == 1 or config.task.has_answers,
-        f"evaluation.k={evaluation.k} needs a task with answers; task={config.task.name} has none",
+        f"evaluation.k={evaluation.k} needs a task with answers; {without_answers(config)}",
+    )
+
+
+def without_answers(config: Config) -> str:
+    """That a task has no answers, for refusals, and which setting would give it some."""
+    task = config.task
+    return f"task={task.name} has none" + (
+        f": set {task.answers_from}" if task.answers_from else ""
     )
 
 
@@ -98,7 +117,7 @@ def check_judge(config: Config, key: str, judge: Any) -> None:
     needs_answers = judge.name == "exact_match" or getattr(judge, "needs_answers", False)
     require(
         not needs_answers or config.task.has_answers,
-        f"{said}{judge.name} needs a task with answers; task={config.task.name} has none",
+        f"{said}{judge.name} needs a task with answers; {without_answers(config)}",
     )
     precision = getattr(judge, "precision", None)
     require(
@@ -170,7 +189,7 @@ def check_verifier(config: Config, algorithm: VerifierConfig) -> None:
     evaluation = config.evaluation
     require(
         config.task.has_answers,
-        f"algorithm=verifier needs a task with answers; task={config.task.name} has none",
+        f"algorithm=verifier needs a task with answers; {without_answers(config)}",
     )
     require(
         config.reward.name == "exact_match",
@@ -199,7 +218,7 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
     evaluation, sampling = config.evaluation, algorithm.sampling
     require(
         config.task.has_answers,
-        f"algorithm=maft takes votes on answers; task={config.task.name} has none",
+        f"algorithm=maft takes votes on answers; {without_answers(config)}",
     )
     require(
         config.reward.name == "exact_match",
@@ -251,16 +270,15 @@ def check_debate(config: Config, algorithm: DebateConfig) -> None:
         or not algorithm.shapes
         or algorithm.bonus_from != "ground_truth"
         or known,
-        f"algorithm.bonus_from=ground_truth needs a task with answers; task={config.task.name} has "
-        f"none",
+        f"algorithm.bonus_from=ground_truth needs a task with answers; {without_answers(config)}",
     )
     require(
         algorithm.consensus is None or known,
-        f"algorithm.consensus needs answers that can be compared; task={config.task.name} has none",
+        f"algorithm.consensus needs answers that can be compared; {without_answers(config)}",
     )
     require(
         not config.evaluation.team or known,
-        f"evaluation.team=true takes votes on answers; task={config.task.name} has none",
+        f"evaluation.team=true takes votes on answers; {without_answers(config)}",
     )
     models = [model for model in (config.model, config.partner) if model is not None]
     require(

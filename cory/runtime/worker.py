@@ -104,14 +104,14 @@ def build_parts(config: Config) -> Parts:
     require(
         algorithm.iterations == 0
         or algorithm.repeats_prompts
-        or algorithm.prompts_per_iteration <= task.sampler.rows,
-        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
+        or algorithm.prompts_drawn() <= task.sampler.rows,
+        f"algorithm.prompts_per_iteration ({algorithm.prompts_drawn()}) exceeds the "
         f"{task.sampler.rows} training prompts of task={config.task.name}",
     )
     # refused now rather than after the last iteration
     task.held_out(config.evaluation.prompts, config.evaluation.split)
     for text in config.evaluation.probes:
-        tokens = team.tokens(task.prompt_of(text).text)
+        tokens = team.tokens(task.prompt_of(text).opening)
         require(
             tokens + algorithm.sampling.max_response_tokens <= team.context_length,
             f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "

@@ -60,8 +60,10 @@ def agent_metrics(
     return {f"{key}/{agent.name}": value for key, value in values.items()}
 
 
-def value_metrics(agent: str, batch: Batch, returns: Tensor) -> Metrics:
-    """How well the value head predicted the returns of a roll-out."""
+def value_metrics(agent: str, batch: Batch, returns: Tensor | None) -> Metrics:
+    """How well the value head predicted the returns of a roll-out; nothing where there is none."""
+    if returns is None or batch.values is None:
+        return {}
     mask = batch.response_mask
     spread = returns[mask].var(correction=0)
     error = (returns - batch.values)[mask].var(correction=0)

@@ -23,6 +23,11 @@ WORDS = (
     "reward.path=here",
 )
 
+ESTIMATOR = (
+    *("samples_per_prompt", "advantages", "divide_by_std", "group_baseline", "ratio"),
+    *("loss_average", "clip_range_high", "kl_in"),
+)
+
 
 def of_before(cfg: DictConfig) -> DictConfig:
     """The same settings without those that came later."""
@@ -34,6 +39,8 @@ def of_before(cfg: DictConfig) -> DictConfig:
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
         del old["parallel_runs"]
+        for key in (*ESTIMATOR, "schedule", "warmup", "final_share", "optimizer"):
+            del old.algorithm[key]
     return old
 
 
@@ -45,6 +52,10 @@ def test_what_is_not_there_is_as_before() -> None:
     assert parse_config(old) == parse_config(cfg)
     assert "attention" not in old.model and parse_config(old).partner.attention == "auto"
     assert settings_digest(old) == settings_digest(cfg)
+    for key, value in {"samples_per_prompt": 2, "kl_in": "loss", "advantages": "batch"}.items():
+        other = cfg.copy()
+        other.algorithm[key] = value
+        assert settings_digest(other) != settings_digest(old), key
     cfg.partner.attention = "eager"
     assert settings_digest(old) != settings_digest(cfg)
 
@@ -55,6 +66,27 @@ def test_only_settings_that_belong_there_are_left_out() -> None:
     assert as_before({**flat, "model.attention": "sdpa"})["model.attention"] == "sdpa"
 
 
+def test_a_group_that_had_a_setting_keeps_it() -> None:
+    """Offline training had its schedule before others: checkpoints of it are known by it."""
+    cfg = compose_config("experiment=spag/llama2_im", "scale=small")
+    old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
+    assert isinstance(old, DictConfig)
+    with open_dict(old):
+        del old.algorithm["final_share"], old.algorithm["optimizer"]
+    assert settings_digest(old) == settings_digest(cfg)
+    flat = {f"algorithm.{key}": old.algorithm[key] for key in ("schedule", "warmup")}
+    beside = {"algorithm.learning_rate": 1.0, "algorithm.iterations_per_epoch": None}
+    assert (
+        as_before(flat | beside).keys()
+        >= flat.keys()
+        == {
+            "algorithm.schedule",
+            "algorithm.warmup",
+        }
+    )
+    assert not as_before(flat | {"algorithm.learning_rate": 1.0}).keys() & flat.keys()
+
+
 def test_conf_gives_the_value_of_before() -> None:
     """Else an unfinished run would go on as another one."""
     cfg = compose_config(*WORDS)
@@ -63,6 +95,8 @@ def test_conf_gives_the_value_of_before() -> None:
         "generation_batch_size": ("hardware",),
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
+        **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
+        **dict.fromkeys(ESTIMATOR, ("algorithm",)),
         **dict.fromkeys(CLASSIFIERS, ()),  # below
     }
     assert places.keys() == ADDED.keys()

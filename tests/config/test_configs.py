@@ -94,6 +94,7 @@ NEEDED = {
     "task=taboo": ["experiment=spag/llama2_im"],
     "task=twenty_questions": ["experiment=spag/llama2_im"],
     "task=guess_my_city": ["experiment=spag/llama2_im"],
+    "task=prompts": ["task.path=here", "task.held_out_share=0.1"],
     "algorithm=maft": ["experiment=maft/phi3_arithmetic_maft"],
 }
 
@@ -259,7 +260,8 @@ def commented_keys(path: Path) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize(
-    "group", ["model", "task", "algorithm", "reward", "hardware", "endpoint", "diversity"]
+    "group",
+    ["model", "task", "algorithm", "advantages", "reward", "hardware", "endpoint", "diversity"],
 )
 def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
     for option in options(group):
