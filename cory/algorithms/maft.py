@@ -40,6 +40,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     debates = MaftDebates(config, parts.task, parts.team)
     evaluated = debates.debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
+    pretrained = {name: p.detach() for name, p in parts.team.pretrained.named_parameters()}
     actors: dict[str, Actor] = {}
     interact: Interaction = evaluated
     if config.endpoint is None:
@@ -78,7 +79,11 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         policies,
         actors,
     )
-    starts = {n: initial_weights(p) for n, p in policies.items() if config.start == "base"}
+    starts = {
+        name: initial_weights(policy, pretrained)
+        for name, policy in policies.items()
+        if config.start == "base"
+    }
     return SupervisedTrainer(
         config,
         parts.plan,
@@ -111,15 +116,15 @@ def finetune_plan(
     return FinetunePlan(epochs, rate, fresh=True, start=start)
 
 
-def initial_weights(policy: Policy) -> dict[str, Tensor]:
+def initial_weights(policy: Policy, pretrained: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights a policy trains, but its value head, before any update: whole, in main memory.
 
-    A full copy starts as the frozen model, whose own tensors are returned.
+    pretrained: the model's own by name, as they were loaded; a full copy starts as these, and they
+        are returned
     """
     names = [name for name in policy.engine.trainable if not name.startswith("value_head.")]
     if policy.model.base is None:
-        frozen = dict(policy.team.pretrained.named_parameters())
-        return {name: frozen[name.removeprefix("lm.")] for name in names}
+        return {name: pretrained[name.removeprefix("lm.")] for name in names}
     with policy.whole():
         return {name: policy.engine.trainable[name].detach().cpu().clone() for name in names}
 
@@ -177,7 +182,7 @@ class Hinted:
     def __call__(self, prompts: list[Prompt], speak: Speak) -> list[Episode]:
         """An episode of two turns per prompt; the second is absent where none was needed."""
         name = self.config.policy(0, 0)
-        first = speak(name, "solo", 0, [prompt.text for prompt in prompts])
+        first = speak(name, "solo", 0, [prompt.opening for prompt in prompts])
         hints: list[Context | None] = [
             None if self.task.is_right(turn.response, str(prompt.answer)) else self._hint(prompt)
             for prompt, turn in zip(prompts, first, strict=True)
@@ -188,8 +193,8 @@ class Hinted:
             for prompt, one, other in zip(prompts, first, again, strict=True)
         ]
 
-    def _hint(self, prompt: Prompt) -> str:
+    def _hint(self, prompt: Prompt) -> Context:
         answer = str(prompt.answer)
         if not self.team.config.chat:
             return self.task.observer_context(prompt.text, [answer])
-        return self.config.prompts.hint.format(query=prompt.text, answer=answer)
+        return prompt.asking(self.config.prompts.hint.format(query=prompt.text, answer=answer))

@@ -8,6 +8,7 @@ from cory.config import BatchPlan, Config
 from cory.models.engine import Engine
 from cory.models.policy import Policy
 from cory.models.ppo_policy import PPOPolicy
+from cory.models.precision import store_as_products
 from cory.models.team import ActorCriticModel, Team
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
@@ -48,7 +49,7 @@ class Parts:
         """
         team = team or self.team
         config = self.config
-        return {
+        policies = {
             model.name: PPOPolicy(
                 team,
                 model,
@@ -59,14 +60,18 @@ class Parts:
             )
             for model, engine in self._with_engines(names, team)
         }
+        self._store(policies, team)
+        return policies
 
     def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
         """Policies trained otherwise; all else as `new_ppo_policies`."""
         team, hardware = team or self.team, self.config.hardware
-        return {
+        policies = {
             model.name: Policy(team, model, engine, hardware)
             for model, engine in self._with_engines(names, team)
         }
+        self._store(policies, team)
+        return policies
 
     def new_players(
         self, name: str, others: Mapping[str, Path]
@@ -94,12 +99,27 @@ class Parts:
             )
             for model in models[1:]
         }
+        self._store({name: learner, **frozen}, team)
         return learner, frozen
+
+    def _store(self, policies: Mapping[str, Policy], team: Team) -> None:
+        """Keep what never trains in the precision of its products, once all copies are made.
+
+        policies: all that start from the team's model
+        """
+        for policy in policies.values():
+            base = policy.model.base is not None
+            if not (self.config.hardware.zero_stage == 3 if base else policy.trains):
+                store_as_products(policy.model.lm)
+        if team.config.sharing == "copies":
+            store_as_products(team.pretrained)
 
     def _with_engines(
         self, names: Sequence[str], team: Team
     ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        models = self._initialised(team.new_models(list(names), self.streams.init), names, team)
+        head = self.config.algorithm.has_value_head()
+        new = team.new_models(list(names), self.streams.init, head)
+        models = self._initialised(new, names, team)
         # of copies one is whole at a time; under ZeRO-3 the first engine of those that share a base
         # splits it with all of its adapters
         return self._engines(list(models) if team.config.sharing == "adapters" else models, team)

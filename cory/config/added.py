@@ -9,8 +9,20 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-# setting -> a setting of the same group, which tells that it belongs there; its value of before
+# Setting -> a setting of the same group, which tells that it belongs there; its value of before.
+# One that belongs beside another of these comes after it.
 ADDED: dict[str, tuple[str, Any]] = {
+    **{
+        key: ("label", value)  # of classifiers
+        for key, value in {
+            "chat": False,
+            "max_tokens": None,
+            "precision": "fp32",
+            "quantisation": "none",
+            "double_quantisation": True,
+            "compute_precision": "fp32",
+        }.items()
+    },
     "attention": ("compute_precision", "auto"),
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
@@ -20,6 +32,14 @@ ADDED: dict[str, tuple[str, Any]] = {
     "warmup": ("learning_rate", 0.0),
     "final_share": ("learning_rate", 0.0),
     "optimizer": ("learning_rate", "adamw"),
+    "samples_per_prompt": ("gae_lambda", 1),
+    "advantages": ("gae_lambda", "gae"),
+    "divide_by_std": ("gae_lambda", True),
+    "group_baseline": ("gae_lambda", False),
+    "ratio": ("gae_lambda", "token"),
+    "loss_average": ("gae_lambda", "tokens"),
+    "clip_range_high": ("gae_lambda", None),
+    "kl_in": ("gae_lambda", "reward"),
 }
 # setting -> a setting of groups that had it from the start: there no value is left out
 HAD_BEFORE = {"schedule": "iterations_per_epoch", "warmup": "iterations_per_epoch"}

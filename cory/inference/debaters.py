@@ -31,7 +31,7 @@ from cory.inference.question_files import Question
 from cory.models.fingerprint import weight_sums
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
-from cory.models.precision import set_float32_products
+from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
@@ -137,6 +137,8 @@ class Debaters:
         policies = {} if base else self._agents(run_dir)
         self.weights = BASE if base else digest(weight_sums(policies))
         self.actors = self._actors(policies)
+        for lm in (self.team.pretrained, *(policy.model.lm for policy in policies.values())):
+            store_as_products(lm)
         debates = MaftDebates(self.algorithm, self.form, self.team)
         self.table = debates.debate(
             self.algorithm.evaluation_agents, self.algorithm.evaluation_turns
@@ -174,7 +176,7 @@ class Debaters:
         limit, room = self.algorithm.sampling.max_response_tokens, self.team.context_length
         for row, question in enumerate(questions):
             require(bool(question.text.strip()), f"question {row} is empty")
-            tokens = self.team.tokens(self._prompt(question).text)
+            tokens = self.team.tokens(self._prompt(question).opening)
             require(
                 tokens + limit <= room,
                 f"question {row}: its {tokens} tokens and --max-tokens ({limit}) exceed the "
@@ -260,7 +262,9 @@ class Debaters:
             for turn in range(algorithm.evaluation_turns)
             for agent in range(algorithm.evaluation_agents)
         ]
-        models = list(self.team.new_models(list(dict.fromkeys(names)), torch.Generator()))
+        # nobody asks for values
+        found = list(dict.fromkeys(names))
+        models = list(self.team.new_models(found, torch.Generator(), value_head=False))
         try:
             start_from(run_dir, models, config.model, "model", "RUN_DIR")
         except (OSError, SafetensorError) as error:

@@ -14,6 +14,7 @@ from cory.functional.logprobs import sampled_kl
 from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
 from cory.models.engine import Engine
 from cory.models.policy import Policy
+from cory.models.precision import kept_casts
 from cory.models.team import ActorCriticModel, Team
 
 
@@ -57,7 +58,7 @@ class PPOPolicy(Policy):
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
 
-        def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R)
+        def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R); (b, 4, R) without values
             rows = torch.tensor(batch)
             tokens, values = self.team.statistics(
                 self.model,
@@ -66,9 +67,10 @@ class PPOPolicy(Policy):
                 response_mask[rows],
                 self.hardware.routed_reference,
             )
-            return torch.stack([*tokens, values], dim=1).cpu()
+            columns = [*tokens] if values is None else [*tokens, values]
+            return torch.stack(columns, dim=1).cpu()
 
-        with self.engine.whole():
+        with self.engine.whole(), kept_casts(self.model.lm):
             rows = distributed.map_rows(
                 range(len(turns)),
                 self.hardware.rollout_batch_size,
@@ -76,7 +78,7 @@ class PPOPolicy(Policy):
                 lambda number: turns[number].tokens,
             )
         columns = torch.stack(rows, dim=1).to(self.team.device)
-        logprobs, entropy, ref_logprobs, full, values = columns
+        logprobs, entropy, ref_logprobs, full, *values = columns
         estimator = self.config.kl_estimator
         kl = full if estimator == "full" else sampled_kl(logprobs, ref_logprobs, estimator)
         return Batch(
@@ -88,7 +90,7 @@ class PPOPolicy(Policy):
             ref_logprobs=ref_logprobs,
             kl=kl,
             entropy=entropy,
-            values=values,
+            values=values[0] if values else None,
         )
 
     def adapt_kl_coef(self, kl: float, turns: int) -> None:

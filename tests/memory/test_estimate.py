@@ -83,6 +83,24 @@ def test_copies_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None
     assert loaded == (4 + 8) * COPY + 4 * COPY
 
 
+def test_without_gae_no_value_head_is_held(
+    rows: Callable[..., dict[tuple[str, str], int]],
+) -> None:
+    group = ("advantages=group", "algorithm.samples_per_prompt=2")
+    found = rows(*group)
+    assert found["weights that train", ALWAYS] == 2 * 4 * MODEL
+    assert found["Adam's two moments", ALWAYS] == 2 * 8 * MODEL
+    assert found["gradients", BACKWARD] == 4 * MODEL
+    # all else is as with one response to each prompt: responses are what is counted
+    other = rows("algorithm.samples_per_prompt=2")
+    assert found.keys() == other.keys() and other == rows()
+    assert {key: size for key, size in found.items() if key[1] in (SAMPLING, SCORING)} == {
+        key: size for key, size in other.items() if key[1] in (SAMPLING, SCORING)
+    }
+    adapters = ("model.sharing=adapters", "model.adapter.rank=4", "algorithm.agents=5", *group)
+    assert rows(*adapters)["weights that train", ALWAYS] == 5 * 4 * 2 * 4 * (8 + 24)
+
+
 def test_half_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
     found = rows("model.precision=bf16")
     assert found["reference", ALWAYS] == 2 * MODEL
@@ -202,8 +220,15 @@ def test_mixed_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]
     assert ("attention weights", FORWARD) not in sdpa
     less = rows("model.attention=eager", "hardware.gradient_checkpointing=true")
     assert less["attention weights", FORWARD] == 8 * 2 * 8 * 20 * 20  # of one layer, twice a float
+    # what never trains is kept in bfloat16, once copies are made of it
+    assert mixed["reference", LOADING] == exact["reference", LOADING] == 4 * MODEL
+    assert mixed["reference", ALWAYS] == 4 * MODEL - 2 * MATRICES
     frozen = rows("model.compute_precision=bf16", "model.sharing=adapters")
-    assert {w for what, w in frozen if what == "weights cast for products"} == {FORWARD, BACKWARD}
+    assert "weights cast for products" not in {what for what, _ in frozen}
+    assert frozen["base of all agents, frozen", ALWAYS] == 4 * MODEL - 2 * MATRICES
+    split = rows("model.compute_precision=bf16", "model.sharing=adapters", "hardware.zero_stage=3")
+    assert {w for what, w in split if what == "weights cast for products"} == {FORWARD, BACKWARD}
+    assert split["base of all agents, frozen", ALWAYS] == 4 * MODEL
 
 
 def test_tf32_takes_no_memory(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
