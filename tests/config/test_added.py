@@ -95,6 +95,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "generation_batch_size": ("hardware",),
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
+        "objective": ("",),
         **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),
         **dict.fromkeys(CLASSIFIERS, ()),  # below
