@@ -40,6 +40,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "loss_average": ("gae_lambda", "tokens"),
     "clip_range_high": ("gae_lambda", None),
     "kl_in": ("gae_lambda", "reward"),
+    "policy_temperature": ("gae_lambda", 1.0),
 }
 # setting -> a setting of groups that had it from the start: there no value is left out
 HAD_BEFORE = {"schedule": "iterations_per_epoch", "warmup": "iterations_per_epoch"}

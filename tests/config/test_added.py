@@ -25,7 +25,7 @@ WORDS = (
 
 ESTIMATOR = (
     *("samples_per_prompt", "advantages", "divide_by_std", "group_baseline", "ratio"),
-    *("loss_average", "clip_range_high", "kl_in"),
+    *("loss_average", "clip_range_high", "kl_in", "policy_temperature"),
 )
 
 
