@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import SamplingConfig
 from cory.models import generation
-from cory.models.generation import Response, generate, inverse_cdf, warp
+from cory.models.generation import Places, Response, generate, inverse_cdf, warp
 from cory.models.loading import load_language_model, load_tokenizer
 from tests.support.close import assert_close
 
@@ -96,9 +96,8 @@ LONG = [
 
 
 @pytest.mark.parametrize("sampling", [None, PLAIN, replace(PLAIN, repetition_penalty=1.5)])
-@pytest.mark.parametrize("every", [1, 3, 99])
+@pytest.mark.parametrize(("every", "at_once"), [(1, 1), (1, 4), (3, 3), (99, 4), (1, 10)])
 @pytest.mark.parametrize("graphs", [False, True])
-@pytest.mark.parametrize("at_once", [1, 3, 4, 10])
 def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notices(
     model: PreTrainedModel,
     sampling: SamplingConfig | None,
@@ -138,6 +137,25 @@ def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notice
         # without refilling, each batch takes as many passes as its longest response
         batches = [lengths[max(0, end - at_once) : end] for end in range(10, 0, -at_once)]
         assert len(reads) < sum(max(batch) - 1 for batch in batches)
+
+
+@pytest.mark.parametrize(
+    ("room", "left", "joins", "free"),
+    [(38, 1, True, 3), (38, 3, True, 1), (76, 1, True, 1), (77, 1, True, 0), (38, 4, True, 0),
+     (20, 1, True, 3), (38, 1, False, 0)],
+)  # fmt: skip
+def test_rows_come_where_there_is_room_in_the_memory_of_the_longest(
+    room: int, left: int, joins: bool, free: int
+) -> None:
+    """Four at once, of 30 tokens and 8 new ones: 152."""
+
+    class Work:
+        def room(self, longest: int) -> int:
+            assert longest == 5
+            return room
+
+    places = Places(4, 4 * 38, joins)
+    assert places.free(Work(), left, [7] * 5) == free  # type: ignore[arg-type]
 
 
 def test_greedy_decoding_takes_the_most_probable_token_given_all_before(
