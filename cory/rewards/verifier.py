@@ -70,6 +70,18 @@ def whole_model(config: VerifierRewardConfig) -> str:
         ) from error
 
 
+def shown(prompt: Prompt, tokenizer: Any, chat: bool) -> str:
+    """A prompt as a verifier reads it; ConfigError for chat messages where it does not chat."""
+    if chat:
+        return rendered(tokenizer, prompt.opening)
+    require(
+        prompt.messages is None,
+        f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
+        f"chat messages; set reward.chat=true",
+    )
+    return prompt.text
+
+
 @torch.no_grad()
 def correctness_probabilities(
     model: ActorCriticModel, rows: Sequence[Reading], pad: int
@@ -81,7 +93,7 @@ def correctness_probabilities(
     pad: token id
     """
     tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
-    ids, attended, mask = (tensor.to(model.value_head.weight.device) for tensor in tensors)
+    ids, attended, mask = (tensor.to(model.head.weight.device) for tensor in tensors)
     hidden = response_states(model.lm, ids, attended, last_token(mask))
     probabilities: list[float] = model.values(hidden).sigmoid().tolist()
     return probabilities
@@ -113,12 +125,12 @@ class Verifier:
             head = load_file(folder / VALUE_HEAD)
         except SafetensorError as error:
             raise ConfigError(f"{key}: its {VALUE_HEAD} cannot be read ({error})") from error
-        width = self.model.value_head.weight.shape[1]
+        width = self.model.head.weight.shape[1]
         require(
             head.get("weight", torch.empty(0)).shape == (1, width),
             f"{key}: its head was made for another width than the model's {width}",
         )
-        self.model.value_head.load_state_dict(head)
+        self.model.head.load_state_dict(head)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
         store_as_products(self.model.lm)
@@ -149,9 +161,6 @@ class Verifier:
         # the random head is replaced by the verifier's own
         return ActorCriticModel("verifier", lm, None, 0.0, torch.Generator())
 
-    def _shown(self, query: str) -> str:
-        return rendered(self.tokenizer, query) if self.config.chat else query
-
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` with the probability that the response is right.
 
@@ -172,7 +181,7 @@ class Verifier:
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(
             self.tokenizer,
-            [self._shown(prompt.text) for prompt, _ in turns],
+            [shown(prompt, self.tokenizer, self.config.chat) for prompt, _ in turns],
             [turn.response for _, turn in turns],
             self.room,
         )

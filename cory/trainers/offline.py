@@ -14,13 +14,12 @@ from cory.config import BatchPlan, ConfigError, OfflineConfig
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.offline import OfflineLoss, utterance_logprobs
-from cory.functional.schedule import share_of_peak
 from cory.models.policy import Policy, lengths_of
 from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite
-from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
+from cory.trainers.minibatch import Stage, minibatches, optimiser_step, paced, sum_steps
 from cory.trainers.sanity_checks import (
     FirstUpdateError,
     check_first_update,
@@ -43,6 +42,7 @@ class OfflineExample:
     source: str  # the role that said it in a game, or INSTRUCTION
     weight: float  # in the mean over a minibatch's examples
     advantage: float
+    kl_share: float = 1.0  # of the KL to the reference, beside the weight
     reference: float = math.nan  # log-probability under the reference, once it is known
 
 
@@ -55,8 +55,9 @@ class StoredGames:
     metrics: Metrics = field(default_factory=dict)
 
 
-# (log-probabilities (B,) with gradient, reference (B,), advantages (B,)) -> the loss per example
-ExampleLoss = Callable[[Tensor, Tensor, Tensor], OfflineLoss]
+# (log-probabilities with gradient, reference, advantages, shares of the KL; all (B,)) -> the loss
+# per example
+ExampleLoss = Callable[[Tensor, Tensor, Tensor, Tensor], OfflineLoss]
 
 
 @dataclass
@@ -207,15 +208,12 @@ class OfflineTrainer:
         policy.start_update()
         size, epochs = config.minibatch_size, config.epochs
         steps = epochs * math.ceil(len(rows) / size)
-
-        def step(number: int, chosen: list[int | None]) -> dict[str, float]:
-            progress = (place + (number + 0.5) / steps) / config.per_epoch
-            share = share_of_peak(progress, config.schedule, config.warmup)
-            policy.engine.set_learning_rate(config.learning_rate * share)
-            return self._minibatch([None if i is None else rows[i] for i in chosen])
-
+        stage = Stage(place, config.per_epoch, config.learning_rate)
         chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
-        sums = sum_steps(step(number, chosen) for number, chosen in enumerate(chosen_rows))
+        sums = sum_steps(
+            self._minibatch([None if i is None else rows[i] for i in chosen])
+            for chosen in paced(chosen_rows, steps, stage, config, policy)
+        )
         if before is not None:
             all_skipped = sums["skipped_steps"] == steps
             check_first_update(policy, before, local_fingerprints(self.agents), all_skipped)
@@ -225,11 +223,12 @@ class OfflineTrainer:
             "nll_sft": instructions,
             **dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), steps),
         }
-        return {
+        means = {
             self._named(key): value / divisors.get(key, games)
             for key, value in sums.items()
             if divisors.get(key, games) > 0  # without examples of a kind its metrics are left out
         }
+        return means | {self._named("learning_rate"): policy.engine.learning_rate}
 
     def _minibatch(self, rows: list[OfflineExample | None]) -> dict[str, float]:
         """One optimiser step; sums over its examples."""
@@ -251,7 +250,13 @@ class OfflineTrainer:
             own = utterance_logprobs(logprobs, mask, config.log_probability)
             # where there is no reference, its own probability stands for it: nothing overflows
             reference = torch.where(in_game, column(lambda row: row.reference), own.detach())
-            terms = self.loss(own, reference, column(lambda row: row.advantage))
+            terms = self.loss(
+                own,
+                reference,
+                column(lambda row: row.advantage),
+                column(lambda row: row.kl_share),
+            )
+            (slope,) = torch.autograd.grad(terms.per_utterance.sum(), own, retain_graph=True)
             nll = -utterance_logprobs(logprobs, mask, "mean")
             weight = column(lambda row: row.weight)
             # divided by the whole minibatch's examples of each kind, so that neither the size of
@@ -263,6 +268,7 @@ class OfflineTrainer:
                 "loss": loss.detach(),
                 "ratio": torch.where(in_game, terms.ratio, 0.0).sum(),
                 "kl": torch.where(in_game, terms.kl, 0.0).sum(),
+                "push": torch.where(in_game, -weight * slope, 0.0).sum(),
                 "clipfrac": (in_game & terms.clipped).float().sum(),
                 "nll_game": torch.where(in_game, nll.detach(), 0.0).sum(),
                 "nll_sft": torch.where(instructed, nll.detach(), 0.0).sum(),
