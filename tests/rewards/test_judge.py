@@ -73,6 +73,16 @@ def test_grades_become_scores(start: Start) -> None:
     assert scores(plain, "abc") == [3.0]
 
 
+def test_all_messages_of_a_chat_are_shown(start: Start) -> None:
+    server, reward = start(words)
+    rows = episodes("abc", "abcd")
+    one = {"role": "user", "content": "asked"}
+    rows[0].prompt = replace(rows[0].prompt, messages=(one,))
+    rows[1].prompt = replace(rows[1].prompt, messages=({"role": "system", "content": "be"}, one))
+    reward.score(rows)
+    assert server.texts() == ["asked 0|abc", "system: be\n\nuser: asked|abcd"]
+
+
 READ = [
     ("Grade: 7", 7.0),
     ("grade: 7", None),
