@@ -73,6 +73,11 @@ def test_grades_become_scores(start: Start) -> None:
     assert scores(plain, "abc") == [3.0]
 
 
+def test_a_share_is_counted_from_the_lowest_grade(start: Start) -> None:
+    _, reward = start(words, lowest=-10.0)
+    assert [reward.worth(f"Grade: {grade}") for grade in (-10, 0, 5, 10)] == [0, 0.5, 0.75, 1]
+
+
 def test_all_messages_of_a_chat_are_shown(start: Start) -> None:
     server, reward = start(words)
     rows = episodes("abc", "abcd")
