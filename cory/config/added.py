@@ -15,6 +15,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
     "parallel_runs": ("keep_last", 1),
+    "unreadable_votes": ("vote_ties", "counted"),
 }
 
 

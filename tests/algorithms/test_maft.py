@@ -38,12 +38,33 @@ def test_who_speaks_without_critics(
         assert [turn["agent"] for turn in episode["turns"]] == [*names, *names]
 
 
-def voted(answers: list[str | None]) -> str | None:
-    """The label, with `vote_ties=lexicographic`; answers that cannot be read are votes for none."""
+def voted(answers: list[str | None], unreadable: str = "dropped") -> str | None:
+    """The label, with `vote_ties=lexicographic`."""
     counts = Counter(answers)
     unread = counts.pop(None, 0)
     best = min(counts, key=lambda answer: (-counts[answer], answer), default=None)
-    return None if best is None or unread > counts[best] else best
+    outvoted = unreadable == "counted" and best is not None and unread > counts[best]
+    return None if outvoted else best
+
+
+def test_unreadable_answers_give_labels_as_asked(maft: Settings, tmp_path: Path) -> None:
+    found = {}
+    for unreadable in ("dropped", "counted"):
+        folder = tmp_path / unreadable
+        rule = f"algorithm.unreadable_votes={unreadable}"
+        trainer = build_agents(maft(rule, "algorithm.policies=single", f"run_dir={folder}"))
+        trainer.carried["task"].vowels = "a"  # few answers can be read
+        collected = trainer.collect(0)
+        read = trainer.carried["task"].read
+        last = [[read(turn["response"]) for turn in d["turns"][3:]] for d in debates_of(folder)]
+        labels = [voted(answers, unreadable) for answers in last]
+        found[unreadable] = collected.metrics["debate/labelled/team"]
+        assert found[unreadable] == sum(label is not None for label in labels) / len(labels)
+        agreeing = sum(
+            answer == label for a, label in zip(last, labels, strict=True) for answer in a if label
+        )
+        assert collected.metrics["debate/consensus/team"] == pytest.approx(agreeing / 30)
+    assert 0 < found["counted"] < found["dropped"]
 
 
 @pytest.mark.parametrize("loss", ["last_turn", "all_turns"])

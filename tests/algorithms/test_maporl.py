@@ -130,6 +130,7 @@ def test_guards() -> None:
         (["algorithm.guards.min_tokens=301"], "every answer would be penalised"),
         (["algorithm.train_turns=2"], "algorithm.train_turns must be a list, typed as"),
         (["algorithm.vote_ties=first"], "must be one of expected, random, lexicographic"),
+        (["algorithm.unreadable_votes=x"], "unreadable_votes must be one of dropped, counted"),
         (["algorithm.guards.scope=all"], "must be one of own, propagate"),
         (["algorithm.guards.max_repeats=0"], "algorithm.guards.max_repeats must be at least 1"),
         (["algorithm.prompts.grade_bounds=[0.5]"], "one fewer than algorithm.prompts.grades"),

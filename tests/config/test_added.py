@@ -29,7 +29,7 @@ def of_before(cfg: DictConfig) -> DictConfig:
             del old[group]["attention"]
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
-        del old["parallel_runs"]
+        del old["parallel_runs"], old.algorithm["unreadable_votes"]
     return old
 
 
@@ -59,6 +59,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "generation_batch_size": ("hardware",),
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
+        "unreadable_votes": ("algorithm",),
     }
     assert places.keys() == ADDED.keys()
     cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale

@@ -63,7 +63,16 @@ SAME_AT_BOTH_SCALES = {
     "cory": ("learning_rate", "kl_coef", "agents", "swap_every", "epochs"),
     "maporl": (
         *("kl_coef", "agents", "turns", "train_turns", "param_sharing", "evaluation_agents"),
-        *("evaluation_turns", "alpha", "beta", "horizon", "share", "turn_discount", "balance"),
+        *(
+            "evaluation_turns",
+            "unreadable_votes",
+            "alpha",
+            "beta",
+            "horizon",
+            "share",
+            "turn_discount",
+            "balance",
+        ),
         *("keep_share",),
     ),
     "spag": (
@@ -72,7 +81,8 @@ SAME_AT_BOTH_SCALES = {
     ),
     "maft": (
         *("agents", "turns", "policies", "select", "critic_share", "critic_loss", "start"),
-        *("evaluation_agents", "evaluation_turns", "vote_ties", "identities", "prompts"),
+        *("evaluation_agents", "evaluation_turns", "vote_ties", "unreadable_votes"),
+        *("identities", "prompts"),
     ),
 }
 

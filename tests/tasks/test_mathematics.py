@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from cory.config import ConfigError, ExactMatchConfig, MathConfig
 from cory.episode import Episode, Turn
-from cory.functional.votes import vote_score, winners
+from cory.functional.votes import VoteRule
 from cory.rewards.exact_match import ExactMatch
 from cory.tasks.mathematics import SUBJECTS, MathTask
 from cory.tasks.sandbox.equality import Equality
@@ -197,12 +197,13 @@ def test_answers_are_counted_by_what_they_say(task: Callable[..., MathTask]) -> 
         "1/2", r"\frac12", "0.5", "2", None, None
     ]  # fmt: skip
     assert list(Counter(answers).values()) == [3, 1, 2]
-    assert winners(answers) == [answers[0]] == [math.read(r"\boxed{\dfrac{2}{4}}")]
+    rule = VoteRule("lexicographic", "counted")
+    assert rule.winners(answers) == [answers[0]] == [math.read(r"\boxed{\dfrac{2}{4}}")]
     assert answers[0] != "1/2" and answers[0] is not None
     # ties by the text
     tied = [math.read(r"\boxed{3}"), math.read(r"\boxed{1/2}")]
     right = math.read(r"\boxed{0.5}")
-    assert right is not None and vote_score(tied, right, "lexicographic") == 1
+    assert right is not None and rule.score(tied, right) == 1
 
 
 def test_a_response_is_right_when_its_box_equals_the_solutions(
