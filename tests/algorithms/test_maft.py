@@ -245,9 +245,14 @@ def test_from_the_base_again(maft: Settings, sharing: str, tmp_path: Path) -> No
     )
 
 
-def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -> None:
-    config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2")
+@pytest.mark.parametrize("unreadable", ["dropped", "counted"])
+def test_the_first_agents_answers_and_the_vote(
+    maft: Settings, tmp_path: Path, unreadable: str
+) -> None:
+    rule = f"algorithm.unreadable_votes={unreadable}"
+    config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2", rule)
     trainer = build_agents(config)
+    trainer.carried["task"].vowels = "a"  # few answers can be read; it is the right one
     pieces = PartialResults(tmp_path / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     metrics = trainer.evaluate(request, pieces, lambda done, rows: None)
@@ -255,6 +260,9 @@ def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -
     read = trainer.carried["task"].read
     gold = read("7")
     for turn in (1, 2):
+        said = [line["turns"][3 * turn - 3 : 3 * turn] for line in pieces.lines]
+        last = [voted([read(turn["response"]) for turn in turns], unreadable) for turns in said]
+        assert metrics[f"eval/vote/turn_{turn}"] == pytest.approx(last.count(gold) / 6)
         first = [read(line["turns"][3 * turn - 3]["response"]) == gold for line in pieces.lines]
         share = sum(first) / 6
         assert metrics[f"eval/single/turn_{turn}"] == pytest.approx(share)

@@ -63,17 +63,8 @@ SAME_AT_BOTH_SCALES = {
     "cory": ("learning_rate", "kl_coef", "agents", "swap_every", "epochs"),
     "maporl": (
         *("kl_coef", "agents", "turns", "train_turns", "param_sharing", "evaluation_agents"),
-        *(
-            "evaluation_turns",
-            "unreadable_votes",
-            "alpha",
-            "beta",
-            "horizon",
-            "share",
-            "turn_discount",
-            "balance",
-        ),
-        *("keep_share",),
+        *("evaluation_turns", "alpha", "beta", "horizon", "share", "turn_discount", "balance"),
+        *("keep_share", "unreadable_votes"),
     ),
     "spag": (
         *("kl_coef", "kl_estimator", "log_probability", "average", "role_weights", "decay"),
