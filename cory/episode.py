@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 Metrics = dict[str, float]
+TEXT_ONLY = [0]  # response ids where only the text is known; any token, so the turn is not absent
 Message = dict[str, str]  # of a chat: `role` (user or assistant) and `content`
 Context = str | list[Message]  # a prompt for a model; a chat model takes a text as one message
 
@@ -23,6 +24,17 @@ class Prompt:
     answer: str | None = None  # ground truth, never shown to an agent
     columns: Mapping[str, Any] = field(default_factory=dict)  # the data's others, for rewards
     messages: tuple[Mapping[str, str], ...] | None = None  # the prompt as chat, if it came so
+
+    @property
+    def opening(self) -> Context:
+        """What the first agent is shown: the text, or the messages."""
+        return self.asking(self.text)
+
+    def asking(self, text: str) -> Context:
+        """`text` in place of this prompt's, after the messages before it if it came as a chat."""
+        if self.messages is None:
+            return text
+        return [*map(dict, self.messages[:-1]), {"role": "user", "content": text}]
 
 
 @dataclass
@@ -47,6 +59,9 @@ class Turn:
     credit: float | None = None  # set by the credit rule
     summary: str | None = None  # set by a debate: the summary of the others' last answers it saw
     shortened: bool = False  # set by a debate: its prompt was shortened to fit the context
+    # set by a sum of rewards: each one's score before its weight; None where it does not apply
+    parts: dict[str, float | None] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)  # what a reward function has logged of it
 
     @property
     def absent(self) -> bool:
@@ -57,6 +72,12 @@ class Turn:
     def tokens(self) -> int:
         """Tokens of context and response."""
         return len(self.context_ids) + len(self.response_ids)
+
+
+def reward_columns(turn: Turn) -> dict[str, Any]:
+    """What a reward has left of a turn beside its score, for samples.jsonl; mostly nothing."""
+    columns = {"parts": turn.parts, "extra": turn.extra}
+    return {name: values for name, values in columns.items() if values}
 
 
 @dataclass
@@ -74,7 +95,10 @@ def as_plain(episode: Episode) -> dict[str, Any]:
 
 def of_plain(plain: Mapping[str, Any]) -> Episode:
     """An episode from the result of `as_plain`."""
-    return Episode(Prompt(**plain["prompt"]), [Turn(**turn) for turn in plain["turns"]])
+    prompt = dict(plain["prompt"])
+    if prompt.get("messages") is not None:  # JSON knows no tuples
+        prompt["messages"] = tuple(prompt["messages"])
+    return Episode(Prompt(**prompt), [Turn(**turn) for turn in plain["turns"]])
 
 
 def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:
@@ -98,7 +122,7 @@ class Batch:
     ref_logprobs: Tensor  # (B, R) float32, under the frozen reference
     kl: Tensor  # (B, R) float32, chosen estimator: rewarded AND logged
     entropy: Tensor  # (B, R) float32, nats
-    values: Tensor  # (B, R) float32, of the state before the token
+    values: Tensor | None  # (B, R) float32, of the state before the token; None: no value head
 
     def __post_init__(self) -> None:
         b, r = self.response_mask.shape
@@ -112,6 +136,8 @@ class Batch:
             raise ValueError("attention_mask and response_mask count different response tokens")
         for name in ("logprobs", "ref_logprobs", "kl", "entropy", "values"):
             tensor = getattr(self, name)
+            if tensor is None and name == "values":
+                continue
             if tensor.shape != (b, r) or tensor.dtype != torch.float32:
                 raise ValueError(f"{name} must be ({b}, {r}) float32, got {tuple(tensor.shape)}")
             if bool((tensor[~self.response_mask] != 0).any()):
@@ -122,4 +148,8 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The turns at `index` ((n,) int64), with all-padding columns left in place."""
-        return Batch(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        chosen: dict[str, Any] = {
+            name: None if column is None else column[index] for name, column in columns.items()
+        }
+        return Batch(**chosen)

@@ -38,6 +38,7 @@ from cory.runs.run_dir import (
     unfinished_run,
     write_settings,
 )
+from cory.runs.user_function import require_functions
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
 from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
 from cory.runtime.side_by_side import SideBySide
@@ -67,6 +68,7 @@ def _job(cfg: DictConfig) -> None:
             f"sweep={config.sweep} lists no runs: its file needs 'hydra.mode: MULTIRUN' and, under "
             f"hydra.sweeper.params, the values of each run",
         )
+        require_functions(config.reward)
         if config.preflight_only:
             from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
 

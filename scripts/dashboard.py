@@ -86,6 +86,7 @@ def read_metrics(text: str) -> list[Metric]:
 def panels_of(metric: Metric) -> Iterator[Panel]:
     """One panel for the agents of a metric, one for its roles, one for the team."""
     name = re.escape(metric.name).replace("<k>", "[0-9]+")
+    name = re.sub("<part>|<name>", "[^/]+", name)
     if not metric.whom:
         yield Panel(metric.name, f"^{name}$")
     for whom in metric.whom:

@@ -61,6 +61,8 @@ class Layout:
         settings = [s for s in SETTINGS if self.algorithm == "cory" or "swap_every" not in s]
         if self.algorithm == "maporl":
             settings += SHORT_DEBATE
+        if self.algorithm == "grpo":
+            settings += ["algorithm.samples_per_prompt=4"]
         return [
             sys.executable,
             "-m",
@@ -81,7 +83,7 @@ class Layout:
 LAYOUTS = [
     Layout(*row)
     for row in itertools.product(
-        ("ppo", "cory", "maporl"), ("copies", "adapters"), (1, 2), (0, 1, 2, 3)
+        ("ppo", "grpo", "cory", "maporl"), ("copies", "adapters"), (1, 2), (0, 1, 2, 3)
     )
 ]
 

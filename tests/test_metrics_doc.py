@@ -5,17 +5,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from cory.config import Config, builder
+from cory.config import Config, PythonRewardConfig, SumConfig, builder
 from cory.episode import Episode
 from cory.report.records.benchmarks import BENCHMARK_COLUMNS, COT, FAMILY
+from cory.rewards import RunReward
+from cory.runtime.loop import seconds_of
 from cory.runtime.worker import build_parts
 from tests.support.agents import MAFT, build_agents
-from tests.support.building import LetterShare, build, measure
+from tests.support.building import CLASSIFIER, LetterShare, build, measure
+from tests.support.chat_server import ChatServer, judge, reply
 from tests.support.composing import parsed
 from tests.support.supervising import SFT, VERIFIER, build_sft, build_verifier
 
@@ -31,8 +35,8 @@ class Alternating:
 
 ROOT = Path(__file__).resolve().parent.parent
 FAMILIES = ("objective", "rollout", "ppo", "role", "transfer", "debate", "verifier", "supervised")
-FAMILIES += ("game", "offline", "eval", "time")
-PACKAGES = ("trainers", "algorithms", "evaluation")  # whose modules name metrics
+FAMILIES += ("game", "offline", "eval", "time", "reward")
+PACKAGES = ("trainers", "algorithms", "evaluation", "rewards")  # whose modules name metrics
 # the last part of a name, when it says whom the number is about
 WHOM = re.compile(
     r"/(agent_\d+(_turn_\d+)?|turn_\d+|pioneer|observer(_\d+)?|team|natural|balanced|within"
@@ -71,8 +75,10 @@ def literals() -> set[str]:
 
 
 def plain(name: str) -> str:
-    """A logged name as the page has it: without whom it is about, <k> for a number, <role>."""
+    """A logged name as the page has it: without whom it is about, <k> for a number, <role>, ..."""
     name = re.sub(r"((pass_at|any_of)_)\d+", r"\1<k>", WHOM.sub("", name))
+    name = re.sub(r"(?<=[/_])(own|tone|taste)(?=/|_|$)", "<part>", name)
+    name = re.sub(r"^reward/<part>/", "reward/", name).replace("logged/length", "logged/<name>")
     return re.sub(r"(?<=[/_])(attacker|defender)(?=_|$)", "<role>", name)
 
 
@@ -81,7 +87,7 @@ def test_the_page_names_what_a_run_logs(
     config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
 ) -> None:
     logged: set[str] = set()
-    for algorithm in ("ppo", "cory"):
+    for algorithm in ("ppo", "cory", "grpo"):
         logged |= build(config_of(f"algorithm={algorithm}"), LetterShare()).step(0).keys()
     config = questions("evaluation.greedy=true", "evaluation.team=true")
     logged |= measure(build(config), config, tmp_path)[0].keys()
@@ -95,6 +101,7 @@ def test_the_page_names_what_a_run_logs(
     logged |= debate.step(0).keys() | measure(debate, config, tmp_path)[0].keys()
     logged |= logged_by_supervised(questions, tmp_path) | logged_by_games(tmp_path)
     logged |= logged_by_agents(questions, tmp_path / "agents")
+    logged |= logged_by_rewards(config_of, tmp_path)
     logged |= {f"{FAMILY}{name}" for name in (*BENCHMARK_COLUMNS, *COT)}  # of a record
     assert {plain(name) for name in logged} == set(documented())
 
@@ -117,6 +124,30 @@ def logged_by_agents(questions: Callable[..., Config], run_dir: Path) -> set[str
     found = {"debate/pseudo_right"}  # what is right has no vowel that could be read
     found |= {"eval/endpoint_requests", "eval/endpoint_tokens"}  # only where one speaks
     return found | trainer.step(0).keys() | measure(trainer, config, run_dir)[0].keys()
+
+
+def logged_by_rewards(config_of: Callable[..., Config], folder: Path) -> set[str]:
+    (folder / "mine.py").write_text(
+        "def score(completions, log_metric, **kwargs):\n"
+        "    log_metric('length', len(completions))\n"
+        "    return [1.0] * len(completions)\n"
+    )
+    server = ChatServer(lambda number, body: reply("Grade: 3"))
+    config = config_of(f"run_dir={folder}", "algorithm=ppo")
+    own = PythonRewardConfig("python", f"{folder}/mine.py:score")
+    tone = replace(CLASSIFIER, path=config.reward.path)
+    found = set()
+    for reward in (own, SumConfig("sum", {"own": own, "tone": tone, "taste": judge(server)}, {})):
+        config.reward = reward
+        trainer = build(config)
+        found |= trainer.step(0).keys()
+        assert isinstance(trainer.reward, RunReward)
+        found |= trainer.reward.metrics().keys()
+        found |= measure(trainer, config, folder)[0].keys()
+        found |= seconds_of(trainer.reward).keys()
+    server.shutdown()
+    server.server_close()
+    return found
 
 
 def logged_by_games(run_dir: Path) -> set[str]:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 
 from cory.config import ConfigError, builder, game, option, plug_in_folders
 from cory.config.options import KINDS
 from cory.games import rules_of
 from cory.games.state import GameState
-from cory.runtime.hydra_options import refuse_same_names
+from cory.runtime.hydra_options import OtherPlaces, refuse_same_names
 from cory.train import CONF
 from tests.support.commands import Command, metrics, short_settings
 
@@ -173,7 +174,7 @@ def test_what_lies_in_the_folder_conf_of_the_package(installed: Callable[..., Pa
     taken = package / "conf" / "reward" / "exact_match.yaml"
     taken.write_text("name: exact_match\n")
     with pytest.raises(ConfigError, match=r"reward=exact_match is an option of cory already"):
-        refuse_same_names(package / "conf", CONF)
+        OtherPlaces().manipulate_search_path(ConfigSearchPathImpl())
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("model=null", "must be a string or a list"),
         ("--config-dir={tmp}/nowhere experiment=typo", "nowhere' not found"),
         ("--config-dir={tmp} sweep=typo", "sweep=typo lists no runs: its file needs 'hydra.mode: "),
-        ("--config-dir={tmp} experiment=typos", "is not an option; did you mean typo? choose one"),
+        ("--config-dir={tmp} experiment=below/typ", "did you mean below/typo? choose one of below"),
         # what is no setting at all
         ("algorithm.clip_range", "missing EQUAL"),
         ("task.train_split=train[:9%]", """needs quotes: "task.train_split='train[:9%]'\""""),
@@ -115,7 +115,8 @@ def test_what_was_typed_is_refused_in_one_line(
         "shallow": "clip_range: 0.1\n",
         "broken": "algorithm: [\n",
     }
-    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "below").mkdir(parents=True)
+    (tmp_path / "experiment" / "below" / "typo.yaml").write_text("{}\n")
     for name, text in files.items():
         file = tmp_path / "experiment" / f"{name}.yaml"
         file.write_text(f"# @package _global_\n{text}")

@@ -8,6 +8,7 @@ from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import TeamEvaluator, score_metrics
 from cory.functional.credit import own_score, shared_sum
 from cory.rollout.interactions import Roles, pioneer_observer
+from cory.trainers.estimators import estimator_of
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer
 
@@ -56,6 +57,7 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         interact=interact,
         actors=agents,
         assign_credit=shared_sum if config.collective_reward else own_score,
+        estimate=estimator_of(config),
         learners=lambda iteration: agents,
         describe=describe,
         after_step=after_step,

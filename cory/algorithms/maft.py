@@ -177,7 +177,7 @@ class Hinted:
     def __call__(self, prompts: list[Prompt], speak: Speak) -> list[Episode]:
         """An episode of two turns per prompt; the second is absent where none was needed."""
         name = self.config.policy(0, 0)
-        first = speak(name, "solo", 0, [prompt.text for prompt in prompts])
+        first = speak(name, "solo", 0, [prompt.opening for prompt in prompts])
         hints: list[Context | None] = [
             None if self.task.is_right(turn.response, str(prompt.answer)) else self._hint(prompt)
             for prompt, turn in zip(prompts, first, strict=True)
@@ -188,8 +188,8 @@ class Hinted:
             for prompt, one, other in zip(prompts, first, again, strict=True)
         ]
 
-    def _hint(self, prompt: Prompt) -> str:
+    def _hint(self, prompt: Prompt) -> Context:
         answer = str(prompt.answer)
         if not self.team.config.chat:
             return self.task.observer_context(prompt.text, [answer])
-        return self.config.prompts.hint.format(query=prompt.text, answer=answer)
+        return prompt.asking(self.config.prompts.hint.format(query=prompt.text, answer=answer))

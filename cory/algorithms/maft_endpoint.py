@@ -9,8 +9,8 @@ import torch
 from cory.config import SamplingConfig
 from cory.endpoint.batch import Ask, Endpoint
 from cory.endpoint.client import Reply
-from cory.episode import Context, Episode, Metrics, Prompt, Turn
-from cory.evaluation.evaluate import TEAM, TEXT_ONLY, BeforeEach, EvalRequest, Evaluator
+from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn
+from cory.evaluation.evaluate import TEAM, BeforeEach, EvalRequest, Evaluator
 from cory.models.policy import Spoken
 from cory.models.team import user
 from cory.rollout.debate import Debate

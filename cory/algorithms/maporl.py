@@ -16,6 +16,7 @@ from cory.models.team import Team
 from cory.rewards.guards import boxed, repeats
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
+from cory.trainers.estimators import estimator_of
 from cory.trainers.ppo import PPOTrainer
 
 
@@ -54,6 +55,7 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         interact=debates.debate(config.agents, config.turns),
         actors=actors,
         assign_credit=assign_credit,
+        estimate=estimator_of(config),
         learners=lambda iteration: learners(config, iteration),
         describe=lambda episodes, metrics: roll_out_metrics(episodes, config.agents),
         after_step=lambda iteration: None,

@@ -99,7 +99,9 @@ class Parts:
     def _with_engines(
         self, names: Sequence[str], team: Team
     ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        models = self._initialised(team.new_models(list(names), self.streams.init), names, team)
+        head = self.config.algorithm.has_value_head()
+        new = team.new_models(list(names), self.streams.init, head)
+        models = self._initialised(new, names, team)
         # of copies one is whole at a time; under ZeRO-3 the first engine of those that share a base
         # splits it with all of its adapters
         return self._engines(list(models) if team.config.sharing == "adapters" else models, team)

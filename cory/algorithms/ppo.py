@@ -7,6 +7,7 @@ from cory.config import PPOConfig
 from cory.evaluation.evaluate import TeamEvaluator, score_metrics
 from cory.functional.credit import own_score
 from cory.rollout.interactions import single_turn
+from cory.trainers.estimators import estimator_of
 from cory.trainers.ppo import PPOTrainer
 
 
@@ -34,6 +35,7 @@ def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
         interact=interact,
         actors=agents,
         assign_credit=own_score,
+        estimate=estimator_of(config),
         learners=lambda iteration: agents,
         describe=lambda episodes, metrics: {},
         after_step=lambda iteration: None,

@@ -98,8 +98,12 @@ class AnswerCollector:
         sampling = replace(config.sampling, temperature=temperature, top_p=config.top_p)
 
         def ask(prompts: Sequence[Prompt], texts: Sequence[str]) -> list[Turn]:
-            """The frozen model's answer to each text, labelled by each prompt's right answer."""
-            spoken = self.author.turns("solo", 0, texts, limit, sampling, self.streams.sampling)
+            """The frozen model's answer to each text, labelled by each prompt's right answer.
+
+            A text takes the place of its prompt's own.
+            """
+            contexts = [p.asking(text) for p, text in zip(prompts, texts, strict=True)]
+            spoken = self.author.turns("solo", 0, contexts, limit, sampling, self.streams.sampling)
             turns = [turn for turn, _ in spoken]
             for prompt, turn in zip(prompts, turns, strict=True):
                 turn.right = self.task.is_right(turn.response, str(prompt.answer))
@@ -186,7 +190,7 @@ class AnswerCollector:
     def _chosen(self, answers: QuestionAnswers) -> list[Example]:
         """The examples from one question: as many right as wrong answers, or all in their order."""
         config, tokenizer = self.config, self.policy.team.tokenizer
-        question = self.policy.team.render(answers.prompt.text)
+        question = self.policy.team.render(answers.prompt.opening)
         responses = [turn.response for turn in answers.turns]
         rows = readings(tokenizer, [question] * len(responses), responses, None)
         fitting = [

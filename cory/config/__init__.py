@@ -1,8 +1,16 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.added import as_before
-from cory.config.algorithm import CoryConfig, PPOConfig, SamplingConfig, StopConfig
-from cory.config.checks import ConfigError, exact_div, require
+from cory.config.algorithm import (
+    ADAMW_8BIT,
+    GAE,
+    CoryConfig,
+    OptimiserConfig,
+    PPOConfig,
+    SamplingConfig,
+    StopConfig,
+)
+from cory.config.checks import ConfigError, exact_div, nearest, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
     GEOMETRIC_MEAN,
@@ -48,12 +56,20 @@ from cory.config.offline import (
     SpagConfig,
 )
 from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
-from cory.config.parse import nearest, parse_config
+from cory.config.parse import parse_config
+from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
+    ClassifierConfig,
     ExactMatchConfig,
     GameOutcomeConfig,
-    SentimentConfig,
+    JudgeConfig,
+    JudgeEndpointConfig,
+    PythonRewardConfig,
+    SumConfig,
     VerifierRewardConfig,
+    judges,
+    of_part,
+    require_function_name,
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
@@ -69,9 +85,11 @@ from cory.config.task import (
 from cory.config.together import plan_of, products_of
 
 __all__ = [
+    "ADAMW_8BIT",
     "AGREEING",
     "CORRECT",
     "ENDPOINT",
+    "GAE",
     "GENERATION_ONLY",
     "GEOMETRIC_MEAN",
     "ITSELF",
@@ -88,6 +106,7 @@ __all__ = [
     "AnliConfig",
     "BatchPlan",
     "BenchmarkConfig",
+    "ClassifierConfig",
     "Config",
     "ConfigError",
     "CoryConfig",
@@ -107,6 +126,8 @@ __all__ = [
     "ImdbConfig",
     "ImitationConfig",
     "InstructionsConfig",
+    "JudgeConfig",
+    "JudgeEndpointConfig",
     "MaftConfig",
     "MaftPrompts",
     "MaporlConfig",
@@ -115,19 +136,22 @@ __all__ = [
     "ModelConfig",
     "NamedExperiment",
     "OfflineConfig",
+    "OptimiserConfig",
     "Option",
     "PPOConfig",
     "PickConfig",
     "ProgramsConfig",
+    "PromptsConfig",
+    "PythonRewardConfig",
     "QuestionsConfig",
     "RequestsConfig",
     "SFTConfig",
     "SamplingConfig",
     "ScriptedConfig",
-    "SentimentConfig",
     "SpagConfig",
     "StopConfig",
     "SuiteConfig",
+    "SumConfig",
     "SupervisedConfig",
     "TaskFacts",
     "VerifierConfig",
@@ -140,16 +164,19 @@ __all__ = [
     "exact_div",
     "experiment_names",
     "game",
+    "judges",
     "load",
     "load_suite",
     "named_experiments",
     "named_options",
     "nearest",
+    "of_part",
     "option",
     "parse_config",
     "plan_of",
     "plug_in_folders",
     "products_of",
     "require",
+    "require_function_name",
     "small_file",
 ]

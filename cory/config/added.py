@@ -9,14 +9,40 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-# setting -> a setting of the same group, which tells that it belongs there; its value of before
+# Setting -> a setting of the same group, which tells that it belongs there; its value of before.
+# One that belongs beside another of these comes after it.
 ADDED: dict[str, tuple[str, Any]] = {
+    **{
+        key: ("label", value)  # of classifiers
+        for key, value in {
+            "chat": False,
+            "max_tokens": None,
+            "precision": "fp32",
+            "quantisation": "none",
+            "double_quantisation": True,
+            "compute_precision": "fp32",
+        }.items()
+    },
     "attention": ("compute_precision", "auto"),
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
     "parallel_runs": ("keep_last", 1),
     "unreadable_votes": ("vote_ties", "counted"),
+    "schedule": ("learning_rate", "constant"),
+    "warmup": ("learning_rate", 0.0),
+    "final_share": ("learning_rate", 0.0),
+    "optimizer": ("learning_rate", "adamw"),
+    "samples_per_prompt": ("gae_lambda", 1),
+    "advantages": ("gae_lambda", "gae"),
+    "divide_by_std": ("gae_lambda", True),
+    "group_baseline": ("gae_lambda", False),
+    "ratio": ("gae_lambda", "token"),
+    "loss_average": ("gae_lambda", "tokens"),
+    "clip_range_high": ("gae_lambda", None),
+    "kl_in": ("gae_lambda", "reward"),
 }
+# setting -> a setting of groups that had it from the start: there no value is left out
+HAD_BEFORE = {"schedule": "iterations_per_epoch", "warmup": "iterations_per_epoch"}
 
 
 def complete(cfg: DictConfig) -> None:
@@ -34,7 +60,9 @@ def as_before(flat: dict[str, Any]) -> dict[str, Any]:
 def _is_as_before(key: str, value: Any, flat: dict[str, Any]) -> bool:
     group, _, name = key.rpartition(".")
     beside, before = ADDED.get(name, ("", None))
-    return name in ADDED and f"{group}.{beside}" in flat and value == before
+    if name not in ADDED or f"{group}.{HAD_BEFORE.get(name, '')}" in flat:
+        return False
+    return f"{group}.{beside}" in flat and value == before
 
 
 def _places(node: DictConfig) -> Iterator[tuple[DictConfig, str]]:

@@ -1,10 +1,23 @@
-"""Settings of `algorithm=`."""
+"""Settings of `algorithm=`, and of the optimiser of every algorithm."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cory.config.checks import require, require_at_least, require_choice, require_positive
+from cory.config.checks import (
+    exact_div,
+    require,
+    require_at_least,
+    require_choice,
+    require_positive,
+)
+
+GAE = "gae"  # the estimator that needs a value head
+ADVANTAGES = (GAE, "group", "leave_one_out", "batch")
+
+ADAMW, ADAMW_8BIT = "adamw", "adamw_8bit"
+CONSTANT, LINEAR, COSINE = "constant", "linear", "cosine"
 
 
 @dataclass
@@ -55,11 +68,44 @@ class StopConfig:
                 require_positive(f"algorithm.stop.{key}", getattr(self, key))
 
 
+@dataclass
+class OptimiserConfig:
+    """Settings of the optimiser; docs/running.md says over what each trainer's schedule runs."""
+
+    learning_rate: float  # the highest of the schedule
+    schedule: str  # constant | linear | cosine: how the learning rate falls after the warm-up
+    warmup: float  # share of the schedule in which it rises linearly from 0
+    final_share: float  # linear, cosine: share of the highest rate at which it ends
+    optimizer: str  # adamw | adamw_8bit: AdamW with its two moments in 8 bits, by bitsandbytes
+    weight_decay: float
+    max_grad_norm: float | None  # None: no clipping of the gradient's norm
+
+    def check_optimiser(self) -> None:
+        """Check the values of these settings."""
+        require_positive("algorithm.learning_rate", self.learning_rate)
+        require_choice("algorithm.schedule", self.schedule, (CONSTANT, LINEAR, COSINE))
+        require(0 <= self.warmup < 1, f"algorithm.warmup must lie in [0, 1), got {self.warmup}")
+        require(
+            0 <= self.final_share <= 1,
+            f"algorithm.final_share must lie in [0, 1], got {self.final_share}",
+        )
+        require(
+            self.final_share == 0 or self.schedule != CONSTANT,
+            f"algorithm.final_share={self.final_share} needs algorithm.schedule=linear or cosine: "
+            f"a constant learning rate ends as it is",
+        )
+        require_choice("algorithm.optimizer", self.optimizer, (ADAMW, ADAMW_8BIT))
+        require_at_least("algorithm.weight_decay", self.weight_decay, 0)
+        if self.max_grad_norm is not None:
+            require_positive("algorithm.max_grad_norm", self.max_grad_norm)
+
+
 class AlgorithmFacts(ABC):
     """What the settings of an algorithm say about a run, unless a subclass says otherwise."""
 
     holds_debates: ClassVar[bool] = False  # prompts quote the rounds of a debate so far
     repeats_prompts: ClassVar[bool] = False  # an iteration may ask the same prompt several times
+    prompts_per_iteration: int
 
     def policy_count(self) -> int:
         """Policies that learn."""
@@ -73,6 +119,14 @@ class AlgorithmFacts(ABC):
     def turns_per_policy(self) -> int:
         """Turns from which one policy learns in an iteration."""
 
+    def prompts_drawn(self) -> int:
+        """Prompts that an iteration takes from the training data."""
+        return self.prompts_per_iteration
+
+    def has_value_head(self) -> bool:
+        """Whether every policy has a value head."""
+        return True
+
     def speaks_remotely(self) -> bool:
         """Whether a model behind an endpoint speaks for every agent."""
         return False
@@ -83,24 +137,29 @@ class AlgorithmFacts(ABC):
 
 
 @dataclass
-class PPOConfig(AlgorithmFacts):
+class PPOConfig(OptimiserConfig, AlgorithmFacts):
     """Settings of `algorithm=ppo`."""
 
     name: str
     iterations: int  # roll-out + update, this many times; 0: only evaluate
-    prompts_per_iteration: int  # over all processes
+    prompts_per_iteration: int  # over all processes; each repetition of a prompt counts
+    samples_per_prompt: int  # how often each prompt is asked in an iteration
     minibatch_size: int  # turns per optimiser step, over all processes
     epochs: int  # passes over one roll-out
-    learning_rate: float
-    weight_decay: float
-    max_grad_norm: float | None  # None: no clipping of the gradient's norm
+    advantages: str  # gae | group | leave_one_out | batch: how advantages are estimated
+    divide_by_std: bool  # group: by the group's standard deviation
+    group_baseline: bool  # batch: the group's mean is subtracted first
+    ratio: str  # token | response: what one probability ratio is of
+    loss_average: str  # tokens | responses | constant: what the policy's loss is divided by
     clip_range: float  # PPO ratio clip
+    clip_range_high: float | None  # above 1; None: as below
     value_clip_range: float
     value_coef: float
     gamma: float
     gae_lambda: float
     whiten_advantages: bool
     kl_estimator: str  # full | k1 | k2 | k3
+    kl_in: str  # reward | loss
     kl_coef: float  # penalty per nat of KL to the reference
     kl_controller: str  # fixed | adaptive
     kl_target: float  # adaptive: nats per response
@@ -115,16 +174,18 @@ class PPOConfig(AlgorithmFacts):
         require_at_least("algorithm.iterations", self.iterations, 0)
         for key in (
             "prompts_per_iteration",
+            "samples_per_prompt",
             "minibatch_size",
             "epochs",
             "kl_horizon",
         ):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
-        for key in ("learning_rate", "value_clip_range", "kl_target"):
+        self.check_optimiser()
+        for key in ("value_clip_range", "kl_target"):
             require_positive(f"algorithm.{key}", getattr(self, key))
-        for key in ("weight_decay", "value_coef", "kl_coef"):
+        for key in ("value_coef", "kl_coef"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 0)
-        for key in ("max_grad_norm", "score_clip", "max_mean_ratio"):
+        for key in ("score_clip", "max_mean_ratio"):
             if getattr(self, key) is not None:
                 require_positive(f"algorithm.{key}", getattr(self, key))
         for key in ("gamma", "gae_lambda"):
@@ -139,9 +200,54 @@ class PPOConfig(AlgorithmFacts):
         require_choice(
             "algorithm.score_scaling", self.score_scaling, ("none", "scale", "normalise")
         )
+        self._check_estimator()
+
+    def _check_estimator(self) -> None:
+        """Check how advantages are estimated, and what the policy's loss is made of."""
+        require_choice("algorithm.advantages", self.advantages, ADVANTAGES)
+        require_choice("algorithm.kl_in", self.kl_in, ("reward", "loss"))
+        require_choice("algorithm.ratio", self.ratio, ("token", "response"))
+        averages = ("tokens", "responses", "constant")
+        require_choice("algorithm.loss_average", self.loss_average, averages)
+        high = self.clip_range_high
+        require(
+            high is None or (high > 0 and math.isfinite(high)),
+            f"algorithm.clip_range_high must be above 0 and finite, got {high}; null takes "
+            f"algorithm.clip_range",
+        )
+        samples = self.samples_per_prompt
+        exact_div(
+            self.prompts_per_iteration,
+            samples,
+            "algorithm.prompts_per_iteration",
+            "algorithm.samples_per_prompt",
+        )
+        require(
+            not self.group_baseline or self.advantages == "batch",
+            f"algorithm.group_baseline=true is a part of advantages=batch, not of "
+            f"{self.advantages}, which has its own baseline",
+        )
+        compares = self.advantages in ("group", "leave_one_out")
+        key = f"advantages={self.advantages}" if compares else "algorithm.group_baseline=true"
+        require(
+            samples > 1 or not (compares or self.group_baseline),
+            f"{key} compares responses to the same prompt: algorithm.samples_per_prompt must be at "
+            f"least 2, got {samples}",
+        )
+        require(
+            self.ratio == "token" or self.loss_average == "responses",
+            f"algorithm.ratio=response has one loss for each response: it needs "
+            f"algorithm.loss_average=responses, got {self.loss_average}",
+        )
 
     def turns_per_policy(self) -> int:
         return self.prompts_per_iteration
+
+    def prompts_drawn(self) -> int:
+        return self.prompts_per_iteration // self.samples_per_prompt
+
+    def has_value_head(self) -> bool:
+        return self.advantages == GAE
 
 
 @dataclass

@@ -1,6 +1,8 @@
 """Refusals: one line that names the key, the value and the rule."""
 
+import difflib
 import math
+from collections.abc import Sequence
 from string import Formatter
 
 
@@ -27,16 +29,20 @@ def require_positive(key: str, value: float) -> None:
 
 
 def require_fields(
-    key: str, template: str, needed: tuple[str, ...], allowed: tuple[str, ...] = ()
+    key: str, template: str, needed: tuple[str, ...], allowed: tuple[str, ...] | None = ()
 ) -> None:
-    """Every one of `needed` as {field} in the template, and no others but `allowed`."""
+    """Every one of `needed` as {field} in the template, and no others but `allowed`.
+
+    allowed: None: any others with a name
+    """
     try:
         found = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
     except ValueError as error:
         raise ConfigError(f"{key}='{template}': {error}") from None
     for field in needed:
         require(field in found, f"{key} must contain {{{field}}}, got '{template}'")
-    other = sorted(found - {*needed, *allowed})
+    free = {field for field in found if field} if allowed is None else {*needed, *allowed}
+    other = sorted(found - free)
     require(not other, f"{key} must not contain {{{''.join(other[:1])}}}, got '{template}'")
 
 
@@ -44,3 +50,9 @@ def exact_div(a: int, b: int, a_key: str, b_key: str) -> int:
     """a / b; ConfigError where it leaves a remainder."""
     require(a % b == 0, f"{a_key} ({a}) must be a multiple of {b_key} ({b})")
     return a // b
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """`; did you mean x?` when a known name is close, else nothing."""
+    near = difflib.get_close_matches(name, [k for k in known if k != name], n=1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
 from cory.config.checks import require, require_at_least, require_choice, require_positive
@@ -99,6 +99,7 @@ class ModelConfig:
 class EndpointConfig:
     """Which model is asked where, how it samples, how fast and for how much it may be asked."""
 
+    key: ClassVar[str] = "algorithm.endpoint"  # the group of these settings, for refusals
     base_url: str  # without /chat/completions
     model: str  # its name there
     key_variable: str | None  # NAME of the environment variable with the key; None: no key is sent
@@ -115,7 +116,7 @@ class EndpointConfig:
     max_cost: float | None  # all that a journal may cost, as prices count; None: no limit
 
     def __post_init__(self) -> None:
-        key = "algorithm.endpoint"
+        key = self.key
         # no value is named in this refusal: who mistakes the setting has put the key there
         require(
             self.key_variable is None or bool(re.fullmatch("[A-Z_][A-Z0-9_]*", self.key_variable)),

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-from cory.config.algorithm import AlgorithmFacts, SamplingConfig
+from cory.config.algorithm import AlgorithmFacts, OptimiserConfig, SamplingConfig
 from cory.config.checks import (
     require,
     require_at_least,
     require_choice,
     require_fields,
-    require_positive,
 )
 from cory.config.model import EndpointConfig
 
@@ -46,7 +45,7 @@ class InstructionsConfig:
 
 
 @dataclass
-class OfflineConfig(AlgorithmFacts):
+class OfflineConfig(OptimiserConfig, AlgorithmFacts):
     """Settings that imitation and self-play share: learning from a stored set of games."""
 
     repeats_prompts = True  # several games may be about the same word
@@ -60,11 +59,6 @@ class OfflineConfig(AlgorithmFacts):
     game_batch: int  # games that are played side by side
     minibatch_size: int  # utterances per optimiser step, over all processes
     epochs: int  # passes over one iteration's utterances
-    learning_rate: float
-    schedule: str  # constant | cosine: of the learning rate, over the iterations of one set
-    warmup: float  # share of them in which it rises from 0
-    weight_decay: float
-    max_grad_norm: float | None  # None: no clipping of the gradient's norm
     kl_coef: float  # penalty per nat of KL to the model that the set's updates start from
     kl_estimator: str  # weighted | k1 | k3
     log_probability: str  # mean | sum over the tokens of an utterance
@@ -89,13 +83,9 @@ class OfflineConfig(AlgorithmFacts):
             "epochs",
         ):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
-        require_positive("algorithm.learning_rate", self.learning_rate)
-        for key in ("weight_decay", "kl_coef", "instructions_coef"):
+        self.check_optimiser()
+        for key in ("kl_coef", "instructions_coef"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 0)
-        if self.max_grad_norm is not None:
-            require_positive("algorithm.max_grad_norm", self.max_grad_norm)
-        require_choice("algorithm.schedule", self.schedule, ("constant", "cosine"))
-        require(0 <= self.warmup < 1, f"algorithm.warmup must lie in [0, 1), got {self.warmup}")
         require_choice("algorithm.kl_estimator", self.kl_estimator, ("weighted", "k1", "k3"))
         require_choice("algorithm.log_probability", self.log_probability, ("mean", "sum"))
         require_choice("algorithm.average", self.average, ("game", "utterance"))

@@ -21,10 +21,14 @@ from cory.config.debate import MaporlConfig
 from cory.config.game import GameConfig
 from cory.config.maft import MaftConfig
 from cory.config.offline import ImitationConfig, SpagConfig
+from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
+    ClassifierConfig,
     ExactMatchConfig,
     GameOutcomeConfig,
-    SentimentConfig,
+    JudgeConfig,
+    PythonRewardConfig,
+    SumConfig,
     VerifierRewardConfig,
 )
 from cory.config.supervised import SFTConfig, VerifierConfig
@@ -56,13 +60,18 @@ TASKS: Mapping[str, Option] = {
     "anli": Option(AnliConfig, "cory.tasks.anli:AnliTask"),
     "math": Option(MathConfig, "cory.tasks.mathematics:MathTask"),
     "mmlu": Option(MmluConfig, "cory.tasks.mmlu:MmluTask"),
+    "prompts": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     "taboo": Option(GameConfig, "cory.tasks.game:GameTask"),
     "twenty_questions": Option(GameConfig, "cory.tasks.game:GameTask"),
     "guess_my_city": Option(GameConfig, "cory.tasks.game:GameTask"),
 }
 # builder: (settings, task, device) -> Reward
 REWARDS: Mapping[str, Option] = {
-    "sentiment": Option(SentimentConfig, "cory.rewards.sentiment:Sentiment"),
+    "python": Option(PythonRewardConfig, "cory.rewards.python_function:PythonReward"),
+    "classifier": Option(ClassifierConfig, "cory.rewards.classifier:Classifier"),
+    "sentiment": Option(ClassifierConfig, "cory.rewards.classifier:Classifier"),
+    "judge": Option(JudgeConfig, "cory.rewards.judge:Judge"),
+    "sum": Option(SumConfig, "cory.rewards.weighted_sum:WeightedSum"),
     "exact_match": Option(ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
     "verifier": Option(VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
     "game_outcome": Option(GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),
@@ -70,6 +79,8 @@ REWARDS: Mapping[str, Option] = {
 # builder: (settings, Parts) -> Algorithm
 ALGORITHMS: Mapping[str, Option] = {
     "ppo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "grpo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "rloo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
     "cory": Option(CoryConfig, "cory.algorithms.cory:build_cory"),
     "maporl": Option(MaporlConfig, "cory.algorithms.maporl:build_maporl"),
     "verifier": Option(VerifierConfig, "cory.algorithms.verifier:build_verifier"),

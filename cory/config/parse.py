@@ -1,7 +1,6 @@
 """From composed YAML to checked dataclasses."""
 
 import copy
-import difflib
 from dataclasses import fields
 from typing import Any
 
@@ -9,9 +8,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from cory.config.added import complete
-from cory.config.checks import ConfigError, require
+from cory.config.checks import ConfigError, nearest, require
 from cory.config.experiment import Config
 from cory.config.options import option
+from cory.config.reward import SumConfig, of_part
 from cory.config.together import check_together
 
 
@@ -23,16 +23,48 @@ def parse_config(cfg: DictConfig) -> Config:
     schema = OmegaConf.structured(Config)
     for group in ("task", "algorithm", "reward"):
         schema[group] = option(group, OmegaConf.select(cfg, f"{group}.name")).settings
+    estimator = OmegaConf.select(cfg, "algorithm.advantages")
+    known = [field.name for field in fields(option("algorithm", cfg.algorithm.name).settings)]
+    require(
+        estimator is None or "advantages" in known,
+        f"advantages={estimator}: algorithm={cfg.algorithm.name} estimates no advantages; it is "
+        f"for algorithm=ppo, grpo, rloo, cory and maporl",
+    )
+    if cfg.reward.name == "sum":
+        add_parts(schema, cfg)
     try:
         merged = OmegaConf.merge(schema, cfg)
         missing = OmegaConf.missing_keys(merged)
         require(not missing, f"no value given for {', '.join(sorted(missing))}")
+        if cfg.reward.name == "sum":
+            check_parts(merged.reward.parts)
         config = OmegaConf.to_object(merged)
     except OmegaConfBaseException as error:
         raise ConfigError(explain(error, cfg)) from None
     assert isinstance(config, Config)
     check_together(config)
     return config
+
+
+def add_parts(schema: DictConfig, cfg: DictConfig) -> None:
+    """Give the parts of `reward=sum` the settings of the rewards that they name."""
+    schema.reward.parts = {}
+    parts = cfg.reward.get("parts")
+    for name, part in parts.items() if isinstance(parts, DictConfig) else ():
+        key = f"reward.parts.{name!s}"
+        require(
+            isinstance(part, DictConfig) and "name" in part,
+            f"{key} must hold the settings of a reward: +reward@{key}=<option> adds one",
+        )
+        with of_part(str(name), SumConfig):
+            schema.reward.parts[name] = option("reward", part.name).settings
+
+
+def check_parts(parts: DictConfig) -> None:
+    """The rules of each part's own settings; refusals name the part."""
+    for name, part in parts.items():
+        with of_part(str(name), OmegaConf.get_type(part)):
+            OmegaConf.to_object(part)
 
 
 def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
@@ -49,9 +81,3 @@ def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
     known = [f.name for f in fields(node)] if hasattr(node, "__dataclass_fields__") else []
     leaf = key.rpartition(".")[2]
     return f"{key} is not a setting{nearest(leaf, known)}"
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """`; did you mean x?` when a known name is close, else nothing."""
-    near = difflib.get_close_matches(name, [k for k in known if k != name], n=1)
-    return f"; did you mean {near[0]}?" if near else ""

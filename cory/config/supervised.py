@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from cory.config.algorithm import AlgorithmFacts, SamplingConfig
-from cory.config.checks import require, require_at_least, require_fields, require_positive
+from cory.config.algorithm import AlgorithmFacts, OptimiserConfig, SamplingConfig
+from cory.config.checks import require, require_at_least, require_fields
 from cory.config.debate import DebateConfig
 
 
 @dataclass
-class SupervisedConfig(AlgorithmFacts):
+class SupervisedConfig(OptimiserConfig, AlgorithmFacts):
     """Settings that both share: each iteration collects examples and learns from them."""
 
     name: str
@@ -16,19 +16,13 @@ class SupervisedConfig(AlgorithmFacts):
     prompts_per_iteration: int  # over all processes
     minibatch_size: int  # examples per optimiser step, over all processes
     epochs: int  # passes over one iteration's examples
-    learning_rate: float
-    weight_decay: float
-    max_grad_norm: float | None  # None: no clipping of the gradient's norm
     sampling: SamplingConfig
 
     def __post_init__(self) -> None:
         require_at_least("algorithm.iterations", self.iterations, 0)
         for key in ("prompts_per_iteration", "minibatch_size", "epochs"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
-        require_positive("algorithm.learning_rate", self.learning_rate)
-        require_at_least("algorithm.weight_decay", self.weight_decay, 0)
-        if self.max_grad_norm is not None:
-            require_positive("algorithm.max_grad_norm", self.max_grad_norm)
+        self.check_optimiser()
 
     def turns_per_policy(self) -> int:
         """One full minibatch; the number of examples is known only after collecting."""

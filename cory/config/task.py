@@ -14,6 +14,11 @@ class TaskFacts:
         """Whether prompts come with an answer, which responses are compared with."""
         return False
 
+    @property
+    def answers_from(self) -> str:
+        """The setting by which prompts get answers where they have none; empty: there is none."""
+        return ""
+
 
 @dataclass
 class ImdbConfig(TaskFacts):

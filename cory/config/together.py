@@ -1,6 +1,9 @@
 """Rules that span several groups of settings."""
 
+from typing import Any
+
 from cory.config import options
+from cory.config.algorithm import ADAMW, ADAMW_8BIT
 from cory.config.checks import require
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config
@@ -8,6 +11,7 @@ from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
 from cory.config.offline import OfflineConfig
+from cory.config.reward import judges
 from cory.config.supervised import SupervisedConfig, VerifierConfig
 
 
@@ -47,14 +51,22 @@ def check_together(config: Config) -> None:
     )
     check_products(config)
     require(
+        algorithm.optimizer != ADAMW_8BIT or hardware.device == "cuda",
+        f"algorithm.optimizer={algorithm.optimizer} needs a GPU: with hardware.device=cpu it must "
+        f"be {ADAMW}",
+    )
+    require(
+        algorithm.optimizer != ADAMW_8BIT or not hardware.offload_optimizer,
+        f"algorithm.optimizer={algorithm.optimizer} steps on the GPU: it needs "
+        f"hardware.offload_optimizer=false",
+    )
+    require(
         not hardware.routed_reference or model.sharing != "copies",
         "hardware.routed_reference=true needs model.sharing=adapters: "
         "a copy and its reference are two models",
     )
-    require(
-        config.reward.name != "exact_match" or config.task.has_answers,
-        f"reward=exact_match needs a task with answers; task={config.task.name} has none",
-    )
+    for key, judge in judges(config.reward).items():
+        check_judge(config, key, judge)
     check_game(config)
     if isinstance(algorithm, VerifierConfig):
         check_verifier(config, algorithm)
@@ -74,18 +86,44 @@ def check_together(config: Config) -> None:
     )
     require(
         max(evaluation.k) == 1 or config.task.has_answers,
-        f"evaluation.k={evaluation.k} needs a task with answers; task={config.task.name} has none",
+        f"evaluation.k={evaluation.k} needs a task with answers; {without_answers(config)}",
+    )
+
+
+def without_answers(config: Config) -> str:
+    """That a task has no answers, for refusals, and which setting would give it some."""
+    task = config.task
+    return f"task={task.name} has none" + (
+        f": set {task.answers_from}" if task.answers_from else ""
     )
 
 
 def products_of(config: Config) -> dict[str, str]:
     """The precision of matrix products of every language model of a run, by its setting."""
-    groups = {"model": config.model, "partner": config.partner, "reward": config.reward}
+    groups = {"model": config.model, "partner": config.partner, **judges(config.reward)}
     return {
         f"{key}.compute_precision": group.compute_precision
         for key, group in groups.items()
         if hasattr(group, "compute_precision")
     }
+
+
+def check_judge(config: Config, key: str, judge: Any) -> None:
+    """Rules for a reward, or a part of a sum, that span several groups.
+
+    key: its group of settings
+    """
+    said = f"{key}=" if key == "reward" else f"{key}.name="
+    needs_answers = judge.name == "exact_match" or getattr(judge, "needs_answers", False)
+    require(
+        not needs_answers or config.task.has_answers,
+        f"{said}{judge.name} needs a task with answers; {without_answers(config)}",
+    )
+    precision = getattr(judge, "precision", None)
+    require(
+        config.hardware.device != "cpu" or precision != "fp16",
+        f"{key}.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
+    )
 
 
 def check_products(config: Config) -> None:
@@ -151,7 +189,7 @@ def check_verifier(config: Config, algorithm: VerifierConfig) -> None:
     evaluation = config.evaluation
     require(
         config.task.has_answers,
-        f"algorithm=verifier needs a task with answers; task={config.task.name} has none",
+        f"algorithm=verifier needs a task with answers; {without_answers(config)}",
     )
     require(
         config.reward.name == "exact_match",
@@ -180,7 +218,7 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
     evaluation, sampling = config.evaluation, algorithm.sampling
     require(
         config.task.has_answers,
-        f"algorithm=maft takes votes on answers; task={config.task.name} has none",
+        f"algorithm=maft takes votes on answers; {without_answers(config)}",
     )
     require(
         config.reward.name == "exact_match",
@@ -232,16 +270,15 @@ def check_debate(config: Config, algorithm: DebateConfig) -> None:
         or not algorithm.shapes
         or algorithm.bonus_from != "ground_truth"
         or known,
-        f"algorithm.bonus_from=ground_truth needs a task with answers; task={config.task.name} has "
-        f"none",
+        f"algorithm.bonus_from=ground_truth needs a task with answers; {without_answers(config)}",
     )
     require(
         algorithm.consensus is None or known,
-        f"algorithm.consensus needs answers that can be compared; task={config.task.name} has none",
+        f"algorithm.consensus needs answers that can be compared; {without_answers(config)}",
     )
     require(
         not config.evaluation.team or known,
-        f"evaluation.team=true takes votes on answers; task={config.task.name} has none",
+        f"evaluation.team=true takes votes on answers; {without_answers(config)}",
     )
     models = [model for model in (config.model, config.partner) if model is not None]
     require(

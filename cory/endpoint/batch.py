@@ -65,6 +65,14 @@ class Endpoint:
             [self.journal.replies[name] for name in names] if self.first else []
         )
 
+    def unanswered(self, asks: Sequence[Ask]) -> list[bool]:
+        """Of each request, whether it would be sent: no reply to it is in the journal."""
+        return distributed.from_first(
+            [(ask.key, self._digest(ask.messages)) not in self.journal.replies for ask in asks]
+            if self.first
+            else []
+        )
+
     def spent(self) -> Spent:
         """The cost of all replies in the journal, over all starts of the run."""
         return distributed.from_first(self.journal.spent if self.first else Spent())
@@ -147,7 +155,7 @@ class Budget:
     def _refusal(self, most: float) -> str:
         spent = self.journal.spent
         return (
-            f"algorithm.endpoint.max_cost={self.config.max_cost}: {self._spent():.4g} is spent on "
+            f"{self.config.key}.max_cost={self.config.max_cost}: {self._spent():.4g} is spent on "
             f"{spent.requests} replies ({spent.prompt_tokens} + {spent.completion_tokens} tokens), "
             f"and the next may cost up to {most:.4g}; a higher limit goes on with what is there"
         )

@@ -110,7 +110,7 @@ class Remote:
                 longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**tried)
                 self.pace.sleep(longest * self.jitter.uniform(0.5, 1.0))
         raise ConfigError(
-            f"algorithm.endpoint.base_url={self.config.base_url}: {self.config.retries + 1} tries "
+            f"{self.config.key}.base_url={self.config.base_url}: {self.config.retries + 1} tries "
             f"of one request to model {self.config.model} failed, the last with {last}; "
             f"the replies that came are kept, the same command goes on with them"
         )
@@ -148,7 +148,7 @@ class Remote:
     def _refusal(self, status: int, code: str | None, said: str) -> ConfigError:
         """The refusal for a status that another try would not change, with what to do about it."""
         config = self.config
-        where = f"algorithm.endpoint: {config.base_url} refuses model {config.model} with {status}"
+        where = f"{config.key}: {config.base_url} refuses model {config.model} with {status}"
         if status == 401:
             # without the server's text: some servers quote a part of the key
             variable = config.key_variable
@@ -159,7 +159,7 @@ class Remote:
             )
             return ConfigError(f"{where}: {cure}")
         cures = {
-            400: "a setting of algorithm.endpoint does not suit it",
+            400: f"a setting of {config.key} does not suit it",
             403: "the key may not use this model",
             404: "check base_url, which mostly ends in /v1, and model",
         }
@@ -196,11 +196,16 @@ def read_reply(body: bytes) -> Reply:
     return Reply(text, *tokens, reason, model)
 
 
+def require_client(config: EndpointConfig) -> None:
+    """ConfigError where no request can be sent: without the package, or the key."""
+    _client(config, _key(config))
+
+
 def _key(config: EndpointConfig) -> str | None:
     """The API key from the environment; None where the server needs none."""
     if config.key_variable is None:
         return None
-    where = f"algorithm.endpoint.key_variable={config.key_variable}"
+    where = f"{config.key}.key_variable={config.key_variable}"
     key = os.environ.get(config.key_variable, "").strip()
     require(bool(key), f"{where}: this environment variable is not set; it has to hold the key")
     require(key.isascii() and key.isprintable(), f"{where}: what it holds cannot be a key")
@@ -212,7 +217,7 @@ def _client(config: EndpointConfig, key: str | None) -> Any:
         import openai  # noqa: PLC0415  as in Remote._try
     except ImportError:
         raise ConfigError(
-            "algorithm.endpoint needs the package openai: pip install '.[openai]'"
+            f"{config.key} needs the package openai: pip install '.[openai]'"
         ) from None
     return openai.OpenAI(
         # never left out: the client would send OPENAI_API_KEY to any server

@@ -10,7 +10,7 @@ import torch
 
 from cory import distributed
 from cory.config import EvaluationConfig, SamplingConfig
-from cory.episode import Context, Episode, Metrics, Prompt, Turn
+from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn, reward_columns
 from cory.functional.statistics import any_of_first, interval, pass_at_k
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
@@ -24,7 +24,6 @@ from cory.seeding import place_stream
 from cory.tasks import Task
 
 TEAM = "team"
-TEXT_ONLY = [0]  # response ids where only the text is known; any token, so the turn is not absent
 MEASURED = "evaluation"  # the kinds of line in samples.jsonl; runs/recorder.py writes the third
 PROBE = "probe"
 # before_each(rows done, rows in all): called before each batch of rows
@@ -221,6 +220,7 @@ def line_turn(turn: Turn, prompt: Prompt) -> dict[str, Any]:
         "context": None if turn.context == prompt.text else turn.context,
         "response": None if turn.absent else turn.response,
         "score": turn.score,
+        **reward_columns(turn),
     }
 
 
@@ -235,6 +235,7 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
         solved = solved_by_prompt(task, responses, turns) if known else None
         if responses.samples is not None:
             metrics[f"eval/score/{who}"] = score
+            metrics |= part_metrics(who, turns)
             if solved is not None:
                 for k in request.config.k:
                     metrics |= pass_metrics(who, k, solved)
@@ -244,6 +245,16 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
             first = [float(tries[0]) for tries in solved]
             metrics |= mean_with_interval("greedy", who, first, len(solved))
     return metrics
+
+
+def part_metrics(who: str, turns: list[list[dict[str, Any]]]) -> Metrics:
+    """Mean score of each part of a sum of rewards, over the turns that it applies to."""
+    scores: dict[str, list[float]] = {}
+    for turn in (turn for row in turns for turn in row):
+        for part, score in turn.get("parts", {}).items():
+            if score is not None:
+                scores.setdefault(part, []).append(score)
+    return {f"eval/reward/{part}/{who}": sum(found) / len(found) for part, found in scores.items()}
 
 
 def turns_by_role(responses: ResponseSet) -> dict[str, list[list[dict[str, Any]]]]:

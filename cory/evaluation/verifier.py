@@ -59,8 +59,8 @@ class VerifierEvaluator:
         """Answers and verdicts of some rows, as samples.jsonl keeps them."""
         asked = [prompts[row % len(prompts)] for row in rows]
         limit = self.sampling.max_response_tokens
-        texts = [prompt.text for prompt in asked]
-        spoken = self.author.turns("solo", 0, texts, limit, self.sampling, stream)
+        contexts = [prompt.opening for prompt in asked]
+        spoken = self.author.turns("solo", 0, contexts, limit, self.sampling, stream)
         turns = [turn for turn, _ in spoken]
         scores = self.scores([turn.context for turn in turns], [turn.response for turn in turns])
         lines = []

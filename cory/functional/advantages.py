@@ -1,10 +1,22 @@
 """Token rewards and advantages, from the credit of each turn.
 
+Four estimators. `gae` needs a value head and gives every token an advantage of its own.
+`group_relative` and `leave_one_out` compare a turn with the others of its group, and
+`batch_normalised` the tokens of a batch with each other: these three need no value head.
+
 Letters: B turns, R response tokens. Column t of a (B, R) tensor belongs to response token t.
+`groups` is (B,) int64: turns with the same number form a group (`cory/functional/groups.py`), and a
+turn with a negative number is absent: it belongs to no group and its advantage is 0.
 """
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from cory.functional.masking import whiten
+
+STD_EPSILON = 1e-4  # added to a group's standard deviation, as in TRL
 
 
 def last_token(mask: Tensor) -> Tensor:
@@ -61,3 +73,97 @@ def gae(
         advantages[:, t] = running
         next_value = values[:, t]
     return advantages, advantages + values
+
+
+def group_relative(rewards: Tensor, groups: Tensor, divide_by_std: bool) -> Tensor:
+    """Reward minus the group's mean, over its standard deviation (GRPO: Shao et al., 2024, 4.1.2).
+
+    In a group whose rewards are all equal every advantage is 0, exactly.
+
+    rewards: (B,), of whole turns
+    groups: (B,) int64
+    divide_by_std: False leaves out the division (Dr. GRPO: Liu et al., 2025)
+    returns: (B,)
+    """
+    stats = group_statistics(rewards, groups)
+    centred = torch.where(stats.equal, 0.0, rewards - stats.mean)
+    if not divide_by_std:
+        return centred
+    squares = torch.where(_same_group(groups), centred**2, 0.0).sum(1)
+    std = (squares / (stats.turns - 1).clamp(min=1)).sqrt()  # unbiased, as in TRL
+    return centred / (std + STD_EPSILON)
+
+
+def leave_one_out(rewards: Tensor, groups: Tensor) -> Tensor:
+    """Reward minus the mean of the group's other rewards (RLOO: Ahmadian et al., 2024).
+
+    In a group whose rewards are all equal, as in one of a single turn, every advantage is 0.
+
+    rewards: (B,), of whole turns
+    groups: (B,) int64
+    returns: (B,)
+    """
+    stats = group_statistics(rewards, groups)
+    others = (stats.mean * stats.turns - rewards) / (stats.turns - 1).clamp(min=1)
+    return torch.where(stats.equal, 0.0, rewards - others)
+
+
+def batch_normalised(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
+    """Rewards still to come, whitened over all tokens of the batch (REINFORCE++: Hu, 2025).
+
+    rewards: (B, R), per token
+    mask: (B, R) bool, True on response tokens; at least two True
+    gamma: discount per token; 1 in the paper
+    returns: (B, R), 0 where the mask is False
+    """
+    if rewards.shape != mask.shape:
+        raise ValueError(f"rewards {tuple(rewards.shape)}, mask {tuple(mask.shape)} differ")
+    # without values, and with lambda 1, GAE's advantages are the rewards still to come
+    to_go, _ = gae(rewards, torch.zeros_like(rewards), mask, gamma, gae_lambda=1.0)
+    return whiten(to_go, mask)
+
+
+class GroupStatistics(NamedTuple):
+    """Statistics of each turn's group, all (B,)."""
+
+    mean: Tensor
+    turns: Tensor  # how many the group has; 0 for absent turns
+    equal: Tensor  # bool, True where all rewards of the group are equal, and for absent turns
+
+
+def group_statistics(rewards: Tensor, groups: Tensor) -> GroupStatistics:
+    """Mean, number of turns, and whether all rewards are equal, of each turn's group.
+
+    rewards: (B,)
+    groups: (B,) int64
+    """
+    if rewards.ndim != 1 or rewards.shape != groups.shape:
+        raise ValueError(f"rewards {tuple(rewards.shape)}, groups {tuple(groups.shape)}")
+    # a (B, B) table and sums along its rows: on a GPU sums by index have no fixed order, and a
+    # resumed run would not end with the same bits
+    same = _same_group(groups)
+    count = same.sum(1)
+    mean = torch.where(same, rewards, 0.0).sum(1) / count.clamp(min=1)
+    lowest = torch.where(same, rewards, torch.inf).amin(1)
+    highest = torch.where(same, rewards, -torch.inf).amax(1)
+    return GroupStatistics(mean, count, lowest >= highest)
+
+
+def equal_groups(rewards: Tensor, groups: Tensor) -> float:
+    """Share of the groups of two or more turns in which all rewards are equal, 0 to 1.
+
+    Such a group teaches nothing: all of its advantages are 0.
+
+    rewards: (B,)
+    groups: (B,) int64
+    returns: 0 where no group has two turns
+    """
+    stats = group_statistics(rewards, groups)
+    several = stats.turns > 1
+    weights = torch.where(several, 1 / stats.turns.clamp(min=1), 0.0)  # each group counts once
+    return float((weights * stats.equal).sum() / weights.sum().clamp(min=1))
+
+
+def _same_group(groups: Tensor) -> Tensor:
+    """(B, B) bool: whether two turns are of one group."""
+    return (groups[:, None] == groups[None, :]) & (groups >= 0)[:, None]

@@ -21,7 +21,13 @@ class Loss(NamedTuple):
 
 
 def clipped_policy_loss(
-    logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, mask: Tensor, clip_range: float
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
+    clip_range: float,
+    clip_range_high: float | None = None,
+    whole_responses: bool = False,
 ) -> Loss:
     """The clipped surrogate, negated (Schulman et al., 2017, eq. 7; Ma et al., eq. 11).
 
@@ -29,14 +35,62 @@ def clipped_policy_loss(
     old_logprobs: (B, R) under the policy that generated
     advantages: (B, R)
     mask: (B, R) bool, True on response tokens
+    clip_range_high: how far the ratio counts above 1 (DAPO: Yu et al., 2025); None: `clip_range`
+    whole_responses: the ratio is of the whole response, the same at each of its tokens: a response
+        is one action (RLOO: Ahmadian et al., 2024). Its mean over the tokens is the loss of TRL's
+        RLOOTrainer.
     """
     _check_shapes(logprobs, old_logprobs, advantages, mask)
     difference = torch.where(mask, logprobs - old_logprobs, 0.0)
+    if whole_responses:
+        difference = torch.where(mask, difference.sum(1, keepdim=True), 0.0)
     ratio = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    high = clip_range if clip_range_high is None else clip_range_high
     free = -advantages * ratio
-    held = -advantages * ratio.clamp(1 - clip_range, 1 + clip_range)
+    held = -advantages * ratio.clamp(1 - clip_range, 1 + high)
     per_token = torch.where(mask, torch.maximum(free, held), 0.0)
     return Loss(per_token, mask & (held > free), 0.5 * difference.detach() ** 2)
+
+
+class LossAverage(NamedTuple):
+    """How the loss of a minibatch is averaged: `part` of every microbatch, over `whole`.
+
+    `whole` is of the whole minibatch, so that neither the size of a microbatch nor the number of
+    processes changes anything.
+    """
+
+    per_response: bool  # each response's loss is first divided by its tokens
+    whole: Tensor  # scalar
+
+    def part(self, per_token: Tensor, mask: Tensor) -> Tensor:
+        """A microbatch's part of the sum: scalar.
+
+        per_token: (b, R), 0 outside the mask
+        mask: (b, R) bool
+        """
+        if not self.per_response:
+            return per_token.sum()
+        return (per_token.sum(1) / mask.sum(1).clamp(min=1)).sum()
+
+
+def loss_average(how: str, mask: Tensor, limit: int) -> LossAverage:
+    """The average that a policy's loss on a minibatch is.
+
+    how: `tokens`: over all tokens, each of which counts the same (DAPO: Yu et al., 2025);
+        `responses`: over the tokens of each response, then over responses, each of which counts the
+        same (GRPO: Shao et al., 2024, eq. 3); `constant`: the sum over responses, each divided by
+        `limit` (Dr. GRPO: Liu et al., 2025)
+    mask: (B, R) bool, of the whole minibatch; rows without tokens do not count
+    limit: the most tokens that a response may have
+    """
+    tokens, responses = mask.sum().clamp(min=1), mask.any(1).sum().clamp(min=1)
+    if how == "tokens":
+        return LossAverage(per_response=False, whole=tokens)
+    if how == "responses":
+        return LossAverage(per_response=True, whole=responses)
+    if how == "constant":
+        return LossAverage(per_response=False, whole=responses * limit)
+    raise ValueError(f"unknown average '{how}'; choose tokens, responses or constant")
 
 
 def clipped_value_loss(

@@ -78,14 +78,14 @@ class Case:
             return None
         if self.all_devices and machine.processes < 2:
             return f"needs two or more devices, this machine has {machine.processes}"
-        if ("fp16" in words or "tf32" in words) and not gpu:
+        if ("fp16" in words or "tf32" in words or "8bit" in words) and not gpu:
             return "needs a GPU"
         if ("tf32" in words or "bf16" in words) and gpu and machine.capability < (8, 0):
             found = ".".join(map(str, machine.capability))
             return f"needs a GPU of compute capability 8.0 or more, this one has {found}"
         if "flash_attention_2" in words and not (gpu and machine.has_flash_attention):
             return "needs a GPU" if not gpu else "needs the package flash_attn"
-        if "nf4" in words and not machine.has_bitsandbytes:
+        if ("nf4" in words or "8bit" in words) and not machine.has_bitsandbytes:
             return f"needs bitsandbytes with its library for {machine.device}"
         return None
 
@@ -104,6 +104,7 @@ TF32 = "model.compute_precision=tf32"
 BF16 = "model.precision=bf16"
 FP16 = "model.precision=fp16"
 GRAPHS = "hardware.cuda_graphs=true"
+EIGHT_BITS = "algorithm.optimizer=adamw_8bit"
 OFFLOAD = "hardware.offload_optimizer=true"
 OFFLOAD_ALL = f"hardware.zero_stage=3 {OFFLOAD} hardware.offload_parameters=true"
 
@@ -158,6 +159,8 @@ CASES = (
     Case("ZeRO 3, adapters", SMALL, f"{zero(3)} {LORA}", ADAPTERS),
     Case("ZeRO 2, optimiser offloaded", SMALL, f"{zero(2)} {OFFLOAD}", COPIES),
     Case("ZeRO 3, parameters offloaded", SMALL, OFFLOAD_ALL, COPIES),
+    Case("8-bit AdamW", SMALL, EIGHT_BITS, None),
+    Case("8-bit AdamW, ZeRO 2", SMALL, f"{EIGHT_BITS} {zero(2)}", None),
     Case("all devices", SMALL, "", COPIES, all_devices=True),
     Case("all devices, ZeRO 2", SMALL, zero(2), COPIES, all_devices=True),
     Case("all devices, ZeRO 3", SMALL, zero(3), COPIES, all_devices=True),

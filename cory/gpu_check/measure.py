@@ -136,7 +136,7 @@ def statistics_of(agent: PPOPolicy) -> dict[str, list[float]]:
     mask = batch.response_mask
     columns = {"logprobs": batch.logprobs, "kl": batch.kl, "entropy": batch.entropy,
                "values": batch.values}  # fmt: skip
-    return {name: column[mask].tolist() for name, column in columns.items()}
+    return {name: column[mask].tolist() for name, column in columns.items() if column is not None}
 
 
 def greedy_tokens(agent: PPOPolicy) -> list[list[int]]:

@@ -175,7 +175,7 @@ class Debaters:
         limit, room = self.algorithm.sampling.max_response_tokens, self.team.context_length
         for row, question in enumerate(questions):
             require(bool(question.text.strip()), f"question {row} is empty")
-            tokens = self.team.tokens(self._prompt(question).text)
+            tokens = self.team.tokens(self._prompt(question).opening)
             require(
                 tokens + limit <= room,
                 f"question {row}: its {tokens} tokens and --max-tokens ({limit}) exceed the "
@@ -261,7 +261,9 @@ class Debaters:
             for turn in range(algorithm.evaluation_turns)
             for agent in range(algorithm.evaluation_agents)
         ]
-        models = list(self.team.new_models(list(dict.fromkeys(names)), torch.Generator()))
+        # nobody asks for values
+        found = list(dict.fromkeys(names))
+        models = list(self.team.new_models(found, torch.Generator(), value_head=False))
         try:
             start_from(run_dir, models, config.model, "model", "RUN_DIR")
         except (OSError, SafetensorError) as error:

@@ -1,5 +1,6 @@
 """The sizes of an architecture that memory depends on, from a model without weights."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -7,6 +8,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
+
+from cory.models.loading import output_head
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 
@@ -21,6 +24,18 @@ class Packing(Protocol):
     precision: str
     quantisation: str
     double_quantisation: bool
+
+
+@dataclass
+class Packed:
+    """A number format; as `Packing`."""
+
+    precision: str
+    quantisation: str
+    double_quantisation: bool
+
+
+FLOAT32 = Packed("fp32", "none", False)
 
 
 @dataclass(frozen=True)
@@ -104,16 +119,35 @@ def widths(module: nn.Module) -> tuple[int, int]:
 
 def base_bytes(shape: Shape, model: Packing) -> int:
     """Bytes of a frozen language model: in its precision, perhaps with linear layers in NF4."""
+    return packed_bytes(shape.parameters, ((wide, out) for _, wide, out in shape.linear), model)
+
+
+def packed_bytes(parameters: int, linear: Iterable[tuple[int, int]], model: Packing) -> int:
+    """Bytes of frozen weights.
+
+    linear: widths in and out of the layers that quantisation packs; others keep the precision
+    """
     each = BYTES[model.precision]
+    total = each * parameters
     if model.quantisation == "none":
-        return each * shape.parameters
-    total = each * shape.parameters
-    for _, wide, out in shape.linear:
+        return total
+    for wide, out in linear:
         scales = -(-wide * out // NF4_BLOCK)
         total += wide * out // 2 - each * wide * out
         # double quantisation: a byte per scale, and a float32 for each 256 scales
         total += scales + 4 * -(-scales // NF4_SCALES) if model.double_quantisation else 4 * scales
     return total
+
+
+def classifier_bytes(model: PreTrainedModel, packing: Packing) -> int:
+    """Bytes of a frozen sequence classifier, whose head keeps its precision; without weights."""
+    head = output_head(model)
+    linear = [
+        widths(module)
+        for module in model.modules()
+        if isinstance(module, nn.Linear | Conv1D) and module is not head
+    ]
+    return packed_bytes(sum(p.numel() for p in model.parameters()), linear, packing)
 
 
 def adapter_tensors(shape: Shape, targets: list[str], rank: int) -> list[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from cory.config import Config, HardwareConfig, ModelConfig
+from cory.config import ADAMW_8BIT, Config, HardwareConfig, ModelConfig
 from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
 from cory.memory.architecture import BYTES, Shape, adapter_tensors, base_bytes
 from cory.memory.workload import Work, work_of
@@ -30,6 +30,10 @@ ALLREDUCE_ELEMENTS = 500_000_000
 REDUCE_ELEMENTS = 50_000_000
 PREFETCH_ELEMENTS = 50_000_000
 LIVE_ELEMENTS = 1_000_000_000  # of weights, gathered at once while training at stage 3
+
+# bitsandbytes: moments of fewer elements stay in float32; others share a scale in each block
+SMALLEST_8BIT = 4096
+BLOCK_8BIT = 256
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Engines:
     master: bool  # float32 weights are kept beside those of the passes
     accumulation: int
     hardware: HardwareConfig
+    eight_bits: bool = False  # AdamW's moments, by bitsandbytes
 
     @property
     def whole(self) -> int:
@@ -68,6 +73,17 @@ class Engines:
     def owned(self) -> int:
         """Elements that this process's AdamW updates."""
         return self.whole if self.hardware.zero_stage == 0 else self.share
+
+    @property
+    def moments(self) -> int:
+        """Bytes of the moments that this process keeps of an agent's weights."""
+        if not self.eight_bits:
+            return 8 * self.owned
+        parts = self.tensors if self.hardware.zero_stage == 0 else [self.share]
+        return sum(
+            8 * part if part < SMALLEST_8BIT else 2 * (part + 4 * -(-part // BLOCK_8BIT))
+            for part in parts
+        )
 
     @property
     def on_gpu(self) -> bool:
@@ -95,7 +111,7 @@ def held_rows(engines: Engines) -> list[Usage]:
         found.append(Usage("gradients, a share", agents * each * share, ALWAYS, away))
     if engines.master:
         found.append(Usage("float32 copy of the weights", agents * 4 * owned, ALWAYS, away))
-    found.append(Usage("Adam's two moments", agents * 8 * owned, ALWAYS, away))
+    found.append(Usage("Adam's two moments", agents * engines.moments, ALWAYS, away))
     if away:
         found.append(Usage("float32 gradients", agents * 4 * share, ALWAYS, True))
     return found
@@ -152,6 +168,8 @@ def step_rows(engines: Engines) -> list[Usage]:
         found.append(Usage("gradients", engines.each * engines.whole, STEP))
     if engines.master and not away:
         found.append(Usage("gradients in float32", 4 * owned, STEP))
+    if engines.eight_bits:  # one kernel, which reads and writes moments block by block
+        return found
     if engines.on_gpu and not away:  # the square roots of all moments at once
         between = 4 * owned
     else:  # two at a time, tensor by tensor; splitting stages make one tensor of all
@@ -232,7 +250,7 @@ def estimate_rows(
     """
     hardware, work = config.hardware, work_of(config, shape)
     base = base_bytes(shape, model)
-    head = [shape.width, 1]  # the value head
+    head = [shape.width, 1] if config.algorithm.has_value_head() else []  # weight and bias
     split = hardware.zero_stage == 3
     # on the CPU weights are views of the checkpoint's file; where they are converted or quantised,
     # the file is in memory, too, until it is closed
@@ -262,6 +280,7 @@ def estimate_rows(
         master=hardware.zero_stage > 0 or model.precision != "fp32",
         accumulation=work.accumulation,
         hardware=hardware,
+        eight_bits=config.algorithm.optimizer == ADAMW_8BIT,
     )
     if model.sharing == "copies":
         # each gets its engine, which may split it, before the next copy is made

@@ -9,15 +9,17 @@ from typing import Any
 import torch
 
 from cory.config import (
+    ClassifierConfig,
     Config,
     ConfigError,
     HardwareConfig,
     ModelConfig,
     VerifierRewardConfig,
     cores,
+    judges,
     require,
 )
-from cory.memory.architecture import base_bytes, shape_of
+from cory.memory.architecture import FLOAT32, base_bytes, classifier_bytes, shape_of
 from cory.memory.estimate import (
     ALWAYS,
     LOADING,
@@ -28,7 +30,7 @@ from cory.memory.estimate import (
     peak,
     total,
 )
-from cory.models.loading import classifier_elements, local_skeleton, skeleton
+from cory.models.loading import local_classifier, local_skeleton, skeleton
 from cory.rewards.verifier import whole_model
 
 GIB = 2**30
@@ -86,11 +88,13 @@ def rows_of(config: Config) -> tuple[list[Usage], list[str]]:
         rows = side_by_side(rows, named)
     rows += opponent_rows(config)
     notes = ["not counted: Python and its libraries (docs/memory.md), and a GPU's own context"]
-    judge = judge_bytes(config.reward)
-    if judge is None:
-        notes.append(f"not counted: reward.path={config.reward.path} is not on this machine")
-    elif judge:
-        rows.append(Usage("reward model", judge, ALWAYS))
+    for key, reward in judges(config.reward).items():
+        judge = judge_bytes(reward)
+        if judge is None:
+            notes.append(f"not counted: {key}.path={reward.path} is not on this machine")
+        elif judge:
+            part = "" if key == "reward" else f" ({key.rpartition('.')[2]})"
+            rows.append(Usage(f"reward model{part}", judge, ALWAYS))
     return rows, notes
 
 
@@ -107,14 +111,21 @@ def opponent_rows(config: Config) -> list[Usage]:
 
 
 def judge_bytes(reward: Any) -> int | None:
-    """Bytes of the reward's own model; None where its config.json is not on this machine."""
+    """Bytes of the model of a reward; None where its config.json is not on this machine.
+
+    Of a plug-in's reward with a setting `path`: a sequence classifier in float32.
+    """
     if isinstance(reward, VerifierRewardConfig):
         lm = local_skeleton(whole_model(reward), "reward.path")
         return None if lm is None else base_bytes(shape_of(lm), reward)
     if not hasattr(reward, "path"):
         return 0
-    elements = classifier_elements(reward.path, "reward.path")
-    return None if elements is None else 4 * elements
+    classifier = local_classifier(reward.path, "reward.path")
+    if classifier is None:
+        return None
+    if isinstance(reward, ClassifierConfig):
+        return classifier_bytes(classifier, reward)
+    return classifier_bytes(classifier, FLOAT32)
 
 
 def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> list[Usage]:

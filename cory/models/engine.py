@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import deepspeed
 import torch
@@ -17,7 +17,8 @@ from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 from torch import Tensor
 
 from cory import distributed
-from cory.config import BatchPlan, HardwareConfig
+from cory.config import BatchPlan, HardwareConfig, OptimiserConfig
+from cory.models.optimiser import moments_to_zero, new_optimiser
 from cory.models.team import ActorCriticModel
 
 
@@ -76,14 +77,6 @@ def stop_process_group() -> None:
         torch.distributed.destroy_process_group()
 
 
-class Optimisation(Protocol):
-    """The optimiser settings of an algorithm."""
-
-    learning_rate: float
-    weight_decay: float
-    max_grad_norm: float | None
-
-
 class Engine:
     """One agent's model under DeepSpeed: forward, backward, step.
 
@@ -94,7 +87,7 @@ class Engine:
     def __init__(
         self,
         model: ActorCriticModel,
-        algorithm: Optimisation,
+        settings: OptimiserConfig,
         hardware: HardwareConfig,
         plan: BatchPlan,
         precision: str,
@@ -108,16 +101,10 @@ class Engine:
         self.keeps_gradients = hardware.zero_stage == 0
         model.activate()
         self.trainable = model.trainable()
-        optimizer = torch.optim.AdamW(
-            list(self.trainable.values()),
-            lr=algorithm.learning_rate,
-            weight_decay=algorithm.weight_decay,
-            fused=True,  # one pass over the weights instead of one per operation
-        )
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=model,
-            optimizer=optimizer,
-            config=deepspeed_settings(hardware, plan, precision, algorithm.max_grad_norm),
+            optimizer=new_optimiser(list(self.trainable.values()), settings),
+            config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
         if self.keeps_gradients and precision == "fp32" and distributed.count() == 1:
             # the mean over one process: DeepSpeed would copy every gradient to and fro for it
@@ -159,6 +146,11 @@ class Engine:
         if norm is None:
             norm = self._engine.get_global_grad_norm()
         return math.nan if norm is None else float(norm)
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the following steps."""
+        return float(self._optimizer.param_groups[0]["lr"])
 
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate of the following steps."""
@@ -227,8 +219,7 @@ class Engine:
     def reset_optimizer(self) -> None:
         """Forget Adam's moments and step counts."""
         for state in self.moments():
-            for value in state.values():
-                value.zero_()
+            moments_to_zero(state)
 
     def set_weights(self, named: Mapping[str, Tensor]) -> None:
         """Overwrite trained weights; Adam's moments stay.

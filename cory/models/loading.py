@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
+from torch import nn
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -105,9 +106,6 @@ def load_language_model(
         # some models read the rate from their config at every pass, others when they are built
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
             setattr(config, name, 0.0)
-    options: dict[str, Any] = {}
-    if quantisation is not None:
-        options = {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
     packed = path.startswith("package:")
     model, info = _load(
         AutoModelForCausalLM,
@@ -118,12 +116,27 @@ def load_language_model(
         output_loading_info=True,
         trust_remote_code=remote_code,
         attn_implementation=attention,
-        **options,
+        **quantised(quantisation, device),
     )
     _refuse_missing(info, path, key)
     if packed:
         model = _unpacked(model)
         cast_weights(model, dtype)
+    settle(model, quantisation)
+    return model.eval()
+
+
+def quantised(
+    quantisation: BitsAndBytesConfig | None, device: torch.device | None
+) -> dict[str, Any]:
+    """The loader's arguments for weights that are quantised while they are loaded."""
+    if quantisation is None:
+        return {}
+    return {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
+
+
+def settle(model: PreTrainedModel, quantisation: BitsAndBytesConfig | None) -> None:
+    """Free what quantising has left in memory, and keep bfloat16 CPUs from a fault of 4 bits."""
     if quantisation is not None:
         for parameter in model.parameters():
             if not hasattr(parameter, "quant_state"):
@@ -134,7 +147,6 @@ def load_language_model(
         # gradient give none, without an error. So it is switched off.
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
-    return model.eval()
 
 
 def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
@@ -148,14 +160,17 @@ def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
-def nf4(double: bool, compute: torch.dtype, storage: torch.dtype) -> BitsAndBytesConfig:
+def nf4(
+    double: bool, compute: torch.dtype, storage: torch.dtype, group: str = "model"
+) -> BitsAndBytesConfig:
     """Settings of bitsandbytes for linear layers in 4 bits (Dettmers et al., 2023).
 
     storage: ZeRO-3 splits all weights as if of one type, so quantised ones are stored in it, too
+    group: of the settings that ask for it, for the refusal
     """
     require(
         importlib.util.find_spec("bitsandbytes") is not None,
-        "model.quantisation=nf4 needs the package bitsandbytes: pip install bitsandbytes",
+        f"{group}.quantisation=nf4 needs the package bitsandbytes: pip install bitsandbytes",
     )
     return BitsAndBytesConfig(
         load_in_4bit=True,
@@ -166,13 +181,34 @@ def nf4(double: bool, compute: torch.dtype, storage: torch.dtype) -> BitsAndByte
     )
 
 
-def load_classifier(path: str, key: str) -> PreTrainedModel:
-    """A sequence classifier in float32, frozen, in evaluation mode."""
+def load_classifier(
+    path: str,
+    key: str,
+    dtype: torch.dtype = torch.float32,
+    quantisation: BitsAndBytesConfig | None = None,
+    device: torch.device | None = None,
+    attention: str | None = None,
+) -> PreTrainedModel:
+    """A sequence classifier, frozen, in evaluation mode; arguments as `load_language_model`."""
     model, info = _load(
-        AutoModelForSequenceClassification, path, key, dtype=torch.float32, output_loading_info=True
+        AutoModelForSequenceClassification,
+        path,
+        key,
+        dtype=dtype,
+        output_loading_info=True,
+        attn_implementation=attention,
+        **quantised(quantisation, device),
     )
     _refuse_missing(info, path, key)
+    settle(model, quantisation)
     return model.eval().requires_grad_(False)
+
+
+def output_head(model: PreTrainedModel) -> nn.Linear | None:
+    """The layer that a classifier's logits come from; None where it is no linear layer."""
+    classes = int(model.config.num_labels)
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    return linear[-1] if linear and linear[-1].out_features == classes else None
 
 
 def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
@@ -241,14 +277,13 @@ def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
     return None if config is None else _empty(config)
 
 
-def classifier_elements(path: str, key: str) -> int | None:
-    """Number of weights of a sequence classifier; None without its config.json on this machine."""
+def local_classifier(path: str, key: str) -> PreTrainedModel | None:
+    """A sequence classifier without weights; None without its config.json on this machine."""
     config = _local_config(path, key)
     if config is None:
         return None
     with torch.device("meta"):
-        model = AutoModelForSequenceClassification.from_config(config)
-    return int(sum(p.numel() for p in model.parameters()))
+        return AutoModelForSequenceClassification.from_config(config)
 
 
 def _local_config(path: str, key: str) -> Any:

@@ -191,7 +191,8 @@ class Policy:
             or (config.sharing != "copies" and config.adapter.dropout > 0)
             or self.hardware.gradient_checkpointing
         )
-        self.model.value_dropout.train()
+        if self.model.value_head is not None:
+            self.model.value_dropout.train()
 
 
 class Actor(Protocol):

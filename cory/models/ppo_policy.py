@@ -57,7 +57,7 @@ class PPOPolicy(Policy):
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
 
-        def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R)
+        def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R); (b, 4, R) without values
             rows = torch.tensor(batch)
             tokens, values = self.team.statistics(
                 self.model,
@@ -66,7 +66,8 @@ class PPOPolicy(Policy):
                 response_mask[rows],
                 self.hardware.routed_reference,
             )
-            return torch.stack([*tokens, values], dim=1).cpu()
+            columns = [*tokens] if values is None else [*tokens, values]
+            return torch.stack(columns, dim=1).cpu()
 
         with self.engine.whole():
             rows = distributed.map_rows(
@@ -76,7 +77,7 @@ class PPOPolicy(Policy):
                 lambda number: turns[number].tokens,
             )
         columns = torch.stack(rows, dim=1).to(self.team.device)
-        logprobs, entropy, ref_logprobs, full, values = columns
+        logprobs, entropy, ref_logprobs, full, *values = columns
         estimator = self.config.kl_estimator
         kl = full if estimator == "full" else sampled_kl(logprobs, ref_logprobs, estimator)
         return Batch(
@@ -88,7 +89,7 @@ class PPOPolicy(Policy):
             ref_logprobs=ref_logprobs,
             kl=kl,
             entropy=entropy,
-            values=values,
+            values=values[0] if values else None,
         )
 
     def adapt_kl_coef(self, kl: float, turns: int) -> None:

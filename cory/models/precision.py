@@ -9,7 +9,8 @@ it, and sends gradients in bfloat16. Here both heads, log-probabilities and grad
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedModel
 
 from cory.config import ConfigError
@@ -66,6 +67,20 @@ def products(lm: PreTrainedModel) -> AbstractContextManager[None]:
     if dtype is None:
         return nullcontext()
     return torch.autocast(lm.device.type, dtype)
+
+
+def exact(layer: nn.Linear) -> None:
+    """Let a layer compute in float32 from now on, whatever the precision of weights and products.
+
+    Its weights stay as they are held.
+    """
+
+    def forward(hidden: Tensor) -> Tensor:
+        with torch.autocast(hidden.device.type, enabled=False):
+            bias = None if layer.bias is None else layer.bias.float()
+            return functional.linear(hidden.float(), layer.weight.float(), bias)
+
+    layer.forward = forward  # type: ignore[method-assign, assignment]
 
 
 def kept_casts(lm: PreTrainedModel) -> AbstractContextManager[None]:

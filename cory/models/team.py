@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it 
 
 
 class ActorCriticModel(nn.Module):
-    """A language model with a value head on its last hidden states (Ma et al., eq. 10).
+    """A language model, with or without a value head on its last hidden states (Ma et al., eq. 10).
 
     Letters: B turns, L context and response tokens, R response tokens, H hidden width.
     """
@@ -36,6 +36,7 @@ class ActorCriticModel(nn.Module):
         base: SharedBase | None,
         value_dropout: float,
         init: torch.Generator,
+        value_head: bool = True,
     ) -> None:
         """base: the adapters that `lm` carries, this agent's among them; None when it has none."""
         super().__init__()
@@ -43,6 +44,9 @@ class ActorCriticModel(nn.Module):
         self.lm = lm
         self.base = base
         self.vocabulary = int(lm.config.vocab_size)
+        self.value_head: nn.Linear | None = None
+        if not value_head:
+            return
         width = lm.get_output_embeddings().weight.shape[1]
         self.value_dropout = nn.Dropout(value_dropout)
         self.value_head = nn.Linear(width, 1)
@@ -50,6 +54,13 @@ class ActorCriticModel(nn.Module):
         with torch.no_grad():
             self.value_head.weight.uniform_(-bound, bound, generator=init)
             self.value_head.bias.zero_()
+
+    @property
+    def head(self) -> nn.Linear:
+        """The value head; ValueError where there is none."""
+        if self.value_head is None:
+            raise ValueError(f"{self.name} has no value head")
+        return self.value_head
 
     def activate(self) -> None:
         """With adapters, let this agent's adapter act."""
@@ -66,24 +77,31 @@ class ActorCriticModel(nn.Module):
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and values of the response tokens, with gradient.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
-        returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False
+        returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
+            head the values are None
         """
         self.activate()
         hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
         tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
         head = self.lm.get_output_embeddings()
         logprobs = training_logprobs(hidden, head, tokens, self.vocabulary)
-        return spread(logprobs, response_mask), spread(self.values(hidden), response_mask)
+        return spread(logprobs, response_mask), self.spread_values(hidden, response_mask)
 
     def values(self, hidden: Tensor) -> Tensor:
         """Value of the state before each token: (N, H) -> (N,) float32."""
-        values: Tensor = self.value_head(self.value_dropout(hidden))
+        values: Tensor = self.head(self.value_dropout(hidden))
         return values.squeeze(-1).float()
+
+    def spread_values(self, hidden: Tensor, response_mask: Tensor) -> Tensor | None:
+        """Values (B, R) of the tokens of a mask, from their states (N, H); None without a head."""
+        if self.value_head is None:
+            return None
+        return spread(self.values(hidden), response_mask)
 
 
 class Team:
@@ -154,9 +172,12 @@ class Team:
         found = {self.tokenizer.eos_token_id, *several}
         return frozenset(int(token) for token in found if token is not None)
 
-    def new_models(self, names: list[str], init: torch.Generator) -> Iterator[ActorCriticModel]:
+    def new_models(
+        self, names: list[str], init: torch.Generator, value_head: bool = True
+    ) -> Iterator[ActorCriticModel]:
         """The agents' initial models: the pretrained one, each with a new value head.
 
+        value_head: False makes them without
         Each is made when the iterator comes to it: of copies that ZeRO-3 then splits, one is whole
         at a time.
         """
@@ -178,7 +199,7 @@ class Team:
                 ]
         for name, base in zip(names, bases, strict=True):
             lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
-            model = ActorCriticModel(name, lm, base, dropout, init)
+            model = ActorCriticModel(name, lm, base, dropout, init, value_head)
             # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
@@ -191,13 +212,14 @@ class Team:
         attention_mask: Tensor,
         response_mask: Tensor,
         routed: bool = False,
-    ) -> tuple[TokenStatistics, Tensor]:
+    ) -> tuple[TokenStatistics, Tensor | None]:
         """Statistics of response tokens under policy and reference, and their values.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
         routed: with adapters, one pass over both instead of one of each
-        returns: statistics, each (B, R); values (B, R); float32, 0 where the mask is False
+        returns: statistics, each (B, R); values (B, R), None where the model has no value head;
+            float32, 0 where the mask is False
         """
         inputs = input_ids, attention_mask, response_mask
         model.activate()
@@ -221,7 +243,7 @@ class Team:
         )
         return (
             TokenStatistics(*(spread(column, response_mask) for column in statistics)),
-            spread(model.values(hidden), response_mask),
+            model.spread_values(hidden, response_mask),
         )
 
     @contextlib.contextmanager

@@ -1,13 +1,16 @@
 """Rewards: each fills `turn.score` of all turns of an episode but absent ones.
 
 A new reward is a class with the method of `Reward`, and a line in the table REWARDS of
-cory/config/options.py. May import: config, distributed, episode, functional, games, models, runs,
-tasks.
+cory/config/options.py; it may have those of `RunReward`, too. May import: config, distributed,
+endpoint, episode, functional, games, models, runs, tasks.
 """
 
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
-from cory.episode import Episode
+from cory.episode import Episode, Metrics
 
 
 class Reward(Protocol):
@@ -15,4 +18,38 @@ class Reward(Protocol):
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` of every turn that is not absent."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a reward may want to know of the run that it scores for."""
+
+    folder: Path
+    iterations: int
+    tokenizer: Any  # of the agents
+    part: str | None = None  # its name in a sum of rewards
+
+
+@runtime_checkable
+class RunReward(Reward, Protocol):
+    """A reward that follows the run: it keeps files, has metrics of its own, or counts iterations.
+
+    Other rewards need none of these methods.
+    """
+
+    def begin(self, run: RunFacts) -> None:
+        """Called once, before the first score."""
+        ...
+
+    def at(self, done: int) -> None:
+        """Called before an iteration, or an evaluation, with the number of iterations done."""
+        ...
+
+    def metrics(self) -> Metrics:
+        """What is to be logged, of the scores since the last call."""
+        ...
+
+    def sources(self) -> Mapping[str, Path]:
+        """The user's own files that it runs, by the function that they hold."""
         ...

@@ -75,7 +75,7 @@ def correctness_probabilities(
     pad: token id
     """
     tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
-    ids, attended, mask = (tensor.to(model.value_head.weight.device) for tensor in tensors)
+    ids, attended, mask = (tensor.to(model.head.weight.device) for tensor in tensors)
     hidden = response_states(model.lm, ids, attended, last_token(mask))
     probabilities: list[float] = model.values(hidden).sigmoid().tolist()
     return probabilities
@@ -107,12 +107,12 @@ class Verifier:
             head = load_file(folder / VALUE_HEAD)
         except SafetensorError as error:
             raise ConfigError(f"{key}: its {VALUE_HEAD} cannot be read ({error})") from error
-        width = self.model.value_head.weight.shape[1]
+        width = self.model.head.weight.shape[1]
         require(
             head.get("weight", torch.empty(0)).shape == (1, width),
             f"{key}: its head was made for another width than the model's {width}",
         )
-        self.model.value_head.load_state_dict(head)
+        self.model.head.load_state_dict(head)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
         self.room = int(self.model.lm.config.max_position_embeddings)
@@ -142,8 +142,15 @@ class Verifier:
         # the random head is replaced by the verifier's own
         return ActorCriticModel("verifier", lm, None, 0.0, torch.Generator())
 
-    def _shown(self, query: str) -> str:
-        return rendered(self.tokenizer, query) if self.config.chat else query
+    def _shown(self, prompt: Prompt) -> str:
+        if self.config.chat:
+            return rendered(self.tokenizer, prompt.opening)
+        require(
+            prompt.messages is None,
+            f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
+            f"chat messages; set reward.chat=true",
+        )
+        return prompt.text
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` with the probability that the response is right.
@@ -165,7 +172,7 @@ class Verifier:
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(
             self.tokenizer,
-            [self._shown(prompt.text) for prompt, _ in turns],
+            [self._shown(prompt) for prompt, _ in turns],
             [turn.response for _, turn in turns],
             self.room,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from cory.config import DebatePrompts
+from cory.config import DebatePrompts, require
 from cory.episode import Context, Message, Prompt, Turn
 from cory.tasks import Form
 
@@ -38,7 +38,13 @@ class Plain:
         """As `DebateWording`; others' answers are left out, last first, then one's own.
 
         A summary takes the place of one other agent's answer.
+        Raises ConfigError for a prompt of several messages.
         """
+        require(
+            prompt.messages is None,
+            f"prompt {prompt.id} is made of chat messages, and a debater's model does not chat: "
+            f"set model.chat=true, and partner.chat=true if there is a partner",
+        )
         if rounds:
             said = [turn.response for turn in turns_of_others(rounds[-1], agent)]
             latest = [rounds[-1][agent].response, *(said if summary is None else [summary])]
@@ -78,15 +84,15 @@ class Chat:
     ) -> Iterator[Context]:
         """As `DebateWording`; the oldest exchanges are left out, then others' answers, last first.
 
-        The opening message, with the question, always stays; so does a summary with its exchange.
+        The opening messages, with the question, always stay; so does a summary with its exchange.
         """
-        opening = {"role": "user", "content": prompt.text}
+        opening = opening_messages(prompt)
         for first in range(len(rounds)):
-            yield [opening, *self._exchanges(prompt, rounds[first:], agent, summary, None)]
+            yield [*opening, *self._exchanges(prompt, rounds[first:], agent, summary, None)]
         if rounds and summary is None:
             for count in range(len(rounds[-1]) - 2, -1, -1):
-                yield [opening, *self._exchanges(prompt, rounds[-1:], agent, None, count)]
-        yield [opening]
+                yield [*opening, *self._exchanges(prompt, rounds[-1:], agent, None, count)]
+        yield opening
 
     def _exchanges(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None, quoted: int | None
@@ -138,6 +144,12 @@ class Graded:
         return form.format(
             score=f"{turn.score:.3f}", grade=self.prompts.grades[better], number=number
         )
+
+
+def opening_messages(prompt: Prompt) -> list[Message]:
+    """A prompt as the messages with which a chat begins; of a text, one of the user."""
+    opening = prompt.opening
+    return [{"role": "user", "content": opening}] if isinstance(opening, str) else opening
 
 
 def turns_of_others(turns: Sequence[Turn], agent: int) -> list[Turn]:

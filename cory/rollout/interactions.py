@@ -16,7 +16,7 @@ PIONEER = "pioneer"  # role of the first agent, which sees the bare query
 
 def single_turn(prompts: list[Prompt], speak: Speak, agent: str) -> list[Episode]:
     """One agent answers every prompt once."""
-    turns = speak(agent, "solo", 0, [prompt.text for prompt in prompts])
+    turns = speak(agent, "solo", 0, [prompt.opening for prompt in prompts])
     return [Episode(prompt, [turn]) for prompt, turn in zip(prompts, turns, strict=True)]
 
 
@@ -65,9 +65,11 @@ def pioneer_observer(
     episodes = [Episode(prompt, []) for prompt in prompts]
     for place, (agent, role) in enumerate(roles.speakers()):
         contexts = [
-            episode.prompt.text
+            episode.prompt.opening
             if place == 0 or observer_context is None
-            else observer_context(episode.prompt.text, [turn.response for turn in episode.turns])
+            else episode.prompt.asking(
+                observer_context(episode.prompt.text, [turn.response for turn in episode.turns])
+            )
             for episode in episodes
         ]
         for episode, turn in zip(episodes, speak(agent, role, place, contexts), strict=True):

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 from cory.config import MaftPrompts
 from cory.episode import Context, Prompt, Turn
-from cory.rollout.debate_prompts import DebateWording, Rounds, turns_of_others
+from cory.rollout.debate_prompts import (
+    DebateWording,
+    Rounds,
+    opening_messages,
+    turns_of_others,
+)
 
 
 @dataclass(frozen=True)
@@ -61,15 +66,16 @@ class Identified:
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
         """As `DebateWording`."""
+        before = len(opening_messages(prompt)) - 1  # of the data, which name nobody
         for context in self.wording.contexts(prompt, rounds, agent, summary):
             if isinstance(context, str):
                 yield self._name(len(rounds)) + context
                 continue
             # the last message is about this round, the one before it about the last, ...
-            asked = sum(message["role"] == "user" for message in context)
+            asked = sum(message["role"] == "user" for message in context[before:])
             round = len(rounds) - asked
-            named = []
-            for number, message in enumerate(context):
+            named = context[:before]
+            for number, message in enumerate(context[before:]):
                 name = ""
                 if message["role"] == "user":
                     round += 1

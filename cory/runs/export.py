@@ -1,6 +1,7 @@
 """Export of agents to folders that other programs load, and starting runs from such folders."""
 
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
-from cory.config import Config, ConfigError, ModelConfig, require
+from cory.config import GAE, Config, ConfigError, ModelConfig, require
 from cory.models.loading import load_language_model, resolve
 from cory.models.team import ActorCriticModel
 from cory.runs.run_dir import AGENTS, SETTINGS
@@ -19,7 +20,9 @@ VALUE_HEAD = "value_head.safetensors"
 def export(
     model: ActorCriticModel, tokenizer: PreTrainedTokenizerBase, folder: Path, path: str, card: str
 ) -> None:
-    """Write one agent: a full model or a PEFT adapter, with value head, tokenizer and model card.
+    """Write one agent: a full model or a PEFT adapter, with tokenizer, model card and value head.
+
+    The file of the value head is left out where the agent has none.
 
     path: of the base model, for an adapter
     The weights must be whole (`Engine.whole`); one process calls this.
@@ -29,11 +32,12 @@ def export(
         model.lm.save_pretrained(folder)
     else:
         model.base.save(model.name, folder, base_of(path))
-    head = {
-        key: value.detach().float().cpu().clone()
-        for key, value in model.value_head.named_parameters()
-    }
-    save_file(head, folder / VALUE_HEAD)
+    if model.value_head is not None:
+        head = {
+            key: value.detach().float().cpu().clone()
+            for key, value in model.value_head.named_parameters()
+        }
+        save_file(head, folder / VALUE_HEAD)
     tokenizer.save_pretrained(folder)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
@@ -76,6 +80,12 @@ def model_card(
             + ("" if own.quantisation == "none" else " with linear layers in NF4 (4 bits)")
             + "; on a base in another precision answers can differ.\n\n"
         )
+    head = (
+        ""
+        if model.value_head is None
+        else f"\n`{VALUE_HEAD}` is the linear value head on the last hidden state "
+        f"(`weight` (1, H), `bias` (1,)).\n"
+    )
     task = config.task
     data = f"source {task.source}" + ("" if task.source == "package" else f", {task.path}")
     front = ["---", f"base_model: {own.path}", "tags: [cory, reinforcement-learning]"]
@@ -95,12 +105,10 @@ A {kind} of `{own.path}`, trained by cory with `algorithm={config.algorithm.name
 | commit | {commit or "unknown"} |
 | data | task={config.task.name}, {data} |
 | reward | {config.reward.name} |
-| iterations | {config.algorithm.iterations} of {config.algorithm.prompts_per_iteration} prompts |
+| iterations | {config.algorithm.iterations} of {config.algorithm.prompts_drawn()} prompts |
 
 {note}    {load}
-
-`{VALUE_HEAD}` is the linear value head on the last hidden state (`weight` (1, H), `bias` (1,)).
-"""
+{head}"""
     )
 
 
@@ -160,7 +168,12 @@ def agent_folders(
 
 
 def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setting: str) -> None:
-    """Load the weights of an exported agent into a model; setting: as for `agent_folders`."""
+    """Load the weights of an exported agent into a model; setting: as for `agent_folders`.
+
+    The value head of an agent that was trained without one stays as it is. One that the model has
+    no use for is not read.
+    """
+    run_dir = folder.parent.parent
     if model.base is None:
         source = load_language_model(
             str(folder), setting, keep_dropout=False, remote_code=config.remote_code
@@ -168,8 +181,19 @@ def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setti
         try:
             model.lm.load_state_dict(source.state_dict())
         except RuntimeError as error:
-            run_dir = folder.parent.parent
             raise ConfigError(f"{setting}={run_dir}: {model.name} has other layers") from error
     else:
         model.base.load(model.name, folder)
+    if model.value_head is None:
+        return
+    if not (folder / VALUE_HEAD).exists() and trained_without_values(run_dir):
+        note = f"{setting}={run_dir} has no value heads: {model.name} begins with a new one"
+        print(f"note: {note}", file=sys.stderr)
+        return
     model.value_head.load_state_dict(load_file(folder / VALUE_HEAD))
+
+
+def trained_without_values(run_dir: Path) -> bool:
+    """Whether a finished run's agents had no value head, by its settings."""
+    advantages = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), "algorithm.advantages")
+    return advantages not in (None, GAE)

@@ -87,13 +87,21 @@ def _plain(cfg: Container, group: str) -> dict[Any, Any]:
 
 
 def precision_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """In words: the precision of every language model of a run.
+    """In words: the precision of every language model of a run, and of classifiers unless fp32.
 
     settings: as in config.yaml; where `compute_precision` is missing, as the weights
     returns: group of settings -> such as `fp32`, or `fp32 weights, bf16 products`
     """
     models = {group: settings.get(group) or {} for group in MODELS}
-    return {group: _words(model) for group, model in models.items() if "precision" in model}
+    parts = models["reward"].get("parts", {})
+    models |= {f"reward.parts.{name}": part for name, part in parts.items()}
+    words = {group: _words(model) for group, model in models.items() if "precision" in model}
+    # records of before classifiers had a precision do not name it: all of them were float32
+    return {
+        group: said
+        for group, said in words.items()
+        if said != "fp32" or "label" not in models[group]
+    }
 
 
 def _words(model: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 
 from cory.config import Config, require
-from cory.episode import Episode, Metrics
+from cory.episode import Episode, Metrics, reward_columns
 from cory.runs.jsonl import JsonlStore, Line, decoded
 from cory.runs.precision import precision_of
 from cory.runs.provenance import WHAT_RUNS, device_name, git, memory_used, versions
@@ -88,8 +88,21 @@ class NoRecord:
 class Recorder:
     """Writes a run's records; lines are on disk as soon as they are logged."""
 
-    def __init__(self, run_dir: Path, config: Config, used_before: int) -> None:
-        """used_before: `memory_used` before anything was loaded."""
+    def __init__(
+        self,
+        run_dir: Path,
+        config: Config,
+        used_before: int,
+        sources: Mapping[str, Path] | None = None,
+    ) -> None:
+        """used_before: `memory_used` before anything was loaded.
+
+        sources: files of the user's own that the run executes, by the function that they hold
+        """
+        self.sources = {
+            name: [hashlib.sha256(file.read_bytes()).hexdigest()]
+            for name, file in (sources or {}).items()
+        }
         self.used_before = used_before
         self.run_dir = run_dir
         self.config = config
@@ -120,6 +133,7 @@ class Recorder:
             if self.commit not in self.commits:
                 self.commits.append(self.commit)
                 print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
+            self._add_sources(state.get("sources", {}))
         (self.run_dir / RECORD).unlink(missing_ok=True)
         lines = self._open(METRICS, lambda line: line["iteration"] < done)
         logged = len(lines)
@@ -166,7 +180,16 @@ class Recorder:
             "wall_s": self._wall_s(),
             "commits": self.commits,
             "clean": self.clean,
+            "sources": self.sources,
         }
+
+    def _add_sources(self, before: Mapping[str, list[str]]) -> None:
+        """Put the hashes of earlier starts before those of this one, each once."""
+        for name, (own,) in self.sources.items():
+            earlier = before.get(name, [])
+            if earlier and own not in earlier:
+                print(f"note: {self.run_dir} was begun with another {name}", file=sys.stderr)
+            self.sources[name] = [*(one for one in earlier if one != own), own]
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
@@ -181,6 +204,7 @@ class Recorder:
                     "score": t.score,
                     "credit": t.credit,
                 }
+                | reward_columns(t)
                 for t in episode.turns
             ]
             line = {
@@ -224,6 +248,8 @@ class Recorder:
                 "peak_gib": round(memory_used(self.config.hardware.device) / 2**30, 3),
             },
         }
+        if self.sources:
+            record["user_code_sha256"] = self.sources
         write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
 
     def close(self) -> None:

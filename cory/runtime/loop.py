@@ -12,6 +12,7 @@ from cory.algorithms import Algorithm
 from cory.config import Config
 from cory.episode import Metrics
 from cory.evaluation.evaluate import EvalRequest
+from cory.rewards import RunReward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
@@ -29,6 +30,7 @@ def run(
     pieces: PartialResults,
     stop: StopRequest,
     export: Callable[[int], None],
+    reward: RunReward | None = None,
 ) -> None:
     """Iterate from the newest checkpoint on: step, keep samples, save, evaluate, log.
 
@@ -36,9 +38,10 @@ def run(
     may take hours: a run killed within it goes on there, with nothing trained again.
 
     export(done): writes the agents as they are after `done` iterations
+    reward: one that follows the run; its metrics are logged with the iteration's
     """
     iterations = config.algorithm.iterations
-    measure = partial(evaluated, algorithm, config, record, pieces, stop)
+    measure = partial(evaluated, algorithm, config, record, pieces, stop, reward)
     start, metrics = resume(algorithm, record, checkpoints)
     if iterations == 0:
         record.log(0, measure(0, "the evaluation"))
@@ -57,7 +60,7 @@ def run(
             saved = metrics is not None  # trained before the restart; evaluation and log are left
             if metrics is None:
                 stop_point = SavingPoint(iteration, config, algorithm, record, checkpoints, stop)
-                metrics = stepped(algorithm, record, checkpoints, iteration, stop_point)
+                metrics = stepped(algorithm, record, checkpoints, iteration, stop_point, reward)
                 if last or due(iteration, config.samples_every):
                     record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
             leaving = not last and stop.asked_anywhere()
@@ -90,10 +93,14 @@ def stepped(
     checkpoints: Checkpoints,
     iteration: int,
     stop_point: StopPoint,
+    reward: RunReward | None,
 ) -> Metrics:
     """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
+    if reward is not None:
+        reward.at(iteration)
     try:
-        return algorithm.step(iteration, stop_point)
+        metrics = algorithm.step(iteration, stop_point)
+        return metrics | reward.metrics() if reward is not None else metrics
     except TrainingDiverged as error:
         record.log(iteration, error.metrics)
         error.args = (f"{error}; of its checkpoints, {checkpoints.newest()}",)
@@ -136,6 +143,7 @@ def evaluated(
     record: Record,
     pieces: PartialResults,
     stop: StopRequest,
+    reward: RunReward | None,
     iteration: int,
     where: str,
 ) -> Metrics:
@@ -144,6 +152,8 @@ def evaluated(
     where: the evaluation, in the message of Stopped
     """
     final = iteration + 1 >= config.algorithm.iterations
+    if reward is not None:
+        reward.at(min(iteration + 1, config.algorithm.iterations))
     request = EvalRequest(config.evaluation, config.seed, iteration, final)
     with tqdm(
         file=sys.stdout,
@@ -161,7 +171,23 @@ def evaluated(
 
         metrics = algorithm.evaluate(request, pieces, before_each)
     record.log_lines(pieces.lines)
+    if reward is not None:
+        metrics |= seconds_of(reward)
     return metrics
+
+
+def seconds_of(reward: RunReward) -> Metrics:
+    """Seconds of a reward's calls in an evaluation.
+
+    Its other metrics are left out: an evaluation that goes on after a stop does not score again
+    what was scored before, so they would not be those of all responses.
+    """
+    prefix = "time/"
+    return {
+        f"{prefix}eval_{key.removeprefix(prefix)}": value
+        for key, value in reward.metrics().items()
+        if key.startswith(prefix)
+    }
 
 
 def put_away(record: Record, pieces: PartialResults) -> None:

@@ -34,12 +34,12 @@ from cory.models.policy import Policy
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
 from cory.report import run_summary
-from cory.rewards import Reward
+from cory.rewards import Reward, RunFacts, RunReward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export, model_card, publish
 from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
-from cory.runs.recorder import NoRecord, Recorder
+from cory.runs.recorder import NoRecord, Record, Recorder
 from cory.runs.run_dir import (
     AGENTS,
     EVALUATION,
@@ -74,6 +74,9 @@ def check_devices(hardware: HardwareConfig) -> None:
 
 def build_parts(config: Config) -> Parts:
     """Load models and data, and refuse settings that do not fit them."""
+    build_reward = builder("reward", config.reward.name)
+    if hasattr(build_reward, "prepare"):  # refuses what can be refused before models are loaded
+        build_reward.prepare(config.reward)
     device = torch.device(config.hardware.device)
     if device.type == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
@@ -95,18 +98,20 @@ def build_parts(config: Config) -> Parts:
                 f"exceed the context of model={one.config.name} ({one.context_length} tokens)",
             )
     task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
-    reward: Reward = builder("reward", config.reward.name)(config.reward, task, device)
+    reward: Reward = build_reward(config.reward, task, device)
+    if isinstance(reward, RunReward):
+        reward.begin(RunFacts(Path(config.run_dir), algorithm.iterations, team.tokenizer))
     require(
         algorithm.iterations == 0
         or algorithm.repeats_prompts
-        or algorithm.prompts_per_iteration <= task.sampler.rows,
-        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) exceeds the "
+        or algorithm.prompts_drawn() <= task.sampler.rows,
+        f"algorithm.prompts_per_iteration ({algorithm.prompts_drawn()}) exceeds the "
         f"{task.sampler.rows} training prompts of task={config.task.name}",
     )
     # refused now rather than after the last iteration
     task.held_out(config.evaluation.prompts, config.evaluation.split)
     for text in config.evaluation.probes:
-        tokens = team.tokens(task.prompt_of(text).text)
+        tokens = team.tokens(task.prompt_of(text).opening)
         require(
             tokens + algorithm.sampling.max_response_tokens <= team.context_length,
             f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "
@@ -140,13 +145,16 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     build = builder("algorithm", config.algorithm.name)
     algorithm: Algorithm = build(config.algorithm, parts)
-    record = Recorder(run_dir, config, used_before) if distributed.rank() == 0 else NoRecord()
+    watched = parts.reward if isinstance(parts.reward, RunReward) else None
+    record: Record = NoRecord()
+    if distributed.rank() == 0:
+        record = Recorder(run_dir, config, used_before, watched.sources() if watched else {})
     checkpoints = Checkpoints(run_dir, settings_digest(settings), config.hardware, config.keep_last)
     pieces = PartialResults(run_dir / EVALUATION, checkpoints.digest)
     try:
         stop.begun = True
         export = partial(export_iteration, algorithm.agents, parts, run_dir)
-        loop.run(algorithm, config, record, checkpoints, pieces, stop, export)
+        loop.run(algorithm, config, record, checkpoints, pieces, stop, export, watched)
         export_agents(algorithm.agents, parts, run_dir)
         record.finish()
         checkpoints.clear()

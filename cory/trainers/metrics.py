@@ -46,6 +46,11 @@ def agent_metrics(
         "rollout/truncated_share": sum(turn.response_ids[-1] not in stops for turn in turns)
         / count,
     }
+    for part in turns[0].parts:
+        found = [turn.parts[part] for turn in turns]
+        applying = [one for one in found if one is not None]
+        if applying:
+            values[f"reward/{part}"] = sum(applying) / len(applying)
     for n in (1, 2):
         responses = (without_stop(turn, stops) for turn in turns)
         values[f"rollout/distinct_{n}"] = distinct_share(responses, n)
@@ -55,8 +60,10 @@ def agent_metrics(
     return {f"{key}/{agent.name}": value for key, value in values.items()}
 
 
-def value_metrics(agent: str, batch: Batch, returns: Tensor) -> Metrics:
-    """How well the value head predicted the returns of a roll-out."""
+def value_metrics(agent: str, batch: Batch, returns: Tensor | None) -> Metrics:
+    """How well the value head predicted the returns of a roll-out; nothing where there is none."""
+    if returns is None or batch.values is None:
+        return {}
     mask = batch.response_mask
     spread = returns[mask].var(correction=0)
     error = (returns - batch.values)[mask].var(correction=0)

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from cory import distributed
+from cory.config import OptimiserConfig
+from cory.functional.schedule import share_of_peak
 from cory.models.policy import Policy
 
 Rows = TypeVar("Rows", list[Any], Tensor)  # examples, or indices (n,) int64
@@ -27,6 +30,36 @@ def minibatches(
         for start in range(0, rows, size):
             chosen = order[start : start + size]
             yield [*chosen, *[None] * (filled - len(chosen))]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of training over which the learning rate follows its schedule once.
+
+    It has parts of equal length, such as the iterations of a run, however many steps each takes:
+    how many an iteration of examples takes is not known before they are collected.
+    """
+
+    part: int  # the present one, from 0
+    parts: int
+    peak: float  # the highest learning rate
+
+
+def paced(
+    batches: Iterable[Rows], steps: int, stage: Stage, settings: OptimiserConfig, policy: Policy
+) -> Iterator[Rows]:
+    """The minibatches of a part of a stage, each once its learning rate is set.
+
+    It is the schedule's in the middle of the step, so that no step is lost at a rate of 0. It
+    depends on nothing but the place in the run, so that a resumed run goes on at the same rate.
+
+    steps: minibatches of this part
+    """
+    for number, batch in enumerate(batches):
+        progress = (stage.part + (number + 0.5) / steps) / stage.parts
+        share = share_of_peak(progress, settings.schedule, settings.warmup, settings.final_share)
+        policy.engine.set_learning_rate(stage.peak * share)
+        yield batch
 
 
 def optimiser_step(

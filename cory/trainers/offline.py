@@ -14,13 +14,12 @@ from cory.config import BatchPlan, ConfigError, OfflineConfig
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.offline import OfflineLoss, utterance_logprobs
-from cory.functional.schedule import share_of_peak
 from cory.models.policy import Policy, lengths_of
 from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite
-from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
+from cory.trainers.minibatch import Stage, minibatches, optimiser_step, paced, sum_steps
 from cory.trainers.sanity_checks import (
     FirstUpdateError,
     check_first_update,
@@ -207,15 +206,12 @@ class OfflineTrainer:
         policy.start_update()
         size, epochs = config.minibatch_size, config.epochs
         steps = epochs * math.ceil(len(rows) / size)
-
-        def step(number: int, chosen: list[int | None]) -> dict[str, float]:
-            progress = (place + (number + 0.5) / steps) / config.per_epoch
-            share = share_of_peak(progress, config.schedule, config.warmup)
-            policy.engine.set_learning_rate(config.learning_rate * share)
-            return self._minibatch([None if i is None else rows[i] for i in chosen])
-
+        stage = Stage(place, config.per_epoch, config.learning_rate)
         chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
-        sums = sum_steps(step(number, chosen) for number, chosen in enumerate(chosen_rows))
+        sums = sum_steps(
+            self._minibatch([None if i is None else rows[i] for i in chosen])
+            for chosen in paced(chosen_rows, steps, stage, config, policy)
+        )
         if before is not None:
             all_skipped = sums["skipped_steps"] == steps
             check_first_update(policy, before, local_fingerprints(self.agents), all_skipped)
@@ -225,11 +221,12 @@ class OfflineTrainer:
             "nll_sft": instructions,
             **dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), steps),
         }
-        return {
+        means = {
             self._named(key): value / divisors.get(key, games)
             for key, value in sums.items()
             if divisors.get(key, games) > 0  # without examples of a kind its metrics are left out
         }
+        return means | {self._named("learning_rate"): policy.engine.learning_rate}
 
     def _minibatch(self, rows: list[OfflineExample | None]) -> dict[str, float]:
         """One optimiser step; sums over its examples."""

@@ -8,14 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cory import distributed
 from cory.config import BatchPlan, PPOConfig
 from cory.episode import Batch, Episode, Metrics, turns_of
 from cory.evaluation.evaluate import Evaluator
-from cory.functional.advantages import gae, kl_penalised_rewards
-from cory.functional.logprobs import MAX_LOG_RATIO
-from cory.functional.losses import clipped_policy_loss, clipped_value_loss
-from cory.functional.masking import whiten
+from cory.functional.advantages import equal_groups
+from cory.functional.groups import groups_of
+from cory.functional.losses import loss_average
 from cory.models.generation import draw_limit
 from cory.models.policy import Actor
 from cory.models.ppo_policy import PPOPolicy
@@ -27,8 +25,10 @@ from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import TrainingDiverged, require_finite
+from cory.trainers.estimators import Estimate, Estimator
 from cory.trainers.metrics import agent_metrics, value_metrics
-from cory.trainers.minibatch import optimiser_step, sum_steps
+from cory.trainers.minibatch import Stage, optimiser_step, paced, sum_steps
+from cory.trainers.objective import Objective
 from cory.trainers.sanity_checks import check_first_batch, check_first_update, local_fingerprints
 from cory.trainers.state import Stateful, load_states, states_of
 
@@ -50,6 +50,7 @@ class PPOTrainer:
     interact: Interaction  # the roll-out: who speaks, seeing what
     actors: Mapping[str, Actor]  # those who may speak in it: agents and frozen references
     assign_credit: Callable[[list[Episode]], None]  # sets turn.credit
+    estimate: Estimator  # credits and KL -> advantages
     learners: Callable[[int], Collection[str]]  # iteration -> the agents that learn in it
     describe: Callable[[list[Episode], Metrics], Metrics]  # further metrics of a roll-out
     after_step: Callable[[int], None]  # takes the iteration; for instance, exchanges roles
@@ -63,8 +64,10 @@ class PPOTrainer:
         It cannot be interrupted.
         """
         clock = Clock()
-        prompts = self.task.sample(self.config.prompts_per_iteration)
-        sampling, streams = self.config.sampling, self.streams
+        config = self.config
+        drawn = self.task.sample(config.prompts_drawn())
+        prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
+        sampling, streams = config.sampling, self.streams
         limit = draw_limit(sampling, streams.length)
         metrics: Metrics = {"rollout/response_limit": float(limit)}
         sampler_logprobs: dict[str, list[float]] = {}
@@ -87,26 +90,21 @@ class PPOTrainer:
             first = agent.updates == 0
             if first:
                 check_first_batch(agent, batch, metrics)
-            rewards = kl_penalised_rewards(
-                batch.credits, batch.kl, batch.response_mask, agent.kl_coef
-            )
-            advantages, returns = gae(
-                rewards,
-                batch.values,
-                batch.response_mask,
-                self.config.gamma,
-                self.config.gae_lambda,
-            )
-            if self.config.whiten_advantages:
-                advantages = whiten(advantages, batch.response_mask)
-            metrics |= value_metrics(agent.name, batch, returns)
+            groups = groups_of(episodes, agent.name, config.samples_per_prompt)
+            taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
+            estimate = self.estimate(batch, groups, taken_off)
+            metrics |= self._estimate_metrics(agent.name, batch, groups, estimate)
             before = local_fingerprints(self.agents) if first else None
-            metrics |= self.update(agent, batch, advantages, returns)
+            stage = Stage(iteration, self.config.iterations, self.config.learning_rate)
+            metrics |= self.update(agent, batch, estimate, stage)
+            metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
             if before is not None:
                 shares = ("policy/passed_over", "skipped_steps")  # of the steps that did not count
                 none_counted = any(metrics[f"ppo/{key}/{agent.name}"] == 1 for key in shares)
+                # as where the rewards of each group are equal
+                all_zero = not bool(estimate.advantages.any())
                 after = local_fingerprints(self.agents)
-                check_first_update(agent, before, after, none_counted)
+                check_first_update(agent, before, after, none_counted or all_zero)
             agent.updates += 1
             agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
             clock.lap("update_s")
@@ -115,6 +113,16 @@ class PPOTrainer:
         metrics |= self.describe(episodes, metrics)
         metrics |= clock.metrics()
         self.after_step(iteration)
+        return metrics
+
+    def _estimate_metrics(
+        self, agent: str, batch: Batch, groups: Tensor, estimate: Estimate
+    ) -> Metrics:
+        """How well values were predicted; and how many groups have nothing to compare."""
+        metrics = value_metrics(agent, batch, estimate.returns)
+        if self.config.samples_per_prompt > 1:
+            share = equal_groups(batch.credits, groups.to(batch.credits.device))
+            metrics[f"rollout/equal_groups/{agent}"] = share
         return metrics
 
     def _require_bounds(self, iteration: int, agent: str, metrics: Metrics) -> None:
@@ -130,16 +138,14 @@ class PPOTrainer:
                 reason = f"{metric} is {metrics[metric]:.4g}, past algorithm.stop.{key}={bound}"
                 raise TrainingDiverged(iteration, reason, metrics)
 
-    def update(
-        self, agent: PPOPolicy, batch: Batch, advantages: Tensor, returns: Tensor
-    ) -> Metrics:
+    def update(self, agent: PPOPolicy, batch: Batch, estimate: Estimate, stage: Stage) -> Metrics:
         """Epochs of clipped minibatch steps over one agent's turns; mean statistics of them all."""
         agent.start_update()
         steps = self.config.epochs * self.plan.minibatches
         means = sum_steps(
             {key: value / steps for key, value in step.items()}
-            for chosen in self._minibatches(len(batch))
-            for step in [self._minibatch(agent, batch, advantages, returns, chosen)]
+            for chosen in paced(self._minibatches(len(batch)), steps, stage, self.config, agent)
+            for step in [self._minibatch(agent, batch, estimate, chosen)]
         )
         return {f"ppo/{key}/{agent.name}": value for key, value in means.items()}
 
@@ -150,42 +156,14 @@ class PPOTrainer:
             yield from order.chunk(self.plan.minibatches)
 
     def _minibatch(
-        self, agent: PPOPolicy, batch: Batch, advantages: Tensor, returns: Tensor, chosen: Tensor
+        self, agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor
     ) -> dict[str, float]:
         """One optimiser step on the turns at `chosen`; its mean statistics per token."""
-        config = self.config
-        # divided by the whole minibatch's tokens, so that neither the size of a microbatch nor the
-        # number of processes changes anything
-        tokens = batch.response_mask[chosen].sum().clamp(min=1)
-
-        def objective(index: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
-            mask = batch.response_mask[index]
-            logprobs, values = agent.engine(
-                batch.input_ids[index], batch.attention_mask[index], mask
-            )
-            before, values_before, advantage, target = (
-                column[index] for column in (batch.logprobs, batch.values, advantages, returns)
-            )
-            policy = clipped_policy_loss(logprobs, before, advantage, mask, config.clip_range)
-            value = clipped_value_loss(values, values_before, target, mask, config.value_clip_range)
-            loss = (policy.per_token.sum() + config.value_coef * value.per_token.sum()) / tokens
-            difference = (logprobs.detach() - before).clamp(max=MAX_LOG_RATIO)
-            ratio = torch.where(mask, difference.exp(), 0.0).sum() / tokens
-            passed_over = torch.zeros_like(tokens, dtype=torch.bool)
-            if config.max_mean_ratio is not None:
-                # as the released code: the gradient of a minibatch with too large a ratio is zeroed
-                passed_over = distributed.summed(ratio.clone()) > config.max_mean_ratio
-                loss = loss * (~passed_over)
-            return loss, {
-                "loss/policy": policy.per_token.detach().sum() / tokens,
-                "loss/value": value.per_token.detach().sum() / tokens,
-                "policy/approxkl": policy.deviation.sum() / tokens,
-                "policy/clipfrac": policy.clipped.sum() / tokens,
-                "policy/ratio": ratio,
-                "policy/passed_over": passed_over.float() / distributed.count(),
-                "value/clipfrac": value.clipped.sum() / tokens,
-            }
-
+        config, mask = self.config, batch.response_mask[chosen]
+        average = loss_average(config.loss_average, mask, config.sampling.max_response_tokens)
+        objective = Objective(
+            config, agent, batch, estimate, average, tokens=mask.sum().clamp(min=1)
+        )
         lengths = batch.attention_mask[chosen].sum(1)
         return optimiser_step(agent, chosen, self.plan.microbatch, objective, lengths.tolist())
 

@@ -113,7 +113,7 @@ def check_first_update(
     Runs with adapters that were loaded frozen, or with an optimiser over another agent's weights,
     look healthy otherwise.
 
-    may_stand_still: all steps of the update were skipped on purpose
+    may_stand_still: all steps of the update were skipped on purpose, or all advantages were 0
     """
     own = {
         id(parameter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite
-from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
+from cory.trainers.minibatch import Stage, minibatches, optimiser_step, paced, sum_steps
 from cory.trainers.sanity_checks import check_first_update, local_fingerprints
 from cory.trainers.state import Stateful, load_states, states_of
 
@@ -45,8 +46,8 @@ class FinetunePlan:
     """How a policy is fine-tuned in one iteration."""
 
     epochs: int
-    learning_rate: float
-    fresh: bool = False  # as a training of its own: Adam begins anew ...
+    learning_rate: float  # at its highest
+    fresh: bool = False  # as a training of its own: Adam and the schedule begin anew ...
     start: Mapping[str, Tensor] | None = None  # ... from these weights; None: from its present ones
 
 
@@ -141,10 +142,13 @@ class SupervisedTrainer:
                 policy.engine.set_weights(plan.start)
             if plan.fresh:
                 policy.engine.reset_optimizer()
-            policy.engine.set_learning_rate(plan.learning_rate)
             first = self.updates[policy.name] == 0
             before = local_fingerprints(self.agents) if first else None
-            metrics |= self.update(policy, examples, plan.epochs)
+            part, parts = (0, 1) if plan.fresh else (iteration, self.config.iterations)
+            stage = Stage(part, parts, plan.learning_rate)
+            metrics |= self.update(policy, examples, plan.epochs, stage)
+            rate = policy.engine.learning_rate
+            metrics[self.metric_name("learning_rate", policy.name)] = rate
             if before is not None:
                 skipped = metrics[self.metric_name("skipped_steps", policy.name)]
                 check_first_update(policy, before, local_fingerprints(self.agents), skipped == 1)
@@ -155,13 +159,17 @@ class SupervisedTrainer:
         metrics[self.metric_name("idle", policy.name)] = float(self.idle[policy.name])
         return metrics
 
-    def update(self, policy: Policy, examples: Sequence[Example], epochs: int) -> Metrics:
+    def update(
+        self, policy: Policy, examples: Sequence[Example], epochs: int, stage: Stage
+    ) -> Metrics:
         """Epochs over one policy's examples; mean statistics of all steps."""
         policy.start_update()
         size = self.config.minibatch_size
+        expected = epochs * math.ceil(len(examples) / size)
+        batches = minibatches(len(examples), size, epochs, self.streams.shuffle)
         sums = sum_steps(
             self._minibatch(policy, [None if i is None else examples[i] for i in chosen])
-            for chosen in minibatches(len(examples), size, epochs, self.streams.shuffle)
+            for chosen in paced(batches, expected, stage, self.config, policy)
         )
         steps, tokens, count = (sums.pop(key) for key in ("steps", "tokens", "count"))
         divisors = {"loss": tokens, "gradient_norm": steps, "skipped_steps": steps}

@@ -21,15 +21,22 @@ from tests.support.playing import build_games
 pytestmark = pytest.mark.slow
 
 ITERATIONS = 25
-OWN = {"maporl": ["algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"]}
+SEVERAL = ["algorithm.samples_per_prompt=8", "algorithm.epochs=4"]
+OWN = {
+    "maporl": ["algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"],
+    "grpo": SEVERAL,
+    "rloo": SEVERAL,
+    "cory, group": ["advantages=group", *SEVERAL],
+    "ppo, batch": ["advantages=batch"],
+}
 MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 characters
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "cory", "maporl"])
+@pytest.mark.parametrize("algorithm", ["ppo", "cory", *OWN])
 @pytest.mark.parametrize("flipped", [False, True])
 def test_the_score_rises(config_of: Callable[..., Config], algorithm: str, flipped: bool) -> None:
     config = config_of(
-        f"algorithm={algorithm}",
+        f"algorithm={algorithm.partition(',')[0]}",
         "algorithm.prompts_per_iteration=32",
         "algorithm.minibatch_size=32",
         "algorithm.learning_rate=3e-3",

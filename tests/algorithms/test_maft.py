@@ -12,6 +12,7 @@ from cory.algorithms.maft import finetune_plan
 from cory.config import MaftConfig
 from cory.evaluation.evaluate import EvalRequest
 from cory.runs.partial_results import PartialResults
+from cory.trainers.minibatch import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
 
@@ -238,7 +239,8 @@ def test_from_the_base_again(maft: Settings, sharing: str, tmp_path: Path) -> No
         policy.engine.trainable[name].data.copy_(value)
     trainer.streams.shuffle.set_state(shuffle)
     policy.engine.reset_optimizer()
-    trainer.update(policy, examples, trainer.finetune_plan("single", 1).epochs)
+    taken = trainer.finetune_plan("single", 1)
+    trainer.update(policy, examples, taken.epochs, Stage(0, 1, taken.learning_rate))
     heads = ("value_head.weight", "value_head.bias")
     assert all(
         torch.equal(again[k], v) for k, v in policy.engine.trainable.items() if k not in heads

@@ -12,11 +12,20 @@ from cory.config.added import ADDED
 from cory.runs.run_dir import is_complete, settings_digest, unfinished_run
 from tests.support.composing import compose_config
 
+CLASSIFIERS = (
+    *("chat", "max_tokens", "precision", "quantisation", "double_quantisation"),
+    "compute_precision",
+)
 WORDS = (
     "experiment=maporl/gsm8k_hetero_llama",
     "scale=small",
     "reward=verifier",
     "reward.path=here",
+)
+
+ESTIMATOR = (
+    *("samples_per_prompt", "advantages", "divide_by_std", "group_baseline", "ratio"),
+    *("loss_average", "clip_range_high", "kl_in"),
 )
 
 
@@ -30,6 +39,8 @@ def of_before(cfg: DictConfig) -> DictConfig:
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
         del old["parallel_runs"], old.algorithm["unreadable_votes"]
+        for key in (*ESTIMATOR, "schedule", "warmup", "final_share", "optimizer"):
+            del old.algorithm[key]
     return old
 
 
@@ -41,6 +52,10 @@ def test_what_is_not_there_is_as_before() -> None:
     assert parse_config(old) == parse_config(cfg)
     assert "attention" not in old.model and parse_config(old).partner.attention == "auto"
     assert settings_digest(old) == settings_digest(cfg)
+    for key, value in {"samples_per_prompt": 2, "kl_in": "loss", "advantages": "batch"}.items():
+        other = cfg.copy()
+        other.algorithm[key] = value
+        assert settings_digest(other) != settings_digest(old), key
     cfg.partner.attention = "eager"
     assert settings_digest(old) != settings_digest(cfg)
 
@@ -49,6 +64,27 @@ def test_only_settings_that_belong_there_are_left_out() -> None:
     flat = {"model.compute_precision": "fp32", "model.attention": "auto", "task.attention": "auto"}
     assert as_before(flat).keys() == flat.keys() - {"model.attention"}
     assert as_before({**flat, "model.attention": "sdpa"})["model.attention"] == "sdpa"
+
+
+def test_a_group_that_had_a_setting_keeps_it() -> None:
+    """Offline training had its schedule before others: checkpoints of it are known by it."""
+    cfg = compose_config("experiment=spag/llama2_im", "scale=small")
+    old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
+    assert isinstance(old, DictConfig)
+    with open_dict(old):
+        del old.algorithm["final_share"], old.algorithm["optimizer"]
+    assert settings_digest(old) == settings_digest(cfg)
+    flat = {f"algorithm.{key}": old.algorithm[key] for key in ("schedule", "warmup")}
+    beside = {"algorithm.learning_rate": 1.0, "algorithm.iterations_per_epoch": None}
+    assert (
+        as_before(flat | beside).keys()
+        >= flat.keys()
+        == {
+            "algorithm.schedule",
+            "algorithm.warmup",
+        }
+    )
+    assert not as_before(flat | {"algorithm.learning_rate": 1.0}).keys() & flat.keys()
 
 
 def test_conf_gives_the_value_of_before() -> None:
@@ -60,6 +96,9 @@ def test_conf_gives_the_value_of_before() -> None:
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
         "unreadable_votes": ("algorithm",),
+        **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
+        **dict.fromkeys(ESTIMATOR, ("algorithm",)),
+        **dict.fromkeys(CLASSIFIERS, ()),  # below
     }
     assert places.keys() == ADDED.keys()
     cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale
@@ -67,6 +106,22 @@ def test_conf_gives_the_value_of_before() -> None:
         for group in places[key]:
             node = cfg[group] if group else cfg
             assert (node[key], beside in node) == (value, True)
+
+
+@pytest.mark.parametrize("reward", ["sentiment", "sentiment_tiny"])
+def test_a_classifier_of_before_is_what_it_was(reward: str) -> None:
+    cfg = compose_config(f"reward={reward}")
+    old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
+    assert isinstance(old, DictConfig)
+    for key in (*CLASSIFIERS, "attention"):
+        del old.reward[key]
+    assert set(old.reward) == {"name", "path", "label", "output", "batch_size"}
+    assert parse_config(old) == parse_config(cfg)
+    assert settings_digest(old) == settings_digest(cfg)
+    for key, other in (("precision", "bf16"), ("chat", True), ("max_tokens", 9)):
+        changed = OmegaConf.merge(cfg, {"reward": {key: other}})
+        assert isinstance(changed, DictConfig)
+        assert settings_digest(changed) != settings_digest(old)
 
 
 def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:

@@ -83,6 +83,10 @@ NEEDED = {
     "algorithm=verifier": ["experiment=maporl/verifier_gsm8k"],
     "algorithm=sft": ["experiment=maporl/gsm8k_sft"],
     "reward=verifier": ["reward.path=here"],
+    "reward=python": ["reward.function=mine.py:score"],
+    "reward=classifier": ["reward.path=here"],
+    "reward=judge": ["reward.endpoint.model=wise"],
+    "reward=sum": ["+reward@reward.parts.tone=sentiment"],
     "algorithm=imitation": ["experiment=spag/llama2_im"],
     "algorithm=spag": ["experiment=spag/llama2_spag_1"],
     "reward=game_outcome": ["experiment=spag/llama2_im"],
@@ -91,6 +95,7 @@ NEEDED = {
     "task=taboo": ["experiment=spag/llama2_im"],
     "task=twenty_questions": ["experiment=spag/llama2_im"],
     "task=guess_my_city": ["experiment=spag/llama2_im"],
+    "task=prompts": ["task.path=here", "task.held_out_share=0.1"],
     "algorithm=maft": ["experiment=maft/phi3_arithmetic_maft"],
 }
 
@@ -256,7 +261,8 @@ def commented_keys(path: Path) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize(
-    "group", ["model", "task", "algorithm", "reward", "hardware", "endpoint", "diversity"]
+    "group",
+    ["model", "task", "algorithm", "advantages", "reward", "hardware", "endpoint", "diversity"],
 )
 def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
     for option in options(group):

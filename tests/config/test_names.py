@@ -179,7 +179,8 @@ def test_help_fits_a_screen_and_names_every_option() -> None:
     lines = said.stdout.splitlines()
     assert len(lines) <= 45 and max(map(len, lines)) <= 100
     words = set(re.split(r"[\s:;,]+", said.stdout))
-    for group in ("model", "task", "algorithm", "reward", "hardware", "scale", "fidelity"):
+    groups = ("model", "task", "algorithm", "advantages", "reward", "hardware", "scale", "fidelity")
+    for group in groups:
         assert {group, *options(group)} <= words, group
     sweeps = {name for name in options("sweep") if name != "adhoc" and not name.endswith("_small")}
     assert {name.partition("/")[2] for name in sweeps} <= words

@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
-from cory.functional.advantages import gae, kl_penalised_rewards, last_token
+from cory.functional.advantages import (
+    batch_normalised,
+    equal_groups,
+    gae,
+    group_relative,
+    kl_penalised_rewards,
+    last_token,
+    leave_one_out,
+)
 from tests.support.close import assert_close
 
 NAN = float("nan")
@@ -114,3 +124,84 @@ def test_gae_shapes_must_agree(which: int) -> None:
 def test_reward_shapes_must_agree(credits: Tensor, kl: Tensor) -> None:
     with pytest.raises(ValueError, match="credits"):
         kl_penalised_rewards(credits, kl, MASK, 0.1)
+
+
+# two groups of three and two, in any order, and an absent turn whose number must not matter
+GROUPS = torch.tensor([0, 1, 0, -1, 1, 0])
+REWARDS = torch.tensor([1.0, 10.0, 2.0, 99.0, 4.0, 6.0])
+
+
+def test_group_relative_by_hand() -> None:
+    # group 0: 1, 2, 6, mean 3; squares 4 + 1 + 9 = 14, over 2 is 7. Group 1: 10, 4, mean 7; 18
+    plain = [-2.0, 3.0, -1.0, 0.0, -3.0, 3.0]
+    assert_close(group_relative(REWARDS, GROUPS, divide_by_std=False), plain)
+    std = [7**0.5, 18**0.5, 7**0.5, 1.0, 18**0.5, 7**0.5]
+    expected = [one / (s + 1e-4) for one, s in zip(plain, std, strict=True)]
+    assert_close(group_relative(REWARDS, GROUPS, divide_by_std=True), expected)
+
+
+def test_leave_one_out_by_hand() -> None:
+    # 1 - (2 + 6) / 2;  10 - 4;  2 - (1 + 6) / 2;  absent;  4 - 10;  6 - (1 + 2) / 2
+    assert_close(leave_one_out(REWARDS, GROUPS), [-3.0, 6.0, -1.5, 0.0, -6.0, 4.5])
+
+
+def test_leave_one_out_is_the_centred_reward_times_k_over_k_minus_one() -> None:
+    rewards = torch.randn(12, generator=torch.Generator().manual_seed(0))
+    groups = torch.arange(12) // 4
+    centred = group_relative(rewards, groups, divide_by_std=False)
+    assert_close(leave_one_out(rewards, groups), centred * 4 / 3)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 1e6, 0.0])
+def test_a_group_of_equal_rewards_has_no_advantage(value: float) -> None:
+    """Exactly: three times 0.1 is not 0.3, and a rounding error over no deviation is not small."""
+    rewards, groups = torch.full((7,), value), torch.tensor([0, 0, 0, 1, 1, 1, -1])
+    rewards[3] += 1
+    for found in (
+        group_relative(rewards, groups, divide_by_std=True),
+        group_relative(rewards, groups, divide_by_std=False),
+        leave_one_out(rewards, groups),
+    ):
+        assert found[[0, 1, 2, 6]].tolist() == [0.0] * 4
+        assert found[3] > 0 > found[4]
+
+
+def test_the_only_turn_of_a_group_has_no_advantage() -> None:
+    rewards, groups = torch.tensor([5.0, 1.0, 2.0]), torch.tensor([0, 1, 1])
+    assert group_relative(rewards, groups, divide_by_std=True)[0] == 0
+    assert leave_one_out(rewards, groups)[0] == 0
+
+
+@pytest.mark.parametrize("estimate", [leave_one_out, lambda r, g: group_relative(r, g, True)])
+def test_the_order_of_turns_and_other_groups_change_nothing(
+    estimate: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    whole, order = estimate(REWARDS, GROUPS), torch.tensor([5, 0, 3, 2, 1, 4])
+    assert_close(estimate(REWARDS[order], GROUPS[order]), whole[order])
+    alone = GROUPS == 0
+    assert_close(estimate(REWARDS[alone], GROUPS[alone]), whole[alone])
+
+
+def test_batch_normalised_by_hand() -> None:
+    # with discount 0.5 to go: 1 + 1 + 1 = 3, 2 + 2 = 4, 4; 0 + 4 = 4, 8; 0. Mean 23/6
+    rewards = torch.tensor([[1.0, 2, 4], [0, 8, NAN], [0, NAN, NAN], [NAN, NAN, NAN]])
+    to_go = torch.tensor([3.0, 4, 4, 4, 8, 0])
+    expected = (to_go - to_go.mean()) / to_go.std()
+    found = batch_normalised(rewards, MASK, gamma=0.5)
+    assert_close(found[MASK], expected)
+    assert_close(found[~MASK], [0.0] * 6)
+
+
+def test_equal_groups_are_counted_once_each() -> None:
+    # of sizes 3, 2, 1 and 2; the first and the last are equal, the single turn does not count
+    groups = torch.tensor([0, 0, 0, 1, 1, 2, 3, 3, -1])
+    rewards = torch.tensor([1.0, 1, 1, 0, 1, 5, 2, 2, 1])
+    assert_close(equal_groups(rewards, groups), 2 / 3)
+    assert equal_groups(rewards[5:6], groups[5:6]) == 0
+
+
+def test_groups_need_a_number_for_each_turn() -> None:
+    with pytest.raises(ValueError, match="groups"):
+        leave_one_out(REWARDS, GROUPS[:2])
+    with pytest.raises(ValueError, match="differ"):
+        batch_normalised(torch.zeros(4, 2), MASK, gamma=1.0)

@@ -11,6 +11,7 @@ from cory.functional.losses import (
     Loss,
     clipped_policy_loss,
     clipped_value_loss,
+    loss_average,
     token_bce,
     weighted_nll,
 )
@@ -221,3 +222,59 @@ def test_losses_on_examples_refuse_other_shapes(loss_of: Callable[..., Tensor]) 
         loss_of(new, torch.ones(2), MASK)
     with pytest.raises(ValueError, match="shapes differ"):
         loss_of(new, torch.ones(3), MASK[:, :2])
+
+
+def policy_loss_of(ratio: float, advantage: float, low: float, high: float | None) -> Loss:
+    logprobs, old = torch.tensor([[math.log(ratio) - 1]], requires_grad=True), -torch.ones(1, 1)
+    return clipped_policy_loss(logprobs, old, torch.tensor([[advantage]]), ONE, low, high)
+
+
+def test_the_range_above_one_can_be_another() -> None:
+    # 0.1 below, 0.3 above: a good token counts up to 1.3, a bad one down to 0.9
+    assert_close(policy_loss_of(1.5, 1.0, 0.1, 0.3).per_token, [[-1.3]])
+    assert_close(policy_loss_of(0.5, -1.0, 0.1, 0.3).per_token, [[0.9]])
+    assert_close(policy_loss_of(1.5, 1.0, 0.1, None).per_token, [[-1.1]])
+
+
+def test_the_ratio_of_a_whole_response_by_hand() -> None:
+    # ratios 1.1 * 1.2 * 0.5 = 0.66 and 1.1 * 1.5 = 1.65, at every token; the last row has none.
+    # Clipped at 0.2 the second counts 1.2 where that is worse
+    ratios = torch.tensor([[1.1, 1.2, 0.5], [1.1, 1.5, 9.0], [9.0, 9.0, 9.0]])
+    logprobs, old = ratios.log().requires_grad_(), torch.zeros(3, 3)
+    advantages = torch.tensor([[2.0], [3.0], [5.0]]).expand(3, 3)
+    loss = clipped_policy_loss(logprobs, old, advantages, MASK, 0.2, whole_responses=True)
+    assert_close(loss.per_token, [[-1.32] * 3, [-3.6, -3.6, 0], [0, 0, 0]])
+    assert loss.clipped.tolist() == [[False] * 3, [True, True, False], [False] * 3]
+    # the mean over a response's tokens is its loss: each logprob moves the ratio of all
+    gradient = grad_of(loss_average("responses", MASK, 9).part(loss.per_token, MASK), logprobs)
+    assert_close(gradient, [[-1.32] * 3, [0.0] * 3, [0.0] * 3])
+
+
+AVERAGES = {  # of 1 to 6 over tokens 3, 2 and 0, at most 4 long
+    "tokens": (1 + 2 + 3 + 4 + 5) / 5,
+    "responses": (6 / 3 + 9 / 2) / 2,
+    "constant": 15 / (2 * 4),
+}
+
+
+@pytest.mark.parametrize(("how", "expected"), AVERAGES.items())
+def test_averages_by_hand_and_in_parts(how: str, expected: float) -> None:
+    per_token = torch.tensor([[1.0, 2, 3], [4, 5, 0], [0, 0, 0]])
+    average = loss_average(how, MASK, 4)
+    assert_close(average.part(per_token, MASK) / average.whole, expected)
+    # microbatches of one row, one of them padded further
+    wide = torch.cat([MASK, torch.zeros(3, 2, dtype=torch.bool)], dim=1)
+    parts = [
+        average.part(torch.cat([row, torch.zeros(2)])[None], mask[None])
+        for row, mask in zip(per_token, wide, strict=True)
+    ]
+    assert_close(sum(parts) / average.whole, expected)
+
+
+def test_an_unknown_average_is_refused_and_no_tokens_have_none() -> None:
+    with pytest.raises(ValueError, match="unknown average 'mean'"):
+        loss_average("mean", MASK, 4)
+    nothing = torch.zeros(2, 3, dtype=torch.bool)
+    for how in AVERAGES:
+        average = loss_average(how, nothing, 4)
+        assert average.part(torch.zeros(2, 3), nothing) / average.whole == 0

@@ -17,6 +17,7 @@ from cory.games.transcript import FinishedGame, game_statistics, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
 from cory.runs.jsonl import encoded
 from cory.tasks.game import GameTask
+from tests.support.composing import parsed
 from tests.support.game_settings import NAMES, Config, settings_of, tokenizer
 
 
@@ -251,3 +252,12 @@ def test_settings_that_cannot_be_are_refused(
     with pytest.raises(ConfigError) as refused:
         config(**{key: value})
     assert said in str(refused.value)
+
+
+def test_only_where_one_role_wins_can_the_other_be_made_to_lose() -> None:
+    words = "experiment=spag/llama2_im", "reward.broken_rules=lose"
+    assert parsed(*words).reward.broken_rules == "lose"
+    with pytest.raises(ConfigError, match=r"in task\.game=twenty_questions both win or"):
+        parsed(*words, "task=twenty_questions")
+    with pytest.raises(ConfigError, match=r"task\.game .chess. is unknown; choose one of gu"):
+        parsed(*words, "task.game=chess")

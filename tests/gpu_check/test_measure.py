@@ -19,7 +19,7 @@ from cory.gpu_check.machine import this_machine
 from cory.gpu_check.measure import NUMBERS, ORDER, RESULT, Order, run_case, run_process
 from cory.gpu_check.random_models import make_llama
 from cory.models import generation, ppo_policy, team
-from cory.trainers import ppo
+from cory.trainers import objective, ppo
 
 Judge = Callable[[str], list[Check]]
 slow = pytest.mark.slow
@@ -83,12 +83,12 @@ def test_without_an_error_all_comparisons_hold(judge: Judge, name: str) -> None:
 
 def test_a_flipped_sign_in_the_loss_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in bfloat16, whose bounds are the widest."""
-    right = ppo.clipped_policy_loss
+    right = objective.clipped_policy_loss
 
-    def flipped(logprobs: Tensor, before: Tensor, advantages: Tensor, *rest: Any) -> Any:
-        return right(logprobs, before, -advantages, *rest)
+    def flipped(logprobs: Tensor, before: Tensor, advantages: Tensor, *rest: Any, **kw: Any) -> Any:
+        return right(logprobs, before, -advantages, *rest, **kw)
 
-    monkeypatch.setattr(ppo, "clipped_policy_loss", flipped)
+    monkeypatch.setattr(objective, "clipped_policy_loss", flipped)
     assert "logprobs moved by the first update" in names(judge("bf16"))
 
 

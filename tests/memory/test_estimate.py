@@ -83,6 +83,24 @@ def test_copies_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None
     assert loaded == (4 + 8) * COPY + 4 * COPY
 
 
+def test_without_gae_no_value_head_is_held(
+    rows: Callable[..., dict[tuple[str, str], int]],
+) -> None:
+    group = ("advantages=group", "algorithm.samples_per_prompt=2")
+    found = rows(*group)
+    assert found["weights that train", ALWAYS] == 2 * 4 * MODEL
+    assert found["Adam's two moments", ALWAYS] == 2 * 8 * MODEL
+    assert found["gradients", BACKWARD] == 4 * MODEL
+    # all else is as with one response to each prompt: responses are what is counted
+    other = rows("algorithm.samples_per_prompt=2")
+    assert found.keys() == other.keys() and other == rows()
+    assert {key: size for key, size in found.items() if key[1] in (SAMPLING, SCORING)} == {
+        key: size for key, size in other.items() if key[1] in (SAMPLING, SCORING)
+    }
+    adapters = ("model.sharing=adapters", "model.adapter.rank=4", "algorithm.agents=5", *group)
+    assert rows(*adapters)["weights that train", ALWAYS] == 5 * 4 * 2 * 4 * (8 + 24)
+
+
 def test_half_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
     found = rows("model.precision=bf16")
     assert found["reference", ALWAYS] == 2 * MODEL
@@ -299,3 +317,29 @@ def test_grouped_keys_make_a_smaller_cache() -> None:
     sizes = {"num_attention_heads": 8, "num_key_value_heads": 2, "num_hidden_layers": 3}
     architecture = {"model_type": "llama", "hidden_size": 64, "vocab_size": 50, **sizes}
     assert shape_of(skeleton("no/where", "model.path", architecture)).cache == 2 * 3 * 16
+
+
+def test_moments_in_eight_bits_by_hand(folder: Path) -> None:
+    config = small(folder)
+    algorithm = replace(config.algorithm, optimizer="adamw_8bit")
+    config = replace(config, algorithm=algorithm)
+
+    def moments(**hardware: object) -> int:
+        changed = replace(config.hardware, **hardware)  # type: ignore[arg-type]  # by name
+        rows = preflight.rows_of(replace(config, hardware=changed))[0]
+        assert "AdamW's intermediate results" not in {row.what for row in rows}
+        (held,) = (row.bytes for row in rows if row.what == "Adam's two moments")
+        return held
+
+    # every weight of this model has fewer than 4,096 elements; they add up to fewer, too
+    assert moments() == moments(zero_stage=1) == 2 * 8 * COPY
+    wide = {"n_embd": 64, "n_layer": 1, "n_head": 2, "vocab_size": 100, "n_positions": 64}
+    GPT2Config(**wide).save_pretrained(folder)
+    large = [6400, 4096, 64 * 192, 64 * 64, 64 * 256, 256 * 64]
+    small_ones = 64 * 4 + 64 * 2 + 192 + 64 + 256 + 64 + 64 + 1
+    scales = sum(-(-size // 256) for size in large)
+    assert moments() == 2 * (2 * sum(large) + 8 * scales + 8 * small_ones)
+    # one flat tensor, of which a process has its share
+    share = -(-(sum(large) + small_ones) // 2)
+    split = moments(zero_stage=2, processes=2)
+    assert split == 2 * (2 * share + 8 * -(-share // 256))

@@ -151,3 +151,21 @@ def test_a_record_in_anothers_place_is_named(write_run: WriteRun, tmp_path: Path
     (folder / "refused.json").write_text("[{")
     with pytest.raises(ValueError, match=r"refused\.json cannot be read"):
         archive.read_refused(folder)
+
+
+def test_the_error_of_a_mean_score_is_that_of_its_draw() -> None:
+    """(n - 1) times its square is the variance over turns; of scores 0 and 1, that of the mean."""
+
+    def run(reward: str, line: dict[str, float]) -> archive.Archived:
+        settings = {"algorithm": {"prompts_per_iteration": 17}, "reward": {"name": reward}}
+        record: dict[str, Any] = {}
+        return archive.Archived("e", 0, "small", "paper", record, None, [], settings, [line], [])
+
+    kept = {"objective/score/agent_1": 0.2, "objective/score_std/agent_1": 2.0}
+    (line,) = run("sentiment", kept).measured
+    assert line == {**kept, "objective/score_se/agent_1": 0.5}
+    mean = {"objective/score/agent_1": 0.2, "objective/score/turn_1": 0.2}
+    (line,) = run("sentiment", mean).measured
+    assert line == mean
+    (line,) = run("exact_match", mean).measured
+    assert line == {**mean, "objective/score_se/agent_1": pytest.approx(0.4 / 4)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cory.report.claims.judge import experiments, judge, measure, metrics
+from cory.report.claims.judge import Absent, experiments, judge, measure, metrics
 
 
 def claim(relation: str, right: Any, **more: Any) -> dict[str, Any]:
@@ -103,13 +103,27 @@ def test_measures() -> None:
         "last": 2,
     }
     assert {name: measure(lines, "m", name, 2) for name in at} == pytest.approx(at)
-    half = [{"m": float(value)} for value in (1, 1, 2, 4, 6, 8)]
-    assert measure(half, "m", "last_half_std", 2) == 2
     ten = [{"m": float(value)} for value in range(20)]
     assert measure(ten, "m", "tenth", 3) == 3  # iterations 2, 3, 4
     assert measure([{"m": 7.0}], "m", "last", 10) == 7
     with pytest.raises(ValueError, match="at=end is unknown"):
         measure(lines, "m", "end", 2)
+
+
+def test_unsteadiness_is_what_the_draw_does_not_explain() -> None:
+    """Of eight values the last four count: variance 20 / 3, of which the draw explains 8 / 3."""
+    values, errors = (9, -9, 9, -9, 1, 3, 5, 7), (9, 9, 9, 9, 1, 1, 1, math.sqrt(23 / 3))
+    lines = [
+        {"objective/score/agent_1": value, "objective/score_se/agent_1": error}
+        for value, error in zip(values, errors, strict=True)
+    ]
+    assert measure(lines, "objective/score/agent_1", "unsteadiness", 1) == pytest.approx(2)
+    noise = [{**line, "objective/score_se/agent_1": 3.0} for line in lines]
+    assert measure(noise, "objective/score/agent_1", "unsteadiness", 1) == 0
+    with pytest.raises(Absent, match="no objective/score_std/agent_0"):
+        measure(
+            [{"objective/score/agent_0": 1.0}] * 4, "objective/score/agent_0", "unsteadiness", 1
+        )
 
 
 def test_every_part_must_hold_at_a_seed() -> None:

@@ -64,6 +64,12 @@ def test_what_differs_within_a_name_is_told_beside_it(run: Written) -> None:
     assert names(*both) == ["kl_coef=0.1, min_characters=9", "kl_coef=0.3, min_characters=200"]
 
 
+def test_another_partner_is_named_by_its_name(run: Written) -> None:
+    words = "algorithm=maporl", "task=arithmetic", "reward=exact_match"
+    runs = [run(*words, f"+model@partner={partner}") for partner in ("tiny_2x", "tiny_math")]
+    assert names(*runs) == ["tiny_2x", "tiny_math"]
+
+
 def test_products_in_another_precision_are_another_group(run: Written) -> None:
     runs = [run(f"model.compute_precision={products}") for products in ("fp32", "bf16")]
     assert names(*runs) == ["compute_precision=fp32", "compute_precision=bf16"]

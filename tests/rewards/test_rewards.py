@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from cory.config import ExactMatchConfig, SentimentConfig
+from cory.config import ExactMatchConfig
 from cory.episode import Episode, Prompt, Turn
+from cory.rewards.classifier import Classifier
 from cory.rewards.exact_match import ExactMatch
-from cory.rewards.sentiment import Sentiment
+from tests.support.building import CLASSIFIER
 from tests.support.close import assert_close
 
 SAID = [  # query, what the pioneer said, what the observer said
@@ -31,12 +33,12 @@ def episodes() -> list[Episode]:
     ]
 
 
-def judge(path: str, label: str = "POSITIVE", output: str = "logit", batch: int = 64) -> Sentiment:
-    config = SentimentConfig("sentiment", path, label, output, batch)
-    return Sentiment(config, None, torch.device("cpu"))
+def judge(path: str, label: str = "POSITIVE", output: str = "logit", batch: int = 64) -> Classifier:
+    config = replace(CLASSIFIER, path=path, label=label, output=output, batch_size=batch)
+    return Classifier(config, None, torch.device("cpu"))
 
 
-def scores(reward: Sentiment, scored: list[Episode] | None = None) -> list[float]:
+def scores(reward: Classifier, scored: list[Episode] | None = None) -> list[float]:
     scored = episodes() if scored is None else scored
     reward.score(scored)
     numbers = [turn.score for episode in scored for turn in episode.turns]

@@ -79,7 +79,8 @@ def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> Non
     """Leave a run directory as a finished run leaves it."""
     adapter = asdict(config.model.adapter)
     model = {"path": config.model.path, "sharing": config.model.sharing, "adapter": adapter}
-    (run_dir / "config.yaml").write_text(json.dumps({"model": model}))
+    algorithm = {"advantages": config.algorithm.advantages}
+    (run_dir / "config.yaml").write_text(json.dumps({"model": model, "algorithm": algorithm}))
     for name, agent in agents.items():
         with agent.engine.whole():
             folder, path = run_dir / "part" / name, config.model.path
@@ -118,6 +119,58 @@ def test_a_run_starts_from_the_agents_of_another(
     assert ours.step(0)["objective/kl_k3/agent_0"] > 1e-4
 
 
+WITHOUT_VALUES = ["advantages=group", "algorithm.samples_per_prompt=4"]
+
+
+def test_an_agent_without_value_head_leaves_none(config_of: ConfigOf, tmp_path: Path) -> None:
+    config = config_of(*WITHOUT_VALUES)
+    agent = trained(config)["agent_0"]
+    card = model_card(agent.model, config.model, config, None)
+    export(agent.model, agent.team.tokenizer, tmp_path / "agent", config.model.path, card)
+    assert not (tmp_path / "agent" / "value_head.safetensors").exists()
+    assert "value" not in card and "| iterations | 40 of 2 prompts |" in card
+    with_head = trained(config_of())["agent_0"]
+    card = model_card(with_head.model, config.model, config_of(), None)
+    assert "value_head.safetensors" in card and "of 8 prompts |" in card
+
+
+@pytest.mark.parametrize("theirs", [[], WITHOUT_VALUES], ids=["with head", "without"])
+@pytest.mark.parametrize("ours", [[], WITHOUT_VALUES], ids=["to head", "to none"])
+def test_a_run_starts_from_agents_with_and_without_value_heads(
+    config_of: ConfigOf,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    theirs: list[str],
+    ours: list[str],
+) -> None:
+    config = config_of(*theirs)
+    before = trained(config)
+    finished(tmp_path, before, config)
+    fresh = build(config_of(*ours, "seed=7"), reward=LetterShare()).agents
+    started = build(config_of(*ours, "seed=7", f"init_from={tmp_path}"), reward=LetterShare())
+    said = capsys.readouterr().err
+    for name, agent in started.agents.items():
+        weights = agent.model.lm.state_dict()
+        known = before[name].model.lm.state_dict()
+        assert all(torch.equal(weights[key], known[key]) for key in weights)
+        if ours:
+            assert agent.model.value_head is None
+            continue
+        source = fresh if theirs else before  # where there was none, the new one stays
+        assert torch.equal(agent.model.head.weight, source[name].model.head.weight)
+    notes = [line for line in said.splitlines() if "has no value heads" in line]
+    assert len(notes) == (2 if theirs and not ours else 0)
+    assert started.step(0)["objective/kl_k3/agent_0"] > 0
+
+
+def test_a_head_that_is_lost_is_not_replaced(config_of: ConfigOf, tmp_path: Path) -> None:
+    config = config_of()
+    finished(tmp_path, trained(config), config)
+    (tmp_path / "agents" / "agent_0" / "value_head.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="value_head"):
+        build(config_of(f"init_from={tmp_path}"), reward=LetterShare())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["pretrained", "init_from"])
 def test_one_copy_is_whole_at_a_time(
@@ -133,8 +186,8 @@ def test_one_copy_is_whole_at_a_time(
     whole: list[int] = []
     new_models = Team.new_models
 
-    def noted(team: Team, names: list[str], init: torch.Generator) -> Iterator[ActorCriticModel]:
-        for model in new_models(team, names, init):
+    def noted(team: Team, *words: Any) -> Iterator[ActorCriticModel]:
+        for model in new_models(team, *words):
             made.append(model)
             yield model
 

@@ -42,6 +42,11 @@ DEBATE = [
     "algorithm.guards.min_tokens=null",
     *ADAPTERS,
 ]
+GROUPS = [
+    *("advantages=group", "algorithm.samples_per_prompt=2", "algorithm.kl_in=loss"),
+    *("algorithm.loss_average=responses", "algorithm.kl_coef=0.5"),
+]
+RLOO = ["algorithm=rloo", "algorithm.samples_per_prompt=2"]
 LAYOUTS: dict[str, list[str]] = {
     "copies": [],
     "copies, small passes, checkpointing": [
@@ -74,6 +79,15 @@ LAYOUTS: dict[str, list[str]] = {
     ],
     "mixed, recorded passes": [*MIXED, "hardware.cuda_graphs=true"],
     "mixed x2, ZeRO-3": [*MIXED, "hardware=cpu2", "hardware.zero_stage=3"],
+    "groups": GROUPS,
+    "groups x2, ZeRO-3, accumulation": [
+        *GROUPS,
+        "hardware=cpu2",
+        "hardware.zero_stage=3",
+        "hardware.microbatch_size=1",
+    ],
+    "rloo": RLOO,
+    "rloo x2, ZeRO-2": [*RLOO, "hardware=cpu2", "hardware.zero_stage=2"],
     "debate": [*DEBATE],
     "debate x2, ZeRO-3, accumulation": [
         *DEBATE,
@@ -84,7 +98,8 @@ LAYOUTS: dict[str, list[str]] = {
 }
 # how far two passes over the same token are apart: rounding itself, in which layouts may differ
 ROUNDING = ("objective/sampler_gap_p99/", "objective/sampler_gap_max/")
-REFERENCE = {name: name for name in ("copies", "adapters", "4 bits", "mixed", "debate")}
+KINDS = ("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate")
+REFERENCE = {name: name for name in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +112,7 @@ def trajectories(
     def run(number: int) -> list[dict[str, Any]]:
         run_dir = folder / str(number)
         settings = list(LAYOUTS.values())[number]
-        algorithm = [] if settings[:1] == DEBATE[:1] else CORY
+        algorithm = [] if settings and settings[0].startswith("algorithm=") else CORY
         words = [*short_settings(tiny_model, tiny_judge, reviews_file), *algorithm, *RUN, *settings]
         command = WarmCommand(folder, [*last_wins(words), f"run_dir={run_dir}"])
         assert command.wait() == 0, command.err

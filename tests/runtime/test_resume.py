@@ -58,7 +58,13 @@ def kill_settings(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "layout", ["cory adapters x1 ZeRO-3", "cory copies x2 ZeRO-1", "maporl adapters x2 ZeRO-2"]
+    "layout",
+    [
+        "cory adapters x1 ZeRO-3",
+        "cory copies x2 ZeRO-1",
+        "maporl adapters x2 ZeRO-2",
+        "grpo copies x2 ZeRO-3",
+    ],
 )
 def test_a_killed_run_ends_as_if_it_had_not_been(
     layout: str,

@@ -55,6 +55,9 @@ def test_a_page_of_another_form_is_refused() -> None:
         ("eval/pass_at_16/observer", ["eval/pass_at_<k>, by role"]),
         ("eval/pass_at_16_low/agent_0", ["eval/pass_at_<k>_low, by agent"]),
         ("eval/any_of_1/team", ["eval/any_of_<k>, by team"]),
+        ("reward/tone/agent_0", ["reward/<part>, by agent"]),
+        ("eval/reward/tone/team", ["eval/reward/<part>, by team"]),
+        ("reward/logged/share", ["reward/logged/<name>"]),
         ("objective/kl", []),
     ],
 )

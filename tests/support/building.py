@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from cory.config import Config, builder, parse_config
+from cory.config import ClassifierConfig, Config, builder, parse_config
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import BeforeEach, EvalRequest
 from cory.rewards import Reward
@@ -15,6 +15,21 @@ from cory.runtime.worker import build_parts
 from cory.trainers.ppo import PPOTrainer
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
+
+CLASSIFIER = ClassifierConfig(  # float32, the text as it is
+    name="classifier",
+    path="",
+    label="POSITIVE",
+    output="logit",
+    chat=False,
+    max_tokens=None,
+    batch_size=64,
+    precision="fp32",
+    quantisation="none",
+    double_quantisation=True,
+    compute_precision="fp32",
+    attention="auto",
+)
 
 
 class LetterShare:

@@ -6,11 +6,11 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from cory.config import EndpointConfig
+from cory.config import EndpointConfig, JudgeConfig, JudgeEndpointConfig
 from cory.endpoint.batch import Ask
 
 Body = dict[str, Any]
@@ -31,6 +31,24 @@ CONFIG = EndpointConfig(
     output_price=None,
     max_cost=None,
 )
+
+
+def judge(server: ChatServer, **settings: Any) -> JudgeConfig:
+    """A judge on that server, of grades from 0 to 10."""
+    endpoint = asdict(CONFIG) | {"base_url": server.url, "key_variable": None}
+    config = JudgeConfig(
+        name="judge",
+        rubric="Give {mark} from {lowest} to {highest}.",
+        request="{query}|{response}",
+        mark="Grade:",
+        lowest=0.0,
+        highest=10.0,
+        output="share",
+        asked_again=1,
+        unreadable="refuse",
+        endpoint=JudgeEndpointConfig(**endpoint),
+    )
+    return replace(config, **settings)
 
 
 def asks(*texts: str) -> list[Ask]:

@@ -152,7 +152,7 @@ def test_lengths(folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str
     )
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
     assert len(short.parts["train"]) == 20
-    said = f"note: task.max_prompt_tokens={limit} leaves out 1 of 21 training prompts\n"
+    said = f"note: task.max_prompt_tokens={limit} leaves out 1 of 21 training prompts; the"
     assert said in capsys.readouterr().err
     with pytest.raises(ConfigError, match=r"tokens of test prompt anli-test-0$"):
         short.held_out(None, "test")

@@ -177,7 +177,8 @@ def test_long_training_prompts_are_left_out_and_counted(
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
     said = capsys.readouterr()
     assert said.err == (
-        f"note: task.max_prompt_tokens={limit} leaves out 2 of 33 training prompts\n"
+        f"note: task.max_prompt_tokens={limit} leaves out 2 of 33 training prompts; "
+        "the first is gsm8k-train-30\n"
     )
     assert [prompt.id for prompt in short.parts["train"]] == [
         f"gsm8k-train-{n}" for n in [*range(30), 31]

@@ -269,11 +269,31 @@ def test_the_learning_rate_follows_its_schedule(imitation: Settings) -> None:
     )
     rates: list[float] = []
     trainer.policy.engine.set_learning_rate = rates.append  # type: ignore[method-assign]
-    trainer.step(0)
-    trainer.step(1)
+    for iteration in range(2):
+        metrics = trainer.step(iteration)
+        assert metrics["offline/learning_rate/agent_0"] == 3e-3  # as here nothing sets it
     # one minibatch each, in the middle of its half: 0.25 and 0.75 of the set
     half = 0.5 * (1 + math.cos(math.pi / 2))
     assert rates == pytest.approx([3e-3 * 0.5, 3e-3 * half])
+
+
+@pytest.mark.parametrize("final", [0.0, 0.4])
+def test_every_set_goes_through_the_schedule_once(self_play: Settings, final: float) -> None:
+    trainer = build_games(
+        self_play(
+            "algorithm.threshold=-0.5",
+            "algorithm.iterations=4",
+            "algorithm.iterations_per_epoch=2",
+            "algorithm.minibatch_size=1000",
+            "algorithm.schedule=linear",
+            f"algorithm.final_share={final}",
+        )
+    )
+    peak = trainer.config.learning_rate
+    found = [trainer.step(n)["offline/learning_rate/agent_0"] for n in range(4)]
+    assert found == pytest.approx(
+        [peak * (final + (1 - final) * left) for left in (0.75, 0.25)] * 2
+    )
 
 
 def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:

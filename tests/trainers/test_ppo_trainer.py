@@ -15,6 +15,8 @@ from cory.config import Config
 from cory.episode import Episode, turns_of
 from cory.models.engine import Engine
 from cory.rollout.speak import speak_with
+from cory.trainers.estimators import Estimate
+from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.building import LetterShare, build, measure
@@ -59,7 +61,7 @@ def test_an_agents_update_leaves_the_other_agents_weights_alone(config_of: Confi
     first = trainer.agents["agent_0"]
     batch = first.annotate(turns_of(trainer.episodes, first.name))
     advantages = torch.where(batch.response_mask, 1.0, 0.0)
-    trainer.update(first, batch, advantages, advantages)
+    trainer.update(first, batch, Estimate(advantages, advantages), Stage(0, 1, 1e-3))
     after = fingerprints(trainer)
     assert before["agent_0"] != after["agent_0"]
     assert before["agent_1"] == after["agent_1"]

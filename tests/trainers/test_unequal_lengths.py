@@ -12,6 +12,8 @@ from torch import Tensor
 from cory.config import Config
 from cory.episode import Batch, Turn
 from cory.models.ppo_policy import PPOPolicy
+from cory.trainers.estimators import Estimate
+from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
@@ -88,7 +90,7 @@ def test_an_update_takes_each_rows_own_numbers(trainer: PPOTrainer, agent: PPOPo
         known, logprobs=known.logprobs + noise(0.3), values=known.values + noise(0.3)
     )
     advantages, returns = noise(1.0), noise(2.0)
-    found = trainer.update(agent, old, advantages, returns)
+    found = trainer.update(agent, old, Estimate(advantages, returns), Stage(0, 1, 1e-3))
     config, tokens = trainer.config, mask.sum()
     ratio = (known.logprobs - old.logprobs).exp()
     bounded = ratio.clamp(1 - config.clip_range, 1 + config.clip_range)

@@ -1,5 +1,6 @@
 """Claims about metrics of runs, judged on the records. Claims are data: conf/paper/."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ MEASURES = (
     "second_half",
     "climb",
     "fall",
-    "last_half_std",
+    "unsteadiness",
     "correlation",
 )
 ITERATION = re.compile(r"iteration_(\d+)")  # the value after so many, from 1
@@ -75,7 +76,8 @@ def measure(lines: Lines, metric: str, at: str, window: int, other: str | None =
         highest: the highest of them; peak: where that is, from 0 (the start) to 1 (the end)
         change: final minus first; first_half: middle minus first; second_half: final minus middle
         climb: highest minus first; fall: highest minus final
-        last_half_std: standard deviation over the single iterations of the last half
+        unsteadiness: standard deviation over the single iterations of the last half, less what
+            chance gives to means of so few responses (`objective/score_se`)
     """
     require_measure(at)
     if match := ITERATION.fullmatch(at):
@@ -90,8 +92,8 @@ def measure(lines: Lines, metric: str, at: str, window: int, other: str | None =
         return values[-1]
     if len(values) < window:
         raise ValueError(f"{metric} has {len(values)} values, fewer than the window of {window}")
-    if at == "last_half_std":
-        return float(np.std(values[len(values) // 2 :], ddof=1))
+    if at == "unsteadiness":
+        return _unsteadiness(lines, metric)
     means = [float(np.mean(values[i : i + window])) for i in range(len(values) - window + 1)]
     top = int(np.argmax(means))
     points = {
@@ -113,6 +115,22 @@ def measure(lines: Lines, metric: str, at: str, window: int, other: str | None =
         return points[at]
     minuend, subtrahend = differences[at]
     return points[minuend] - points[subtrahend]
+
+
+def _unsteadiness(lines: Lines, metric: str) -> float:
+    """The standard deviation of an agent's metric over the last half, without sampling noise.
+
+    The variance of a mean over iterations is that of what the policy would give on average, plus
+    that of the draw. The latter is the mean of the squared standard errors; of the combined reward,
+    too, where the KL's own share is left in. 0 where the draw explains everything.
+    """
+    error = f"objective/score_se/{metric.rpartition('/')[2]}"
+    last = [line for line in lines if metric in line]
+    last = last[len(last) // 2 :]
+    if not all(error in line for line in last):
+        raise Absent(f"no {error.replace('_se', '_std')}")
+    drawn = float(np.mean([float(line[error]) ** 2 for line in last]))
+    return math.sqrt(max(0.0, float(np.var([line[metric] for line in last], ddof=1)) - drawn))
 
 
 def _correlation(lines: Lines, metric: str, other: str) -> float:

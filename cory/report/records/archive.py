@@ -8,8 +8,9 @@ Each file begins with a digest of the rest: a number that somebody changed is no
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ REFUSED_FILE = "refused.json"
 SERIES = tuple(
     re.compile(pattern)
     for pattern in (
-        r"objective/(score|kl|combined|entropy)/(agent_\d+(_turn_\d+)?|turn_\d+)",
+        r"objective/(score|score_std|kl|combined|entropy)/(agent_\d+(_turn_\d+)?|turn_\d+)",
         r"objective/(score|kl)/(pioneer|observer(_\d+)?)",
         r"transfer/.+",
         r"rollout/(truncated_share|distinct_2)/agent_\d+",
@@ -79,6 +80,17 @@ class Archived:
         return f"{self.experiment}/seed{self.seed}"
 
     @property
+    def measured(self) -> Lines:
+        """The lines, each with the standard error of its mean scores, `objective/score_se/<agent>`.
+
+        That is what chance leaves when so few responses are drawn. Runs archived without the
+        standard deviation of their scores have none, but where a score is 0 or 1.
+        """
+        drawn = int(self.settings.get("algorithm", {}).get("prompts_per_iteration", 0))
+        whole = self.settings.get("reward", {}).get("name") == "exact_match"
+        return [{**line, **dict(_errors(line, drawn, whole))} for line in self.lines]
+
+    @property
     def precision(self) -> str:
         """In which precision its models were held and computed, in words."""
         words = precision_of(self.settings)
@@ -95,6 +107,23 @@ class Refused:
     name: str
     why: str
     seed: int | None  # of a run that finished
+
+
+def _errors(line: Mapping[str, Any], drawn: int, whole: bool) -> Iterator[tuple[str, float]]:
+    """The standard errors of the mean scores in one line.
+
+    drawn: responses behind each
+    whole: a score is 0 or 1
+    """
+    for name in line:
+        agent = name.removeprefix("objective/score/")
+        if agent == name or "turn" in agent or not agent.startswith("agent_"):
+            continue
+        mean, std = float(line[name]), line.get(f"objective/score_std/{agent}")
+        if std is None and whole:
+            std = math.sqrt(max(0.0, mean * (1 - mean)))
+        if std is not None and drawn > 1:
+            yield f"objective/score_se/{agent}", float(std) / math.sqrt(drawn - 1)
 
 
 def kept(metric: str) -> bool:

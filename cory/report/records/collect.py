@@ -30,7 +30,7 @@ class CountedRuns:
     def records(self) -> Records:
         """The metrics of the runs that count, as claims read them."""
         return {
-            name: {seed: run.lines for seed, run in seeds.items()}
+            name: {seed: run.measured for seed, run in seeds.items()}
             for name, seeds in self.counted.items()
         }
 

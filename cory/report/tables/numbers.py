@@ -56,7 +56,7 @@ def agent_label(method: str, agent: str, agents: Sequence[str]) -> str:
 def at_end(runs: Sequence[Archived], metric: str, window: int, at: str = "final") -> list[float]:
     """A measure over the last window of each run that trained and has the metric."""
     having = [run for run in runs if any(metric in line for line in run.lines)]
-    return [measure(run.lines, metric, at, window) for run in having]
+    return [measure(run.measured, metric, at, window) for run in having]
 
 
 def last(runs: Sequence[Archived], *metrics: str) -> list[float]:

@@ -157,13 +157,13 @@ def _printed(table: Table, prefix: str) -> list[Column]:
 
 def grid_results(table: Table, found: CountedRuns) -> list[str]:
     """Every cell of a grid search."""
-    read = partial(at_end, window=table.window, at="last_half_std")
+    read = partial(at_end, window=table.window, at="unsteadiness")
     unsteady = Column("unsteadiness", ("objective/combined/agent_0",), plus_minus, read)
     columns = [*trained(SCORES, table, "agent_0"), unsteady, *paper(table), seeds(table, found)]
     body = lines(table.rows, found, lambda row, runs: [([row["lr"], row["eta"]], {})])
     return [
         f"{over_window(table)} Unsteadiness: standard deviation of the combined reward over the "
-        "iterations of a run's last half.",
+        "iterations of a run's last half, less the standard error of an iteration's mean score.",
         render(["learning rate", "eta"], body, columns),
     ]
 

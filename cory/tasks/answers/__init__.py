@@ -1,1 +1,4 @@
-"""Reads answers from texts: numbers, formulas, labels, multiple choice. Imports nothing of cory."""
+"""Reads answers from texts: numbers, formulas, labels, multiple choice, words.
+
+Imports nothing of cory.
+"""

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from cory import distributed
-from cory.config import require
+from cory.config import PromptsConfig, require
 from cory.config.task import MessageConfig, QuestionsConfig
 from cory.episode import Prompt
+from cory.tasks.data.chats import chat_tokens
 from cory.tasks.data.epochs import EpochSampler
 from cory.tasks.data.subset import pick_subset, refuse_shared
 
@@ -23,7 +24,7 @@ class PromptSet:
 
     def __init__(
         self,
-        config: QuestionsConfig | MessageConfig,
+        config: QuestionsConfig | MessageConfig | PromptsConfig,
         prompts_of: Callable[[str], list[Prompt]],
         tokenizer: Any,
         stream: np.random.Generator,
@@ -53,7 +54,8 @@ class PromptSet:
         prompts = self.parts[split]
         require(
             count is None or count <= len(prompts),
-            f"evaluation.prompts ({count}) exceeds the {len(prompts)} {split} questions",
+            f"evaluation.prompts ({count}) exceeds the {len(prompts)} {split} questions; "
+            f"evaluation.prompts=null asks all of them",
         )
         prompts = prompts[:count]
         for prompt, tokens in zip(prompts, self._lengths(prompts), strict=True):
@@ -67,26 +69,29 @@ class PromptSet:
     def _short_enough(self, prompts: list[Prompt]) -> list[Prompt]:
         """The prompts that are not too long; a note says how many are left out."""
         require(bool(prompts), "task.train_split: there is no row in it")
-        kept = [
-            prompt
-            for prompt, tokens in zip(prompts, self._lengths(prompts), strict=True)
-            if tokens <= self._max_tokens
-        ]
+        kept: list[Prompt] = []
+        longer: list[Prompt] = []
+        for prompt, tokens in zip(prompts, self._lengths(prompts), strict=True):
+            (kept if tokens <= self._max_tokens else longer).append(prompt)
         require(
             bool(kept),
             f"task.max_prompt_tokens={self._max_tokens}: all {len(prompts)} training prompts are "
             f"longer",
         )
-        if len(kept) < len(prompts) and distributed.rank() == 0:
+        if longer and distributed.rank() == 0:
             print(
-                f"note: task.max_prompt_tokens={self._max_tokens} leaves out "
-                f"{len(prompts) - len(kept)} of {len(prompts)} training prompts",
+                f"note: task.max_prompt_tokens={self._max_tokens} leaves out {len(longer)} of "
+                f"{len(prompts)} training prompts; the first is {longer[0].id}",
                 file=sys.stderr,
             )
         return kept
 
     def _lengths(self, prompts: list[Prompt]) -> list[int]:
-        """Tokens of each prompt."""
-        texts = [prompt.text for prompt in prompts]
+        """Tokens of each prompt; of chat messages, see `chat_tokens`."""
+        texts = [prompt.text for prompt in prompts if prompt.messages is None]
         ids = self._tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
-        return [len(row) for row in ids]
+        of_texts = map(len, ids)
+        return [
+            next(of_texts) if prompt.messages is None else chat_tokens(prompt, self._tokenizer)
+            for prompt in prompts
+        ]

@@ -25,6 +25,33 @@ def pick_subset(
     return _first(order, config.pick_train, asked, f"task.pick_train={config.pick_train}"), tested
 
 
+def held_out_part(
+    prompts: list[Prompt], share: float, seed: int
+) -> tuple[list[Prompt], list[Prompt]]:
+    """Training and test prompts: all that ask one of `share` of the questions are for the test.
+
+    share: of the different questions, drawn at random by `seed`
+    Raises ConfigError where none is left for one of the two.
+    """
+    questions = list(dict.fromkeys(map(question, prompts)))
+    count = round(share * len(questions))
+    require(
+        0 < count < len(questions),
+        f"task.held_out_share={share} of {len(questions)} different prompts is {count}: at least "
+        f"one must be held out, and one left to train on",
+    )
+    order = np.random.default_rng(seed).permutation(len(questions))
+    held = {questions[number] for number in order[:count]}
+    train = [prompt for prompt in prompts if question(prompt) not in held]
+    return train, [prompt for prompt in prompts if question(prompt) in held]
+
+
+def without_tested(train: list[Prompt], test: list[Prompt]) -> list[Prompt]:
+    """The training prompts that ask no test question."""
+    tested = set(map(question, test))
+    return [prompt for prompt in train if question(prompt) not in tested]
+
+
 def refuse_shared(train: Sequence[Prompt], test: Sequence[Prompt]) -> None:
     """Raises ConfigError where a training and a test problem ask the same question."""
     tested = {question(prompt): prompt.id for prompt in test}
@@ -39,8 +66,9 @@ def refuse_shared(train: Sequence[Prompt], test: Sequence[Prompt]) -> None:
 
 
 def question(prompt: Prompt) -> str:
-    """The text by which problems are compared: with single spaces."""
-    return " ".join(prompt.text.split())
+    """The text by which problems are compared: with single spaces; of a chat, all messages."""
+    said = [] if prompt.messages is None else [m["content"] for m in prompt.messages[:-1]]
+    return " ".join("\n".join([*said, prompt.text]).split())
 
 
 def _shuffled(prompts: list[Prompt], seed: int) -> list[Prompt]:

@@ -95,15 +95,9 @@ def local_table(
     key: the setting that `path` comes from
     sliced: refuse all of one file as a split, because training and test rows would be the same
     """
-    from datasets import load_dataset  # noqa: PLC0415  as in hub_table
-
     place = Path(path).expanduser()
-    split_name = split.partition("[")[0]
-    file = _file_of_split(place, split_name, f"{key}={path}") if place.is_dir() else place
-    require(file.is_file(), f"{key}={path}: there is no such file")
-    reader = FORMATS.get(file.suffix)
-    if reader is None:
-        raise ConfigError(f"{key}={path} must end in one of {', '.join(FORMATS)}")
+    file = file_of_split(path, split, key)
+    require(file.suffix in FORMATS, f"{key}={path} must end in one of {', '.join(FORMATS)}")
     # a file is one split called train; `test` of a file would be the same rows again
     require(
         place.is_dir() or split.startswith("train[") or (split == "train" and not sliced),
@@ -112,15 +106,57 @@ def local_table(
     )
     if file.suffix == ".jsonl":
         _check_lines(file, columns, key)
-    try:
-        return load_dataset(reader, data_files={split_name: str(file)}, split=split)
-    except Exception as error:  # each reader behind `datasets` raises its own (detail 17)
-        raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from error
+    return _table_of_file(file, split.partition("[")[0], split, key)
 
 
-def rows_of_split(split: str, name: str, count: int) -> list[int]:
+def file_rows(file: Path, key: str = "task.path") -> list[dict[str, Any]]:
+    """All rows of one file; of JSON with exactly the values that stand there.
+
+    A column that a row lacks is None in it. Dates and bytes, as Parquet has, are Python's.
+    key: the setting that the file comes from
+    """
+    require(
+        file.suffix in FORMATS,
+        f"{key}={file} must end in one of {', '.join(FORMATS)}",
+    )
+    if file.suffix not in (".jsonl", ".json"):
+        rows: list[dict[str, Any]] = _table_of_file(file, "train", "train", key).to_list()
+        return rows
+    rows = json_lines(file, key) if file.suffix == ".jsonl" else _json_list(file, key)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in names} for row in rows]
+
+
+def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
+    """The object on each line of a .jsonl file; ConfigError for another line, by its number."""
+    rows = []
+    # not splitlines(), which would also cut at characters that JSON allows inside a text
+    for number, line in enumerate(_text(file, key).removesuffix("\n").split("\n"), 1):
+        where = f"{key}={file}: line {number}"
+        require(bool(line.strip()), f"{where} is empty")
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ConfigError(f"{where} is not JSON: {error}") from None
+        require(isinstance(row, dict), f"{where} must be an object with keys")
+        rows.append(row)
+    return rows
+
+
+def file_of_split(path: str, split: str, key: str = "task.path") -> Path:
+    """The one file at `path`, or the file of a split, `name` or a slice of it, in the folder."""
+    place = Path(path).expanduser()
+    file = place
+    if place.is_dir():
+        file = _file_of_split(place, split.partition("[")[0], f"{key}={path}")
+    require(file.is_file(), f"{key}={path}: there is no such file")
+    return file
+
+
+def rows_of_split(split: str, name: str, count: int, key: str = "") -> list[int]:
     """The row numbers that a split means, `name` itself or a slice as name[:90%], of `count` rows.
 
+    key: the setting that `split` comes from; empty: task.<name>_split
     Raises ConfigError for a split of another name or form.
     """
     from datasets import ReadInstruction  # noqa: PLC0415  as in hub_table
@@ -129,7 +165,8 @@ def rows_of_split(split: str, name: str, count: int) -> list[int]:
         parts = ReadInstruction.from_spec(split).to_absolute({name: count})
     except (ValueError, AssertionError) as error:
         raise ConfigError(
-            f"task.{name}_split={split} must be {name} or a slice of it, as {name}[:90%]: "
+            f"{key or f'task.{name}_split'}={split} must be {name} or a slice of it, as "
+            f"{name}[:90%]: "
             f"{_first_line(error)}"
         ) from None
     return [row for part in parts for row in range(part.from_ or 0, part.to or count)]
@@ -147,26 +184,49 @@ def column(table: Any, key: str, name: str) -> list[Any]:
     return list(table[name])
 
 
+def _table_of_file(file: Path, name: str, split: str, key: str) -> Any:
+    """A split, or a slice of it, of a file that is the split called `name`."""
+    from datasets import load_dataset  # noqa: PLC0415  as in hub_table
+
+    try:
+        return load_dataset(FORMATS[file.suffix], data_files={name: str(file)}, split=split)
+    except Exception as error:  # each reader behind `datasets` raises its own (detail 17)
+        raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from error
+
+
 def _check_lines(file: Path, columns: Sequence[str], key: str) -> None:
     """Refuses an empty, broken or incomplete line by its number: the reader would pass over it."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except ValueError as error:
-        raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
-    first: dict[str, Any] = {}
-    # not splitlines(), which would also cut at characters that JSON allows inside a text
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        where = f"{key}={file}: line {number}"
-        require(bool(line.strip()), f"{where} is empty")
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise ConfigError(f"{where} is not JSON: {error}") from None
-        require(isinstance(row, dict), f"{where} must be an object with keys")
-        first = first or row
+    rows = json_lines(file, key)
+    for number, row in enumerate(rows, 1):
         for name in columns:
             # a key that the first line lacks, too, is the setting's mistake, which `column` reports
-            require(name in row or name not in first, f"{where} has no '{name}'")
+            require(
+                name in row or name not in rows[0],
+                f"{key}={file}: line {number} has no '{name}'",
+            )
+
+
+def _json_list(file: Path, key: str) -> list[dict[str, Any]]:
+    """The objects of a .json file, which is a list of them."""
+    try:
+        rows = json.loads(_text(file, key))
+    except ValueError as error:
+        raise ConfigError(
+            f"{key}={file} is not JSON: {error}; with an object on each line it must end in .jsonl"
+        ) from None
+    require(
+        isinstance(rows, list) and all(isinstance(row, dict) for row in rows),
+        f"{key}={file} must be a list of objects with keys",
+    )
+    found: list[dict[str, Any]] = rows
+    return found
+
+
+def _text(file: Path, key: str) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
 
 
 def _file_of_split(folder: Path, name: str, where: str) -> Path:

@@ -1,0 +1,37 @@
+"""The optimisers that an engine can step with."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cory.config import ADAMW_8BIT, OptimiserConfig
+
+# of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
+CODES = ("qmap1", "qmap2")
+
+
+def new_optimiser(weights: list[torch.nn.Parameter], settings: OptimiserConfig) -> Any:
+    """AdamW over some weights: torch's, or bitsandbytes' with both moments in 8 bits.
+
+    The latter (Dettmers et al., 2022) keeps moments of fewer than 4,096 elements in 32 bits.
+    """
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == ADAMW_8BIT:
+        from bitsandbytes.optim import AdamW8bit  # noqa: PLC0415  three seconds, and seldom needed
+
+        return AdamW8bit(weights, lr=rate, weight_decay=decay)
+    # fused: one pass over the weights instead of one per operation
+    return torch.optim.AdamW(weights, lr=rate, weight_decay=decay, fused=True)
+
+
+def moments_to_zero(state: dict[str, Any]) -> None:
+    """Bring one weight's state to what it is before the first step.
+
+    8-bit moments are codes times a scale for each block: with all scales at 0 they are 0.
+    """
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            state[name] = 0  # bitsandbytes counts steps in a plain number
+        elif name not in CODES:
+            value.zero_()

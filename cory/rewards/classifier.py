@@ -1,0 +1,140 @@
+"""The output of a sequence classifier or reward model for a prompt with its response."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cory import distributed
+from cory.config import ClassifierConfig, require
+from cory.episode import Episode, Prompt, Turn
+from cory.functional.masking import pad_right
+from cory.models.loading import load_classifier, load_tokenizer, nf4, output_head
+from cory.models.precision import (
+    DTYPES,
+    attention_for,
+    cast_weights,
+    exact,
+    products,
+    set_products,
+)
+from cory.models.team import user
+
+
+class Classifier:
+    """The logit or probability of one class for each text; its outputs are float32."""
+
+    def __init__(self, config: ClassifierConfig, task: Any, device: torch.device) -> None:
+        self.config = config
+        self.device = device
+        self.tokenizer = load_tokenizer(config.path, "reward.path")
+        has_template = self.tokenizer.chat_template is not None
+        require(
+            not config.chat or has_template,
+            f"reward.chat=true: the tokenizer of reward.path={config.path} has no chat template",
+        )
+        self.chat = has_template if config.chat is None else config.chat
+        self.model = _loaded(config, device)
+        if self.model.config.pad_token_id is None:  # models that read their last token need it
+            self.model.config.pad_token_id = self.tokenizer.pad_token_id
+        self.column = _column(config, self.model)
+        self.longest = _longest(config, self.model)
+
+    def score(self, episodes: list[Episode]) -> None:
+        """Fills `turn.score` of every turn that is not absent.
+
+        The classified text is query + response, also for an observer (Ma et al., Alg. 1, line 13,
+        with r(s_0, a_2) for the printed r(s_0, a_1)).
+        """
+        turns = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+        texts = [self._text(prompt, turn) for prompt, turn in turns]
+        scores = distributed.map_rows(texts, self.config.batch_size, self._scores, len)
+        for (_, turn), score in zip(turns, scores, strict=True):
+            turn.score = score
+
+    def _text(self, prompt: Prompt, turn: Turn) -> str:
+        """A prompt with a response; in a chat, a message of the user and one of the assistant."""
+        if not self.chat:
+            return prompt.text + turn.response
+        asked = [user(prompt.text)] if prompt.messages is None else [*map(dict, prompt.messages)]
+        said = {"role": "assistant", "content": turn.response}
+        text: str = self.tokenizer.apply_chat_template([*asked, said], tokenize=False)
+        return text
+
+    @torch.no_grad()
+    def _scores(self, texts: Sequence[str]) -> list[float]:
+        rows = self.tokenizer(
+            list(texts),
+            truncation=self.longest is not None,
+            max_length=self.longest,
+            add_special_tokens=not self.chat,  # a chat template writes all of them itself
+        )["input_ids"]
+        ids, mask = pad_right(rows, self.tokenizer.pad_token_id)
+        with products(self.model):
+            logits: Tensor = self.model(
+                input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
+            ).logits
+        logits = logits.float()
+        if self.config.output == "probability":
+            logits = logits.sigmoid() if logits.shape[1] == 1 else logits.softmax(-1)
+        scores: list[float] = logits[:, self.column].tolist()
+        return scores
+
+
+def _loaded(config: ClassifierConfig, device: torch.device) -> Any:
+    """The classifier in its precision, on its device, with a head that computes in float32."""
+    dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
+    quantisation = None
+    if config.quantisation == "nf4":
+        quantisation = nf4(config.double_quantisation, compute, dtype, "reward")
+    attention = attention_for(config.attention, device, compute)
+    model = load_classifier(config.path, "reward.path", dtype, quantisation, device, attention)
+    if quantisation is None:
+        cast_weights(model, dtype)
+        model.to(device)
+        set_products(model, compute)
+    head = output_head(model)
+    if head is not None and (dtype, compute) != (torch.float32, torch.float32):
+        exact(head)
+    return model
+
+
+def _column(config: ClassifierConfig, model: Any) -> int:
+    """The place of the class among the logits; ConfigError where it is none of them."""
+    labels = model.config.label2id
+    known = ", ".join(map(str, labels))
+    if config.label is None:
+        require(
+            len(labels) == 1,
+            f"reward.label=null needs a model with one output; {config.path} has {known}",
+        )
+        return 0
+    require(
+        config.label in labels,
+        f"reward.label={config.label} is not a class of {config.path}; choose one of {known}",
+    )
+    return int(labels[config.label])
+
+
+def _longest(config: ClassifierConfig, model: Any) -> int | None:
+    """Tokens to which texts are cut; None: the model's length has no limit.
+
+    Models after RoBERTa number their positions from behind that of padding, and have so many less.
+    """
+    most = getattr(model.config, "max_position_embeddings", None)
+    if most is not None:
+        first = [
+            module.padding_idx + 1
+            for name, module in model.named_modules()
+            if name.endswith("position_embeddings")
+            and isinstance(module, nn.Embedding)
+            and module.padding_idx is not None
+        ]
+        most = int(most) - max(first, default=0)
+    asked = config.max_tokens
+    require(
+        asked is None or most is None or asked <= most,
+        f"reward.max_tokens={asked} is more than the {most} tokens that {config.path} can read",
+    )
+    return most if asked is None else asked

@@ -1,0 +1,127 @@
+"""A chat model behind an endpoint that grades responses by a rubric (Zheng et al., 2023)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cory.config import JudgeConfig, require
+from cory.endpoint.batch import Ask, Endpoint
+from cory.endpoint.client import Message, Reply, require_client
+from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.rewards import RunFacts
+
+JOURNAL = "judge"  # in the run directory: the judge's replies; of a part of a sum with its name
+NUMBER = r"[-+]?\d+(?:\.\d+)?"
+
+
+class Judge:
+    """Asks for a grade of each response and reads it from the reply.
+
+    The reply to a request is kept in the run directory, so that a run that goes on, or a response
+    that was graded before, costs nothing.
+    """
+
+    def __init__(self, config: JudgeConfig, task: Any, device: Any) -> None:
+        self.config = config
+        limits = {"lowest": f"{config.lowest:g}", "highest": f"{config.highest:g}"}
+        self.rubric = config.rubric.format(mark=config.mark, **limits)
+        self.endpoint: Endpoint | None = None
+        self.graded = self.unreadable = self.requests = self.tokens = 0
+
+    @staticmethod
+    def prepare(config: JudgeConfig) -> None:
+        """Refuse an endpoint without its package or key, before models are loaded."""
+        require_client(config.endpoint)
+
+    def begin(self, run: RunFacts) -> None:
+        """As `RunReward`."""
+        name = JOURNAL if run.part is None else f"{JOURNAL}_{run.part}"
+        self.endpoint = Endpoint(self.config.endpoint, run.folder / f"{name}.jsonl")
+
+    def at(self, done: int) -> None:
+        """As `RunReward`; a grade does not depend on the iteration."""
+
+    def sources(self) -> Mapping[str, Path]:
+        """As `RunReward`; nothing of the user's is run."""
+        return {}
+
+    def metrics(self) -> Metrics:
+        """Requests and tokens per response, and the share of responses that got no grade."""
+        if self.graded == 0:
+            return {}
+        logged = {
+            "reward/requests": self.requests / self.graded,
+            "reward/tokens": self.tokens / self.graded,
+            "reward/unreadable": self.unreadable / self.graded,
+        }
+        self.graded = self.unreadable = self.requests = self.tokens = 0
+        return logged
+
+    def score(self, episodes: list[Episode]) -> None:
+        """Fills `turn.score` of every turn that is not absent.
+
+        ConfigError where a response gets no grade, unless `reward.unreadable` says what it is worth
+        """
+        rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+        left = list(range(len(rows)))  # those without a grade so far
+        tries = dict.fromkeys(left, 0)
+        tried, failed = 0, 0
+        while left:
+            asks = [Ask(f"grade-{tried}", self._messages(*rows[number])) for number in left]
+            replies, counted = self._replies(asks)
+            for number, reply, counts in zip(left, replies, counted, strict=True):
+                turn = rows[number][1]
+                turn.score = self.worth(reply.text)
+                tries[number] += counts
+                if turn.score is None and tries[number] > self.config.asked_again:
+                    turn.score = self._without_grade(*rows[number], reply)
+                    failed += 1
+            left = [number for number in left if rows[number][1].score is None]
+            tried += 1
+        self.graded += len(rows)
+        self.unreadable += failed
+
+    def worth(self, reply: str) -> float | None:
+        """The score that a reply gives; None where it has no grade in range behind the mark."""
+        config = self.config
+        # bold or in brackets, as models like to write it
+        found = re.findall(rf"{re.escape(config.mark)}[\s*_\[]*({NUMBER})(?![\d.]*\d)", reply)
+        grade = float(found[-1]) if found else None
+        if grade is None or not config.lowest <= grade <= config.highest:
+            return None
+        if config.output == "grade":
+            return grade
+        return (grade - config.lowest) / (config.highest - config.lowest)
+
+    def _messages(self, prompt: Prompt, turn: Turn) -> list[Message]:
+        asked = self.config.request.format(
+            query=prompt.text, response=turn.response, answer=prompt.answer
+        )
+        return [{"role": "system", "content": self.rubric}, {"role": "user", "content": asked}]
+
+    def _replies(self, asks: Sequence[Ask]) -> tuple[list[Reply], list[bool]]:
+        """A reply to each request, and whether it counts as one of the tries that are allowed.
+
+        With reward.unreadable=refuse, replies of an earlier start do not: a run that was refused
+        asks again when it is started again.
+        """
+        assert self.endpoint is not None  # `begin` has opened it
+        new = self.endpoint.unanswered(asks)
+        replies = self.endpoint.complete(asks)
+        self.requests += len(replies)
+        self.tokens += sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
+        return replies, [one or self.config.unreadable == "lowest" for one in new]
+
+    def _without_grade(self, prompt: Prompt, turn: Turn, reply: Reply) -> float:
+        """The score of a response that got no grade; ConfigError with reward.unreadable=refuse."""
+        config = self.config
+        said = " ".join(reply.text.split())[-80:] or f"nothing ({reply.finish_reason})"
+        require(
+            config.unreadable == "lowest",
+            f"reward.unreadable=refuse: {config.asked_again + 1} replies about the response "
+            f"{turn.response[:40]!r} to prompt {prompt.id} have no '{config.mark}' with a number "
+            f"from {config.lowest:g} to {config.highest:g}; the last one ends: {said}; "
+            f"the same command asks again",
+        )
+        return config.lowest if config.output == "grade" else 0.0

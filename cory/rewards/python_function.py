@@ -1,0 +1,301 @@
+"""A reward that is a function of the user's, called as TRL's GRPOTrainer calls one."""
+
+import asyncio
+import inspect
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from cory import distributed
+from cory.config import ConfigError, PythonRewardConfig, require
+from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
+from cory.rewards import RunFacts
+from cory.rewards.user_code import RAISED, load_function, told
+from cory.runs.user_function import find_function
+from cory.tasks import Task
+
+Row = tuple[Prompt, Turn]
+# TRL gives `prompts`, `completions` and `completion_ids` in place of these columns
+NOT_COLUMNS = ("prompt", "completion", "completion_ids", "prompts", "completions")
+STANDARD = {  # keywords that do not depend on the data
+    *("prompts", "completions", "completion_ids", "completions_ids", "trainer_state"),
+    *("log_extra", "log_metric", "role", "agent", "round"),
+}
+BEAT_S = 10.0  # seconds: processes meet at least this often while the first one's function works
+
+
+@dataclass
+class TrainerState:
+    """What a reward function may read of TRL's `trainer_state`."""
+
+    global_step: int = 0  # iterations done
+    max_steps: int = 0  # iterations of the run
+    is_world_process_zero: bool = True  # functions are called by the first process alone
+    is_local_process_zero: bool = True
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"trainer_state has global_step and max_steps here, and no {name}")
+
+
+@dataclass
+class Called:
+    """What one call of the function gave."""
+
+    scores: list[float | None] = field(default_factory=list)
+    columns: dict[str, list[Any]] = field(default_factory=dict)  # of `log_extra`
+    numbers: dict[str, list[float]] = field(default_factory=dict)  # of `log_metric`
+    refusal: str | None = None
+
+
+class PythonReward:
+    """Scores all turns of an iteration, or of a batch of an evaluation, by one call.
+
+    The first process calls the function and tells the others what it returned, so a function sees
+    all rows at once, however many processes there are, and is run once.
+    """
+
+    def __init__(self, config: PythonRewardConfig, task: Task, device: Any) -> None:
+        self.found = find_function("reward.function", config.function)
+        self.said = self.found.said
+        self.function = load_function(self.found)
+        self.partial = False  # None may be returned: another part of a sum scores the turn
+        self.tokenizer: Any = None
+        self.state = TrainerState()
+        self.seconds: list[float] = []
+        self.numbers: dict[str, list[float]] = {}
+        self.accepted, self.takes_all = _accepted(self.said, self.function)
+        self._require_known(task)
+
+    @staticmethod
+    def prepare(config: PythonRewardConfig) -> None:
+        """Import the function, before models are loaded."""
+        load_function(find_function("reward.function", config.function))
+
+    def _require_known(self, task: Task) -> None:
+        """ConfigError where the function cannot do without an argument that nothing gives it."""
+        needed = [n for n, given in self.accepted.items() if not given and n not in STANDARD]
+        if not needed:
+            return
+        prompts = task.held_out(1, "test")
+        turn = Turn("", "", 0, "", "", [], [])
+        known = self._arguments([(prompt, turn) for prompt in prompts], Called())
+        lacking = [name for name in needed if name not in known]
+        columns = ", ".join(name for name in known if name not in STANDARD) or "none"
+        require(
+            not lacking,
+            f"{self.said}: {self.found.name} needs {', '.join(lacking)}, which neither cory nor a "
+            f"column of the data gives it (columns: {columns})",
+        )
+
+    def begin(self, run: RunFacts) -> None:
+        """As `RunReward`."""
+        self.tokenizer = run.tokenizer
+        self.state.max_steps = run.iterations
+
+    def at(self, done: int) -> None:
+        """As `RunReward`."""
+        self.state.global_step = done
+
+    def sources(self) -> Mapping[str, Path]:
+        """As `RunReward`."""
+        return {self.found.value: self.found.file}
+
+    def metrics(self) -> Metrics:
+        """Mean seconds of a call, and the means of what the function logged."""
+        seconds, numbers = self.seconds, self.numbers
+        self.seconds, self.numbers = [], {}
+        logged = {f"reward/logged/{name}": sum(n) / len(n) for name, n in numbers.items()}
+        if seconds:
+            logged["time/reward_call_s"] = sum(seconds) / len(seconds)
+        return logged
+
+    def score(self, episodes: list[Episode]) -> None:
+        """Fills `turn.score` of every turn that is not absent, and `turn.extra`.
+
+        ConfigError where the function raises, or returns anything but a finite number for each
+        row; None counts only in a sum, where the score is then left None.
+        """
+        rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+        if not rows:
+            return
+        began = time.perf_counter()
+        called = self._called(rows)
+        self.seconds.append(time.perf_counter() - began)
+        if called.refusal is not None:
+            raise ConfigError(called.refusal)
+        for name, numbers in called.numbers.items():
+            self.numbers.setdefault(name, []).extend(numbers)
+        for number, (_, turn) in enumerate(rows):
+            turn.score = called.scores[number]
+            turn.extra |= {name: values[number] for name, values in called.columns.items()}
+
+    def _called(self, rows: Sequence[Row]) -> Called:
+        """What the function gave, in every process."""
+        if distributed.count() == 1:
+            return self._call(rows)
+        if distributed.rank() != 0:
+            while not distributed.from_first(True):
+                pass
+            return distributed.from_first(Called())
+        with ThreadPoolExecutor(1) as thread:
+            future = thread.submit(self._call, rows)
+            while not distributed.from_first(not wait([future], timeout=BEAT_S).not_done):
+                pass
+            return distributed.from_first(future.result())
+
+    def _call(self, rows: Sequence[Row]) -> Called:
+        """Call the function; what it raises becomes the refusal."""
+        called = Called()
+        given = self._arguments(rows, called)
+        accepted = given if self.takes_all else {k: given[k] for k in given if k in self.accepted}
+        try:
+            returned = self.function(**accepted)
+            if inspect.isawaitable(returned):
+                returned = asyncio.run(_awaited(returned))
+        except RAISED as error:  # whatever a user's function raises (detail 17)
+            called.refusal = f"{self.said}: {told(error, self.found.file)}"
+            return called
+        try:
+            called.scores = self._checked(returned, rows)
+            for name, values in called.columns.items():
+                self._require_length(f"log_extra('{name}', ...) got", values, len(rows))
+        except ConfigError as error:
+            called.refusal = str(error)
+        return called
+
+    def _arguments(self, rows: Sequence[Row], called: Called) -> dict[str, Any]:
+        """All keywords that TRL gives a function, and `role`, `agent` and `round`, by row."""
+        prompts, turns = [row[0] for row in rows], [row[1] for row in rows]
+        ids = [self._ids(turn) for turn in turns]
+        given: dict[str, Any] = {
+            "role": [turn.role for turn in turns],
+            "agent": [turn.agent for turn in turns],
+            "round": [turn.round for turn in turns],
+        }
+        if any(prompt.answer is not None for prompt in prompts):
+            given["answer"] = [prompt.answer for prompt in prompts]
+        columns = {name: None for prompt in prompts for name in prompt.columns}
+        for name in columns:  # a column of the user's data has the last word about a name
+            if name not in NOT_COLUMNS:
+                given[name] = [prompt.columns.get(name) for prompt in prompts]
+        if "completions_ids" in self.accepted:  # so in older pages of TRL's documentation
+            given["completions_ids"] = ids
+        return given | {
+            "prompts": [_asked(prompt) for prompt in prompts],
+            "completions": [_completion(prompt, turn) for prompt, turn in rows],
+            "completion_ids": ids,
+            "trainer_state": self.state,
+            "log_extra": lambda column, values: called.columns.update(
+                {str(column): [_plain(value) for value in values]}
+            ),
+            "log_metric": lambda name, value: self._log(called, name, value),
+        }
+
+    def _ids(self, turn: Turn) -> list[int]:
+        if turn.response_ids != TEXT_ONLY or self.tokenizer is None:
+            return list(turn.response_ids)
+        ids: list[int] = self.tokenizer(turn.response, add_special_tokens=False)["input_ids"]
+        return ids
+
+    def _log(self, called: Called, name: str, value: Any) -> None:
+        number = as_number(value)
+        if number is None:
+            raise ValueError(f"log_metric('{name}', ...) takes a finite number, got {value!r}")
+        called.numbers.setdefault(name, []).append(number)
+
+    def _checked(self, returned: Any, rows: Sequence[Row]) -> list[float | None]:
+        """The scores in what the function returned."""
+        listed = not isinstance(returned, str | bytes | dict) and hasattr(returned, "__iter__")
+        rule = "it must return a list with a number for each completion"
+        require(listed, f"{self.said}: {rule}, got {_shown(returned)}")
+        values = list(returned)
+        self._require_length(f"{rule}; got", values, len(rows))
+        scores: list[float | None] = []
+        for number, value in enumerate(values):
+            score = None if value is None else as_number(value)
+            where = f"for completion {number} of {len(rows)}, {_shown(rows[number][1].response)}"
+            require(
+                value is None or score is not None,
+                f"{self.said}: {rule}, finite; it returned {_shown(value)} {where}",
+            )
+            require(
+                value is not None or self.partial,
+                f"{self.said}: it returned None {where}: a function that does not apply to every "
+                f"completion must be a part of reward=sum, beside one that does",
+            )
+            scores.append(score)
+        return scores
+
+    def _require_length(self, what: str, values: Sequence[Any], rows: int) -> None:
+        require(
+            len(values) == rows, f"{self.said}: {what} {len(values)} values for {rows} completions"
+        )
+
+
+def _accepted(said: str, function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
+    """The keywords that a function takes, each with whether it has a default; and whether any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some functions of C have none
+        return {}, True
+    by_place = [p.name for p in parameters if p.kind == p.POSITIONAL_ONLY and p.default is p.empty]
+    require(
+        not by_place,
+        f"{said}: {', '.join(by_place)} must be arguments that can be given by name",
+    )
+    named = {
+        p.name: p.default is not p.empty
+        for p in parameters
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    return named, any(p.kind == p.VAR_KEYWORD for p in parameters)
+
+
+async def _awaited(returned: Any) -> Any:
+    return await returned
+
+
+def _asked(prompt: Prompt) -> str | list[dict[str, str]]:
+    """A prompt as TRL gives it: a text, or the messages of a chat."""
+    if prompt.messages is None:
+        return prompt.text
+    return [dict(message) for message in prompt.messages]
+
+
+def _completion(prompt: Prompt, turn: Turn) -> str | list[dict[str, str]]:
+    """A response in the same form as its prompt."""
+    if prompt.messages is None:
+        return turn.response
+    return [{"role": "assistant", "content": turn.response}]
+
+
+def as_number(value: Any) -> float | None:
+    """A finite number of Python, numpy or torch as a float; None where it is none."""
+    if not isinstance(value, Real):
+        if isinstance(value, str) or not hasattr(value, "item") or getattr(value, "ndim", 1) != 0:
+            return None
+        value = value.item()
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _plain(value: Any) -> Any:
+    """A value as samples.jsonl can keep it: a text, a number, True, False or None."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    number = as_number(value)
+    return str(value) if number is None else number
+
+
+def _shown(value: Any) -> str:
+    """A value as a refusal shows it: on one line, and not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,116 @@
+"""Several rewards, weighted and added (`reward=sum`)."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from cory.config import SumConfig, builder, of_part, require
+from cory.episode import Episode, Metrics, Turn
+from cory.rewards import Reward, RunFacts, RunReward
+from cory.rewards.python_function import PythonReward
+from cory.tasks import Task
+
+
+class WeightedSum:
+    """Adds the scores of its parts, each times its weight.
+
+    A function of the user's may leave a turn to the other parts by returning None; the turn's score
+    is then the sum of those that apply to it, as in TRL.
+    """
+
+    def __init__(self, config: SumConfig, task: Task, device: torch.device) -> None:
+        self.config = config
+        self.parts: dict[str, Reward] = {}
+        self.seconds: dict[str, list[float]] = {name: [] for name in config.parts}
+        for name, settings in config.parts.items():
+            with of_part(name, settings):
+                part = builder("reward", settings.name)(settings, task, device)
+            if isinstance(part, PythonReward):
+                part.partial = True
+            self.parts[name] = part
+
+    @staticmethod
+    def prepare(config: SumConfig) -> None:
+        """Refuse what can be refused before models are loaded."""
+        for name, settings in config.parts.items():
+            build = builder("reward", settings.name)
+            if hasattr(build, "prepare"):
+                with of_part(name, settings):
+                    build.prepare(settings)
+
+    def _followers(self) -> Iterator[tuple[str, RunReward]]:
+        """The parts that follow the run, by name."""
+        for name, part in self.parts.items():
+            if isinstance(part, RunReward):
+                yield name, part
+
+    def begin(self, run: RunFacts) -> None:
+        """As `RunReward`."""
+        for name, part in self._followers():
+            with self._named(name):
+                part.begin(replace(run, part=name))
+
+    def at(self, done: int) -> None:
+        """As `RunReward`."""
+        for _, part in self._followers():
+            part.at(done)
+
+    def sources(self) -> Mapping[str, Path]:
+        """As `RunReward`."""
+        found: dict[str, Path] = {}
+        for _, part in self._followers():
+            found |= part.sources()
+        return found
+
+    def metrics(self) -> Metrics:
+        """The parts' own metrics, each under the name of its part, and seconds of its calls."""
+        logged: Metrics = {}
+        for name, part in self._followers():
+            for key, value in part.metrics().items():
+                family, _, rest = key.partition("/")
+                if family != "time":  # the time of a part is that of all its work, below
+                    logged[f"{family}/{name}/{rest}"] = value
+        for name, seconds in self.seconds.items():
+            if seconds:
+                logged[f"time/reward_{name}_s"] = sum(seconds) / len(seconds)
+        self.seconds = {name: [] for name in self.seconds}
+        return logged
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """Refusals of a part name its settings as those of the part."""
+        with of_part(name, self.config.parts[name]):
+            yield
+
+    def score(self, episodes: list[Episode]) -> None:
+        """Fills `turn.parts`, and `turn.score` with their sum, unless a turn is absent.
+
+        ConfigError where no part has a score for a turn
+        """
+        turns = [turn for episode in episodes for turn in episode.turns if not turn.absent]
+        for name, part in self.parts.items():
+            for turn in turns:
+                turn.score = None
+            began = time.perf_counter()
+            with self._named(name):
+                part.score(episodes)
+            self.seconds[name].append(time.perf_counter() - began)
+            for turn in turns:
+                turn.parts[name] = turn.score
+        for turn in turns:
+            turn.score = self._total(turn)
+
+    def _total(self, turn: Turn) -> float:
+        """The weighted sum of the parts that apply to a turn."""
+        weigh = self.config.weight
+        scores = [weigh(name) * score for name, score in turn.parts.items() if score is not None]
+        require(
+            len(scores) > 0,
+            f"reward=sum: no part has a score for the response {turn.response[:60]!r}; at least "
+            f"one has to apply to every response",
+        )
+        return sum(scores)

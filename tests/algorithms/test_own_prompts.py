@@ -1,0 +1,216 @@
+"""Every algorithm on prompts of one's own: texts and chat messages, with and without answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cory.config import Config, ConfigError, builder, parse_config
+from cory.episode import Episode
+from cory.evaluation.evaluate import EvalRequest
+from cory.inference.debaters import Debaters
+from cory.inference.question_files import Question
+from cory.memory.workload import longest_context
+from cory.runs.partial_results import PartialResults
+from cory.runtime.worker import build_parts
+from tests.support.commands import last_wins
+from tests.support.composing import compose_config
+from tests.support.llama import save_llama
+
+Settings = Callable[..., Config]
+SYSTEM = {"role": "system", "content": "Be kind."}
+NEW_TOKENS = 5
+MAFT = ["experiment=maft/maft", "algorithm.summary=false"]
+SHORT = ["algorithm.prompts.follow_up='{others} {query}'", "algorithm.turns=2"]
+METHODS = {
+    "ppo": ["algorithm=ppo", "evaluation.samples=4", "evaluation.k=[1,4]"],
+    "cory": ["algorithm=cory", "evaluation.team=true", "evaluation.greedy=true"],
+    "maporl": [
+        *("algorithm=maporl", "evaluation.team=true", "algorithm.guards.min_tokens=null"),
+        *("algorithm.beta=[1.0,1.0]", "algorithm.consensus=1.0", *SHORT),
+    ],
+    "ppo_frozen": ["algorithm=ppo_frozen", "algorithm.iterations=0"],
+    "maporl_frozen": [
+        *("algorithm=maporl_frozen", "algorithm.iterations=0", "evaluation.team=true"),
+        "algorithm.guards.min_tokens=null",
+    ],
+    "maft": [*MAFT, "algorithm.identities=true"],
+    "maft_star": [
+        *(*MAFT, "algorithm.select=correct", "algorithm.policies=single", "algorithm.agents=1"),
+        *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
+    ],
+    "sft": [
+        "experiment=maporl/gsm8k_sft",
+        "algorithm.keep_share=0.5",
+        "algorithm.train_turns=null",
+        *SHORT,
+    ],
+    "verifier": [
+        *("experiment=maporl/verifier_gsm8k", "algorithm.answers_per_question=3"),
+        *("algorithm.max_tokens=400", "algorithm.keep_per_label=2", "evaluation.k=[1]"),
+    ],
+}
+WITHOUT_ANSWERS = {
+    "ppo": METHODS["ppo"][:1],
+    "cory": METHODS["cory"],
+    "maporl": ["algorithm=maporl", "algorithm.guards.min_tokens=null", *SHORT],
+}
+
+
+class Seen:
+    """A judge that keeps the prompts, and gives points for the letter e."""
+
+    def __init__(self) -> None:
+        self.prompts: dict[str, Any] = {}
+
+    def score(self, episodes: list[Episode]) -> None:
+        for episode in episodes:
+            self.prompts[episode.prompt.id] = episode.prompt
+            for turn in episode.turns:
+                turn.score = float("e" in turn.response)
+                turn.right = turn.score > 0
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_llama(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture
+def own(config_of: Settings, llama: str, tmp_path: Path) -> Settings:
+    """Settings of a small run on twelve prompts, four of them held out: texts, or chats."""
+    rows = [{"question": f"{n} and {7 - n}?", "gold": 7, "n": n} for n in range(12)]
+    chats = [
+        {**row, "question": [SYSTEM, {"role": "user", "content": row["question"]}]} for row in rows
+    ]
+    for name, lines in (("texts", rows), ("chats", chats)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+
+    def make(kind: str, *overrides: str) -> Config:
+        base = [
+            "task=prompts",
+            f"task.path={tmp_path / kind}.jsonl",
+            "task.prompt_column=question",
+            "task.train_split='train[4:]'",
+            "task.test_split='train[:4]'",
+            "task.prompt_template='{prompt} So'",
+            "task.observer_template='{query} {answers} So'",
+            "task.max_prompt_tokens=60",
+            f"model.path={llama}",
+            f"model.chat={str(kind == 'chats').lower()}",
+            "model.precision=fp32",
+            "model.quantisation=none",
+            "model.sharing=copies",
+            "hardware=cpu",
+            "algorithm.prompts_per_iteration=8",
+            "algorithm.minibatch_size=4",
+            f"algorithm.sampling.min_response_tokens={NEW_TOKENS}",
+            f"algorithm.sampling.max_response_tokens={NEW_TOKENS}",
+            "evaluation.prompts=null",
+            f"run_dir={tmp_path / 'run'}",
+        ]
+        return parse_config(compose_config(*last_wins([*base, *overrides])))
+
+    return make
+
+
+ANSWERS = ["task.answer_column=gold", "task.answers=number", "reward=exact_match"]
+
+
+def run_once(config: Config, folder: Path) -> tuple[Seen, list[Episode], list[dict[str, Any]]]:
+    """One iteration and one evaluation; what the judge saw, and what was said in both."""
+    seen = Seen()
+    parts = replace(build_parts(config), reward=seen)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
+    if config.algorithm.iterations > 0:
+        trainer.step(0)
+    results = PartialResults(folder / "evaluation", "settings")
+    request = EvalRequest(config.evaluation, config.seed, 1, True)
+    metrics = trainer.evaluate(request, results, lambda *_: None)
+    assert metrics or config.algorithm.name == "verifier"
+    return seen, list(getattr(trainer, "episodes", [])), list(results.lines)
+
+
+@pytest.mark.parametrize("kind", ["texts", "chats"])
+@pytest.mark.parametrize("method", METHODS)
+def test_it_trains_and_is_evaluated(own: Settings, tmp_path: Path, kind: str, method: str) -> None:
+    config = own(kind, *ANSWERS, *METHODS[method])
+    _, episodes, lines = run_once(config, tmp_path)
+    assert bool(episodes) == (config.algorithm.iterations > 0)
+    trained = {episode.prompt.id for episode in episodes}
+    assert trained <= {f"{kind}.jsonl:{n}" for n in range(5, 13)}
+    assert {line["prompt_id"] for line in lines} == {f"{kind}.jsonl:{n}" for n in range(1, 5)}
+    assert {line["answer"] for line in lines} == {"7"}
+    # the system message opens every context, whoever speaks, in training and evaluation
+    contexts = [turn.context for e in episodes for turn in e.turns if not turn.absent]
+    contexts += [
+        turn["context"] or line["prompt"]
+        for line in lines
+        for turn in line["turns"]
+        if turn["response"] is not None
+    ]
+    opening = "[INST] Be kind. [/INST]<s>[INST] " if kind == "chats" else ""
+    assert contexts and all(context.startswith(opening) for context in contexts)
+    assert all(" and " in context and " So" in context for context in contexts)
+    if config.algorithm.holds_debates and kind == "chats" and method != "maft_star":
+        assert any(context.count("[INST]") > 2 for context in contexts)
+
+
+@pytest.mark.parametrize("method", WITHOUT_ANSWERS)
+def test_it_needs_no_answers_where_a_judge_gives_scores(
+    own: Settings, tiny_judge: str, tmp_path: Path, method: str
+) -> None:
+    config = own("texts", f"reward.path={tiny_judge}", *WITHOUT_ANSWERS[method])
+    seen, episodes, lines = run_once(config, tmp_path)
+    assert len(episodes) == 8 and {line["answer"] for line in lines} == {None}
+    # all other columns come to the reward, in training and evaluation
+    assert len(seen.prompts) == 12
+    assert all(
+        prompt.columns == {"gold": 7, "n": int(name.partition(":")[2]) - 1}
+        for name, prompt in seen.prompts.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("ppo", r"evaluation.k=\[1, 4\] needs a task with answers"),
+        ("maporl", "algorithm.bonus_from=ground_truth needs a task with answers"),
+        ("maft", "algorithm=maft takes votes on answers"),
+        ("maporl_frozen", "evaluation.team=true takes votes on answers"),
+        ("verifier", "reward=exact_match needs a task with answers"),
+    ],
+)
+def test_without_answers_a_refusal_names_the_setting(own: Settings, method: str, said: str) -> None:
+    reward = ["reward=sentiment_tiny"] if method == "maft" else []
+    with pytest.raises(
+        ConfigError, match=said + "; task=prompts has none: set task.answer_column$"
+    ):
+        own("texts", *METHODS[method], *reward)
+
+
+def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_path: Path) -> None:
+    config = own("texts", *ANSWERS, *MAFT)
+    (tmp_path / "texts.jsonl").unlink()
+    debaters = Debaters(tmp_path, config, "cpu", base=True)
+    asked = [Question("3 and 4?", "7"), Question("1 and 1?", None)]
+    debaters.check(asked)
+    first, second = debaters.debate(asked)
+    assert first["question"] == "3 and 4?" and first["right"] is not None
+    assert second["right"] is None
+    with pytest.raises(ConfigError, match="question 0: task=prompts reads no answer in 'seven'"):
+        debaters.check([Question("3 and 4?", "seven")])
+
+
+def test_the_estimate_counts_the_longest_prompt(own: Settings) -> None:
+    longest = {
+        length: longest_context(own("texts", "algorithm=cory", f"task.max_prompt_tokens={length}"))
+        for length in (60, 100)
+    }
+    assert longest[100] == longest[60] + 40 > 100 + NEW_TOKENS

@@ -1,0 +1,96 @@
+"""`advantages=` as it is typed, in sweeps, and from experiments; and who refuses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from cory.config import ConfigError, parse_config
+from cory.runs.run_dir import settings_digest
+from tests.support.composing import CONF, compose_config, options, parsed
+
+SAMPLES = {"gae": 1, "group": 8, "leave_one_out": 4, "batch": 1}
+WITHOUT = {  # methods that estimate no advantages
+    "spag": ["experiment=spag/llama2_spag_1"],
+    "imitation": ["experiment=spag/llama2_im"],
+    "maft": ["experiment=maft/phi3_arithmetic_maft"],
+    "sft": ["experiment=maporl/gsm8k_sft"],
+    "verifier": ["experiment=maporl/verifier_gsm8k"],
+}
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "cory", "maporl", "grpo", "rloo"])
+def test_an_estimator_is_chosen_by_a_word(algorithm: str) -> None:
+    assert set(options("advantages")) == set(SAMPLES)
+    for name, samples in SAMPLES.items():
+        config = parsed(f"algorithm={algorithm}", f"advantages={name}").algorithm
+        assert (config.name, config.advantages, config.samples_per_prompt) == (
+            algorithm,
+            name,
+            samples,
+        )
+        assert config.prompts_drawn() == 64 // samples
+        assert config.has_value_head() == (name == "gae")
+        # responses count, so an estimator changes neither the batches nor their cost
+        assert config.turns_per_policy() % 64 == 0
+
+
+def test_what_is_typed_beats_the_estimators_own_values() -> None:
+    typed = ["advantages=group", "algorithm.samples_per_prompt=4", "algorithm.divide_by_std=false"]
+    config = parsed(*typed).algorithm
+    assert (config.advantages, config.samples_per_prompt, config.divide_by_std) == (
+        "group",
+        4,
+        False,
+    )
+
+
+def test_an_experiment_chooses_an_estimator(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults:\n  - override /algorithm: cory\n"
+        "  - override /advantages: group\nalgorithm: {samples_per_prompt: 2}\n"
+    )
+    mine = [f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine"]
+    own, typed = parsed(*mine).algorithm, parsed(*mine, "advantages=leave_one_out").algorithm
+    assert (own.advantages, own.samples_per_prompt) == ("group", 2)
+    # the experiment's value over the estimator's, whichever it is
+    assert (typed.advantages, typed.samples_per_prompt) == ("leave_one_out", 2)
+
+
+def test_none_is_the_algorithms_own() -> None:
+    assert parsed().algorithm.advantages == "gae"
+    assert parsed("algorithm=grpo").algorithm.advantages == "group"
+    assert parsed("algorithm=rloo").algorithm.advantages == "leave_one_out"
+    # gae, typed or not, is the same run
+    assert settings_digest(compose_config()) == settings_digest(compose_config("advantages=gae"))
+
+
+@pytest.mark.parametrize("algorithm", WITHOUT)
+def test_methods_without_advantages_refuse_them(algorithm: str) -> None:
+    own = WITHOUT[algorithm]
+    plain = compose_config(*own)
+    parse_config(plain)
+    assert plain.algorithm.name == algorithm and "advantages" not in plain.algorithm
+    assert "advantages" not in plain
+    for name in SAMPLES:
+        with pytest.raises(ConfigError) as refusal:
+            parsed(*own, f"advantages={name}")
+        said = str(refusal.value)
+        assert said.startswith(f"advantages={name}: algorithm={algorithm} estimates no advantages")
+        assert "\n" not in said
+
+
+def test_the_presets_are_the_papers_losses() -> None:
+    keys = ("advantages", "ratio", "loss_average", "kl_in", "kl_estimator", "epochs")
+    values = {
+        name: OmegaConf.load(CONF / "algorithm" / f"{name}.yaml") for name in ("grpo", "rloo")
+    }
+    assert [values["grpo"].get(key) for key in keys] == [
+        *("group", None, "responses", "loss", "k3", 1),
+    ]
+    assert [values["rloo"].get(key) for key in keys] == [
+        *("leave_one_out", "response", "responses", "reward", "k1", 1),
+    ]

@@ -1,0 +1,110 @@
+"""Prompts that are chat messages: what comes before the last one stays in front of everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from cory.config import ConfigError, MaftPrompts, MaporlConfig
+from cory.episode import Context, Episode, Prompt, Turn, as_plain, of_plain
+from cory.rollout.debate_prompts import Chat, Graded, Plain
+from cory.rollout.interactions import Roles, pioneer_observer, single_turn
+from cory.rollout.maft_prompts import Identified, Told
+from cory.tasks.prompts import PromptsForm
+from tests.support.composing import parsed
+
+BEFORE = [
+    {"role": "system", "content": "Be short."},
+    {"role": "user", "content": "Hello?"},
+    {"role": "assistant", "content": "Yes."},
+]
+ASKED = {"role": "user", "content": "Why?"}
+PROMPT = Prompt("a", "Why?", "So", {"x": [1, {"y": None}]}, (*BEFORE, ASKED))
+PLAIN = Prompt("b", "Why?")
+
+
+def turn(agent: str, response: str) -> Turn:
+    return Turn(agent, "debater", 0, "", response, [1], [2])
+
+
+ROUNDS = [[turn("a", "one"), turn("b", "two")], [turn("a", "three"), turn("b", "four")]]
+
+
+class Heard:
+    """A `speak` that notes what agents are shown."""
+
+    def __init__(self) -> None:
+        self.contexts: list[Context | None] = []
+
+    def __call__(
+        self, agent: str, role: str, round: int, contexts: Sequence[Context | None]
+    ) -> list[Turn]:
+        self.contexts += contexts
+        return [turn(agent, f"by {agent}") for _ in contexts]
+
+
+def test_a_single_turn_and_an_observer() -> None:
+    heard = Heard()
+    single_turn([PROMPT, PLAIN], heard, "a")
+    assert heard.contexts == [[*BEFORE, ASKED], "Why?"]
+    form = PromptsForm(
+        parsed(
+            "task=prompts",
+            "task.path=here",
+            "task.held_out_share=0.5",
+            "task.observer_template='{answers}: {query}'",
+        ).task
+    )
+    heard = Heard()
+    pioneer_observer([PROMPT, PLAIN], heard, Roles(["a", "b"]), form.observer_context)
+    said = "by a: Why?"
+    assert heard.contexts[2:] == [[*BEFORE, {"role": "user", "content": said}], said]
+    heard = Heard()
+    pioneer_observer([PROMPT], heard, Roles(["a", "b"]), None)
+    assert heard.contexts == [[*BEFORE, ASKED]] * 2
+
+
+def test_a_debate_begins_with_all_messages() -> None:
+    config = parsed("algorithm=maporl", "algorithm.guards.min_tokens=null").algorithm
+    assert isinstance(config, MaporlConfig)
+    contexts = list(Chat(Graded(config.prompts, False)).contexts(PROMPT, ROUNDS, 0))
+    assert all(context[:4] == [*BEFORE, ASKED] for context in contexts)
+    assert [len(context) for context in contexts] == [8, 6, 6, 4]
+    whole = contexts[0]
+    assert [m["content"] for m in whole[4:] if m["role"] == "assistant"] == ["one", "three"]
+    assert "[Agent 1]\ntwo" in whole[5]["content"] and whole[5]["content"].endswith("Why?")
+    # a text is one message
+    assert list(Chat(Graded(config.prompts, False)).contexts(PLAIN, [], 0)) == [[ASKED]]
+
+
+def test_a_model_that_does_not_chat_cannot_be_shown_messages() -> None:
+    form = PromptsForm(parsed("task=prompts", "task.path=x", "task.held_out_share=0.5").task)
+    assert list(Plain(form).contexts(PLAIN, [], 0)) == ["Why?"]
+    with pytest.raises(ConfigError, match=r"^prompt a is made of chat messages, .* partner.chat"):
+        list(Plain(form).contexts(PROMPT, [], 0))
+
+
+def test_names_stand_in_the_messages_of_the_debate_alone() -> None:
+    config = parsed("experiment=maft/maft", "hardware=cpu").algorithm
+    prompts: MaftPrompts = config.prompts
+    named = Identified(Chat(Told(prompts)), prompts, 1, critics=lambda number: number > 0)
+    for rounds, kinds in ((ROUNDS[:0], ["GEN"]), (ROUNDS, ["GEN", "CRIT", "CRIT"])):
+        (context, *_) = named.contexts(PROMPT, rounds, 0)
+        (plain, *_) = named.contexts(PLAIN, rounds, 0)
+        assert context[:3] == BEFORE and context[3:] == plain
+        asked = [m["content"] for m in context[3:] if m["role"] == "user"]
+        assert [text[10:14].rstrip("1") for text in asked] == kinds
+        assert asked[0].endswith("Why?")
+
+
+def test_an_episode_comes_back_from_plain_values() -> None:
+
+    episode = Episode(PROMPT, [turn("a", "one")])
+    assert of_plain(json.loads(json.dumps(as_plain(episode)))) == episode
+    other = Episode(PLAIN, [])
+    assert of_plain(json.loads(json.dumps(as_plain(other)))) == other
+    # as runs of before have written them
+    before = {"id": "b", "text": "Why?", "answer": None}
+    assert of_plain({"prompt": before, "turns": []}) == other

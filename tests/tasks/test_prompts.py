@@ -1,0 +1,545 @@
+"""Prompts of one's own: files, parts that share nothing, answers, templates, and every refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from datasets import Dataset
+from transformers import AutoTokenizer
+
+from cory.config import ConfigError, PromptsConfig
+from cory.episode import Prompt
+from cory.tasks.data import rows as reading
+from cory.tasks.prompts import PromptsForm, PromptsTask
+from tests.support.composing import parsed
+
+Make = Callable[..., PromptsTask]
+ROWS = [{"prompt": f"Say {n}: ", "target": n, "tags": [f"t{n}"]} for n in range(20)]
+MESSAGES = [
+    {"role": "system", "content": "Be short."},
+    {"role": "user", "content": "Hello?"},
+    {"role": "assistant", "content": "Yes."},
+    {"role": "user", "content": "Why {so}?"},
+]
+ROLES = (
+    "{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('no tools') }}"
+    "{% endif %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}"
+    "<assistant>{% endif %}"
+)
+
+
+def write(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model: str) -> Any:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.chat_template = ROLES
+    return tokenizer
+
+
+@pytest.fixture
+def make(tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Makes the task of `mine.jsonl`, or of another `task.path`, with a fifth held out."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "mine.jsonl", ROWS)
+
+    def task(*overrides: str, seed: int = 0) -> PromptsTask:
+        base = ["task=prompts", "task.path=mine.jsonl", "task.max_prompt_tokens=60"]
+        if not any("test_split=" in word for word in overrides):
+            base.append("task.held_out_share=0.2")
+        named = {word.partition("=")[0] for word in overrides}
+        kept = [word for word in base if word.partition("=")[0] not in named]
+        config = parsed(*kept, *overrides).task
+        assert isinstance(config, PromptsConfig)
+        return PromptsTask(config, tokenizer, np.random.default_rng(seed))
+
+    return task
+
+
+def ids(prompts: list[Prompt]) -> list[str]:
+    return [prompt.id for prompt in prompts]
+
+
+def every(task: PromptsTask) -> dict[str, Prompt]:
+    return {prompt.id: prompt for part in task.parts.values() for prompt in part}
+
+
+def test_a_prompt_has_its_line_its_text_and_all_other_columns(make: Make) -> None:
+    found = every(make())
+    assert sorted(found) == sorted(f"mine.jsonl:{n + 1}" for n in range(20))
+    assert found["mine.jsonl:4"] == Prompt(
+        "mine.jsonl:4", "Say 3: ", None, {"target": 3, "tags": ["t3"]}, None
+    )
+    few = every(make("task.columns=[target]"))["mine.jsonl:4"]
+    assert few.columns == {"target": 3}
+    assert every(make("task.columns=[]"))["mine.jsonl:4"].columns == {}
+
+
+def test_prompts_are_drawn_once_per_epoch_and_go_on_after_a_restart(make: Make) -> None:
+    task = make()
+    assert sorted(ids(task.sample(16))) == sorted(ids(task.parts["train"]))
+    drawn = task.sample(5)
+    state = json.loads(json.dumps(task.state_dict()))
+    rest = task.sample(11)
+    again = make()
+    again.load_state_dict(state)
+    assert again.sample(11) == rest
+    assert len({*ids(drawn), *ids(rest)}) == 16
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+def test_all_kinds_of_files_give_the_same_prompts(make: Make, tmp_path: Path, kind: str) -> None:
+    flat = [{"prompt": row["prompt"], "target": row["target"]} for row in ROWS]
+    file = tmp_path / f"mine.{kind}"
+    if kind == "json":
+        file.write_text(json.dumps(flat))
+    elif kind == "csv":
+        pd.DataFrame(flat).to_csv(file, index=False)
+    else:
+        pd.DataFrame(flat).to_parquet(file)
+    found, lines = every(make(f"task.path={file.name}")), every(make("task.columns=[target]"))
+    assert {p.id.partition(":")[2]: (p.text, p.columns) for p in found.values()} == {
+        p.id.partition(":")[2]: (p.text, p.columns) for p in lines.values()
+    }
+
+
+def test_json_keeps_values_that_look_like_dates_and_numbers(make: Make, tmp_path: Path) -> None:
+    values = ["2024-01-02", "007", 1, None]
+    write(tmp_path / "mine.jsonl", [{"prompt": f"a{n}", "v": v} for n, v in enumerate(values)])
+    found = every(make("task.held_out_share=0.5"))
+    assert [found[f"mine.jsonl:{n + 1}"].columns["v"] for n in range(4)] == values
+
+
+def test_a_folder_has_a_file_for_each_split(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / "train.jsonl", ROWS[:12])
+    (tmp_path / "data" / "test.json").write_text(json.dumps(ROWS[12:]))
+    task = make("task.path=data", "task.test_split=test")
+    assert ids(task.parts["train"]) == [f"train.jsonl:{n + 1}" for n in range(12)]
+    assert ids(task.parts["test"]) == [f"test.json:{n + 1}" for n in range(8)]
+    sliced = make("task.path=data", "task.train_split='train[6:]'", "task.test_split='test[:2]'")
+    assert ids(sliced.parts["train"]) == [f"train.jsonl:{n + 1}" for n in range(6, 12)]
+    assert ids(sliced.parts["test"]) == ["test.json:1", "test.json:2"]
+
+
+def test_slices_of_one_file_keep_their_lines(make: Make) -> None:
+    task = make("task.train_split='train[:75%]'", "task.test_split='train[75%:]'")
+    assert ids(task.parts["train"]) == [f"mine.jsonl:{n}" for n in range(1, 16)]
+    assert ids(task.held_out(None, "test")) == [f"mine.jsonl:{n}" for n in range(16, 21)]
+
+
+def test_the_hub(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def hub_table(path: str, subset: str | None, split: str, offline: str) -> Dataset:
+        asked.append((path, subset, split))
+        return Dataset.from_list(ROWS[:12] if split == "train" else ROWS[12:])
+
+    monkeypatch.setattr(reading, "hub_table", hub_table)
+    task = make(
+        *("task.source=hub", "task.path=me/mine", "task.subset=short", "task.test_split=validation")
+    )
+    assert asked == [("me/mine", "short", "train"), ("me/mine", "short", "validation")]
+    assert ids(task.parts["test"])[0] == "validation:1"
+    assert task.parts["test"][0].columns == {"target": 12, "tags": ["t12"]}
+
+
+def test_a_share_is_held_out_by_content(make: Make, tmp_path: Path) -> None:
+    # every prompt twice, with other spaces and another target
+    twice = [*ROWS, *({**row, "prompt": f" {row['prompt']} ", "target": -1} for row in ROWS)]
+    write(tmp_path / "mine.jsonl", twice)
+    for seed in range(3):
+        task = make(f"task.pick_seed={seed}")
+        train, test = (
+            {" ".join(prompt.text.split()) for prompt in task.parts[part]}
+            for part in ("train", "test")
+        )
+        assert (len(train), len(test)) == (16, 4) and not train & test
+        assert [len(task.parts[part]) for part in ("train", "test")] == [32, 8]
+        # the run's own seed plays no part
+        assert make(f"task.pick_seed={seed}", seed=1).parts == task.parts
+    assert make("task.pick_seed=1").parts != make("task.pick_seed=2").parts
+    assert len(make("task.held_out_share=0.5").parts["test"]) == 20
+
+
+def test_a_test_prompt_is_never_trained_on(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / "train.jsonl", [*ROWS[:10], ROWS[0], {**ROWS[12], "target": 0}])
+    write(tmp_path / "data" / "test.jsonl", [{**ROWS[0], "prompt": "Say  0:"}, ROWS[12]])
+    task = make("task.path=data", "task.test_split=test")
+    assert ids(task.parts["train"]) == [f"train.jsonl:{n + 1}" for n in range(1, 10)]
+    assert capsys.readouterr().err == (
+        "note: task.path=data: 3 of 12 training prompts are test prompts, too, and are left out of "
+        "the training\n"
+    )
+    # one split for both: what is picked shares nothing
+    picks = ["task.test_split=train", "task.pick_train=6", "task.pick_test=3"]
+    picked = make("task.path=data", *picks)
+    assert [len(picked.parts[part]) for part in ("train", "test")] == [6, 3]
+    assert not {*ids(picked.parts["train"])} & {*ids(picked.parts["test"])}
+
+
+ANSWERS = [
+    # kind, value in the data, answer, a right response, a wrong one
+    ("text", "Paris", "Paris", "It is old.\nparis.", "Rome"),
+    ("text", 7, "7", "Answer: **7**", "7.0"),
+    ("number", 7, "7", "So it is 7.00.", "8"),
+    ("number", "3 + 4 = 7\n#### 7", "7", r"\boxed{7}", "3 + 4"),
+    ("choice", 2, "C", "The answer is C", "(B)"),
+    ("choice", "C", "C", "(C)", "no idea"),
+    ("formula", r"\frac12", r"\boxed{\frac12}", r"It is \boxed{0.5}", "0.5"),
+    ("formula", r"so \boxed{x}", r"\boxed{x}", r"\boxed{x}", r"\boxed{y}"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "answer", "right", "wrong"), ANSWERS)
+def test_answers(
+    make: Make, tmp_path: Path, kind: str, value: Any, answer: str, right: str, wrong: str
+) -> None:
+    write(tmp_path / "mine.jsonl", [{"prompt": f"{n}?", "gold": value} for n in range(5)])
+    task = make("task.answer_column=gold", f"task.answers={kind}")
+    assert {prompt.answer for prompt in every(task).values()} == {answer}
+    assert task.is_right(right, answer) and not task.is_right(wrong, answer)
+    assert task.read(right) == task.read(answer) is not None
+    assert task.read("?!") is None and not task.is_right("?!", answer)
+    # the value of the data is the reward's, too
+    assert task.sample(1)[0].columns == {"gold": value}
+    # without data, for finished agents
+    form = PromptsTask.form(task.config)
+    assert form.is_right(right, answer) and form.prompt_of("Why?").text == "Why?"
+
+
+def test_without_answers_nothing_is_read(make: Make) -> None:
+    task = make()
+    assert task.read("7") is None and not task.is_right("7", "7")
+    assert not task.config.has_answers
+
+
+def test_templates(make: Make, tmp_path: Path) -> None:
+    write(tmp_path / "mine.jsonl", [{"prompt": f"{n}{{?", "on": f"a {n}"} for n in range(5)])
+    words = [
+        "task.prompt_template='On {on}: {prompt} {{x}}'",
+        "task.observer_template='{query} | {answers}'",
+        "task.answer_template='<{response}>'",
+        "task.answer_separator=' & '",
+    ]
+    task = make(*words)
+    prompt = every(task)["mine.jsonl:3"]
+    assert prompt.text == "On a 2: 2{? {x}"
+    said = task.observer_context(prompt.text, [" one {1}\n", "two"])
+    assert said == "On a 2: 2{? {x} | < one {1}> & <two>"
+    with pytest.raises(ConfigError, match=r"^task.prompt_template needs \{on\}, a column"):
+        task.prompt_of("Why?")
+    done = make("task.answer_template='{query}{response}'")
+    assert done.observer_context("It", [" is. "]) == "Somebody else answered:\nIt is.\n\nIt"
+    plain = make()
+    assert plain.observer_context("Q", ["A"]) == "Somebody else answered:\nA\n\nQ"
+
+
+def test_chat_messages(make: Make, tmp_path: Path) -> None:
+    chats = [
+        {"prompt": [*MESSAGES[:-1], {"role": "user", "content": f"{n}?"}], "target": n}
+        for n in range(5)
+    ]
+    write(tmp_path / "mine.jsonl", chats)
+    chat = ["model.chat=true", "task.prompt_template='{prompt} Say.'"]
+    prompt = every(make(*chat))["mine.jsonl:2"]
+    assert (prompt.text, prompt.columns) == ("1? Say.", {"target": 1})
+    asked = [*MESSAGES[:-1], {"role": "user", "content": "1? Say."}]
+    assert prompt.messages == tuple(asked) and prompt.opening == asked
+    assert prompt.asking("Sure?") == [*MESSAGES[:-1], {"role": "user", "content": "Sure?"}]
+    # the same last message after another first one is another prompt
+    chats[0]["prompt"] = [{"role": "system", "content": "Be long."}, *chats[1]["prompt"][1:]]
+    write(tmp_path / "mine.jsonl", chats[:2])
+    assert len(make(*chat, "task.held_out_share=0.5").parts["train"]) == 1
+
+
+def test_the_length_of_a_chat_is_that_of_all_of_its_messages(
+    make: Make, tmp_path: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = [{"role": "system", "content": "x" * 30}, {"role": "user", "content": "n?"}]
+    chats = [{"prompt": [{"role": "user", "content": f"{n}?"}]} for n in range(4)]
+    write(tmp_path / "mine.jsonl", [*chats, {"prompt": long}])
+    every_word = ["model.chat=true", "task.train_split='train[1:]'", "task.test_split='train[:1]'"]
+    whole = tokenizer("<system>" + "x" * 30 + "<user>n?<assistant>")["input_ids"]
+    length = len(whole) - len(tokenizer("<user><assistant>")["input_ids"])
+    fits = make(*every_word, f"task.max_prompt_tokens={length}")
+    assert len(fits.parts["train"]) == 4
+    cut = make(*every_word, f"task.max_prompt_tokens={length - 1}")
+    assert ids(cut.parts["train"]) == [f"mine.jsonl:{n}" for n in (2, 3, 4)]
+    assert "1 of 4 training prompts; the first is mine.jsonl:5\n" in capsys.readouterr().err
+
+
+def test_long_prompts_are_left_out_or_refused_by_their_line(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "mine.jsonl", [*ROWS[:9], {**ROWS[9], "prompt": "x" * 50}])
+    words = ["task.max_prompt_tokens=30"]
+    train = make(*words, "task.train_split='train[5:]'", "task.test_split='train[:5]'")
+    assert len(train.parts["train"]) == 4
+    assert "1 of 5 training prompts; the first is mine.jsonl:10\n" in capsys.readouterr().err
+    test = make(*words, "task.train_split='train[:5]'", "task.test_split='train[5:]'")
+    with pytest.raises(
+        ConfigError,
+        match=r"^task.max_prompt_tokens \(30\) is below the 50 tokens of test prompt mine.jsonl:10",
+    ):
+        test.held_out(None, "test")
+    with pytest.raises(ConfigError, match=r"evaluation.prompts=null asks all of them$"):
+        train.held_out(6, "test")
+
+
+def test_dates_become_text_and_other_values_are_refused(make: Make, tmp_path: Path) -> None:
+    table = pd.DataFrame({"prompt": ["a", "b"], "day": [date(2024, 1, 2)] * 2, "raw": [b"x"] * 2})
+    table.to_parquet(tmp_path / "mine.parquet")
+    words = ["task.path=mine.parquet", "task.held_out_share=0.5"]
+    kept = every(make(*words, "task.columns=[day]"))
+    assert kept["mine.parquet:1"].columns == {"day": "2024-01-02"}
+    with pytest.raises(
+        ConfigError, match=r"^task.path=mine.parquet: row 1: 'raw' holds bytes, .* task.columns$"
+    ):
+        make(*words)
+
+
+def test_a_run_goes_on_with_the_prompts_that_it_began_with(make: Make, tmp_path: Path) -> None:
+    state = make().state_dict()
+    make().load_state_dict(state)
+    for place, change in ((0, {"prompt": "Say 0"}), (5, {"target": -5}), (19, {"prompt": "x"})):
+        changed = [*ROWS]
+        changed[place] = {**ROWS[place], **change}
+        write(tmp_path / "mine.jsonl", changed)
+        with pytest.raises(ConfigError, match="not those that this run began with"):
+            make().load_state_dict(state)
+
+
+CHAT = ["model.chat=true"]
+GOLD = ["task.answer_column=gold"]
+NOTHING = ["task.test_split='train[100%:]'"]
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content}
+
+
+def chat(*messages: Any) -> list[Any]:
+    return [{"prompt": list(messages)}]
+
+
+BAD = [
+    # overrides, rows, what is said after `task.path=mine.jsonl: `
+    ([], [*ROWS, {"target": 1}], "line 21: 'prompt' is missing: every row needs a prompt"),
+    ([], [{**ROWS[0], "prompt": " \n"}], "line 1: 'prompt' is empty: every row needs a prompt"),
+    ([], [{"prompt": 3}], "line 1: 'prompt' must be a text or a list of chat messages, got 3"),
+    (
+        [],
+        [ROWS[0], {"prompt": MESSAGES}],
+        "line 2: 'prompt' holds chat messages, which need a chat model: set model.chat=true",
+    ),
+    (
+        CHAT,
+        [ROWS[0], {"prompt": MESSAGES}],
+        "'prompt' holds texts and chat messages; mine.jsonl:2 is of another kind than mine.jsonl:1",
+    ),
+    (CHAT, chat(), "line 1: 'prompt' is empty: a prompt needs a message"),
+    (
+        CHAT,
+        chat(*MESSAGES[:3]),
+        "line 1: 'prompt' must end with the user's message, got assistant",
+    ),
+    (CHAT, chat(user(" ")), "line 1: 'prompt': the last message is empty"),
+    (CHAT, chat("x"), "line 1: 'prompt', message 1 must have role and content, got x"),
+    (
+        CHAT,
+        chat(user("x"), {"role": "user"}),
+        "line 1: 'prompt', message 2 must have a text as 'content', got None",
+    ),
+    (CHAT, chat(user([1])), "line 1: 'prompt', message 1 must have a text as 'content', got [1]"),
+    (
+        CHAT,
+        chat({**user("x"), "name": "me"}),
+        "line 1: 'prompt', message 1 must have role and content alone, got 'name'",
+    ),
+    (
+        GOLD,
+        [{"prompt": "a", "gold": "b"}, {"prompt": "c", "gold": None}],
+        "line 2: 'gold' must be a text with letters or digits with task.answers=text, got 'None'",
+    ),
+    (
+        [*GOLD, "task.answers=number"],
+        [{"prompt": "a", "gold": "seven"}],
+        "line 1: 'gold' must be a number, alone or after #### with task.answers=number, got",
+    ),
+    (
+        [*GOLD, "task.answers=choice"],
+        [{"prompt": "a", "gold": 4}],
+        "line 1: 'gold' must be a letter from A to D, or 0 to 3 with task.answers=choice, got '4'",
+    ),
+    (
+        [*GOLD, "task.answers=formula"],
+        [{"prompt": "a", "gold": r"\boxed{..."}],
+        r"line 1: 'gold' must be a formula, alone or in a closed \boxed{...} with task.answers",
+    ),
+    (
+        ["task.prompt_template='{on} {prompt}'"],
+        [{"prompt": "a", "on": "b"}, {"prompt": "a", "on": None}],
+        "line 2 has no 'on', which task.prompt_template needs",
+    ),
+    (
+        ["task.prompt_template='{on:.2f} {prompt}'"],
+        [{"prompt": "a", "on": "b"}],
+        "line 1: task.prompt_template: Unknown format code 'f' for object of type 'str'",
+    ),
+    (
+        ["task.test_split=train"],
+        ROWS,
+        "every prompt of task.train_split=train is in task.test_split=train, too",
+    ),
+    (NOTHING, ROWS, "there is no row in task.test_split=train[100%:]"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "data", "said"), BAD)
+def test_bad_rows_are_refused_by_file_and_line(
+    make: Make, tmp_path: Path, overrides: list[str], data: list[Any], said: str
+) -> None:
+    write(tmp_path / "mine.jsonl", data)
+    with pytest.raises(ConfigError) as error:
+        make(*overrides)
+    assert str(error.value).startswith(f"task.path=mine.jsonl: {said}")
+    assert "\n" not in str(error.value)
+
+
+WRONG = [
+    (
+        ["task.prompt_column=promt"],
+        "task.prompt_column: task.path=mine.jsonl has no column 'promt'; it has prompt, target, "
+        "tags; did you mean prompt?",
+    ),
+    (GOLD, "task.answer_column: task.path=mine.jsonl has no column 'gold'; it has prompt"),
+    (["task.columns=[gold]"], "task.columns: task.path=mine.jsonl has no column 'gold'; it has"),
+    (
+        ["task.prompt_template='{prompt} {on}'"],
+        "task.prompt_template: task.path=mine.jsonl has no column 'on'; it has prompt",
+    ),
+    (["task.prompt_template='{on}'"], "task.prompt_template must contain {prompt}, got '{on}'"),
+    (["task.prompt_template='{prompt} {}'"], "task.prompt_template must not contain {}, got"),
+    (
+        ["task.prompt_template='{prompt.x} {prompt}'"],
+        "task.prompt_template: {prompt.x} is not the name of a column",
+    ),
+    (["task.observer_template='{query}'"], "task.observer_template must contain {answers}"),
+    (["task.answer_template='x'"], "task.answer_template must contain {response}, got 'x'"),
+    (["task.path=none.jsonl"], "task.path=none.jsonl: there is no such file"),
+    (["task.path=mine.txt"], "task.path=mine.txt must end in one of .jsonl, .json, .csv, .parquet"),
+    (["task.path=."], "task.path=.: the folder must hold one file for split 'train'"),
+    (["task.source=web"], "task.source must be one of path, hub, got web"),
+    (["task.answers=words"], "task.answers must be one of text, number, choice, formula, got"),
+    (["task.answer_column=prompt"], "task.answer_column=prompt is task.prompt_column, too"),
+    (["task.held_out_share=1"], "task.held_out_share must be above 0 and below 1, got 1"),
+    (["task.held_out_share=null"], "task=prompts needs prompts to evaluate on: task.test_split"),
+    (
+        ["task.held_out_share=0.2", "task.test_split=test"],
+        "task.held_out_share=0.2 and task.test_split=test both name the test prompts",
+    ),
+    (["task.held_out_share=0.01"], "task.held_out_share=0.01 of 20 different prompts is 0"),
+    (
+        ["task.test_split=test"],
+        "task.test_split=test: task.path=mine.jsonl is one file, which is the split train; set "
+        "task.held_out_share=0.1",
+    ),
+    (["task.test_split='train[x]'"], "task.test_split=train[x] must be train or a slice of it"),
+    (["task.max_prompt_tokens=0"], "task.max_prompt_tokens must be at least 1, got 0"),
+    (["task.seconds=0"], "task.seconds must be at least 1, got 0"),
+    (["task.pick_test=0"], "task.pick_test must be at least 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "said"), WRONG)
+def test_wrong_settings_are_refused(
+    make: Make, tmp_path: Path, overrides: list[str], said: str
+) -> None:
+    (tmp_path / "mine.txt").write_text("Why?\n")
+    with pytest.raises(ConfigError) as error:
+        make(*overrides)
+    assert str(error.value).startswith(said)
+    assert "\n" not in str(error.value)
+
+
+FILES = [
+    ("mine.jsonl", "", "line 1 is empty"),
+    ("mine.jsonl", '{"prompt": "a"}\nx\n', "line 2 is not JSON: Expecting value"),
+    ("mine.jsonl", "[1]\n", "line 1 must be an object with keys"),
+    ("mine.json", "[]", "there is no row in task.train_split=train"),
+    ("mine.json", '{"prompt": "a"}\n{"prompt": "b"}', "is not JSON: Extra data"),
+    ("mine.json", '{"prompt": ["a"]}', "must be a list of objects with keys"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "said"), FILES)
+def test_broken_files_are_refused(
+    make: Make, tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ConfigError) as error:
+        make(f"task.path={name}")
+    assert str(error.value).startswith(f"task.path={name}")
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Path) -> None:
+    write(
+        tmp_path / "mine.jsonl",
+        [{"prompt": [{"role": "tool", "content": "x"}, user(y)]} for y in "yz"],
+    )
+    with pytest.raises(
+        ConfigError, match=r"^prompt mine.jsonl:1: the model's chat template refuses its messages: "
+    ):
+        make(*CHAT, "task.train_split='train[:1]'", "task.test_split='train[1:]'")
+
+
+def test_both_splits_have_the_same_columns(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / "train.jsonl", [{"prompt": "a", "target": 1}])
+    write(tmp_path / "data" / "test.jsonl", [{"prompt": "b"}])
+    words = ["task.path=data", "task.test_split=test"]
+    with pytest.raises(
+        ConfigError,
+        match=r"^task.path=data: task.test_split has no column 'target' as task.train_split has",
+    ):
+        make(*words)
+    assert make(*words, "task.columns=[]").parts["test"][0].text == "b"
+
+
+def test_methods_that_need_answers_say_which_setting_gives_them() -> None:
+    base = ["task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2"]
+    said = r"task=prompts has none: set task.answer_column$"
+    for words in (
+        ["reward=exact_match"],
+        ["evaluation.k=[1,4]", "evaluation.samples=4"],
+        ["experiment=maft/maft", "hardware=cpu", "task.prompt_template='{prompt}'"],
+    ):
+        with pytest.raises(ConfigError, match=said):
+            parsed(*base, *words)
+    assert parsed(*base, *GOLD, "reward=exact_match").task.has_answers
+
+
+def test_a_small_run_has_the_same_prompts() -> None:
+    base = ["task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2"]
+    for words in (["algorithm=ppo"], ["model=gpt2_large"], ["experiment=cory/imdb_ppo"]):
+        assert parsed(*base, *words, "scale=small").task == parsed(*base, *words).task
+
+
+def test_a_form_is_made_of_settings_alone() -> None:
+    config = parsed("task=prompts", "task.path=nowhere", "task.held_out_share=0.2").task
+    assert PromptsForm(config).prompt_of("Why?") == Prompt("probe", "Why?")

@@ -1,0 +1,145 @@
+"""Our updates against TRL 1.16's GRPOTrainer and RLOOTrainer: advantages, loss and gradient.
+
+The stored numbers (scripts/golden_estimators.py writes them) are of three prompts with four answers
+each, on a tiny model with other log-probabilities than those at roll-out and of the reference, so
+that each bound of the ratio is met with advantages of both signs.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from cory.config import PPOConfig
+from cory.episode import Batch
+from cory.functional.losses import loss_average
+from cory.functional.masking import pad_turns
+from cory.models.team import ActorCriticModel
+from cory.trainers.estimators import Estimate, estimator_of
+from cory.trainers.objective import Objective
+from tests.support.close import assert_close
+from tests.support.composing import parsed
+
+GOLDEN = json.loads(
+    (Path(__file__).parents[1] / "functional" / "golden_estimators.json").read_text("utf-8")
+)
+BATCH = GOLDEN["batch"]
+# TRL's default multiplies k3 by the ratio; GRPO's paper and cory do not
+GRPO = {name: case for name, case in GOLDEN["grpo"].items() if name != "KL times ratio"}
+RLOO = GOLDEN["rloo"]
+AVERAGES = {"grpo": "responses", "bnpo": "tokens", "dapo": "tokens", "dr_grpo": "constant"}
+# what TRL divides advantages by and cory does not: the loss is then of TRL's advantages
+ELSEWHERE = ("scale_rewards batch", "normalize_advantages True")
+
+
+@dataclass
+class Agent:
+    """A policy as the objective sees it."""
+
+    engine: ActorCriticModel
+    kl_coef: float
+
+
+def settings(name: str, case: dict[str, Any]) -> PPOConfig:
+    """TRL's settings as one types them here."""
+    given = case["settings"]
+    high = given["epsilon_high"] or "null"
+    own = ["algorithm=rloo"]
+    if "loss_type" in given:
+        scaled = "false" if given["scale_rewards"] == "none" else "true"
+        average = AVERAGES[given["loss_type"]]
+        own = ["algorithm=grpo", f"algorithm.divide_by_std={scaled}"]
+        own += [f"algorithm.loss_average={average}"]
+    return parsed(
+        *own,
+        *("algorithm.prompts_per_iteration=12", "algorithm.minibatch_size=12"),
+        f"algorithm.samples_per_prompt={BATCH['samples_per_prompt']}",
+        f"algorithm.sampling.max_response_tokens={BATCH['max_completion_length']}",
+        f"algorithm.kl_coef={given['beta']}",
+        f"algorithm.clip_range={given['epsilon']}",
+        f"algorithm.clip_range_high={high}",
+    ).algorithm
+
+
+def policy() -> ActorCriticModel:
+    lm = LlamaForCausalLM(LlamaConfig(**GOLDEN["model"]["config"]))
+    lm.load_state_dict({k: torch.tensor(v) for k, v in GOLDEN["model"]["weights"].items()})
+    return ActorCriticModel("agent", lm, None, 0.0, torch.Generator(), value_head=False)
+
+
+def roll_out() -> Batch:
+    """The batch as a trainer annotates it: log-probabilities, and k1 as the rewarded KL."""
+    ids, attention, mask = pad_turns(BATCH["prompt_ids"], BATCH["completion_ids"], 0)
+    old, reference = torch.tensor(BATCH["old_logprobs"]), torch.tensor(BATCH["ref_logprobs"])
+    return Batch(
+        input_ids=ids,
+        attention_mask=attention,
+        response_mask=mask,
+        credits=torch.tensor(BATCH["rewards"]),
+        logprobs=old,
+        ref_logprobs=reference,
+        kl=old - reference,
+        entropy=torch.zeros_like(old),
+        values=None,
+    )
+
+
+def estimated(config: PPOConfig, batch: Batch) -> Estimate:
+    groups = torch.arange(len(batch)) // config.samples_per_prompt
+    in_reward = config.kl_coef if config.kl_in == "reward" else 0.0
+    return estimator_of(config)(batch, groups, in_reward)
+
+
+def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> Agent | Any:
+    """The loss in microbatches of `size`, and the model with its gradient."""
+    agent = Agent(policy(), config.kl_coef)
+    mask = batch.response_mask
+    average = loss_average(config.loss_average, mask, config.sampling.max_response_tokens)
+    objective = Objective(config, agent, batch, estimate, average, mask.sum())  # type: ignore[arg-type]
+    total = torch.zeros(())
+    for index in torch.arange(len(batch)).split(size):
+        loss, _ = objective(index)
+        loss.backward()
+        total += loss.detach()
+    return total, agent.engine
+
+
+@pytest.mark.parametrize("name", [*GRPO, *(f"rloo {name}" for name in RLOO)])
+@pytest.mark.parametrize("size", [12, 5])
+def test_loss_and_gradient_are_trls(name: str, size: int) -> None:
+    case = GRPO.get(name) or RLOO[name.removeprefix("rloo ")]
+    config, batch = settings(name, case), roll_out()
+    estimate = estimated(config, batch)
+    expected = torch.tensor(case["advantages"])[:, None] * batch.response_mask
+    if name.endswith(ELSEWHERE):
+        assert not torch.allclose(estimate.advantages, expected, atol=1e-3)
+        estimate = Estimate(expected, None)
+    assert_close(estimate.advantages, expected)
+    loss, model = loss_of(config, batch, estimate, size)
+    assert_close(loss, case["loss"])
+    weights = dict(model.lm.named_parameters())
+    norms = {key: float(weight.grad.norm()) for key, weight in weights.items()}  # type: ignore[union-attr]
+    for key, norm in case["gradient_norms"].items():
+        assert_close(norms[key], norm)
+    for key, gradient in case["gradients"].items():
+        assert_close(weights[key].grad, gradient)  # type: ignore[arg-type]
+    assert case["gradient_norm"] > 0.01
+
+
+def test_what_is_compared_is_there() -> None:
+    """Answers of several lengths, a group of equal rewards, and ratios on every side."""
+    assert GOLDEN["versions"]["trl"] == "1.16.0" and len(GRPO) + len(RLOO) == 15
+    batch = roll_out()
+    assert len(set(map(len, BATCH["completion_ids"]))) > 3
+    groups = batch.credits.view(3, 4)
+    assert (groups.amax(1) == groups.amin(1)).tolist() == [False, True, False]
+    ratio = (torch.tensor(BATCH["logprobs"]) - batch.logprobs).exp()[batch.response_mask]
+    bounds: Tensor = torch.tensor([0.8, 1.2, 1.4])
+    assert set(torch.bucketize(ratio, bounds).tolist()) == {0, 1, 2, 3}

@@ -1,0 +1,139 @@
+"""The learning rate of each step, as each trainer sets it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from cory.config import Config
+from cory.episode import Metrics
+from cory.trainers.minibatch import Stage, paced
+from tests.support.agents import build_agents
+from tests.support.building import LetterShare, build
+from tests.support.supervising import VERIFIER, build_verifier
+
+Settings = Callable[..., Config]
+FALLING = ("algorithm.schedule=linear", "algorithm.warmup=0.25", "algorithm.final_share=0.2")
+
+
+def linear(progress: float) -> float:
+    """FALLING by hand."""
+    if progress < 0.25:
+        return progress / 0.25
+    return 0.2 + 0.8 * (1 - progress) / 0.75
+
+
+def without_times(metrics: Metrics) -> Metrics:
+    return {name: value for name, value in metrics.items() if not name.startswith("time/")}
+
+
+def rates_of(policy: Any) -> list[float]:
+    """Takes the learning rates that are set from now on."""
+    rates: list[float] = []
+    given = policy.engine.set_learning_rate
+
+    def noting(value: float) -> None:
+        rates.append(value)
+        given(value)
+
+    policy.engine.set_learning_rate = noting
+    return rates
+
+
+def test_a_rate_is_set_right_before_its_step() -> None:
+    rates: list[float] = []
+    policy: Any = SimpleNamespace(engine=SimpleNamespace(set_learning_rate=rates.append))
+    settings: Any = SimpleNamespace(schedule="linear", warmup=0.25, final_share=0.2)
+    batches = paced([[1], [2]], 2, Stage(part=1, parts=2, peak=10.0), settings, policy)
+    assert rates == []
+    assert next(batches) == [1]
+    assert rates == pytest.approx([10 * linear(0.625)])
+    assert next(batches) == [2]
+    assert rates == pytest.approx([10 * linear(0.625), 10 * linear(0.875)])
+
+
+def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: Settings) -> None:
+    words = ("algorithm.iterations=4", "algorithm.epochs=2", "algorithm.minibatch_size=4")
+    config = config_of("algorithm=cory", "algorithm.swap_every=2", *words, *FALLING)
+    trainer = build(config, LetterShare())
+    noted = {name: rates_of(agent) for name, agent in trainer.agents.items()}
+    logged = [trainer.step(iteration) for iteration in range(4)]
+    expected = [config.algorithm.learning_rate * linear((n + 0.5) / 16) for n in range(16)]
+    for name, rates in noted.items():
+        assert rates == pytest.approx(expected)
+        found = [metrics[f"ppo/learning_rate/{name}"] for metrics in logged]
+        assert found == pytest.approx(expected[3::4])  # of the last step
+
+
+def test_a_run_goes_on_in_the_middle_of_its_schedule(config_of: Settings, tmp_path: Path) -> None:
+    words = ("algorithm.iterations=4", "algorithm.epochs=2", "algorithm.minibatch_size=4")
+    config = config_of("algorithm=cory", *words, "algorithm.schedule=cosine", *FALLING[1:])
+    whole, again = build(config, LetterShare()), build(config, LetterShare())
+    whole.step(0)
+    whole.step(1)
+    state = whole.state_dict()
+    for agent in whole.agents.values():
+        agent.engine.save(tmp_path)
+    for agent in again.agents.values():
+        agent.engine.load(tmp_path)
+    again.load_state_dict(state)
+    expected, found = (
+        [without_times(trainer.step(iteration)) for iteration in (2, 3)]
+        for trainer in (whole, again)
+    )
+    assert found == expected
+    assert found[0]["ppo/learning_rate/agent_0"] != found[1]["ppo/learning_rate/agent_0"]
+    for name, agent in whole.agents.items():
+        weights = again.agents[name].engine.own_parts()
+        assert all(torch.equal(p, weights[key]) for key, p in agent.engine.own_parts().items())
+
+
+def test_ppo_is_constant_by_default(config_of: Settings) -> None:
+    trainer = build(config_of("algorithm=ppo", "algorithm.iterations=2"), LetterShare())
+    rates = rates_of(trainer.agents["agent_0"])
+    trainer.step(0)
+    trainer.step(1)
+    assert set(rates) == {trainer.config.learning_rate}
+
+
+def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: Settings) -> None:
+    """However many examples an iteration finds."""
+    config = questions(*VERIFIER, *FALLING)
+    trainer = build_verifier(config)
+    (policy,) = trainer.agents.values()
+    expected = []
+    for iteration in range(2):
+        rates = rates_of(policy)
+        metrics = trainer.step(iteration)
+        steps = math.ceil(metrics["verifier/examples"] / config.algorithm.minibatch_size)
+        expected = [3e-3 * linear((iteration + (n + 0.5) / steps) / 2) for n in range(steps)]
+        assert steps > 0 and rates == pytest.approx(expected)
+        assert metrics["verifier/learning_rate"] == pytest.approx(expected[-1])
+
+
+def test_each_fine_tuning_of_maft_is_a_schedule_of_its_own(maft: Settings, tmp_path: Path) -> None:
+    config = maft("algorithm.iterations=2", "algorithm.epochs=3", *FALLING)
+    trainer = build_agents(config)
+    noted = {name: rates_of(policy) for name, policy in trainer.agents.items()}
+    seen = dict.fromkeys(noted, 0)
+    for iteration, peaks in ((0, (3e-3, 1e-3)), (1, (2e-3, 2e-3))):
+        metrics = trainer.step(iteration)
+        for name, rates in noted.items():
+            count = metrics[f"supervised/examples/{name}"]
+            critic = name.startswith("critic")
+            epochs = config.algorithm.critic_epochs if critic else 3
+            steps = epochs * math.ceil(count / config.algorithm.minibatch_size)
+            expected = [peaks[critic] * linear((n + 0.5) / steps) for n in range(steps)]
+            assert rates == pytest.approx(expected), (iteration, name)
+            if steps:
+                logged = metrics[f"supervised/learning_rate/{name}"]
+                assert logged == pytest.approx(expected[-1])
+            seen[name] += len(rates)
+            rates.clear()
+    assert sum(count > 0 for count in seen.values()) > 3
