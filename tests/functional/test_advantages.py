@@ -194,8 +194,8 @@ def test_batch_normalised_by_hand() -> None:
 
 def test_equal_groups_are_counted_once_each() -> None:
     # of sizes 3, 2, 1 and 2; the first and the last are equal, the single turn does not count
-    groups = torch.tensor([0, 0, 0, 1, 1, 2, 3, 3, -1])
-    rewards = torch.tensor([1.0, 1, 1, 0, 1, 5, 2, 2, 1])
+    groups = torch.tensor([0, 0, 0, 1, 1, 2, 3, 3, -1, -1])
+    rewards = torch.tensor([1.0, 1, 1, 0, 1, 5, 2, 2, 1, 7])  # absent turns are no group
     assert_close(equal_groups(rewards, groups), 2 / 3)
     assert equal_groups(rewards[5:6], groups[5:6]) == 0
 
