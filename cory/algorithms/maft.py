@@ -40,6 +40,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     debates = MaftDebates(config, parts.task, parts.team)
     evaluated = debates.debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
+    pretrained = {name: p.detach() for name, p in parts.team.pretrained.named_parameters()}
     actors: dict[str, Actor] = {}
     interact: Interaction = evaluated
     if config.endpoint is None:
@@ -78,7 +79,11 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         policies,
         actors,
     )
-    starts = {n: initial_weights(p) for n, p in policies.items() if config.start == "base"}
+    starts = {
+        name: initial_weights(policy, pretrained)
+        for name, policy in policies.items()
+        if config.start == "base"
+    }
     return SupervisedTrainer(
         config,
         parts.plan,
@@ -111,15 +116,15 @@ def finetune_plan(
     return FinetunePlan(epochs, rate, fresh=True, start=start)
 
 
-def initial_weights(policy: Policy) -> dict[str, Tensor]:
+def initial_weights(policy: Policy, pretrained: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights a policy trains, but its value head, before any update: whole, in main memory.
 
-    A full copy starts as the frozen model, whose own tensors are returned.
+    pretrained: the model's own by name, as they were loaded; a full copy starts as these, and they
+        are returned
     """
     names = [name for name in policy.engine.trainable if not name.startswith("value_head.")]
     if policy.model.base is None:
-        frozen = dict(policy.team.pretrained.named_parameters())
-        return {name: frozen[name.removeprefix("lm.")] for name in names}
+        return {name: pretrained[name.removeprefix("lm.")] for name in names}
     with policy.whole():
         return {name: policy.engine.trainable[name].detach().cpu().clone() for name in names}
 

@@ -8,6 +8,7 @@ from cory.config import BatchPlan, Config
 from cory.models.engine import Engine
 from cory.models.policy import Policy
 from cory.models.ppo_policy import PPOPolicy
+from cory.models.precision import store_as_products
 from cory.models.team import ActorCriticModel, Team
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
@@ -48,7 +49,7 @@ class Parts:
         """
         team = team or self.team
         config = self.config
-        return {
+        policies = {
             model.name: PPOPolicy(
                 team,
                 model,
@@ -59,14 +60,18 @@ class Parts:
             )
             for model, engine in self._with_engines(names, team)
         }
+        self._store(policies, team)
+        return policies
 
     def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
         """Policies trained otherwise; all else as `new_ppo_policies`."""
         team, hardware = team or self.team, self.config.hardware
-        return {
+        policies = {
             model.name: Policy(team, model, engine, hardware)
             for model, engine in self._with_engines(names, team)
         }
+        self._store(policies, team)
+        return policies
 
     def new_players(
         self, name: str, others: Mapping[str, Path]
@@ -94,7 +99,20 @@ class Parts:
             )
             for model in models[1:]
         }
+        self._store({name: learner, **frozen}, team)
         return learner, frozen
+
+    def _store(self, policies: Mapping[str, Policy], team: Team) -> None:
+        """Keep what never trains in the precision of its products, once all copies are made.
+
+        policies: all that start from the team's model
+        """
+        for policy in policies.values():
+            base = policy.model.base is not None
+            if not (self.config.hardware.zero_stage == 3 if base else policy.trains):
+                store_as_products(policy.model.lm)
+        if team.config.sharing == "copies":
+            store_as_products(team.pretrained)
 
     def _with_engines(
         self, names: Sequence[str], team: Team

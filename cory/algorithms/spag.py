@@ -52,7 +52,10 @@ PLAY = 1  # begins the keys of self-play's random numbers, apart from those of e
 def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
     """A policy that imitates the winners of games."""
 
-    def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
+    def loss(
+        logprobs: Tensor, reference: Tensor, advantages: Tensor, kl_shares: Tensor
+    ) -> OfflineLoss:
+        # eq. 8 has 1 / T before the sum of log-probabilities: there the weight holds it for both
         return kl_imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
 
     whole = config.average == "game"
@@ -60,6 +63,7 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
         loss,
         credit=lambda turns: [1.0] * turns,
         turn_weight=lambda turns: 1 / turns if whole else 1.0,
+        kl_share=lambda turns: 1.0,
         threshold=0,
     )
 
@@ -67,7 +71,9 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
 def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
     """A policy that plays against itself and learns from the winners' utterances."""
 
-    def loss(logprobs: Tensor, reference: Tensor, advantages: Tensor) -> OfflineLoss:
+    def loss(
+        logprobs: Tensor, reference: Tensor, advantages: Tensor, kl_shares: Tensor
+    ) -> OfflineLoss:
         return self_play_loss(
             logprobs,
             reference,
@@ -76,12 +82,15 @@ def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
             config.kl_estimator,
             config.clip_range,
             config.kl_in_advantage,
+            kl_shares,
         )
 
+    whole = config.average == "game"
     return GameTraining(config, parts).trainer(
         loss,
         credit=partial(outcome_decay, decay=config.decay, normaliser=config.normaliser),
         turn_weight=lambda turns: 1.0,
+        kl_share=lambda turns: 1 / turns if whole else 1.0,
         threshold=config.threshold,
     )
 
@@ -106,9 +115,10 @@ class GameTraining:
         loss: ExampleLoss,
         credit: Callable[[int], list[float]],
         turn_weight: Callable[[int], float],
+        kl_share: Callable[[int], float],
         threshold: float,
     ) -> OfflineTrainer:
-        """The trainer of a stage; `TrainingSelection` describes the last three."""
+        """The trainer of a stage; `TrainingSelection` describes the last four."""
         config, parts = self.config, self.parts
         selection = TrainingSelection(
             config,
@@ -117,6 +127,7 @@ class GameTraining:
             self.codec,
             credit,
             turn_weight,
+            kl_share,
             threshold,
             parts.config.seed,
         )

@@ -31,6 +31,7 @@ class TrainingSelection:
     codec: Codec
     credit: Callable[[int], list[float]]  # turns of a role -> share of its reward, per utterance
     turn_weight: Callable[[int], float]  # turns of a role -> weight of each utterance beside that
+    kl_share: Callable[[int], float]  # turns of a role -> share of each utterance's KL, beside both
     threshold: float  # a role is learnt from in games with a reward above this
     seed: int
 
@@ -100,6 +101,7 @@ class TrainingSelection:
                     role,
                     weight,
                     worth * part,
+                    self.kl_share(turns),
                 )
 
     def _context(self, state: GameState, role: str, key: tuple[int, ...]) -> str:

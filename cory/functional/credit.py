@@ -37,7 +37,8 @@ class DebateCredit:
     beta: tuple[float, float]  # beta_0, beta_1
     official: bool  # incentives as in the released code
     bonus_from: str  # ground_truth | verifier
-    penalty: float  # replaces the score of a flawed turn
+    penalty: float  # replaces the score of a flawed turn; where only the last round's scores are
+    # paid (horizon=last), the agent's score there
     scope: str  # own | propagate: whether earlier turns see the penalty, too
 
     def __call__(self, episodes: Iterable[Episode]) -> None:
@@ -52,9 +53,12 @@ class DebateCredit:
                 for turns in rounds
             ]
             for t, turns in enumerate(rounds):
+                # the round of the agent's score that the penalty replaces in its own credit
+                paid = len(rounds) - 1 if self.horizon == "last" else t
                 for a, turn in enumerate(turns):
                     known = penalised if self.scope == "propagate" else [[*row] for row in scores]
-                    known[t][a] = penalised[t][a]
+                    if turn.flawed and self.scope == "own":
+                        known[paid][a] = self.penalty
                     turn.bonus = bonuses[t][a]
                     turn.credit = turn.bonus + influence_aware(
                         known, t, a, self.discount, self.horizon, self.share

@@ -74,21 +74,27 @@ def self_play_loss(
     estimator: str,
     clip_range: float | None,
     kl_in_advantage: bool,
+    kl_shares: Tensor,
 ) -> OfflineLoss:
     """-(rho A - beta_2 KL) (Cheng et al., eq. 12), or with the KL inside A as in their code.
+
+    Summed over a game, the advantages of eq. 12 are 1, and there is one KL: an utterance has a
+    share of each.
 
     logprobs: (B,) of whole utterances, with gradient
     reference: (B,) under the snapshot that played: the denominator of rho, and the KL's reference
     advantages: (B,)
+    kl_shares: (B,) what the utterance's KL counts; 1 / T for each of a game's T utterances
     clip_range: bound on |rho - 1|; None: not clipped, as printed
     kl_in_advantage: take beta_2 log rho off A, as in the released code
     """
     difference = (logprobs - reference).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratio = difference.exp()
     kl = offline_kl(logprobs, reference, reference, estimator)
+    penalty = kl_coef * kl_shares
     # not detached, as in the released code: rho log rho together estimates the KL
     if kl_in_advantage:
-        advantages = advantages - kl_coef * difference
+        advantages = advantages - penalty * difference
     free = -advantages * ratio
     clipped = torch.zeros_like(ratio, dtype=torch.bool)
     loss = free
@@ -96,7 +102,7 @@ def self_play_loss(
         held = -advantages * ratio.clamp(1 - clip_range, 1 + clip_range)
         loss, clipped = torch.maximum(free, held), held > free
     if not kl_in_advantage:
-        loss = loss + kl_coef * kl
+        loss = loss + penalty * kl
     return OfflineLoss(loss, ratio.detach(), kl.detach(), clipped)
 
 

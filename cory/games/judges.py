@@ -24,8 +24,9 @@ class WordsJudge:
     """Compares whole words in all their inflected forms; punctuation does not matter.
 
     A guess is `I know the word`, then `it is` and the like or an exclamation mark or colon, then
-    the guessed word. The first guess counts. A guess in quotation marks must be the word alone;
-    any other must begin with it, not counting articles and the like.
+    the guessed word. The first guess counts. A guess in quotation marks must be the word alone,
+    with or without an article; any other must begin with it, not counting articles and the like.
+    Where nothing but such words follows (`It is guess!`), the last of them is the guess.
     """
 
     def mentions(self, text: str, word: str) -> bool:
@@ -36,12 +37,21 @@ class WordsJudge:
         declared = DECLARED.search(plain_text(text))
         if declared is None:
             return None
-        guessed = FILLER.sub("", declared["guess"])
+        forms = inflected(word)
+        said = declared["guess"]
+        filler = FILLER.match(said)
+        skipped, guessed = (said[: filler.end()], said[filler.end() :]) if filler else ("", said)
         quoted = QUOTED.match(guessed)
-        words = tokens(quoted["inner"] if quoted else guessed)
         if quoted:
-            return words in inflected(word)
-        return any(words[: len(form)] == form for form in inflected(word))
+            inner = tokens(quoted["inner"])
+            return inner in forms or (inner[:1] in ARTICLES and inner[1:] in forms)
+        words, passed = tokens(said), len(tokens(skipped))
+        last = passed if ENDED.match(guessed) is None else passed - 1
+        return any(
+            words[start : start + len(form)] == form and start + len(form) > last
+            for form in forms
+            for start in range(passed + 1)
+        )
 
 
 # these are applied to texts in plain form (`plain_text`)
@@ -54,6 +64,8 @@ DECLARED = re.compile(
 FILLER = re.compile(
     r"^(?:(?:a|an|the|word|called|simply|just|definitely|of course|is|it|my|guess)\b[ :,]*)+"
 )
+ARTICLES = {("a",), ("an",), ("the",)}
+ENDED = re.compile(r"\s*(?:[!?;]|\.(?!\.)|$)")  # the end of a sentence
 QUOTED = re.compile(r"([\"'`]+)(?P<inner>.*?)\1", re.DOTALL)
 
 

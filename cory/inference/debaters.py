@@ -31,7 +31,7 @@ from cory.inference.question_files import Question
 from cory.models.fingerprint import weight_sums
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
-from cory.models.precision import set_float32_products
+from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
@@ -137,6 +137,8 @@ class Debaters:
         policies = {} if base else self._agents(run_dir)
         self.weights = BASE if base else digest(weight_sums(policies))
         self.actors = self._actors(policies)
+        for lm in (self.team.pretrained, *(policy.model.lm for policy in policies.values())):
+            store_as_products(lm)
         debates = MaftDebates(self.algorithm, self.form, self.team)
         self.table = debates.debate(
             self.algorithm.evaluation_agents, self.algorithm.evaluation_turns

@@ -24,6 +24,7 @@ class Packing(Protocol):
     precision: str
     quantisation: str
     double_quantisation: bool
+    compute_precision: str
 
 
 @dataclass
@@ -33,9 +34,10 @@ class Packed:
     precision: str
     quantisation: str
     double_quantisation: bool
+    compute_precision: str
 
 
-FLOAT32 = Packed("fp32", "none", False)
+FLOAT32 = Packed("fp32", "none", False, "fp32")
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,17 @@ def classifier_bytes(model: PreTrainedModel, packing: Packing) -> int:
         if isinstance(module, nn.Linear | Conv1D) and module is not head
     ]
     return packed_bytes(sum(p.numel() for p in model.parameters()), linear, packing)
+
+
+def saved_by_casting(shape: Shape, model: Packing) -> int:
+    """Bytes that a frozen model needs less once its linear layers are kept as products need them.
+
+    Their biases, which are cast, too, are not counted.
+    """
+    if model.quantisation != "none":
+        return 0
+    each = BYTES[model.precision] - BYTES[model.compute_precision]
+    return each * sum(wide * out for _, wide, out in shape.linear)
 
 
 def adapter_tensors(shape: Shape, targets: list[str], rank: int) -> list[int]:

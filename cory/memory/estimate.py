@@ -10,7 +10,13 @@ import torch
 
 from cory.config import ADAMW_8BIT, Config, HardwareConfig, ModelConfig
 from cory.functional.logprobs import SLAB_BYTES, TENSORS_AT_ONCE
-from cory.memory.architecture import BYTES, Shape, adapter_tensors, base_bytes
+from cory.memory.architecture import (
+    BYTES,
+    Shape,
+    adapter_tensors,
+    base_bytes,
+    saved_by_casting,
+)
 from cory.memory.workload import Work, work_of
 from cory.models.precision import DTYPES, attention_for
 
@@ -227,10 +233,12 @@ def pass_rows(
     elif BYTES[model.compute_precision] != each:
         # torch keeps the casts of trained weights for a pass, and those of all for its backward
         casts = BYTES[model.compute_precision] * sum(wide * out for _, wide, out in shape.linear)
-        phases = (SAMPLING, SCORING) if model.sharing == "copies" else ()
-        found += [
-            Usage("weights cast for products", casts, when) for when in (*phases, FORWARD, BACKWARD)
-        ]
+        phases: tuple[str, ...] = ()
+        if model.sharing == "copies":
+            phases = (SAMPLING, SCORING, FORWARD, BACKWARD)
+        elif hardware.zero_stage == 3:  # else a frozen base is kept as it is cast
+            phases = (FORWARD, BACKWARD)
+        found += [Usage("weights cast for products", casts, when) for when in phases]
     products = DTYPES[model.compute_precision]
     if attention_for(model.attention, torch.device(hardware.device), products) == "eager":
         # the softmax, and what it is rounded to for the product with the values
@@ -252,18 +260,22 @@ def estimate_rows(
     base = base_bytes(shape, model)
     head = [shape.width, 1] if config.algorithm.has_value_head() else []  # weight and bias
     split = hardware.zero_stage == 3
+    stored = base - saved_by_casting(shape, model)  # once all copies are made
     # on the CPU weights are views of the checkpoint's file; where they are converted or quantised,
     # the file is in memory, too, until it is closed
     same = model.quantisation == "none" and shape.stored == BYTES[model.precision]
     file = 0 if same or hardware.device == "cuda" else shape.stored * shape.parameters
     if model.sharing == "copies":
         tensors, frozen = [*shape.tensors, *head], 0
-        found = [Usage("reference", base, ALWAYS), Usage("reference", base, LOADING)]
+        found = [Usage("reference", stored, ALWAYS), Usage("reference", base, LOADING)]
+        if stored < base and getattr(config.algorithm, "start", None) == "base":  # as loaded
+            again = BYTES[model.precision] * sum(wide * out for _, wide, out in shape.linear)
+            found.append(Usage("weights that each iteration starts from", again, ALWAYS))
     else:
         tensors = [*adapter_tensors(shape, targets, model.adapter.rank), *head]
         frozen = shape.parameters
         bases = 1 if model.sharing == "adapters" else agents
-        share = bases * base // (hardware.world if split else 1)
+        share = bases * base // hardware.world if split else bases * stored
         apart = hardware.device == "cuda" and hardware.offload_parameters
         name = "base of all agents" if bases == 1 else "bases"
         found = [

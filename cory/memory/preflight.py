@@ -19,7 +19,13 @@ from cory.config import (
     judges,
     require,
 )
-from cory.memory.architecture import FLOAT32, base_bytes, classifier_bytes, shape_of
+from cory.memory.architecture import (
+    FLOAT32,
+    base_bytes,
+    classifier_bytes,
+    saved_by_casting,
+    shape_of,
+)
 from cory.memory.estimate import (
     ALWAYS,
     LOADING,
@@ -104,7 +110,8 @@ def opponent_rows(config: Config) -> list[Usage]:
     if count == 0 or model.sharing != "copies":  # adapters are small
         return []
     lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
-    each = base_bytes(shape_of(lm), model)
+    shape = shape_of(lm)
+    each = base_bytes(shape, model) - saved_by_casting(shape, model)
     apart = config.hardware.device == "cuda"
     rows = [Usage(f"opponents, {count} of them", count * each, ALWAYS, apart)]
     return [*rows, Usage("the opponent that plays", each, SAMPLING)] if apart else rows
@@ -117,7 +124,10 @@ def judge_bytes(reward: Any) -> int | None:
     """
     if isinstance(reward, VerifierRewardConfig):
         lm = local_skeleton(whole_model(reward), "reward.path")
-        return None if lm is None else base_bytes(shape_of(lm), reward)
+        if lm is None:
+            return None
+        shape = shape_of(lm)
+        return base_bytes(shape, reward) - saved_by_casting(shape, reward)
     if not hasattr(reward, "path"):
         return 0
     classifier = local_classifier(reward.path, "reward.path")

@@ -23,6 +23,10 @@ class PlainPass:
         self.mask = torch.cat([self.mask, torch.ones_like(ids, dtype=torch.bool)], dim=1)
         return read(self.model, ids, self.mask, self.cache)
 
+    def held(self) -> tuple[DynamicCache, Tensor]:
+        """The cache, and the mask (B, tokens) of what it holds."""
+        return self.cache, self.mask
+
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows only."""
         self.mask = self.mask[rows]
@@ -44,6 +48,7 @@ class RecordedPass:
         self.model, self.cache = model, cache
         self.ids = torch.zeros(rows, 1, dtype=torch.long, device=mask.device)
         self.mask = pad(mask, (0, layers[0].room - held))
+        self.count = held  # tokens in the cache, known without a look at the device
         self.place = torch.tensor([held], device=mask.device)  # of the tokens that are read next
         for layer in layers:
             layer.fix(self.place)
@@ -61,7 +66,12 @@ class RecordedPass:
         else:
             self.states = self._pass()
         self.place += 1
+        self.count += 1
         return self.states
+
+    def held(self) -> tuple[DynamicCache, Tensor]:
+        """As of `PlainPass`."""
+        return self.cache, self.mask[:, : self.count]
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows only."""

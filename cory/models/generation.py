@@ -18,12 +18,12 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.models.cache import cache_for
-from cory.models.decoding import PlainPass, RecordedPass
-from cory.models.prefill import prefill
+from cory.models.cache import keeps_all
+from cory.models.working_rows import WorkingRows
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
 COMPACT_BELOW = 0.5
+REFILL_FROM = 0.25  # waiting ones come once there is room for this share of a pass
 LOOK_EVERY = 8  # tokens between two looks whether rows have ended, for which a GPU must be waited
 
 
@@ -55,6 +55,7 @@ def generate(
     pad_id: int,
     stops: AbstractSet[int],
     graphs: bool = False,
+    at_once: int | None = None,
 ) -> list[Response]:
     """Sample at most `limit` tokens after each context; greedy when `sampling` is None.
 
@@ -62,42 +63,68 @@ def generate(
     uniforms: (B, limit) float64 in [0, 1), one per token; None when greedy
     stops: tokens that end a response
     graphs: passes of one token are recorded as CUDA graphs; see `RecordedPass`
+    at_once: at most this many rows of a pass, in the memory that the longest contexts need; where
+        some have ended, waiting ones come, from the last context to the first. None: all
     """
-    device = model.device
+    device, count = model.device, len(contexts)
+    most = min(at_once or count, count)
     head = model.get_output_embeddings()
-    cache = cache_for(model, max(map(len, contexts)) + limit)
-    states, mask = prefill(model, contexts, cache, pad_id)
-    read_next = (RecordedPass if graphs else PlainPass)(model, mask, cache)
     penalised = sampling is not None and sampling.repetition_penalty != 1.0
-    seen = seen_tokens(contexts, model.config.vocab_size, device) if penalised else None
-    tokens = torch.full((len(contexts), limit), pad_id, device=device)
-    logprobs = torch.zeros(len(contexts), limit, device=device)
-    lengths = torch.zeros(len(contexts), dtype=torch.long, device=device)
+    work = WorkingRows(model, contexts, limit, pad_id, graphs, penalised)
+    places = Places(most, most * (max(map(len, contexts)) + limit), keeps_all(model))
+    numbers = None if uniforms is None else uniforms.to(device)
+    # a column more than there are tokens, for what is drawn where a row has ended
+    tokens = torch.full((count, limit + 1), pad_id, device=device)
+    logprobs = torch.zeros(count, limit + 1, device=device)
+    lengths = torch.zeros(count, dtype=torch.long, device=device)
     stop_ids = torch.tensor(sorted(stops), dtype=torch.long, device=device)
-    rows = torch.arange(len(contexts), device=device)  # those that are still worked on
-    alive = torch.ones_like(rows, dtype=torch.bool)
-    for t in range(limit):
-        uniform = None if uniforms is None else uniforms[:, t].to(device)[rows]
-        token, logprobs[rows, t] = pick(head(states)[:, 0].float(), seen, sampling, uniform)
-        token = torch.where(alive, token, pad_id)
-        tokens[rows, t] = token
-        lengths[rows] += alive
-        alive = alive & ~torch.isin(token, stop_ids)
-        if seen is not None:
-            seen.scatter_(1, token[:, None], True)
-        left = int(alive.sum()) if may_look(t, device) else len(rows)
-        if left == 0 or t == limit - 1:
-            break
-        if left <= len(rows) * COMPACT_BELOW:
-            kept = alive.nonzero().squeeze(1)
-            rows, token, alive = rows[kept], token[kept], alive[kept]
-            seen = None if seen is None else seen[kept]
-            read_next.keep(kept)
-        states = read_next(token[:, None])
+    waiting = list(range(count))
+    left, passes, coming = 0, 0, most
+    while left or waiting:
+        if coming:
+            work.add([waiting.pop() for _ in range(min(coming, len(waiting)))])
+        rows, place = work.rows, lengths[work.rows]
+        uniform = None if numbers is None else numbers[rows, place.clamp(max=limit - 1)]
+        token, logprob = pick(head(work.states)[:, 0].float(), work.seen, sampling, uniform)
+        token = torch.where(work.alive, token, pad_id)
+        tokens[rows, place], logprobs[rows, place] = token, logprob
+        lengths[rows] += work.alive
+        work.take(token, torch.isin(token, stop_ids) | (lengths[rows] == limit))
+        passes += 1
+        looks = may_look(passes, device) or work.passes_left == 0
+        left = int(work.alive.sum()) if looks else len(rows)
+        if left == 0:
+            work.clear()
+            coming = most
+            continue
+        coming = places.free(work, left, contexts[waiting[-1]]) if waiting and looks else 0
+        if coming or left <= len(rows) * COMPACT_BELOW:
+            token = work.keep_alive(token)
+        work.read(token)
     return [
         Response(row[:n], logp[:n])
         for row, logp, n in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class Places:
+    """How many rows a pass may have."""
+
+    most: int
+    cells: int  # tokens that the cache may have room for, of all rows together
+    joins: bool  # whether others may come before all have ended; windows of tokens cannot be joined
+
+    def free(self, work: WorkingRows, left: int, context: list[int]) -> int:
+        """How many rows may come beside `left` others, with contexts as long as this one.
+
+        0 where few may: each time the cache is copied.
+        """
+        least = self.most * REFILL_FROM
+        if not self.joins or self.most - left < least:
+            return 0
+        free = min(self.most, self.cells // work.room(len(context))) - left
+        return free if free >= least else 0
 
 
 def pick(
@@ -118,17 +145,9 @@ def pick(
     return token, logp.gather(1, token[:, None]).squeeze(1)
 
 
-def may_look(t: int, device: torch.device) -> bool:
-    """Whether it is time, after the token at place t, to see which rows have ended."""
-    return device.type == "cpu" or (t + 1) % LOOK_EVERY == 0
-
-
-def seen_tokens(contexts: list[list[int]], vocabulary: int, device: torch.device) -> Tensor:
-    """(B, V) bool, True for the tokens of each context."""
-    seen = torch.zeros(len(contexts), vocabulary, dtype=torch.bool, device=device)
-    for i, row in enumerate(contexts):
-        seen[i, row] = True
-    return seen
+def may_look(passes: int, device: torch.device) -> bool:
+    """Whether it is time, after so many passes, to see which rows have ended."""
+    return device.type == "cpu" or passes % LOOK_EVERY == 0
 
 
 def warp(logits: Tensor, seen: Tensor | None, sampling: SamplingConfig) -> Tensor:

@@ -68,6 +68,11 @@ class Policy:
         return reference
 
     @property
+    def trains(self) -> bool:
+        """Whether it has an engine."""
+        return self._engine is not None
+
+    @property
     def engine(self) -> Engine:
         """Trains it; ValueError where it has none."""
         if self._engine is None:
@@ -159,10 +164,11 @@ class Policy:
                         tokenizer.pad_token_id,
                         self.team.stops,
                         self.hardware.cuda_graphs,
+                        self.hardware.responses_at_once,
                     )
 
                 responses = distributed.map_rows(
-                    asked, self.hardware.responses_at_once, answer, lambda n: len(rows[n])
+                    asked, max(1, len(asked)), answer, lambda n: len(rows[n])
                 )
         by_row = dict(zip(asked, responses, strict=True))
         nothing = Response([], [])

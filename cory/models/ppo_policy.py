@@ -14,6 +14,7 @@ from cory.functional.logprobs import sampled_kl
 from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
 from cory.models.engine import Engine
 from cory.models.policy import Policy
+from cory.models.precision import kept_casts
 from cory.models.team import ActorCriticModel, Team
 
 
@@ -69,7 +70,7 @@ class PPOPolicy(Policy):
             columns = [*tokens] if values is None else [*tokens, values]
             return torch.stack(columns, dim=1).cpu()
 
-        with self.engine.whole():
+        with self.engine.whole(), kept_casts(self.model.lm):
             rows = distributed.map_rows(
                 range(len(turns)),
                 self.hardware.rollout_batch_size,

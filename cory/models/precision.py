@@ -12,8 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from cory.config import ConfigError
+from cory.models.attention import attend_by_rows
 
 # of tensors; TF32 is only what float32 numbers are rounded to inside a matrix product
 DTYPES = {
@@ -59,6 +61,23 @@ def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:
     """Let `products` compute in `dtype` from now on; copies of the model keep it."""
     if dtype != lm.dtype:
         lm.product_dtype = dtype
+        attend_by_rows(lm)
+
+
+def store_as_products(lm: PreTrainedModel) -> None:
+    """Keep the linear layers of a model that never trains in the precision of their products.
+
+    Passes would cast its frozen weights at every call, to the same bits: autocast remembers only
+    the casts of weights that train. The output head, embeddings, norms and adapters stay as they
+    are. Not for a base that ZeRO-3 splits, which needs one precision.
+    """
+    dtype = getattr(lm, "product_dtype", None)
+    if dtype is None:
+        return
+    for name, layer in lm.base_model.named_modules():
+        if isinstance(layer, nn.Linear | Conv1D) and ".lora_" not in name:
+            for weight in layer.parameters(recurse=False):
+                weight.data = weight.data.to(dtype)
 
 
 def products(lm: PreTrainedModel) -> AbstractContextManager[None]:

@@ -15,7 +15,13 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.masking import pad_turns
 from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.precision import DTYPES, attention_for, cast_weights, set_products
+from cory.models.precision import (
+    DTYPES,
+    attention_for,
+    cast_weights,
+    set_products,
+    store_as_products,
+)
 from cory.models.team import ActorCriticModel, rendered, response_states
 from cory.runs.export import VALUE_HEAD
 from cory.tasks import Task
@@ -62,6 +68,18 @@ def whole_model(config: VerifierRewardConfig) -> str:
         raise ConfigError(
             f"reward.path={config.path}: its {ADAPTER} names no base; set reward.base"
         ) from error
+
+
+def shown(prompt: Prompt, tokenizer: Any, chat: bool) -> str:
+    """A prompt as a verifier reads it; ConfigError for chat messages where it does not chat."""
+    if chat:
+        return rendered(tokenizer, prompt.opening)
+    require(
+        prompt.messages is None,
+        f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
+        f"chat messages; set reward.chat=true",
+    )
+    return prompt.text
 
 
 @torch.no_grad()
@@ -115,6 +133,7 @@ class Verifier:
         self.model.head.load_state_dict(head)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
+        store_as_products(self.model.lm)
         self.room = int(self.model.lm.config.max_position_embeddings)
 
     def _model(self, device: torch.device) -> ActorCriticModel:
@@ -142,16 +161,6 @@ class Verifier:
         # the random head is replaced by the verifier's own
         return ActorCriticModel("verifier", lm, None, 0.0, torch.Generator())
 
-    def _shown(self, prompt: Prompt) -> str:
-        if self.config.chat:
-            return rendered(self.tokenizer, prompt.opening)
-        require(
-            prompt.messages is None,
-            f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
-            f"chat messages; set reward.chat=true",
-        )
-        return prompt.text
-
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` with the probability that the response is right.
 
@@ -172,7 +181,7 @@ class Verifier:
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(
             self.tokenizer,
-            [self._shown(prompt) for prompt, _ in turns],
+            [shown(prompt, self.tokenizer, self.config.chat) for prompt, _ in turns],
             [turn.response for _, turn in turns],
             self.room,
         )

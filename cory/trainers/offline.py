@@ -42,6 +42,7 @@ class OfflineExample:
     source: str  # the role that said it in a game, or INSTRUCTION
     weight: float  # in the mean over a minibatch's examples
     advantage: float
+    kl_share: float = 1.0  # of the KL to the reference, beside the weight
     reference: float = math.nan  # log-probability under the reference, once it is known
 
 
@@ -54,8 +55,9 @@ class StoredGames:
     metrics: Metrics = field(default_factory=dict)
 
 
-# (log-probabilities (B,) with gradient, reference (B,), advantages (B,)) -> the loss per example
-ExampleLoss = Callable[[Tensor, Tensor, Tensor], OfflineLoss]
+# (log-probabilities with gradient, reference, advantages, shares of the KL; all (B,)) -> the loss
+# per example
+ExampleLoss = Callable[[Tensor, Tensor, Tensor, Tensor], OfflineLoss]
 
 
 @dataclass
@@ -248,7 +250,13 @@ class OfflineTrainer:
             own = utterance_logprobs(logprobs, mask, config.log_probability)
             # where there is no reference, its own probability stands for it: nothing overflows
             reference = torch.where(in_game, column(lambda row: row.reference), own.detach())
-            terms = self.loss(own, reference, column(lambda row: row.advantage))
+            terms = self.loss(
+                own,
+                reference,
+                column(lambda row: row.advantage),
+                column(lambda row: row.kl_share),
+            )
+            (slope,) = torch.autograd.grad(terms.per_utterance.sum(), own, retain_graph=True)
             nll = -utterance_logprobs(logprobs, mask, "mean")
             weight = column(lambda row: row.weight)
             # divided by the whole minibatch's examples of each kind, so that neither the size of
@@ -260,6 +268,7 @@ class OfflineTrainer:
                 "loss": loss.detach(),
                 "ratio": torch.where(in_game, terms.ratio, 0.0).sum(),
                 "kl": torch.where(in_game, terms.kl, 0.0).sum(),
+                "push": torch.where(in_game, -weight * slope, 0.0).sum(),
                 "clipfrac": (in_game & terms.clipped).float().sum(),
                 "nll_game": torch.where(in_game, nll.detach(), 0.0).sum(),
                 "nll_sft": torch.where(instructed, nll.detach(), 0.0).sum(),

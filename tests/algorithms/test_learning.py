@@ -16,7 +16,7 @@ from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import LetterShare, build
 from tests.support.composing import parsed
-from tests.support.playing import build_games
+from tests.support.playing import SPAG, build_games, game_config
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +115,33 @@ def test_imitation_reads_a_random_players_hints(tmp_path: Path) -> None:
     before = win_rate()
     trainer.step(0)
     assert win_rate() > before + MARGIN
+
+
+@pytest.mark.parametrize("flipped", [False, True], ids=["winners", "losers"])
+def test_self_play_learns_not_to_say_the_word(
+    config_of: Callable[..., Config], tiny_model: str, tmp_path: Path, flipped: bool
+) -> None:
+    """Words are single letters, looked for anywhere: whoever says the letter first, loses.
+
+    A random model says it in six games of ten. From winners it learns to say it less often, so
+    that more games are ties; from losers it would learn to say it more often.
+    """
+    config = game_config(
+        SPAG,
+        *(f"model.path={tiny_model}", f"run_dir={tmp_path}", "reward.broken_rules=lose"),
+        *("task.words=[e,a,t,o,i,n,s,r]", "task.min_letters=1", "task.judge=official"),
+        *("algorithm.iterations=5", "algorithm.iterations_per_epoch=1"),
+        *("algorithm.prompts_per_iteration=128", "algorithm.game_batch=128"),
+        *("algorithm.minibatch_size=32", "algorithm.epochs=4", "algorithm.learning_rate=1e-2"),
+        *("algorithm.kl_coef=0.01", "algorithm.max_grad_norm=1.0"),
+    )
+    trainer = build_games(config)
+    if flipped:
+        reward = trainer.collect.training.reward  # type: ignore[attr-defined]
+        pay = reward.worth
+        reward.worth = lambda outcome, role: -pay(outcome, role)
+    ties = [trainer.step(n)["game/ties"] for n in range(config.algorithm.iterations)]
+    assert (sum(ties[-2:]) / 2 - ties[0] > MARGIN) == (not flipped), ties
 
 
 MAJORITY_FT = ["algorithm.policies=single", "algorithm.select=agreeing", "algorithm.turns=1"]

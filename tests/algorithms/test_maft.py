@@ -194,13 +194,15 @@ def test_rates_and_passes_of_each_kind_and_iteration(maft: Settings) -> None:
     assert found == [(2, 3e-3, True), (1, 1e-3, True), (2, 2e-3, True), (1, 2e-3, True)]
 
 
+@pytest.mark.parametrize("products", ["fp32", "bf16"])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
-def test_from_the_base_again(maft: Settings, sharing: str, tmp_path: Path) -> None:
+def test_from_the_base_again(maft: Settings, sharing: str, products: str, tmp_path: Path) -> None:
     """The second iteration trains what the first one did, on other debates."""
     trainer = build_agents(
         maft(
             "algorithm.start=base",
             f"model.sharing={sharing}",
+            f"model.compute_precision={products}",
             "algorithm.policies=single",
             "algorithm.select=agreeing",
         )

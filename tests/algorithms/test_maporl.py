@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 
 from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
 from cory.config import Config, ConfigError, MaporlConfig
-from cory.episode import Episode
+from cory.episode import Episode, Prompt, Turn
 from cory.runs.export import export
 from tests.support.building import build, measure
 from tests.support.composing import parsed
@@ -189,6 +189,101 @@ def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) ->
     after = [[turn.response for turn in e.turns if turn.round == 0] for e in trainer.episodes]
     assert after == before
     assert {t.agent for e in trainer.episodes for t in e.turns if t.round == 0} == {"reference"}
+
+
+DISTINCT = [  # no two values are equal, and none is a default
+    *MAPORL,
+    "algorithm.agents=3",
+    "algorithm.turns=2",
+    "algorithm.gamma=0.7",
+    "algorithm.turn_discount=0.5",
+    "algorithm.alpha=[2.0,3.0]",
+    "algorithm.beta=[5.0,7.0]",
+    "algorithm.guards.penalty=-20.0",
+]
+SCORES = [[0.1, 0.2, 0.4], [0.8, 0.3, 0.6]]  # [turn][debater]
+MEANS = [sum(row) / 3 for row in SCORES]
+
+
+def paid(config: Config, right: list[list[bool]], flawed: tuple[int, int] | None) -> list[float]:
+    """Credits of a debate with these scores and right answers, as the trainer assigns them."""
+    trainer = build(config, Last())
+    turns = [
+        Turn("p", "d", t, "", "word", [1], [3, 4], score=SCORES[t][a], right=right[t][a])
+        for t in range(2)
+        for a in range(3)
+    ]
+    if flawed is not None:
+        place = flawed[0] * 3 + flawed[1]
+        turns[place] = replace(turns[place], response_ids=[5] * 9)  # one token nine times
+    trainer.assign_credit([Episode(Prompt("q", "?", "7"), turns)])
+    assert [turn.flawed for turn in turns].count(True) == (flawed is not None)
+    return [turn.credit or 0.0 for turn in turns]
+
+
+@pytest.mark.parametrize(
+    ("words", "right", "flawed", "expected"),
+    [
+        # Definition 1: (own + 0.5 x mean of the next turn) / 1.5
+        ([], [[False] * 3] * 2, None, [*((s + 0.5 * MEANS[1]) / 1.5 for s in SCORES[0])]),
+        (["algorithm.share=individual"], [[False] * 3] * 2, None,
+         [(own + 0.5 * later) / 1.5 for own, later in zip(*SCORES, strict=True)]),
+        (["algorithm.horizon=last"], [[False] * 3] * 2, None, [MEANS[1]] * 6),
+        (["algorithm.horizon=current"], [[False] * 3] * 2, None, [MEANS[0]] * 3 + [MEANS[1]] * 3),
+        # Table 1: the first debater turns right beside wrong others, or wrong beside right ones
+        (["algorithm.horizon=current"], [[False] * 3, [True, False, False]], None,
+         [*[MEANS[0]] * 3, MEANS[1] + 2.0]),
+        (["algorithm.horizon=current"], [[True] * 3, [False, True, True]], None,
+         [*[MEANS[0]] * 3, MEANS[1] - 3.0]),
+        # Table 2: beside the first debater, wrong or right, both others turn right
+        (["algorithm.horizon=current"], [[False] * 3, [False, True, True]], None,
+         [MEANS[0] + 5.0]),
+        (["algorithm.horizon=current"], [[True, False, False], [True] * 3], None,
+         [MEANS[0] + 7.0]),
+        # ... with the deviations of the released code: the first turn is paid nothing
+        (["algorithm.horizon=current", "algorithm.official_shaping=true"],
+         [[True, False, False], [True] * 3], None, [MEANS[0]]),
+        # an answer that breaks a guard, alone or in the sums of the turn before
+        ([], [[False] * 3] * 2, (1, 1), [(0.1 + 0.5 * MEANS[1]) / 1.5, *[None] * 2, 0.8, -20.0]),
+        (["algorithm.guards.scope=propagate"], [[False] * 3] * 2, (1, 1),
+         [(0.1 + 0.5 * (0.8 - 20.0 + 0.6) / 3) / 1.5]),
+        # right is who the verifier says: above 0.5 are the first and the third at the second turn
+        (["algorithm.horizon=current", "algorithm.bonus_from=verifier"], [[False] * 3] * 2, None,
+         [MEANS[0], MEANS[0] + 5.0, MEANS[0], MEANS[1] + 2.0, MEANS[1], MEANS[1] + 2.0]),
+    ],
+)  # fmt: skip
+def test_the_trainer_pays_by_every_setting(
+    questions: ConfigOf,
+    words: list[str],
+    right: list[list[bool]],
+    flawed: tuple[int, int] | None,
+    expected: list[float | None],
+) -> None:
+    """`expected` holds the first credits, by turn and debater; None is not compared."""
+    found = paid(questions(*DISTINCT, *words), right, flawed)
+    for own, wanted in zip(found, expected, strict=False):
+        assert wanted is None or own == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "response", "ids"),
+    [
+        (["algorithm.guards.min_tokens=3"], "word", [1, 2]),
+        (["algorithm.guards.boxed=true"], "word", [1, 2, 3]),
+        (["algorithm.guards.max_repeats=2", "algorithm.guards.repeat_length=1"], "word", [1] * 3),
+    ],
+)
+def test_the_trainer_flags_what_breaks_a_guard(
+    questions: ConfigOf, words: list[str], response: str, ids: list[int]
+) -> None:
+    trainer = build(questions(*MAPORL, "algorithm.turns=1", *words), Last())
+    turns = [
+        Turn("p", "d", 0, "", text, [1], own, score=0.5)
+        for text, own in ((response, ids), (r"\boxed{7}", [1, 2, 3, 4]))
+    ]
+    trainer.assign_credit([Episode(Prompt("q", "?", "7"), turns)])
+    assert [turn.flawed for turn in turns] == [True, False]
+    assert [turn.credit for turn in turns] == [-10.0, 0.5]
 
 
 def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:

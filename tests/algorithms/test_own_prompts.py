@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from cory.config import Config, ConfigError, builder, parse_config
-from cory.episode import Episode
+from cory.episode import Context, Episode, Prompt
 from cory.evaluation.evaluate import EvalRequest
 from cory.inference.debaters import Debaters
 from cory.inference.question_files import Question
 from cory.memory.workload import longest_context
+from cory.models.policy import Policy
+from cory.rewards.verifier import shown
 from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
+from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
 from tests.support.llama import save_llama
@@ -160,6 +164,42 @@ def test_it_trains_and_is_evaluated(own: Settings, tmp_path: Path, kind: str, me
     assert all(" and " in context and " So" in context for context in contexts)
     if config.algorithm.holds_debates and kind == "chats" and method != "maft_star":
         assert any(context.count("[INST]") > 2 for context in contexts)
+
+
+def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = own("chats", *ANSWERS, *METHODS["verifier"])
+    parts = build_parts(config)
+    trainer = builder("algorithm", "verifier")(config.algorithm, parts)
+    asked: list[Context | None] = []
+    turns = Policy.turns
+
+    def noted(policy: Policy, role: str, round: int, contexts: Any, *others: Any) -> Any:
+        asked.extend(contexts)
+        return turns(policy, role, round, contexts, *others)
+
+    monkeypatch.setattr(Policy, "turns", noted)
+    # answers of both labels, so that examples are made
+    monkeypatch.setattr(PromptsTask, "is_right", lambda self, response, answer: "a" in response)
+    collected = trainer.collect(0)
+    # three answers to each of eight prompts, and those that are requested
+    assert len(asked) > 24
+    assert all(isinstance(context, list) and context[0] == SYSTEM for context in asked)
+    contexts = [
+        parts.team.tokenizer.decode(example.context_ids, skip_special_tokens=True)
+        for example in collected.examples["verifier"]
+    ]
+    assert contexts and all(context.startswith("[INST] Be kind.") for context in contexts)
+
+
+def test_a_verifier_reads_whole_chats(llama: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(llama)
+    messages = (SYSTEM, {"role": "user", "content": "Why?"})
+    chat, text = Prompt("a", "Why?", messages=messages), Prompt("b", "Why?")
+    assert shown(chat, tokenizer, True) == "[INST] Be kind. [/INST]<s>[INST] Why? [/INST]"
+    assert shown(text, tokenizer, True) == "[INST] Why? [/INST]"
+    assert shown(text, tokenizer, False) == "Why?"
+    with pytest.raises(ConfigError, match=r"reward.chat=false: .* prompt a, .* reward.chat=true$"):
+        shown(chat, tokenizer, False)
 
 
 @pytest.mark.parametrize("method", WITHOUT_ANSWERS)

@@ -15,6 +15,7 @@ from cory.config import Config, ConfigError, VerifierRewardConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.evaluate import EvalRequest
 from cory.evaluation.verifier import verdict_metrics
+from cory.models.attention import BY_ROWS
 from cory.rewards.verifier import Verifier, readings
 from cory.runs.export import VALUE_HEAD, export
 from cory.runs.jsonl import Line
@@ -206,8 +207,11 @@ def test_the_reward_is_what_the_value_head_says_in_training(
     assert_close(torch.tensor(scores), torch.stack(logits).sigmoid())
     assert len({round(score or 0, 5) for score in scores}) == len(SAID)
     mixed = judge(folder, compute_precision="bf16")
-    assert mixed.model.lm.config._attn_implementation == "eager"
+    assert mixed.model.lm.config._attn_implementation == BY_ROWS
     assert mixed.model.lm.product_dtype == torch.bfloat16
+    layers = mixed.model.lm.transformer.h[0]
+    assert layers.mlp.c_fc.weight.dtype == torch.bfloat16  # it never trains
+    assert layers.ln_1.weight.dtype == mixed.model.value_head.weight.dtype == torch.float32
     mixed.score(episodes)
     rounded = [episode.turns[0].score or 0 for episode in episodes]
     assert rounded == pytest.approx(scores, abs=0.02) and rounded != scores

@@ -188,6 +188,23 @@ def test_a_penalty_is_not_shared_within_its_round() -> None:
     assert credits(rule, episode) == pytest.approx([(-10.0 + 1.0) / 2, (0.4 + 1.0) / 2])
 
 
+@pytest.mark.parametrize(("share", "others"), [("individual", 0.0), ("all", 1.0)])
+def test_a_flawed_answer_before_the_last_turn_is_penalised_where_only_that_one_pays(
+    share: str, others: float
+) -> None:
+    """The penalty stands for the agent's own score in the last round, in that credit alone."""
+    rule = replace(PLAIN, horizon="last", share=share)
+    episode = debate([turn(0.2, flawed=True), turn(0.6)], [turn(0.4), turn(0.8)])
+    shares = 2 if share == "all" else 1
+    first = (-10.0 + 0.8 * others) / shares
+    rest = [(0.4 + 0.8) / 2] * 3 if share == "all" else [0.8, 0.4, 0.8]
+    assert credits(rule, episode) == pytest.approx([first, *rest])
+    # as the released code has it, the earlier answer's score is never looked at
+    assert credits(replace(rule, scope="propagate"), episode)[0] == pytest.approx(
+        0.6 if share == "all" else 0.4
+    )
+
+
 def test_a_debate_that_ended_early_counts_the_turns_that_it_had() -> None:
     episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)], [absent(), absent()])
     assert credits(PLAIN, episode) == [

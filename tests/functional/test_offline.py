@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from cory.functional.credit import outcome_decay
 from cory.functional.offline import (
     kl_imitation_loss,
     offline_kl,
@@ -20,6 +21,7 @@ MASK = torch.tensor([[True, True, False], [True, False, False]])
 OWN = torch.tensor([-1.5, -0.5])
 SNAPSHOT = torch.tensor([-2.0, -0.25])
 RATIO = [math.exp(0.5), math.exp(-0.25)]
+WHOLE = torch.ones(2)  # each utterance has the whole KL
 
 
 def test_an_utterance_is_the_mean_or_the_sum_of_its_tokens() -> None:
@@ -75,7 +77,7 @@ def test_imitation_pays_for_likelihood_and_charges_for_kl() -> None:
 
 def test_self_play_by_hand() -> None:
     worth = torch.tensor([0.4, 0.6])
-    found = self_play_loss(OWN, SNAPSHOT, worth, 0.2, "weighted", None, False)
+    found = self_play_loss(OWN, SNAPSHOT, worth, 0.2, "weighted", None, False, WHOLE)
     kl = [RATIO[0] * 0.5, RATIO[1] * -0.25]
     by_hand = [-RATIO[0] * 0.4 + 0.2 * kl[0], -RATIO[1] * 0.6 + 0.2 * kl[1]]
     assert found.per_utterance.tolist() == pytest.approx(by_hand)
@@ -84,11 +86,11 @@ def test_self_play_by_hand() -> None:
 
 def test_the_released_form_has_the_kl_in_the_advantage_and_clips_both() -> None:
     worth = torch.tensor([0.4, 0.6])
-    free = self_play_loss(OWN, SNAPSHOT, worth, 0.2, "k1", None, True)
-    apart = self_play_loss(OWN, SNAPSHOT, worth, 0.2, "weighted", None, False)
+    free = self_play_loss(OWN, SNAPSHOT, worth, 0.2, "k1", None, True, WHOLE)
+    apart = self_play_loss(OWN, SNAPSHOT, worth, 0.2, "weighted", None, False, WHOLE)
     # without clipping it is the weighted estimate of a separate term
     assert free.per_utterance.tolist() == pytest.approx(apart.per_utterance.tolist())
-    held = self_play_loss(OWN, SNAPSHOT, worth, 0.2, "k1", 0.2, True)
+    held = self_play_loss(OWN, SNAPSHOT, worth, 0.2, "k1", 0.2, True, WHOLE)
     first = -(0.4 - 0.2 * 0.5) * 1.2  # the ratio of 1.65 is cut
     # 0.78 lies outside, too, but the unclipped value is the worse one
     second = -(0.6 + 0.2 * 0.25) * RATIO[1]
@@ -100,17 +102,31 @@ def test_at_the_start_ratio_is_one_and_kl_zero() -> None:
     own = OWN.clone().requires_grad_()
     worth = torch.tensor([0.4, 0.6])
     for inside in (False, True):
-        found = self_play_loss(own, OWN, worth, 0.2, "k3", 0.2, inside)
+        found = self_play_loss(own, OWN, worth, 0.2, "k3", 0.2, inside, WHOLE)
         assert found.ratio.tolist() == [1, 1] and found.kl.abs().sum() == 0
         assert found.per_utterance.tolist() == pytest.approx([-0.4, -0.6])
     # and the gradient is the policy gradient's: each utterance by what it is worth
     (gradient,) = torch.autograd.grad(
-        self_play_loss(own, OWN, worth, 0.2, "k3", None, False).per_utterance.sum(), own
+        self_play_loss(own, OWN, worth, 0.2, "k3", None, False, WHOLE).per_utterance.sum(), own
     )
     assert gradient.tolist() == pytest.approx([-0.4, -0.6])
 
 
 def test_far_ratios_stay_finite() -> None:
     far = torch.tensor([100.0, -100.0])
-    found = self_play_loss(far, -far, torch.ones(2), 0.2, "weighted", None, False)
+    found = self_play_loss(far, -far, torch.ones(2), 0.2, "weighted", None, False, WHOLE)
     assert found.per_utterance.isfinite().all()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_games_utterances_share_one_kl(inside: bool) -> None:
+    """Eq. 12: a won game of five turns is made more likely by 1 - beta_2, not by 1 - 5 beta_2."""
+    worth = torch.tensor(outcome_decay(5, 0.8, "exact"))
+    own = torch.zeros(5, requires_grad=True)
+    for share, push in ((1 / 5, 1 - 0.2), (1.0, 1 - 5 * 0.2)):
+        found = self_play_loss(
+            own, torch.zeros(5), worth, 0.2, "weighted", None, inside, torch.full((5,), share)
+        )
+        (slope,) = torch.autograd.grad(found.per_utterance.sum(), own)
+        assert -slope.sum().item() == pytest.approx(push, abs=1e-6)
+        assert (-slope).tolist() == pytest.approx([w - 0.2 * share for w in worth.tolist()])

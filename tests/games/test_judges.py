@@ -63,6 +63,23 @@ DEFENDER = [
     ("cat", "I know the word! It is cat! No: dog!", "guessed", "guessed"),
     ("cat", "I know the word! It is dog! I know the word! It is cat!", "wrong_guess", "guessed"),
     ("cat", "I know the word! It is not cat!", "wrong_guess", "guessed"),
+    # a target that is itself one of the words that are passed over before a guess
+    ("guess", "I know the word! It is guess!", "guessed", "guessed"),
+    ("guess", "I know the word! My guess is guess.", "guessed", "uttered"),
+    ("guess", "I know the word! My guess is cat.", "wrong_guess", "uttered"),
+    ("word", "I know the word! It is word!", "guessed", "guessed"),
+    ("word", "I know the word! It is the word `word`!", "guessed", "guessed"),
+    ("word", "I know the word! It is the word cat!", "wrong_guess", "guessed"),
+    ("just", "I know the word! It is just!", "guessed", "guessed"),
+    ("just", "I know the word! It is just...", "wrong_guess", "guessed"),
+    ("just", "I know the word! It is just a cat!", "wrong_guess", "guessed"),
+    ("word game", "I know the word! It is the word game!", "guessed", "guessed"),
+    ("hague", "I know the word! It is the Hague!", "guessed", "guessed"),
+    # an article in quotation marks
+    ("dog", 'I know the word! It is "a dog"!', "guessed", "guessed"),
+    ("apple", "I know the word! It is 'an apple'.", "guessed", "guessed"),
+    ("dog", 'I know the word! It is "a hot dog"!', "wrong_guess", "wrong_guess"),
+    ("dog", 'I know the word! It is "the dog house"!', "wrong_guess", "wrong_guess"),
     # a guess comes before a mention, wherever each stands
     ("cat", "Not a cat? Then I know the word! It is dog!", "wrong_guess", "wrong_guess"),
     ("cat", "A cat, then! I know the word! It is cat!", "guessed", "guessed"),

@@ -220,8 +220,15 @@ def test_mixed_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]
     assert ("attention weights", FORWARD) not in sdpa
     less = rows("model.attention=eager", "hardware.gradient_checkpointing=true")
     assert less["attention weights", FORWARD] == 8 * 2 * 8 * 20 * 20  # of one layer, twice a float
+    # what never trains is kept in bfloat16, once copies are made of it
+    assert mixed["reference", LOADING] == exact["reference", LOADING] == 4 * MODEL
+    assert mixed["reference", ALWAYS] == 4 * MODEL - 2 * MATRICES
     frozen = rows("model.compute_precision=bf16", "model.sharing=adapters")
-    assert {w for what, w in frozen if what == "weights cast for products"} == {FORWARD, BACKWARD}
+    assert "weights cast for products" not in {what for what, _ in frozen}
+    assert frozen["base of all agents, frozen", ALWAYS] == 4 * MODEL - 2 * MATRICES
+    split = rows("model.compute_precision=bf16", "model.sharing=adapters", "hardware.zero_stage=3")
+    assert {w for what, w in split if what == "weights cast for products"} == {FORWARD, BACKWARD}
+    assert split["base of all agents, frozen", ALWAYS] == 4 * MODEL
 
 
 def test_tf32_takes_no_memory(rows: Callable[..., dict[tuple[str, str], int]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -77,7 +78,7 @@ def test_rows_that_have_ended_are_dropped_and_the_others_do_not_notice(
     free = respond(model, contexts, sampling, noise)
     stops = {response.ids[place] for place, response in enumerate(free[:4], start=1)}
     ends = [next((n for n, token in enumerate(r.ids, start=1) if token in stops), 8) for r in free]
-    monkeypatch.setattr(generation, "may_look", lambda t, device: (t + 1) % every == 0)
+    monkeypatch.setattr(generation, "may_look", lambda passes, device: passes % every == 0)
     sizes: list[int] = []
     note = lambda module, args, kwargs: sizes.append(len(kwargs["input_ids"]))  # noqa: E731
     handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
@@ -87,6 +88,56 @@ def test_rows_that_have_ended_are_dropped_and_the_others_do_not_notice(
     for ours, theirs in zip(found, free, strict=True):
         assert_close(ours.sampler_logprobs, theirs.sampler_logprobs[: len(ours.ids)])
     assert (min(sizes) <= 2) == (every < 8) and sizes[0] == 5
+
+
+LONG = [
+    [int(i) for i in torch.arange(n) * 7 % 300 + 1] for n in (2, 30, 5, 17, 9, 21, 3, 12, 4, 26)
+]
+
+
+@pytest.mark.parametrize("sampling", [None, PLAIN, replace(PLAIN, repetition_penalty=1.5)])
+@pytest.mark.parametrize("every", [1, 3, 99])
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("at_once", [1, 3, 4, 10])
+def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notices(
+    model: PreTrainedModel,
+    sampling: SamplingConfig | None,
+    every: int,
+    graphs: bool,
+    at_once: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noise = uniforms(len(LONG), seed=2)
+    free = respond(model, LONG, sampling, noise)
+    stops = {response.ids[place % 8] for place, response in enumerate(free[:6])}
+    alone = [
+        generate(model, [row], 8, sampling, noise[i : i + 1], 0, stops)[0]
+        for i, row in enumerate(LONG)
+    ]
+    lengths = [len(response.ids) for response in alone]
+    assert min(lengths) < 4 and max(lengths) == 8  # very unequal
+    monkeypatch.setattr(generation, "may_look", lambda passes, device: passes % every == 0)
+    sizes: list[tuple[int, ...]] = []
+    cells: list[int] = []
+
+    def note(module: object, args: object, kwargs: dict[str, Any]) -> None:
+        sizes.append(kwargs["input_ids"].shape)
+        cells.append(sizes[-1][0] * kwargs["past_key_values"].layers[0].room)
+
+    handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
+    found = generate(model, LONG, 8, sampling, noise, 0, stops, graphs, at_once)
+    handle.remove()
+    assert [r.ids for r in found] == [r.ids for r in alone]
+    for ours, theirs in zip(found, alone, strict=True):
+        assert_close(ours.sampler_logprobs, theirs.sampler_logprobs)
+    reads = [rows for rows, tokens in sizes if tokens == 1]
+    assert max(reads) <= at_once
+    assert max(cells) <= at_once * (30 + 8)  # the memory that the longest need
+    assert sum(rows for rows, tokens in sizes if tokens > 1) == len(LONG)  # each is read once
+    if sampling is not None and at_once in (3, 4) and every == 1:
+        # without refilling, each batch takes as many passes as its longest response
+        batches = [lengths[max(0, end - at_once) : end] for end in range(10, 0, -at_once)]
+        assert len(reads) < sum(max(batch) - 1 for batch in batches)
 
 
 def test_greedy_decoding_takes_the_most_probable_token_given_all_before(

@@ -8,13 +8,28 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+)
 
+from cory.algorithms import parts
 from cory.config import Config, ConfigError, SamplingConfig
 from cory.models import policy
+from cory.models.attention import BY_ROWS
 from cory.models.generation import draw_uniforms, generate
-from cory.models.precision import attention_for, kept_casts, products, set_products
+from cory.models.precision import (
+    attention_for,
+    kept_casts,
+    products,
+    set_products,
+    store_as_products,
+)
 from cory.models.team import response_states
+from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -28,7 +43,7 @@ def lm() -> GPT2LMHeadModel:
     return GPT2LMHeadModel(GPT2Config(**sizes, attn_implementation="eager")).eval()
 
 
-def states(lm: GPT2LMHeadModel) -> Tensor:
+def states(lm: PreTrainedModel) -> Tensor:
     ids = torch.arange(24).view(2, 12)
     return response_states(lm, ids, torch.ones_like(ids), torch.ones(2, 6, dtype=torch.bool))
 
@@ -74,7 +89,7 @@ def test_a_copy_computes_as_its_original_and_the_weights_own_precision_changes_n
     assert torch.equal(states(copy.deepcopy(lm)), states(lm)) and not torch.equal(states(lm), exact)
 
 
-def said(lm: GPT2LMHeadModel) -> list[list[float]]:
+def said(lm: PreTrainedModel) -> list[list[float]]:
     uniforms = draw_uniforms(2, 8, torch.Generator().manual_seed(0))
     sampling = SamplingConfig(1.0, 0, 1.0, 1.0, 8, 8)
     found = generate(lm, [[1, 2, 3], [4]], 8, sampling, uniforms, 0, frozenset())
@@ -112,12 +127,13 @@ def test_a_run_in_mixed_precision_agrees_with_itself_and_learns_in_float32(
     trainer = build(config_of(MIXED, f"model.sharing={sharing}"), reward=LetterShare())
     for agent in trainer.agents.values():
         for lm in (agent.model.lm, agent.team.pretrained):
-            assert lm.config._attn_implementation == "eager"
+            assert lm.config._attn_implementation == BY_ROWS
             assert lm.product_dtype == torch.bfloat16
     metrics = trainer.step(0)
     for name, agent in trainer.agents.items():
         assert {p.dtype for p in agent.model.trainable().values()} == {torch.float32}
-        assert {p.dtype for p in agent.engine.own_parts().values()} == {torch.float32}
+        held = agent.engine.own_parts()
+        assert {held[name].dtype for name in agent.engine.trainable} == {torch.float32}
         assert abs(metrics[f"objective/sampler_gap/{name}"]) < 0.01
         assert metrics[f"objective/sampler_gap_max/{name}"] < 0.1
         assert abs(metrics[f"objective/kl/{name}"]) < 0.05
@@ -177,3 +193,80 @@ def test_a_policy_keeps_its_casts_for_a_whole_roll_out(
 def test_products_of_a_plain_model_are_its_own(lm: GPT2LMHeadModel) -> None:
     with products(lm), kept_casts(lm):
         assert not torch.is_autocast_enabled("cpu")
+
+
+def layer_types(lm: PreTrainedModel) -> dict[str, torch.dtype]:
+    """Of each weight, but those of adapters."""
+    return {name: p.dtype for name, p in lm.named_parameters() if ".lora_" not in name}
+
+
+def is_stored(lm: PreTrainedModel) -> bool:
+    """Whether its linear layers, and nothing else, are in bfloat16; all else is in float32."""
+    types = layer_types(lm)
+    cast = {name for name, kind in types.items() if kind == torch.bfloat16}
+    assert set(types.values()) <= {torch.bfloat16, torch.float32}
+    layers = {name for name in types if ".attn.c_" in name or ".mlp.c_" in name}
+    assert cast in (set(), layers) and len(layers) == 8 * lm.config.n_layer
+    return bool(cast)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_stored_as_products_a_frozen_model_gives_the_same_bits(
+    lm: GPT2LMHeadModel, kind: str
+) -> None:
+    model: PreTrainedModel = lm
+    if kind == "llama":
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+        heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 50}
+        model = LlamaForCausalLM(LlamaConfig(**sizes, **heads, attn_implementation="eager")).eval()
+    model.requires_grad_(False)
+    head = model.get_output_embeddings().weight.clone()
+    store_as_products(model)  # its products are as its weights: nothing to do
+    assert set(layer_types(model).values()) == {torch.float32}
+    set_products(model, torch.bfloat16)
+    before, spoken = states(model), said(model)
+    store_as_products(model)
+    types = layer_types(model)
+    cast = {name for name, kind in types.items() if kind == torch.bfloat16}
+    assert len(cast) == (16 if kind == "gpt2" else 14)
+    assert not any("norm" in name or "ln_" in name or "emb" in name for name in cast)
+    assert torch.equal(states(model), before) and said(model) == spoken
+    assert torch.equal(model.get_output_embeddings().weight, head)
+
+
+@pytest.mark.parametrize(
+    ("words", "stored"),
+    [
+        (["model.sharing=copies"], True),
+        (["model.sharing=copies", "hardware.zero_stage=2"], True),
+        (["model.sharing=adapters"], True),
+        (["model.sharing=adapters", "hardware.zero_stage=2"], True),
+        (["model.sharing=adapter_copies"], True),
+        (["model.sharing=adapters", "hardware.zero_stage=3"], False),  # which needs one precision
+    ],
+)
+def test_iterations_are_the_same_to_the_last_bit_with_what_is_frozen_in_bfloat16(
+    config_of: Callable[..., Config],
+    words: list[str],
+    stored: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def metrics_of(trainer: PPOTrainer) -> list[dict[str, float]]:
+        found = [trainer.step(0), trainer.step(1)]
+        return [{k: v for k, v in one.items() if not k.startswith("time/")} for one in found]
+
+    trainer = build(config_of(MIXED, "hardware.rollout_batch_size=3", *words), reward=LetterShare())
+    for agent in trainer.agents.values():
+        with agent.engine.whole():
+            frozen = agent.team.pretrained if agent.model.base is None else agent.model.lm
+            assert is_stored(frozen) == stored
+            if agent.model.base is None:
+                assert not is_stored(agent.model.lm)
+    kept = metrics_of(trainer)
+    monkeypatch.setattr(parts, "store_as_products", lambda lm: None)
+    plain = metrics_of(
+        build(config_of(MIXED, "hardware.rollout_batch_size=3", *words), reward=LetterShare())
+    )
+    assert kept == plain
+    assert kept[1]["objective/kl/agent_0"] > 0

@@ -113,7 +113,8 @@ def test_both_roles_have_half_of_the_gradient_of_a_skewed_set(
     said = [one for own in trainer.games or [] for one in own]
     assert len(said) == 9 * turns + 1
     logprobs = torch.zeros(len(said), requires_grad=True)
-    found = trainer.loss(logprobs, torch.zeros(len(said)), torch.ones(len(said)))
+    ones = torch.ones(len(said))
+    found = trainer.loss(logprobs, torch.zeros(len(said)), ones, ones)
     (found.per_utterance * torch.tensor([one.weight for one in said])).sum().backward()
     assert logprobs.grad is not None
     mass = {"attacker": 0.0, "defender": 0.0}
@@ -157,9 +158,11 @@ def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> N
     assert texts
 
 
-def test_advantages_decay_from_the_last_turn(self_play: Settings, tmp_path: Path) -> None:
+@pytest.fixture
+def one_game(self_play: Settings, tmp_path: Path) -> Settings:
+    """Self-play's update on one game, which the attacker wins in two turns."""
     path = write_games(tmp_path / "games.jsonl", [GAMES[1]])
-    config = self_play(
+    base = [
         f"algorithm.games={path}",
         "algorithm.iterations=1",
         "algorithm.prompts_per_iteration=1",
@@ -170,8 +173,12 @@ def test_advantages_decay_from_the_last_turn(self_play: Settings, tmp_path: Path
         "algorithm.sampling.min_response_tokens=24",
         "algorithm.sampling.max_response_tokens=24",
         "task.max_prompt_tokens=40",
-    )
-    trainer = build_games(config)
+    ]
+    return lambda *overrides: self_play(*base, *overrides)
+
+
+def test_advantages_decay_from_the_last_turn(one_game: Settings) -> None:
+    trainer = build_games(one_game())
     metrics = trainer.step(0)
     (said,) = trainer.games or []
     assert [one.advantage for one in said] == pytest.approx([0.4444, 0.5556], abs=1e-4)
@@ -179,6 +186,49 @@ def test_advantages_decay_from_the_last_turn(self_play: Settings, tmp_path: Path
     assert [one.weight for one in said] == [0.5 * 2, 0.5 * 2]
     # -(1/2) (0.4444 + 0.5556), as the sum over a game is meant
     assert metrics["offline/loss/agent_0"] == pytest.approx(-0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "worth"),
+    [
+        (["algorithm.decay=0.5"], [1 / 3, 2 / 3]),
+        (["algorithm.decay=0.25"], [0.2, 0.8]),
+        (["algorithm.decay=0.5", "algorithm.normaliser=printed"], [2 / 7, 4 / 7]),
+    ],
+)
+def test_advantages_are_those_of_the_settings(
+    one_game: Settings, words: list[str], worth: list[float]
+) -> None:
+    trainer = build_games(one_game(*words))
+    trainer.step(0)
+    (said,) = trainer.games or []
+    assert [one.advantage for one in said] == pytest.approx(worth)
+
+
+@pytest.mark.parametrize(("average", "push"), [("game", 0.8), ("utterance", (1 - 2 * 0.2) / 2)])
+def test_the_kl_counts_once_in_a_game_or_once_in_an_utterance(
+    one_game: Settings, average: str, push: float
+) -> None:
+    """How far a won game is made more likely: rewards of 1 in all, less beta_2 = 0.2."""
+    changes = [f"algorithm.average={average}", "algorithm.kl_coef=0.2"]
+    trainer = build_games(one_game(*changes, "algorithm.kl_estimator=weighted"))
+    metrics = trainer.step(0)
+    (said,) = trainer.games or []
+    assert [one.kl_share for one in said] == [0.5 if average == "game" else 1.0] * 2
+    # the other role never wins: its half of the weight is left to it
+    assert metrics["offline/push/agent_0"] == pytest.approx(push / 2, abs=1e-4)
+
+
+def test_imitations_push_and_kl(imitation: Settings) -> None:
+    """-log p has a slope of 1; the KL's is beta_1 times the probability of what was said."""
+    config = imitation("algorithm.iterations=1", "algorithm.prompts_per_iteration=4",
+                       "algorithm.minibatch_size=8", "algorithm.kl_coef=0.5")  # fmt: skip
+    trainer = build_games(config)
+    metrics = trainer.step(0)
+    said = [one for own in trainer.games or [] for one in own]
+    by_hand = sum(one.weight * (1 - 0.5 * math.exp(one.reference)) for one in said) / len(said)
+    assert {one.kl_share for one in said} == {1.0}
+    assert metrics["offline/push/agent_0"] == pytest.approx(by_hand, rel=1e-4)
 
 
 def test_instructions_stand_beside_games(imitation: Settings, tmp_path: Path) -> None:
@@ -306,8 +356,31 @@ def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
         )
     )
     own, old, worth = torch.tensor([-1.0]), torch.tensor([-1.5]), torch.tensor([0.3])
-    expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True)
-    assert trainer.loss(own, old, worth).per_utterance == expected.per_utterance
+    share = torch.tensor([0.25])
+    expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True, share)
+    assert trainer.loss(own, old, worth, share).per_utterance == expected.per_utterance
+
+
+def test_adam_starts_anew_with_every_set(self_play: Settings) -> None:
+    """Its first step moves every weight by the learning rate; one with older moments does not."""
+    trainer = build_games(
+        self_play(
+            "algorithm.threshold=-0.5",
+            "algorithm.iterations=4",
+            "algorithm.iterations_per_epoch=2",
+            "algorithm.minibatch_size=1000",
+            "algorithm.learning_rate=1e-3",
+        )
+    )
+    weight = trainer.policy.model.lm.get_output_embeddings().weight
+    shares = []
+    for iteration in range(4):
+        before = weight.detach().clone()
+        trainer.step(iteration)
+        moved = (weight - before).abs() / 1e-3
+        shares.append(((moved - 1).abs() < 0.01).float().mean().item())
+    # sets begin with the first and the third step
+    assert min(shares[0], shares[2]) > 0.9 and max(shares[1], shares[3]) < 0.5, shares
 
 
 def test_instructions_are_never_played(self_play: Settings) -> None:

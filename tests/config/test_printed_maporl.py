@@ -1,0 +1,243 @@
+"""What MAPoRL's paper prints of its settings and its released code has, as experiments have it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from cory.config import MaporlConfig, parse_config, plan_of
+from tests.support.composing import compose_config, leaves, options
+
+TASKS = ("gsm8k", "anli")
+SECTION_4 = {  # Park et al., sections 3 and 4, as printed: GSM8K, ANLI
+    "model": ("model.path", ("microsoft/Phi-3-mini-128k-instruct",) * 2),
+    "QLoRA": ("model.quantisation", ("nf4", "nf4")),
+    "... of a shared base": ("model.sharing", ("adapters", "adapters")),
+    "debaters in training": ("algorithm.agents", (2, 2)),
+    "turns": ("algorithm.turns", (3, 3)),
+    "debaters, evaluated": ("algorithm.evaluation_agents", (3, 3)),
+    "turns, evaluated": ("algorithm.evaluation_turns", (3, 3)),
+    "only turns after the first learn": ("algorithm.train_turns", ([2, 3], [2, 3])),
+    "tokens": ("algorithm.sampling.max_response_tokens", (300, 250)),
+    "... for all": ("algorithm.sampling.min_response_tokens", (300, 250)),
+    "ties of the vote": ("algorithm.vote_ties", ("expected", "expected")),
+    "Definition 1": ("algorithm.horizon", ("discounted_sum", "discounted_sum")),
+    "... averaged over debaters": ("algorithm.share", ("all", "all")),
+    "no incentives alpha": ("algorithm.alpha", ([0.0, 0.0], [0.0, 0.0])),
+    "no incentives beta": ("algorithm.beta", ([0.0, 0.0], [0.0, 0.0])),
+    "Tables 1 and 2 as printed": ("algorithm.official_shaping", (False, False)),
+    "judge": ("reward.name", ("verifier", "verifier")),
+    "debaters' questions": ("task.name", ("tinygsm", "anli")),
+    "... the first, or next, 12,800": (
+        "task.train_split",
+        ("train[:12800]", "train_r3[10000:22800]"),
+    ),
+    "test questions": ("task.test_split", ("test", "test_r3")),
+    "... all of them": ("evaluation.prompts", (None, None)),
+    "the vote is measured": ("evaluation.team", (True, True)),
+}
+RELEASED = {  # App. G is missing: the released code's config_ppo2_..._reloadF.py says, by line
+    "algorithm.turn_discount": 0.3,  # rule_discount
+    "algorithm.kl_coef": 0.002,  # kl_coef
+    "algorithm.kl_controller": "fixed",
+    "algorithm.kl_estimator": "k1",  # kl = logprobs - ref_logprobs
+    "algorithm.value_coef": 0.1,  # vf_coef
+    "algorithm.epochs": 4,  # num_ppo_epochs
+    "algorithm.prompts_per_iteration": 256,  # 1 x 4 x 8 minibatches on 8 GPUs
+    "algorithm.minibatch_size": 64,  # 32 questions, two debaters
+    "algorithm.learning_rate": 1e-5,  # learning_rate
+    "algorithm.gamma": 1.0,  # the library's
+    "algorithm.gae_lambda": 0.95,  # the library's
+    "algorithm.clip_range": 0.2,  # the library's
+    "algorithm.value_clip_range": 0.2,  # the library's
+    "algorithm.whiten_advantages": True,
+    "algorithm.score_scaling": "none",
+    "algorithm.guards.penalty": -10.0,  # penalty_reward_value
+    "algorithm.guards.min_tokens": 50,  # min_output_length
+    "algorithm.guards.max_repeats": 3,  # check_repeated_sequences
+    "algorithm.guards.repeat_length": 20,
+    "algorithm.guards.boxed": True,  # non_box_penalty
+    "algorithm.consensus": None,  # thresholds of 1.1
+    "model.adapter.rank": 8,  # LoraConfig
+    "model.adapter.alpha": 16,
+}
+
+
+@cache
+def composed(name: str, *words: str) -> DictConfig:
+    return compose_config(f"experiment=maporl/{name}", *words)
+
+
+def selected(cfg: DictConfig, key: str) -> Any:
+    found = OmegaConf.select(cfg, key)
+    return OmegaConf.to_container(found) if OmegaConf.is_config(found) else found
+
+
+@pytest.mark.parametrize("row", SECTION_4)
+def test_settings_of_section_4(row: str) -> None:
+    key, printed = SECTION_4[row]
+    for task, value in zip(TASKS, printed, strict=True):
+        assert selected(composed(f"{task}_maporl"), key) == value, task
+
+
+@pytest.mark.parametrize("key", RELEASED)
+def test_settings_of_the_released_code(key: str) -> None:
+    for task in TASKS:
+        assert selected(composed(f"{task}_maporl"), key) == RELEASED[key], task
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_question_is_debated_once(task: str) -> None:
+    config = parse_config(composed(f"{task}_maporl"))
+    algorithm = config.algorithm
+    assert isinstance(algorithm, MaporlConfig)
+    assert algorithm.iterations * algorithm.prompts_per_iteration == 12_800
+    assert plan_of(config).minibatches == 8
+    # all seven projections have adapters; Phi-3 joins three and two of them
+    assert set(config.model.adapter.targets or []) == {
+        *("qkv_proj", "o_proj", "gate_up_proj", "down_proj"),
+    }
+
+
+VERIFIERS = {  # section 4.1 and the released code's reward_config: GSM8K, ANLI
+    "task.train_split": ("train[:7463]", "train_r3[:10000]"),
+    "algorithm.answers_per_question": (100, 5),
+    "algorithm.keep_per_label": (10, 5),
+    "algorithm.learning_rate": (2e-4, 2e-4),
+    "algorithm.minibatch_size": (8, 8),
+    "algorithm.epochs": (1, 1),
+    "algorithm.temperatures": ([1.3, 1.5], [1.3, 1.5]),
+    "algorithm.top_p": (0.9, 0.9),
+    "algorithm.max_tokens": (550, 1024),
+    "algorithm.balance": (True, True),
+    "model.adapter.rank": (16, 16),
+    "model.adapter.alpha": (32, 32),
+    "model.adapter.dropout": (0.05, 0.05),
+    "evaluation.prompts": (1319, 1200),
+}
+
+
+@pytest.mark.parametrize("key", VERIFIERS)
+def test_the_verifiers(key: str) -> None:
+    for task, value in zip(TASKS, VERIFIERS[key], strict=True):
+        assert selected(composed(f"verifier_{task}"), key) == value, task
+
+
+def test_verifier_and_debaters_learn_from_other_questions() -> None:
+    assert composed("verifier_anli").task.train_split == "train_r3[:10000]"
+    assert composed("anli_maporl").task.train_split == "train_r3[10000:22800]"
+    assert composed("verifier_gsm8k").task.name == "gsm8k"
+    assert composed("gsm8k_maporl").task.name == "tinygsm"
+
+
+def changed(base: str, name: str) -> dict[str, Any]:
+    """What an experiment has that another has otherwise, but for its name."""
+    one, other = leaves(composed(base)), leaves(composed(name))
+    both = (one.keys() & other.keys()) - {"experiment"}
+    return {key: other[key] for key in both if other[key] != one[key]}
+
+
+def incentives(alpha: list[float], beta: list[float]) -> dict[str, Any]:
+    both = {"algorithm.alpha": alpha, "algorithm.beta": beta}
+    return {key: value for key, value in both.items() if value != [0.0, 0.0]}
+
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{
+        f"{task}_maporl_shaping{n:.0f}": (f"{task}_maporl", incentives([n] * 2, [n] * 2))
+        for task in TASKS
+        for n in (1.0, 2.0)
+    },
+    **{
+        f"gsm8k_maporl_{kind}{place}_{n:.0f}": (
+            "gsm8k_maporl",
+            incentives(*(pair if kind == own else [0.0, 0.0] for own in ("alpha", "beta"))),
+        )
+        for kind in ("alpha", "beta")
+        for place in (0, 1)
+        for n in (1.0, 2.0)
+        for pair in ([n, 0.0] if place == 0 else [0.0, n],)
+    },
+    **{
+        f"gsm8k_reward_{horizon}_{share}": (
+            "gsm8k_maporl",
+            {"algorithm.horizon": horizon}
+            | ({"algorithm.share": share} if share == "individual" else {}),
+        )
+        for horizon in ("current", "last")
+        for share in ("all", "individual")
+    },
+    "gsm8k_reward_sum_individual": ("gsm8k_maporl", {"algorithm.share": "individual"}),
+    "gsm8k_reward_gamma1": ("gsm8k_maporl", {"algorithm.turn_discount": 1.0}),
+    **{
+        f"{task}_untrained_600": (
+            f"{task}_untrained",
+            {f"algorithm.sampling.{end}_response_tokens": 600 for end in ("min", "max")},
+        )
+        for task in TASKS
+    },
+    "gsm8k_single": (
+        "gsm8k_maporl",
+        {
+            "algorithm.agents": 1,
+            "algorithm.turns": 1,
+            "algorithm.train_turns": None,
+            "algorithm.param_sharing": "shared",
+        },
+    ),
+    **{
+        f"verifier_{task}_unbalanced": (
+            f"verifier_{task}",
+            {"algorithm.balance": False, "algorithm.requests": False},
+        )
+        for task in TASKS
+    },
+    **{
+        f"{one}_from_{other}": (
+            f"{one}_untrained",
+            {"init_from": f"outputs/runs/paper/paper/maporl/{other}_maporl/seed0"},
+        )
+        for one, other in (TASKS, TASKS[::-1])
+    },
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_differs_from_its_base_in_what_its_name_says(name: str) -> None:
+    base, change = VARIANTS[name]
+    assert changed(base, name) == change
+
+
+@pytest.mark.parametrize("name", ["gsm8k_untrained", "anli_untrained"])
+def test_untrained_debaters_are_those_that_training_starts_from(name: str) -> None:
+    task = name.partition("_")[0]
+    algorithm = parse_config(composed(name)).algorithm
+    assert algorithm.iterations == 0
+    found = changed(f"{task}_maporl", name)
+    assert {key for key in found if not key.startswith("reward.")} == {"algorithm.iterations"}
+
+
+@pytest.mark.parametrize(
+    ("name", "partner"),
+    [
+        ("gsm8k_hetero_qwen", "Qwen/Qwen2.5-3B-Instruct"),
+        ("gsm8k_hetero_llama", "meta-llama/Meta-Llama-3-8B-Instruct"),
+    ],
+)
+def test_pairs_of_different_models(name: str, partner: str) -> None:
+    cfg = composed(name)
+    assert cfg.partner.path == partner and cfg.model.path.startswith("microsoft/Phi-3")
+    assert cfg.algorithm.param_sharing == "per_turn_agent" and cfg.algorithm.agents == 2
+
+
+def test_no_experiment_is_without_a_test() -> None:
+    bases = {f"{task}_{what}" for task in TASKS for what in ("maporl", "untrained")}
+    rest = {f"verifier_{task}" for task in TASKS} | {"gsm8k_maporl_exact", "gsm8k_maporl_verifier"}
+    pairs = {f"gsm8k_hetero_{p}{end}" for p in ("qwen", "llama") for end in ("", "_untrained")}
+    names = {one.partition("/")[2] for one in options("experiment") if one.startswith("maporl/")}
+    assert names == bases | rest | pairs | {"gsm8k_sft"} | set(VARIANTS)
+    assert composed("gsm8k_maporl_exact").reward.name == "exact_match"
+    assert composed("gsm8k_sft").algorithm.name == "sft"

@@ -1,0 +1,229 @@
+"""What SPAG's paper prints of its settings and its released code has, as experiments have it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from cory.config import parse_config, plan_of
+from tests.support.composing import compose_config, leaves, options
+
+MODELS = ("llama2", "baichuan2")
+IMITATION, SELF_PLAY, ALPACA = "im", "spag_1", "alpaca_1"
+
+SECTION_4_1 = {  # Cheng et al., section 4.1: imitation, self-play, Alpaca; None: does not apply
+    "learning rate": ("algorithm.learning_rate", (5e-6, 2e-6, 2e-6)),
+    "beta_1, beta_2": ("algorithm.kl_coef", (0.1, 0.2, None)),
+    "alpha": ("algorithm.instructions_coef", (None, 0.5, 1.0)),
+    "instructions beside the games": (
+        "algorithm.instructions.per_iteration",
+        (0, 1040, 1040),  # 52,000 of them in 50 iterations
+    ),
+    "batch size": ("algorithm.minibatch_size", (128, 128, 128)),
+    "epochs": ("algorithm.epochs", (1, 1, 1)),
+    "gamma": ("algorithm.decay", (None, 0.8, None)),
+    "maximal turns": ("task.max_turns", (5, 5, 5)),
+    "... of GPT-4's games": ("task.collected_turns", ([3, 8], None, None)),
+    "words": ("task.train_words", (30_000, None, None)),
+    "test words": ("task.test_words", (168, 168, 168)),
+    "words of two letters": ("task.min_letters", (2, 2, 2)),
+    "instructions": ("algorithm.instructions.path", ("tatsu-lab/alpaca",) * 3),
+    "longest sequence": ("algorithm.instructions.max_tokens", (2048, 2048, 2048)),
+    "only winners (xi)": ("algorithm.threshold", (None, 0.0, None)),
+    "rewards add up to 1 (App. B)": ("algorithm.normaliser", (None, "exact", None)),
+    "1/T in eq. 8; one KL in eq. 12": ("algorithm.average", ("game", "game", None)),
+    "both roles weigh the same": ("algorithm.role_weights", (True, True, None)),
+    "no clipping in eq. 12": ("algorithm.clip_range", (None, None, None)),
+    "games": ("algorithm.games", ("endpoint", "self_play", "none")),
+    "teacher": ("algorithm.endpoint.model", ("gpt-4",) * 3),
+    "no LoRA": ("model.sharing", ("copies",) * 3),
+    "... nor 4 bits": ("model.quantisation", ("none",) * 3),
+    # the paper prints 2048 for both together; the released code's command splits them
+    "most tokens of an utterance": ("algorithm.sampling.max_response_tokens", (256,) * 3),
+    "... of a context": ("task.max_prompt_tokens", (2048 - 256,) * 3),
+}
+NAMES = {
+    "llama2": "meta-llama/Llama-2-7b-hf",
+    "baichuan2": "baichuan-inc/Baichuan2-13B-Base",
+}
+
+
+@cache
+def composed(name: str, *words: str) -> DictConfig:
+    return compose_config(f"experiment=spag/{name}", *words)
+
+
+@pytest.mark.parametrize("row", SECTION_4_1)
+def test_settings_of_section_4_1(row: str) -> None:
+    key, printed = SECTION_4_1[row]
+    for model in MODELS:
+        for stage, value in zip((IMITATION, SELF_PLAY, ALPACA), printed, strict=True):
+            if (model, stage, key) == ("baichuan2", IMITATION, "algorithm.games"):
+                continue  # it imitates the games that Llama-2's run has collected
+            found = OmegaConf.select(composed(f"{model}_{stage}"), key)
+            if value is not None or key in ("task.collected_turns", "algorithm.clip_range"):
+                assert found == value, (model, stage)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_models(model: str) -> None:
+    for stage in (IMITATION, SELF_PLAY, ALPACA, "base"):
+        assert composed(f"{model}_{stage}").model.path == NAMES[model]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_chain_of_stages(model: str) -> None:
+    """Imitation of 30,000 games; then, three times, 50,000 games of the model of before."""
+    run = "outputs/runs/paper/paper/spag/{}/seed0"
+    start = {IMITATION: None, "spag_1": IMITATION, "spag_2": "spag_1", "spag_3": "spag_2"}
+    for stage, before in start.items():
+        config = parse_config(composed(f"{model}_{stage}"))
+        name = None if before is None else run.format(f"{model}_{before}")
+        assert composed(f"{model}_{stage}").init_from == name
+        games = config.algorithm.games_per_epoch
+        assert games == (30_000 if stage == IMITATION else 49_500)  # without stop words
+        assert config.algorithm.iterations == config.algorithm.per_epoch  # one set of games
+        same = leaves(composed(f"{model}_spag_1"))
+        other = leaves(composed(f"{model}_{stage}"))
+        if stage not in (IMITATION, "spag_1"):
+            changed = {key for key in same if other[key] != same[key]}
+            assert changed == {"experiment", "init_from"}
+            added = {key for key in other.keys() - same.keys()}
+            assert all(key.startswith("algorithm.opponents.") for key in added)
+
+
+def test_a_step_learns_from_128_utterances_on_eight_gpus() -> None:
+    for stage in (IMITATION, SELF_PLAY):
+        config = parse_config(composed(f"llama2_{stage}"))
+        plan = plan_of(config)
+        assert (config.hardware.world, plan.microbatch, plan.accumulation) == (8, 2, 8)
+
+
+def changed(base: str, name: str) -> dict[str, Any]:
+    """What an experiment has that another has otherwise, but for its name."""
+    one, other = leaves(composed(base)), leaves(composed(name))
+    return {key: other[key] for key in one if other[key] != one[key] and key != "experiment"}
+
+
+KL = {"llama2_im": ("0", "005", "02", "03", "04"), "llama2_spag": ("0", "01", "03", "04")}
+GAMES = "outputs/runs/paper/paper/spag/{}/seed0/games/epoch_000.jsonl"
+
+
+@pytest.mark.parametrize("stage", KL)
+def test_figures_3b_and_3e_vary_the_kl_coefficient(stage: str) -> None:
+    base = {"llama2_im": "llama2_im", "llama2_spag": "llama2_spag_1"}[stage]
+    for name in KL[stage]:
+        value = float(f"0.{name[1:]}") if name != "0" else 0.0
+        found = changed(base, f"{stage}_kl_{name}")
+        assert found == {"algorithm.kl_coef": value, "algorithm.games": GAMES.format(base)}
+
+
+def test_figure_3d_varies_the_coefficient_of_the_instructions() -> None:
+    for name, value in {"0": 0.0, "01": 0.1, "025": 0.25, "075": 0.75, "1": 1.0}.items():
+        found = changed("llama2_spag_1", f"llama2_spag_sft_{name}")
+        games = {"algorithm.games": GAMES.format("llama2_spag_1")}
+        assert found == {"algorithm.instructions_coef": value} | games
+
+
+@pytest.mark.parametrize("thousands", [1, 2, 3, 5, 10, 15, 20])
+def test_figure_3a_varies_the_words_of_imitation(thousands: int) -> None:
+    name = f"llama2_im_words_{thousands}k"
+    assert composed(name).task.train_words == thousands * 1000
+    assert parse_config(composed(name)).algorithm.games_per_epoch == thousands * 1000
+
+
+@pytest.mark.parametrize(("game", "name"), [("20q", "twenty_questions"), ("city", "guess_my_city")])
+def test_appendix_e(game: str, name: str) -> None:
+    """20,000 games are imitated, 10,000 played; 20 rounds."""
+    for stage, games in ((f"llama2_im_{game}", 20_000), (f"llama2_sp_{game}", 10_000)):
+        config = parse_config(composed(stage))
+        assert config.task.name == name and config.task.max_turns == 20
+        assert config.algorithm.games_per_epoch == games
+
+
+def test_alpaca_for_one_two_and_three_epochs() -> None:
+    for epochs in (1, 2, 3):
+        algorithm = parse_config(composed(f"llama2_alpaca_{epochs}")).algorithm
+        assert algorithm.iterations * algorithm.instructions.per_iteration == 52_000 * epochs
+
+
+# the released code, GitHub Linear95/SPAG: setting -> value, and the place that it comes from
+BOTH = {
+    "task.judge": ("official", "tools/assign_rewards.py:10-66"),
+    "algorithm.sampling.temperature": (1.2, "tools/play_llm_game.py:136"),
+    "algorithm.sampling.top_k": (50, "tools/play_llm_game.py:134; GenerationConfig's default"),
+    "algorithm.sampling.top_p": (1.0, "tools/play_llm_game.py:134; GenerationConfig's default"),
+    "algorithm.sampling.max_response_tokens": (256, "README.md:76"),
+    "task.max_turns": (5, "README.md:66"),
+    "algorithm.varied_prompts": (True, "tools/assign_rewards.py: randomly_convert_..."),
+    "algorithm.log_probability": ("mean", "trainers.py:36"),
+    "algorithm.average": ("utterance", "trainers.py:70 and 115"),
+    "algorithm.role_weights": (True, "tools/assign_rewards.py: attacker_weight"),
+    "algorithm.kl_estimator": ("weighted", "trainers.py:66, and 110 with 111"),
+    "algorithm.epochs": (1, "README.md:37 and 112"),
+    "algorithm.minibatch_size": (128, "README.md:38, 39 and 29: 2 x 8 on 8 GPUs"),
+    "algorithm.schedule": ("linear", "README.md:46 is overruled by the DeepSpeed file of line 50"),
+    "algorithm.warmup": (0.03, "README.md:47 and 122"),
+    "algorithm.final_share": (0.0, "WarmupDecayLR ends at 0"),
+    "algorithm.max_grad_norm": (1.0, "TrainingArguments' default; the file's `auto`"),
+    "algorithm.weight_decay": (0.0, "README.md:49 and 124"),
+    "algorithm.optimizer": ("adamw", "arguments.py: optim=adamw_torch"),
+    "model.precision": ("bf16", "README.md:52"),
+    "hardware.gradient_checkpointing": (True, "README.md:51"),
+    "hardware.zero_stage": (3, "README.md:50"),
+    "hardware.offload_optimizer": (True, "README.md:50"),
+}
+OFFICIAL = {
+    "official_imitation": BOTH
+    | {
+        "algorithm.learning_rate": (5e-6, "README.md:45"),
+        "algorithm.kl_coef": (0.1, "README.md:33"),
+        "algorithm.instructions.per_iteration": (0, "README.md:35"),
+    },
+    "official_spag": BOTH
+    | {
+        "algorithm.learning_rate": (2e-6, "README.md:120"),
+        "algorithm.kl_coef": (0.2, "README.md:107"),
+        "algorithm.instructions_coef": (0.5, "README.md:108"),
+        "algorithm.decay": (0.8, "tools/assign_rewards.py: --decay_weight"),
+        "algorithm.normaliser": ("exact", "tools/assign_rewards.py: total_reward_coeff"),
+        "algorithm.clip_range": (0.2, "arguments.py: clip_range"),
+        "algorithm.kl_in_advantage": (True, "trainers.py:110"),
+        "algorithm.threshold": (0.0, "tools/assign_rewards.py: message['role'] != winner"),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("fidelity", "key"), [(name, key) for name, table in OFFICIAL.items() for key in table]
+)
+def test_fidelity_official(fidelity: str, key: str) -> None:
+    stage = {"official_imitation": "im", "official_spag": "spag_1"}[fidelity]
+    cfg = composed(f"llama2_{stage}", f"fidelity={fidelity}")
+    assert OmegaConf.select(cfg, key) == OFFICIAL[fidelity][key][0]
+
+
+@pytest.mark.parametrize("fidelity", OFFICIAL)
+def test_a_preset_changes_nothing_that_the_table_does_not_have(fidelity: str) -> None:
+    stage = {"official_imitation": "im", "official_spag": "spag_1"}[fidelity]
+    plain, other = (composed(f"llama2_{stage}", *w) for w in ((), (f"fidelity={fidelity}",)))
+    parse_config(other)
+    before, after = leaves(plain), leaves(other)
+    assert {key for key in before if after[key] != before[key]} <= OFFICIAL[fidelity].keys()
+
+
+def test_no_experiment_of_self_play_is_without_a_test() -> None:
+    """Those that are left only evaluate what others trained."""
+    stages = {f"{m}_{s}" for m in MODELS for s in (IMITATION, "spag_1", "spag_2", "spag_3")}
+    alpaca = {f"{m}_alpaca_{n}" for m in MODELS for n in (1, 2, 3)}
+    trained = stages | alpaca | {f"{m}_im_alpaca" for m in MODELS}
+    for name in options("experiment"):
+        if name.startswith("spag/"):
+            short = name.partition("/")[2]
+            known = short in trained or any(
+                part in short for part in ("_words_", "_kl_", "_sft_", "_20q", "_city")
+            )
+            assert known or composed(short).algorithm.iterations == 0, name

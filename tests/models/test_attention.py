@@ -1,0 +1,124 @@
+"""Attention over a few rows at once: in bfloat16 the same bits as over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+)
+
+from cory.config import Config
+from cory.models import attention
+from cory.models.attention import BY_ROWS, attend_by_rows
+from cory.models.precision import set_products
+from cory.models.team import response_states
+from tests.support.building import LetterShare, build
+from tests.support.close import assert_close
+
+IDS = torch.arange(5 * 12).view(5, 12) % 50
+PAIRS = 4 * 4 * 11 * 11  # bytes of a row: 4 heads, 11 tokens; the last one is not read
+
+
+def gpt2(dropout: float = 0.0) -> PreTrainedModel:
+    sizes = {"vocab_size": 50, "n_positions": 32, "n_embd": 64, "n_layer": 2, "n_head": 4}
+    rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": dropout}
+    return GPT2LMHeadModel(GPT2Config(**sizes, **rates, attn_implementation="eager"))
+
+
+def llama(attention: str = "eager") -> PreTrainedModel:
+    sizes = {"vocab_size": 50, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(**sizes, **heads, attn_implementation=attention))
+
+
+def passed(lm: PreTrainedModel) -> list[Tensor]:
+    """States of a pass, and the gradients of the weights; the rows have 12, 11 ... 8 tokens."""
+    mask = torch.ones_like(IDS, dtype=torch.bool)
+    for row in range(len(IDS)):
+        mask[row, :row] = False
+    states = response_states(lm, IDS, mask, torch.ones(5, 6, dtype=torch.bool))
+    lm.zero_grad()
+    states.square().sum().backward()
+    return [states.detach(), *(p.grad.clone() for p in lm.base_model.parameters())]
+
+
+@pytest.mark.parametrize("make", [gpt2, llama])
+@pytest.mark.parametrize("products", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("at_once", "parts"), [(1, 5), (2, 3), (4, 2), (5, 1)])
+def test_parts_give_the_bits_of_the_whole(
+    make: Callable[[], PreTrainedModel],
+    products: torch.dtype,
+    at_once: int,
+    parts: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    lm = make().eval()
+    if products == torch.bfloat16:
+        lm.product_dtype = products
+    whole = passed(lm)
+    attend_by_rows(lm)
+    assert lm.config._attn_implementation == BY_ROWS
+    calls: list[int] = []
+    own = attention.own_attention
+
+    def counted(kind: type) -> Callable[..., object]:
+        def call(module: object, query: Tensor, *more: object, **named: object) -> object:
+            calls.append(len(query))
+            return own(kind)(module, query, *more, **named)
+
+        return call
+
+    monkeypatch.setattr(attention, "own_attention", counted)
+    monkeypatch.setattr(attention, "PART_BYTES", at_once * PAIRS)
+    for ours, theirs in zip(passed(lm), whole, strict=True):
+        if products == torch.bfloat16:
+            assert torch.equal(ours, theirs)
+        assert_close(ours, theirs)
+    assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
+
+
+def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    lm = gpt2(dropout=0.5).train()
+    torch.manual_seed(1)
+    whole = passed(lm)
+    attend_by_rows(lm)
+    monkeypatch.setattr(attention, "PART_BYTES", PAIRS)
+    torch.manual_seed(1)
+    assert all(map(torch.equal, passed(lm), whole))
+
+
+def test_only_eager_attention_is_replaced_and_only_for_other_products() -> None:
+    torch.manual_seed(0)
+    for kind, products, expected in (
+        ("sdpa", torch.bfloat16, "sdpa"),
+        ("eager", torch.float32, "eager"),
+        ("eager", torch.bfloat16, BY_ROWS),
+    ):
+        lm = llama(kind)
+        set_products(lm, products)
+        assert lm.config._attn_implementation == expected
+
+
+def test_a_run_is_the_same_to_the_last_bit(
+    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sampling, scoring and updates."""
+
+    def found() -> list[dict[str, float]]:
+        trainer = build(config_of("model.compute_precision=bf16"), reward=LetterShare())
+        each = [trainer.step(0), trainer.step(1)]
+        return [{k: v for k, v in one.items() if not k.startswith("time/")} for one in each]
+
+    whole = found()
+    monkeypatch.setattr(attention, "PART_BYTES", 1)  # row by row
+    assert found() == whole
