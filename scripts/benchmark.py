@@ -7,7 +7,8 @@
 
 For each: seconds per phase (medians of the iterations after a warm-up), tokens that are generated a
 second, operations counted from shapes in a further iteration, the share of the machine's rate of
-matrix products that they amount to, and the peak memory of the process. In float32 and in mixed
+matrix products that they amount to, how long the same products take by themselves (the floor), and
+the peak memory of the process. In float32 and in mixed
 precision, which is compared with the rate in bfloat16; both take their iterations in turn.
 """
 
@@ -90,7 +91,12 @@ def show(name: str, precision: str, found: Answer, rate: float) -> None:
     for phase, value in seconds.items():
         count = operations.get(phase, 0.0) if phase != "iteration" else sum(operations.values())
         print(f"  {phase:<10}{value:8.3f} s {value / whole:5.0%}", end="")
-        print(f"{count / 1e9:10.1f} GFLOP {count / value / rate:5.0%} of the rate")
+        print(f"{count / 1e9:10.1f} GFLOP {count / value / rate:5.0%} of the rate", end="")
+        floor, calls = (
+            sum(of.values()) if phase == "iteration" else of.get(phase, 0)
+            for of in (found["products_alone"], found["torch_operations"])
+        )
+        print(f"; its products alone {floor:.3f} s; {calls} operations of torch")
     parts = found.get("update_by_part", {})
     for part, value in sorted(parts.items(), key=lambda item: -item[1]):
         print(f"    {part:<36}{value / sum(parts.values()):5.0%} of an update")

@@ -86,6 +86,37 @@ def methods_table(own: Answer) -> str:
     return markdown(head, rows)
 
 
+def floor_table(own: Answer) -> str:
+    """What an iteration takes, beside its products by themselves; empty where not measured."""
+    head = ["iteration of", "precision", "seconds", "products alone", "of it",
+            "operations of torch", "microseconds besides, each"]  # fmt: skip
+    rows = []
+    for name, by_precision in own["workloads"].items():
+        for precision, found in by_precision.items():
+            if "products_alone" not in found:  # measured before this was
+                return ""
+            for phase in ("iteration", "rollout", "update"):
+                whole = phase == "iteration"
+                seconds = found["seconds"].get(phase)
+                if seconds is None:
+                    continue
+                floor, calls = (
+                    sum(of.values()) if whole else of[phase]
+                    for of in (found["products_alone"], found["torch_operations"])
+                )
+                title = METHODS[name] if whole else f"... {PHASES[phase]}"
+                rows.append([
+                    title,
+                    PRECISIONS[precision],
+                    f"{seconds:.2f}",
+                    f"{floor:.2f}",
+                    f"{floor / seconds:.0%}",
+                    str(calls),
+                    f"{(seconds - floor) / calls * 1e6:.0f}",
+                ])  # fmt: skip
+    return markdown(head, rows)
+
+
 def parts_table(own: Answer) -> str:
     """Where updates spend their time, by part of the model."""
     shares = {}
@@ -232,11 +263,12 @@ def tables_of(own: Answer, peers: Answer) -> str:
         goals_table(own, peers),
         f"![Seconds by phase, and how many times as long others take]({FOLDER.name}/{FIGURE})",
         methods_table(own),
+        floor_table(own),
         parts_table(own),
         rates_table(own),
         peers_table(peers),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
 
 
 def read(path: Path) -> dict[str, Any]:

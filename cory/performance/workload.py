@@ -20,6 +20,7 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.performance.alternation import Answer, serve
 from cory.performance.module_times import seconds_by_part
 from cory.performance.operations import operations_by_phase
+from cory.performance.products import executed_by_phase
 from cory.runs.provenance import memory_used
 from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.worker import build_parts
@@ -70,11 +71,21 @@ class Workload:
         return {"texts": texts, "ids": self.parts.team.tokenizer(texts)["input_ids"]}
 
     def measure(self) -> Answer:
-        """Peak memory so far; then operations by phase and, of PPO, an update's time by part."""
+        """Peak memory so far; then what a further iteration consists of, by phase.
+
+        Floating-point operations, matrix products alone in seconds, and torch's operations; of PPO,
+        an update's time by part of the model, too.
+        """
         answer: Answer = {"peak_bytes": memory_used(self.config.hardware.device)}
         with operations_by_phase() as found:
             self.step()
         answer["operations"] = {phase.removesuffix("_s"): n for phase, n in found.items()}
+        with executed_by_phase() as executed:
+            self.step()
+        for phase, whole in executed.items():
+            name = phase.removesuffix("_s")
+            answer.setdefault("products_alone", {})[name] = whole.seconds()
+            answer.setdefault("torch_operations", {})[name] = whole.operations
         answer["estimated_operations"] = self.estimate()
         if isinstance(self.algorithm, PPOTrainer):
             answer["update_by_part"] = self.update_by_part()

@@ -109,6 +109,8 @@ def test_every_workload_takes_an_iteration(name: str, tmp_path: Path) -> None:
     assert set(answer["operations"]) == set(step["seconds"]) - {"iteration"}
     assert answer["operations"]["rollout"] > 0 and answer["peak_bytes"] > 2**20
     assert answer["estimated_operations"] > 0
+    for floor in ("products_alone", "torch_operations"):
+        assert set(answer[floor]) == set(answer["operations"]) and answer[floor]["rollout"] > 0
     if name in ("ppo", "cory", "debate", "update"):
         assert {"attention", "MLP", "output head", "optimiser"} <= set(answer["update_by_part"])
     else:

@@ -13,6 +13,7 @@ from scripts.performance_page import (
     BEGIN,
     END,
     PAGE,
+    floor_table,
     goals_table,
     methods_table,
     page_with,
@@ -34,6 +35,8 @@ def found(update: float) -> dict[str, Any]:
         "tokens": 1000,
         "peak_bytes": 2**30,
         "update_by_part": {"MLP": 3.0, "attention": 1.0},
+        "products_alone": {"rollout": 0.5, "update": 0.75},
+        "torch_operations": {"rollout": 1000, "update": 250},
     }
 
 
@@ -76,6 +79,15 @@ def test_methods_are_compared_with_the_rate_of_their_precision() -> None:
                     "100%", "1.0"]  # fmt: skip
     assert mixed[7:11] == ["333", "300", "38%", "100%"]  # of twice the rate
     assert update[10] == "50%"
+
+
+def test_the_floor_is_products_alone_and_the_rest_is_told_by_operation() -> None:
+    whole, rollout, update = rows(floor_table(OWN))[:3]
+    assert whole == ["PPO", "float32", "4.00", "1.25", "31%", "1250", "2200"]
+    assert rollout == ["... roll-out", "float32", "2.00", "0.50", "25%", "1000", "1500"]
+    assert update == ["... update", "float32", "2.00", "0.75", "38%", "250", "5000"]
+    before = {k: v for k, v in found(1.0).items() if k != "products_alone"}
+    assert floor_table(OWN | {"workloads": {"ppo": {"fp32": before}}}) == ""
 
 
 def test_parts_are_shares() -> None:
