@@ -149,7 +149,7 @@ class Batch:
     def rows(self, index: Tensor) -> Batch:
         """The turns at `index` ((n,) int64), with all-padding columns left in place."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
-        picked: dict[str, Any] = {
-            key: None if column is None else column[index] for key, column in columns.items()
+        chosen: dict[str, Any] = {
+            name: None if column is None else column[index] for name, column in columns.items()
         }
-        return Batch(**picked)
+        return Batch(**chosen)

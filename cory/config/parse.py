@@ -11,7 +11,7 @@ from cory.config.added import complete
 from cory.config.checks import ConfigError, nearest, require
 from cory.config.experiment import Config
 from cory.config.options import option
-from cory.config.reward import SumConfig, of_part
+from cory.config.reward import NO_PARTS, SumConfig, of_part
 from cory.config.together import check_together
 
 
@@ -56,6 +56,7 @@ def add_parts(schema: DictConfig, cfg: DictConfig) -> None:
             isinstance(part, DictConfig) and "name" in part,
             f"{key} must hold the settings of a reward: +reward@{key}=<option> adds one",
         )
+        require(part.name not in NO_PARTS, f"{key}.name={part.name!s} cannot be part of a sum")
         with of_part(str(name), SumConfig):
             schema.reward.parts[name] = option("reward", part.name).settings
 

@@ -146,8 +146,8 @@ def classifier_bytes(model: PreTrainedModel, packing: Packing) -> int:
     head = output_head(model)
     linear = [
         widths(module)
-        for module in model.modules()
-        if isinstance(module, nn.Linear | Conv1D) and module is not head
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear | Conv1D) and (head is None or name != head[0])
     ]
     return packed_bytes(sum(p.numel() for p in model.parameters()), linear, packing)
 

@@ -189,7 +189,16 @@ def load_classifier(
     device: torch.device | None = None,
     attention: str | None = None,
 ) -> PreTrainedModel:
-    """A sequence classifier, frozen, in evaluation mode; arguments as `load_language_model`."""
+    """A sequence classifier, frozen, in evaluation mode; arguments as `load_language_model`.
+
+    Its output layer is not quantised.
+    """
+    if quantisation is not None:
+        config = _load(AutoConfig, path, key)
+        with torch.device("meta"):
+            head = output_head(AutoModelForSequenceClassification.from_config(config))
+        # by itself the library keeps the last layer of some classifiers, and quantises others'
+        quantisation.llm_int8_skip_modules = None if head is None else [head[0]]
     model, info = _load(
         AutoModelForSequenceClassification,
         path,
@@ -204,11 +213,12 @@ def load_classifier(
     return model.eval().requires_grad_(False)
 
 
-def output_head(model: PreTrainedModel) -> nn.Linear | None:
-    """The layer that a classifier's logits come from; None where it is no linear layer."""
-    classes = int(model.config.num_labels)
-    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    return linear[-1] if linear and linear[-1].out_features == classes else None
+def output_head(model: PreTrainedModel) -> tuple[str, nn.Linear] | None:
+    """The layer that a classifier's logits come from, and its name; None: it is no linear layer."""
+    linear = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear)]
+    if not linear or linear[-1][1].out_features != int(model.config.num_labels):
+        return None
+    return linear[-1]
 
 
 def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:

@@ -34,7 +34,7 @@ class PPOPolicy(Policy):
         super().__init__(team, model, engine, hardware)
         self.config = config
         self.from_reference = from_reference
-        self.updates = 0  # iterations with an update
+        self.updates = 0  # iterations with an update that changed weights
         self.start_statistics()
 
     def start_statistics(self) -> None:

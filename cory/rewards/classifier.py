@@ -96,7 +96,7 @@ def _loaded(config: ClassifierConfig, device: torch.device) -> Any:
         set_products(model, compute)
     head = output_head(model)
     if head is not None and (dtype, compute) != (torch.float32, torch.float32):
-        exact(head)
+        exact(head[1])
     return model
 
 

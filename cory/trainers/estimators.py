@@ -64,7 +64,7 @@ def within_groups(
     """
     mask = batch.response_mask
     rewards = kl_penalised_rewards(batch.credits, batch.kl, mask, kl_coef).sum(1)
-    advantages = compare(rewards, groups.to(rewards.device))
+    advantages = compare(rewards, groups)
     return Estimate(torch.where(mask, advantages[:, None], 0.0), None)
 
 
@@ -72,6 +72,6 @@ def over_batch(batch: Batch, groups: Tensor, kl_coef: float, config: PPOConfig) 
     """REINFORCE++: a token's rewards still to come, compared with those of all other tokens."""
     mask, credits = batch.response_mask, batch.credits
     if config.group_baseline:
-        credits = credits - group_statistics(credits, groups.to(credits.device)).mean
+        credits = credits - group_statistics(credits, groups).mean
     rewards = kl_penalised_rewards(credits, batch.kl, mask, kl_coef)
     return Estimate(batch_normalised(rewards, mask, config.gamma), None)

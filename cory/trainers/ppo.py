@@ -91,9 +91,12 @@ class PPOTrainer:
             if first:
                 check_first_batch(agent, batch, metrics)
             groups = groups_of(episodes, agent.name, config.samples_per_prompt)
+            groups = groups.to(batch.credits.device)
             taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
             estimate = self.estimate(batch, groups, taken_off)
             metrics |= self._estimate_metrics(agent.name, batch, groups, estimate)
+            # nothing moves where the rewards of every group are equal
+            moves = bool(estimate.advantages.any()) or config.weight_decay > 0
             before = local_fingerprints(self.agents) if first else None
             stage = Stage(iteration, self.config.iterations, self.config.learning_rate)
             metrics |= self.update(agent, batch, estimate, stage)
@@ -101,11 +104,9 @@ class PPOTrainer:
             if before is not None:
                 shares = ("policy/passed_over", "skipped_steps")  # of the steps that did not count
                 none_counted = any(metrics[f"ppo/{key}/{agent.name}"] == 1 for key in shares)
-                # as where the rewards of each group are equal
-                all_zero = not bool(estimate.advantages.any())
                 after = local_fingerprints(self.agents)
-                check_first_update(agent, before, after, none_counted or all_zero)
-            agent.updates += 1
+                check_first_update(agent, before, after, none_counted or not moves)
+            agent.updates += moves  # else the next one is still the first
             agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
             clock.lap("update_s")
             require_finite(iteration, metrics)
@@ -121,7 +122,7 @@ class PPOTrainer:
         """How well values were predicted; and how many groups have nothing to compare."""
         metrics = value_metrics(agent, batch, estimate.returns)
         if self.config.samples_per_prompt > 1:
-            share = equal_groups(batch.credits, groups.to(batch.credits.device))
+            share = equal_groups(batch.credits, groups)
             metrics[f"rollout/equal_groups/{agent}"] = share
         return metrics
 

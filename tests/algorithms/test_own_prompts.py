@@ -33,6 +33,8 @@ MAFT = ["experiment=maft/maft", "algorithm.summary=false"]
 SHORT = ["algorithm.prompts.follow_up='{others} {query}'", "algorithm.turns=2"]
 METHODS = {
     "ppo": ["algorithm=ppo", "evaluation.samples=4", "evaluation.k=[1,4]"],
+    "grpo": ["algorithm=grpo", "algorithm.samples_per_prompt=2"],
+    "rloo": ["algorithm=rloo", "algorithm.samples_per_prompt=2"],
     "cory": ["algorithm=cory", "evaluation.team=true", "evaluation.greedy=true"],
     "maporl": [
         *("algorithm=maporl", "evaluation.team=true", "algorithm.guards.min_tokens=null"),

@@ -198,7 +198,7 @@ ANSWERS = [
     ("number", 7, "7", "So it is 7.00.", "8"),
     ("number", "3 + 4 = 7\n#### 7", "7", r"\boxed{7}", "3 + 4"),
     ("choice", 2, "C", "The answer is C", "(B)"),
-    ("choice", "C", "C", "(C)", "no idea"),
+    ("choice", "c", "C", "(C)", "no idea"),
     ("formula", r"\frac12", r"\boxed{\frac12}", r"It is \boxed{0.5}", "0.5"),
     ("formula", r"so \boxed{x}", r"\boxed{x}", r"\boxed{x}", r"\boxed{y}"),
 ]
@@ -214,6 +214,7 @@ def test_answers(
     assert task.is_right(right, answer) and not task.is_right(wrong, answer)
     assert task.read(right) == task.read(answer) is not None
     assert task.read("?!") is None and not task.is_right("?!", answer)
+    assert not task.is_right("?!", "?!")  # two that cannot be read are not equal
     # the value of the data is the reward's, too
     assert task.sample(1)[0].columns == {"gold": value}
     # without data, for finished agents

@@ -16,6 +16,7 @@ from cory.functional.masking import whiten
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
+from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 
@@ -199,6 +200,11 @@ def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf, algori
         assert metrics["ppo/gradient_norm/agent_0"] == 0
     after = trainer.agents["agent_0"].model.state_dict()
     assert all(torch.equal(before[key], after[key]) for key in before)
+    # the first update that teaches something is the one that is checked
+    trainer.reward = LetterShare()
+    trainer.config.learning_rate = 0.0
+    with pytest.raises(FirstUpdateError, match="changed none of its weights"):
+        trainer.step(2)
 
 
 def test_groups_are_counted_only_where_there_are_some(config_of: ConfigOf) -> None:

@@ -1,0 +1,201 @@
+"""reward=judge: a chat model grades, its grades are read, and each is paid for once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cory.config import ConfigError, JudgeConfig
+from cory.endpoint import client
+from cory.episode import Episode, Prompt, Turn
+from cory.rewards import RunFacts, RunReward
+from cory.rewards.judge import Judge
+from tests.support.chat_server import Body, ChatServer, Said, judge, reply
+from tests.support.composing import parsed
+
+Start = Callable[..., tuple[ChatServer, Judge]]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
+    """`start(answer, **settings)`: a server that answers so, and a judge with a journal."""
+    monkeypatch.setattr(client, "FIRST_WAIT_S", 0.01)
+    servers = []
+
+    def make(answer: Callable[[int, Body], Said], **settings: Any) -> tuple[ChatServer, Judge]:
+        servers.append(ChatServer(answer))
+        reward = Judge(judge(servers[-1], **settings), None, None)
+        reward.begin(RunFacts(tmp_path, 9, None))
+        return servers[-1], reward
+
+    yield make
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def words(number: int, body: Body) -> Said:
+    """A grade for each letter of the answer."""
+    return reply(f"So it is.\nGrade: {len(body['messages'][-1]['content'].split('|')[1])}")
+
+
+def episodes(*texts: str) -> list[Episode]:
+    return [
+        Episode(Prompt(f"p{n}", f"asked {n}", answer="7"),
+                [Turn("agent_0", "solo", 0, "q", text, [1], [2])])
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+
+
+def scores(reward: Judge, *texts: str) -> list[float | None]:
+    rows = episodes(*texts)
+    rows.append(Episode(Prompt("absent", "q"), [Turn("agent_0", "solo", 0, "q", "", [1], [])]))
+    reward.score(rows)
+    assert rows.pop().turns[0].score is None
+    return [turn.score for episode in rows for turn in episode.turns]
+
+
+def test_grades_become_scores(start: Start) -> None:
+    server, reward = start(words)
+    assert isinstance(reward, RunReward)
+    assert scores(reward, "abc", "abcdefghij", "") == [0.3, 1.0, 0.0]
+    messages = next(b["messages"] for b in server.asked if b["messages"][1]["content"][-1] == "c")
+    assert messages == [
+        {"role": "system", "content": "Give Grade: from 0 to 10."},
+        {"role": "user", "content": "asked 0|abc"},
+    ]
+    _, plain = start(words, output="grade", request="{query}|{response}|{answer}", lowest=-5.0)
+    assert scores(plain, "abc") == [3.0]
+
+
+READ = [
+    ("Grade: 7", 7.0),
+    ("grade: 7", None),
+    ("Grade: 3\nNo. Grade: 8", 8.0),
+    ("**Grade:** 6", 6.0),
+    ("Grade: **4.5** of 10", 4.5),
+    ("Grade: [2]", 2.0),
+    ("Grade: 7.", 7.0),
+    ("Grade: 7/10", 7.0),
+    ("Grade:10", 10.0),
+    ("Grade: 11", None),
+    ("Grade: -1", None),
+    ("Grade: 1.2.3", None),
+    ("Grade: high", None),
+    ("Grade: 8 at first, but then\nGrade: none", 8.0),
+    ("7", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("text", "grade"), READ)
+def test_the_last_marked_number_in_range_is_the_grade(
+    start: Start, text: str, grade: float | None
+) -> None:
+    _, reward = start(words, output="grade")
+    assert reward.worth(text) == grade
+
+
+def test_the_same_response_is_paid_for_once(start: Start, tmp_path: Path) -> None:
+    server, reward = start(words)
+    assert scores(reward, "ab", "ab") == [0.2, 0.2]
+    assert len(server.asked) == 2  # about two prompts
+    assert scores(reward, "ab", "abc") == [0.2, 0.3]
+    assert len(server.asked) == 3
+    again = Judge(reward.config, None, None)
+    again.begin(RunFacts(tmp_path, 9, None))
+    assert scores(again, "ab", "abc") == [0.2, 0.3]
+    assert len(server.asked) == 3
+    assert len((tmp_path / "judge.jsonl").read_text().splitlines()) == 3
+    part = Judge(reward.config, None, None)
+    part.begin(RunFacts(tmp_path, 9, None, "taste"))
+    assert scores(part, "ab") == [0.2]
+    assert (tmp_path / "judge_taste.jsonl").exists() and len(server.asked) == 4
+
+
+def slow(grades_from: int) -> Callable[[int, Body], Said]:
+    """No grade before the request of this number."""
+    return lambda n, body: words(n, body) if n >= grades_from else reply("Hm, hard to say")
+
+
+def test_a_reply_without_grade_is_asked_for_again(start: Start) -> None:
+    server, reward = start(slow(1), asked_again=2)
+    assert scores(reward, "abcd") == [0.4]
+    assert len(server.asked) == 2
+    assert reward.metrics() == {"reward/requests": 2, "reward/tokens": 30, "reward/unreadable": 0}
+    assert reward.metrics() == {}
+
+
+def test_then_it_is_the_lowest_grade_or_a_refusal(start: Start, tmp_path: Path) -> None:
+    server, reward = start(slow(99), asked_again=2, unreadable="lowest", lowest=-10.0)
+    assert scores(reward, "abcd") == [0.0] and len(server.asked) == 3
+    assert reward.metrics()["reward/unreadable"] == 1.0
+    _, plain = start(slow(99), unreadable="lowest", lowest=-10.0, output="grade")
+    assert scores(plain, "abcd") == [-10.0]
+    # a start that comes later reads the same replies, and asks no more
+    again = Judge(reward.config, None, None)
+    again.begin(RunFacts(tmp_path, 9, None))
+    assert scores(again, "abcd") == [0.0] and len(server.asked) == 3
+
+
+def test_a_run_that_was_refused_asks_again(start: Start, tmp_path: Path) -> None:
+    server, reward = start(slow(2), asked_again=1)
+    with pytest.raises(ConfigError) as refused:
+        scores(reward, "abcd")
+    assert str(refused.value) == (
+        "reward.unreadable=refuse: 2 replies about the response 'abcd' to prompt p0 have no "
+        "'Grade:' with a number from 0 to 10; the last one ends: Hm, hard to say; the same command "
+        "asks again"
+    )
+    again = Judge(reward.config, None, None)
+    again.begin(RunFacts(tmp_path, 9, None))
+    assert scores(again, "abcd") == [0.4] and len(server.asked) == 3
+
+
+def test_what_the_endpoint_refuses_names_the_reward(start: Start) -> None:
+    _, reward = start(lambda n, body: Said({"error": {"message": "no"}}, 404))
+    with pytest.raises(ConfigError, match=r"^reward\.endpoint: http.* refuses model wise with 404"):
+        scores(reward, "abcd")
+    config = reward.config
+    keyed = replace(config, endpoint=replace(config.endpoint, key_variable="NOT_SET_HERE"))
+    with pytest.raises(
+        ConfigError, match=r"^reward\.endpoint\.key_variable=NOT_SET_HERE: this env"
+    ):
+        Judge.prepare(keyed)
+
+
+MODEL = "reward.endpoint.model=wise"
+REFUSED = [
+    ([], r"reward\.endpoint\.model must name a model, got ''"),
+    ([MODEL, "reward.endpoint.parallel=0"], r"reward\.endpoint\.parallel must be at least 1"),
+    ([MODEL, "reward.rubric='from {lowest} to {highest}'"], r"reward\.rubric must contain \{mark"),
+    ([MODEL, "reward.request='{query} {reply}'"], r"reward\.request must contain \{response\}"),
+    ([MODEL, "reward.request='{query} {response} {role}'"], r"reward\.request must not contain"),
+    ([MODEL, "reward.request='{query} {response} {answer}'"],
+     r"reward=judge needs a task with answers; task=imdb has none"),
+    ([MODEL, "reward.mark=' '"], r"reward\.mark must not be empty"),
+    ([MODEL, "reward.lowest=10"], r"reward\.lowest \(10\.0\) must be below reward\.highest \(10"),
+    ([MODEL, "reward.highest=inf"], r"reward\.highest must be finite, got inf"),
+    ([MODEL, "reward.output=number"], r"reward\.output must be one of grade, share, got number"),
+    ([MODEL, "reward.asked_again=-1"], r"reward\.asked_again must be at least 0, got -1"),
+    ([MODEL, "reward.unreadable=zero"], r"reward\.unreadable must be one of refuse, lowest"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "rule"), REFUSED)
+def test_settings_that_cannot_be_are_refused(settings: list[str], rule: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{rule}"):
+        parsed("reward=judge", *settings)
+
+
+def test_the_rubric_of_conf_states_its_range(start: Start) -> None:
+    config = parsed("reward=judge", MODEL, "reward.lowest=1", "reward.highest=5").reward
+    assert isinstance(config, JudgeConfig)
+    rubric = Judge(config, None, None).rubric
+    assert "gets 1, " in rubric and "gets 5. " in rubric and "Grade:" in rubric
+    assert json.loads(json.dumps(asdict(config)))["endpoint"]["temperature"] == 0.0

@@ -1,0 +1,196 @@
+"""reward=sum: several rewards, weighted, added and logged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cory.config import Config, ConfigError, PythonRewardConfig, SumConfig
+from cory.episode import Episode, Prompt, Turn, reward_columns
+from cory.rewards import RunFacts, RunReward
+from cory.rewards.weighted_sum import WeightedSum
+from tests.support.building import CLASSIFIER, build, measure
+from tests.support.composing import parsed
+
+LENGTH = """
+def score(completions, log_metric, trainer_state, **kwargs):
+    log_metric("step", trainer_state.global_step)
+    return [len(text) for text in completions]
+
+def where_short(completions, **kwargs):
+    return [1.0 if len(text) < 4 else None for text in completions]
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Callable[[str], PythonRewardConfig]:
+    """`mine(name)`: the settings of a function of LENGTH."""
+    (tmp_path / "mine.py").write_text(LENGTH)
+    return lambda name: PythonRewardConfig("python", f"{tmp_path}/mine.py:{name}")
+
+
+class NoData:
+    def held_out(self, count: int, split: str) -> list[Prompt]:
+        return []
+
+
+def sum_of(weights: dict[str, Any], **parts: Any) -> WeightedSum:
+    task: Any = NoData()
+    return WeightedSum(SumConfig("sum", parts, weights), task, torch.device("cpu"))
+
+
+def episodes(*texts: str) -> list[Episode]:
+    return [
+        Episode(Prompt(str(n), "q"), [Turn("agent_0", "solo", 0, "q", text, [1], [2])])
+        for n, text in enumerate(texts)
+    ]
+
+
+def test_scores_are_added_with_their_weights(
+    mine: Callable[[str], PythonRewardConfig], tiny_judge: str
+) -> None:
+    tone = replace(CLASSIFIER, path=tiny_judge)
+    rows = episodes("good", "a bad film")
+    sum_of({"length": 0.25, "tone": -2}, length=mine("score"), tone=tone).score(rows)
+    apart = episodes("good", "a bad film")
+    sum_of({}, tone=tone).score(apart)
+    for row, alone, length in zip(rows, apart, (4.0, 10.0), strict=True):
+        (turn,), (other,) = row.turns, alone.turns
+        assert turn.parts == {"length": length, "tone": other.score}
+        assert other.score is not None
+        assert turn.score == pytest.approx(0.25 * length - 2 * other.score)
+        assert reward_columns(turn) == {"parts": turn.parts}
+
+
+def test_a_part_that_does_not_apply_is_left_out(
+    mine: Callable[[str], PythonRewardConfig],
+) -> None:
+    rows = episodes("abc", "abcdef")
+    rows[0].turns.append(replace(rows[0].turns[0], response_ids=[], parts={}))
+    sum_of({"short": 10}, length=mine("score"), short=mine("where_short")).score(rows)
+    turns = [turn for episode in rows for turn in episode.turns]
+    assert [turn.score for turn in turns] == [13.0, None, 6.0]
+    assert [turn.parts.get("short", "absent") for turn in turns] == [1.0, "absent", None]
+    with pytest.raises(
+        ConfigError, match=r"^reward=sum: no part has a score for the response 'abcd"
+    ):
+        sum_of({}, short=mine("where_short")).score(episodes("abc", "abcd"))
+
+
+def test_parts_follow_the_run_and_log_under_their_names(
+    mine: Callable[[str], PythonRewardConfig], tmp_path: Path, tiny_judge: str
+) -> None:
+    tone = replace(CLASSIFIER, path=tiny_judge)
+    reward = sum_of({}, length=mine("score"), tone=tone)
+    assert isinstance(reward, RunReward)
+    reward.begin(RunFacts(tmp_path, 9, None))
+    reward.at(4)
+    reward.score(episodes("abc"))
+    logged = reward.metrics()
+    assert logged.pop("reward/length/logged/step") == 4
+    assert set(logged) == {"time/reward_length_s", "time/reward_tone_s"}
+    assert all(seconds > 0 for seconds in logged.values()) and reward.metrics() == {}
+    function = mine("score").function
+    assert reward.sources() == {function: tmp_path / "mine.py"}
+
+
+def test_a_refusal_names_the_part(
+    mine: Callable[[str], PythonRewardConfig], tiny_judge: str
+) -> None:
+    tone = replace(CLASSIFIER, path=tiny_judge, label="FINE")
+    with pytest.raises(ConfigError, match=r"^reward\.parts\.tone\.label=FINE is not a class"):
+        sum_of({}, length=mine("score"), tone=tone)
+    with pytest.raises(
+        ConfigError, match=r"^reward\.parts\.own\.function=.*mine\.py has no nothing"
+    ):
+        WeightedSum.prepare(SumConfig("sum", {"own": mine("nothing")}, {}))
+    reward = sum_of({}, reward=mine("where_short"))
+    (part,) = reward.parts.values()
+    part.partial = False  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"^reward\.parts\.reward\.function=.*returned None"):
+        reward.score(episodes("abcd"))
+
+
+def test_a_run_logs_each_part(
+    config_of: Callable[..., Config], mine: Callable[[str], PythonRewardConfig], tmp_path: Path
+) -> None:
+    config = config_of()
+    tone = replace(CLASSIFIER, path=config.reward.path)
+    config.reward = SumConfig("sum", {"tone": tone, "short": mine("where_short")}, {"short": 3})
+    trainer = build(config)
+    metrics = trainer.step(0)
+    turns = [turn for episode in trainer.episodes for turn in episode.turns]
+    for agent in ("agent_0", "agent_1"):
+        own = [turn for turn in turns if turn.agent == agent]
+        tones = [turn.parts["tone"] or 0.0 for turn in own]
+        assert metrics[f"reward/tone/{agent}"] == pytest.approx(sum(tones) / len(own))
+        extra = sum(3.0 for turn in own if turn.parts["short"] is not None)
+        total = metrics[f"objective/score/{agent}"]
+        assert total == pytest.approx((sum(tones) + extra) / len(own), abs=1e-5)
+        applies = any(turn.parts["short"] is not None for turn in own)
+        assert metrics.get(f"reward/short/{agent}") == (1.0 if applies else None)
+    found, lines = measure(trainer, config, tmp_path)
+    scored = [turn["parts"]["tone"] for line in lines if line["who"] == "agent_1"
+              for turn in line["turns"] if line["kind"] == "evaluation"]  # fmt: skip
+    assert found["eval/reward/tone/agent_1"] == pytest.approx(sum(scored) / len(scored))
+
+
+PART = "+reward@reward.parts.tone=classifier"
+REFUSED = [
+    ([], r"reward=sum needs parts: \+reward@reward\.parts\.<name>=<option> adds one"),
+    ([PART], r"no value given for reward\.parts\.tone\.path"),
+    ([PART, "reward.parts.tone.path=x", "+reward.weights.tone=high"],
+     r"reward\.weights\.tone must be a finite number, got high"),
+    ([PART, "reward.parts.tone.path=x", "+reward.weights.tone=nan"],
+     r"reward\.weights\.tone must be a finite number, got nan"),
+    ([PART, "reward.parts.tone.path=x", "+reward.weights.tone=true"],
+     r"reward\.weights\.tone must be a finite number, got True"),
+    ([PART, "reward.parts.tone.path=x", "+reward.weights.tone=null"],
+     r"reward\.weights\.tone must be a finite number, got None"),
+    ([PART, "reward.parts.tone.path=x", "+reward.weights.ton=1"],
+     r"reward\.weights\.ton is not a part; there are tone"),
+    ([PART, "reward.parts.tone.path=x", "reward.parts.tone.output=best"],
+     r"reward\.parts\.tone\.output must be one of logit, probability, got best"),
+    ([PART, "reward.parts.tone.path=x", "+reward.parts.tone.batchsize=3"],
+     r"reward\.parts\.tone\.batchsize is not a setting; did you mean batch_size\?"),
+    ([PART, "reward.parts.tone.path=x", "reward.parts.tone.precision=fp16"],
+     r"reward\.parts\.tone\.precision=fp16 needs a GPU"),
+    ([PART, "reward.parts.tone.path=x", "reward.parts.tone.name=best"],
+     r"reward\.parts\.tone\.name 'best' is unknown; choose one of classifier, "),
+    (["+reward.parts.tone=3"],
+     r"reward\.parts\.tone must hold the settings of a reward: \+reward@reward\.parts\.tone="),
+    (["+reward@reward.parts.Tone=sentiment"], r"reward\.parts\.Tone: a part's name must be a word"),
+    (["+reward@reward.parts.all=sum"], r"reward\.parts\.all\.name=sum cannot be part of a sum"),
+    (["+reward@reward.parts.won=game_outcome"],
+     r"reward\.parts\.won\.name=game_outcome cannot be part of a sum"),
+    (["+reward@reward.parts.right=exact_match"],
+     r"reward\.parts\.right\.name=exact_match needs a task with answers; task=imdb has none"),
+    (["+reward@reward.parts.own=python", "reward.parts.own.function=score"],
+     r"reward\.parts\.own\.function must be <file>\.py:<function> or "),
+    (["+reward@reward.parts.taste=judge"], r"reward\.parts\.taste\.endpoint\.model must name a m"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "rule"), REFUSED)
+def test_settings_that_cannot_be_are_refused(words: list[str], rule: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{rule}") as refused:
+        parsed("reward=sum", *words)
+    assert "\n" not in str(refused.value)
+
+
+def test_parts_are_composed_with_their_own_settings() -> None:
+    reward = parsed(
+        *("reward=sum", "+reward@reward.parts.tone=sentiment", "+reward@reward.parts.own=python"),
+        *("reward.parts.own.function=a.py:b", "+reward.weights.own=0.5"),
+    ).reward
+    assert reward.parts == {
+        "tone": replace(CLASSIFIER, name="sentiment", path="lvwerra/distilbert-imdb",
+                        batch_size=256),
+        "own": PythonRewardConfig("python", "a.py:b"),
+    }  # fmt: skip
+    assert (reward.weight("tone"), reward.weight("own")) == (1.0, 0.5)
