@@ -14,6 +14,7 @@ import torch
 from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
 from cory.config import Config, ConfigError, MaporlConfig
 from cory.episode import Episode, Prompt, Turn
+from cory.functional.votes import VoteRule
 from cory.runs.export import export
 from tests.support.building import build, measure
 from tests.support.composing import parsed
@@ -130,6 +131,7 @@ def test_guards() -> None:
         (["algorithm.guards.min_tokens=301"], "every answer would be penalised"),
         (["algorithm.train_turns=2"], "algorithm.train_turns must be a list, typed as"),
         (["algorithm.vote_ties=first"], "must be one of expected, random, lexicographic"),
+        (["algorithm.unreadable_votes=x"], "unreadable_votes must be one of dropped, counted"),
         (["algorithm.guards.scope=all"], "must be one of own, propagate"),
         (["algorithm.guards.max_repeats=0"], "algorithm.guards.max_repeats must be at least 1"),
         (["algorithm.prompts.grade_bounds=[0.5]"], "one fewer than algorithm.prompts.grades"),
@@ -189,6 +191,36 @@ def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) ->
     after = [[turn.response for turn in e.turns if turn.round == 0] for e in trainer.episodes]
     assert after == before
     assert {t.agent for e in trainer.episodes for t in e.turns if t.round == 0} == {"reference"}
+
+
+class Counted(Last):
+    """Also counts how often each answer was scored."""
+
+    def __init__(self) -> None:
+        self.times: dict[int, int] = {}
+        self.turns: list[Turn] = []  # kept, so that no other object gets the id of one
+
+    def score(self, episodes: list[Episode]) -> None:
+        super().score(episodes)
+        for turn in (turn for episode in episodes for turn in episode.turns if not turn.absent):
+            self.turns.append(turn)
+            self.times[id(turn)] = self.times.get(id(turn), 0) + 1
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_every_answer_is_scored_once(questions: ConfigOf, tmp_path: Path, shown: bool) -> None:
+    """Whether debaters see the scores, in training and in evaluation."""
+    config = questions(*MAPORL, "algorithm.turns=2", "algorithm.evaluation_turns=2",
+                       "evaluation.team=true")  # fmt: skip
+    config.algorithm.verifier_feedback = shown  # which settings allow chat models only
+    judge = Counted()
+    trainer = build(config, judge)
+    trainer.step(0)
+    assert len(judge.times) == 8 * 2 * 2
+    measure(trainer, config, tmp_path)
+    assert len(judge.times) > 8 * 2 * 2
+    assert set(judge.times.values()) == {1}
+    assert all(turn.score is not None for turn in judge.turns)
 
 
 DISTINCT = [  # no two values are equal, and none is a default
@@ -316,6 +348,8 @@ def test_every_sharing_learns_in_every_layout(
         f"model.sharing={layout}",
         "algorithm.turns=2",
         "algorithm.evaluation_turns=3",
+        "algorithm.vote_ties=random",
+        "algorithm.unreadable_votes=dropped",
         "evaluation.team=true",
         "algorithm.alpha=[1.0,2.0]",
         "algorithm.beta=[1.0,2.0]",
@@ -328,6 +362,7 @@ def test_every_sharing_learns_in_every_layout(
     assert 0 < metrics["debate/right/turn_1"] < 1
     found, lines = measure(trainer, config, tmp_path)
     assert {f"eval/vote/turn_{t}" for t in (1, 2, 3)} <= found.keys()
+    assert trainer.evaluate.team_metrics.vote == VoteRule("random", "dropped")
     assert sum(found[f"eval/flow_{a}{b}/team"] for a in "rw" for b in "rw") == pytest.approx(1)
     team = [line for line in lines if line["who"] == "team"]
     assert all(len(line["turns"]) == 9 for line in team)  # three debaters, three turns
