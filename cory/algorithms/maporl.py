@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from cory.algorithms.parts import Parts
 from cory.config import MaporlConfig, SFTConfig
@@ -13,7 +14,9 @@ from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
+from cory.rewards import Reward
 from cory.rewards.guards import boxed, repeats
+from cory.rewards.scored_once import ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
 from cory.trainers.estimators import estimator_of
@@ -50,7 +53,7 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         parts.plan,
         agents,
         parts.task,
-        parts.reward,
+        debates.reward,
         parts.streams,
         interact=debates.debate(config.agents, config.turns),
         actors=actors,
@@ -73,6 +76,12 @@ class TrainedDebates:
 
     config: MaporlConfig | SFTConfig
     parts: Parts
+
+    @cached_property
+    def reward(self) -> Reward:
+        """The run's; where debaters have seen scores, it keeps them."""
+        reward = self.parts.reward
+        return ScoredOnce(reward) if self.config.verifier_feedback else reward
 
     def team_of(self, agent: int) -> Team:
         """The team of an agent's model: with a partner, every second agent's is the partner."""
@@ -134,7 +143,7 @@ class TrainedDebates:
             fits=fits,
             read=parts.task.read,
             consensus=config.consensus,
-            judge=parts.reward.score if config.verifier_feedback else None,
+            judge=self.reward.score if config.verifier_feedback else None,
         )
 
     def evaluator(
@@ -146,7 +155,7 @@ class TrainedDebates:
         return TeamEvaluator(
             policies,
             parts.task,
-            parts.reward,
+            self.reward,
             config.sampling,
             self.debate(agents, rounds),
             actors,

@@ -15,6 +15,7 @@ from cory.evaluation.debates import roll_out_metrics
 from cory.functional.losses import weighted_nll
 from cory.models.generation import draw_limit
 from cory.models.policy import Actor, Policy
+from cory.rewards import Reward
 from cory.rollout.debate import Debate
 from cory.rollout.speak import speak_with
 from cory.trainers.supervised import CollectedExamples, Example, FinetunePlan, SupervisedTrainer
@@ -36,7 +37,7 @@ def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
         parts.plan,
         policies,
         parts.streams,
-        collect=BestDebates(config, parts, frozen, actors),
+        collect=BestDebates(config, parts, debates.reward, frozen, actors),
         finetune_plan=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
         loss=response_nll,
         statistics=no_statistics,
@@ -64,6 +65,7 @@ class BestDebates:
 
     config: SFTConfig
     parts: Parts
+    reward: Reward
     debate: Debate
     actors: Mapping[str, Actor]
 
@@ -74,7 +76,7 @@ class BestDebates:
         limit = draw_limit(sampling, streams.length)
         speak = speak_with(self.actors, limit, sampling, repeat(streams.sampling))
         episodes = self.debate(parts.task.sample(config.prompts_per_iteration), speak)
-        parts.reward.score(episodes)
+        self.reward.score(episodes)
         kept = best(episodes, config.keep_share)
         examples: dict[str, list[Example]] = {name: [] for name in config.policies()}
         for episode in kept:

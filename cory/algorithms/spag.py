@@ -5,7 +5,9 @@ Stage 2, `algorithm=spag`: it plays both roles against a snapshot of itself, its
 first update on those games, and learns from the winners' utterances (Algorithm 2, eq. 12).
 """
 
+from array import array
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -157,7 +159,8 @@ class GameTraining:
             prompt, answer = source.next()
             context, response = self.codec.context_ids(prompt), self.codec.response_ids(answer)
             if len(context) + len(response) <= longest:
-                examples.append(OfflineExample(context, response, INSTRUCTION, 1.0, 0.0))
+                ids = array("i", context), array("i", response)
+                examples.append(OfflineExample(*ids, INSTRUCTION, 1.0, 0.0))
                 left = len(source.rows)
             else:
                 left -= 1
@@ -241,15 +244,12 @@ class GameCollector:
             over = {
                 n - start: games.found[n] for n in games.found if n in range(start, start + size)
             }
-            play(
-                training.task.game,
-                [GameState(p.text, training.task.turns_to_collect(draw)) for p in table],
-                players,
-                key,
-                over,
-                partial(self._ended, games, start),
-                partial(self._stop_if_asked, games, wanted),
-            )
+            starts = [GameState(p.text, training.task.turns_to_collect(draw)) for p in table]
+            ended = partial(self._ended, games, start)
+            before_each = partial(self._stop_if_asked, games, wanted)
+            # ZeRO-3 gathers its weights once for all utterances of these games
+            with training.policy.whole() if kind == ITSELF else nullcontext():
+                play(training.task.game, starts, players, key, over, ended, before_each)
         return games.close()
 
     def _ended(self, games: GameSet, first: int, number: int, played: FinishedGame) -> None:

@@ -1,5 +1,6 @@
 """Training data from finished games: which utterances are learnt, in which context and weight."""
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -96,8 +97,8 @@ class TrainingSelection:
                 state = GameState(played.word, played.max_turns, played.utterances[:place])
                 own = None if sampled is None else sampled[place]
                 yield OfflineExample(
-                    self.codec.context_ids(self._context(state, role, (*key, place))),
-                    own or self.codec.response_ids(text),
+                    array("i", self.codec.context_ids(self._context(state, role, (*key, place)))),
+                    array("i", own or self.codec.response_ids(text)),
                     role,
                     weight,
                     worth * part,

@@ -27,6 +27,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
     "parallel_runs": ("keep_last", 1),
+    "objective": ("keep_last", None),
     "unreadable_votes": ("vote_ties", "counted"),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),
@@ -40,6 +41,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "loss_average": ("gae_lambda", "tokens"),
     "clip_range_high": ("gae_lambda", None),
     "kl_in": ("gae_lambda", "reward"),
+    "policy_temperature": ("gae_lambda", 1.0),
 }
 # setting -> a setting of groups that had it from the start: there no value is left out
 HAD_BEFORE = {"schedule": "iterations_per_epoch", "warmup": "iterations_per_epoch"}

@@ -44,9 +44,14 @@ class SamplingConfig:
             f"{key}.min_response_tokens ({self.min_response_tokens})",
         )
 
-    def changes_distribution(self) -> list[str]:
+    def changes_distribution(self, policy_temperature: float) -> list[str]:
         """The settings that make the sampler differ from the policy, as `key=value`."""
-        neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
+        neutral = {
+            "temperature": policy_temperature,
+            "top_k": 0,
+            "top_p": 1.0,
+            "repetition_penalty": 1.0,
+        }
         return [
             f"algorithm.sampling.{key}={getattr(self, key)}"
             for key, value in neutral.items()
@@ -157,6 +162,7 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
     value_coef: float
     gamma: float
     gae_lambda: float
+    policy_temperature: float  # divides the logits of policy and reference in updates
     whiten_advantages: bool
     kl_estimator: str  # full | k1 | k2 | k3
     kl_in: str  # reward | loss
@@ -181,7 +187,7 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
         ):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
         self.check_optimiser()
-        for key in ("value_clip_range", "kl_target"):
+        for key in ("value_clip_range", "kl_target", "policy_temperature"):
             require_positive(f"algorithm.{key}", getattr(self, key))
         for key in ("value_coef", "kl_coef"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 0)

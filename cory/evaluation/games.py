@@ -108,7 +108,8 @@ class GameEvaluator:
         prompts = [match.prompts[row % len(match.prompts)] for row in rows]
         starts = [GameState(p.text, self.task.max_turns) for p in prompts]
         players = self._players(match, own, other)
-        with other.at_hand():
+        # ZeRO-3 gathers the policy's weights once for all utterances of these games
+        with self.policy.whole(), other.at_hand():
             games = play(self.task.game, starts, players, key, {}, no_callback, no_callback)
         return [
             self._line(request, match, row, prompt, played)

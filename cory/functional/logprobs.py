@@ -87,17 +87,19 @@ def token_statistics(
     ref_logits_of: LogitsOf,
     tokens: Tensor,
     vocabulary: int,
+    temperature: float = 1.0,
 ) -> TokenStatistics:
     """The statistics that a roll-out records, in slabs of tokens: no (N, V) tensor is kept.
 
     hidden, ref_hidden: (N, H) last hidden states of policy and reference, one row per token
     tokens: (N,) int64, the token that each row predicts
+    temperature: the logits of both are divided by it
     """
     parts = []
     for rows in slabs(len(tokens), TENSORS_AT_ONCE * vocabulary):
         logits, ref_logits = logits_of(hidden[rows]), ref_logits_of(ref_hidden[rows])
-        logp = F.log_softmax(logits.float(), dim=-1)
-        ref_logp = F.log_softmax(ref_logits.float(), dim=-1)
+        logp = F.log_softmax(logits.float() / temperature, dim=-1)
+        ref_logp = F.log_softmax(ref_logits.float() / temperature, dim=-1)
         p, target = logp.exp(), tokens[rows][:, None]
         entropy = -(p * logp).sum(-1)
         parts.append(
@@ -112,21 +114,26 @@ def token_statistics(
 
 
 def training_logprobs(
-    hidden: Tensor, logits_of: LogitsOf, tokens: Tensor, vocabulary: int
+    hidden: Tensor,
+    logits_of: LogitsOf,
+    tokens: Tensor,
+    vocabulary: int,
+    temperature: float = 1.0,
 ) -> Tensor:
     """Log-probabilities with gradient; of several slabs, backward computes the logits again.
 
     hidden: (N, H) last hidden states, with gradient
     tokens: (N,) int64, the token that each row predicts
+    temperature: the logits are divided by it
     returns: (N,) float32
     """
-    pieces = list(slabs(len(tokens), vocabulary))
-    if len(pieces) == 1:
-        return logprobs_of(logits_of(hidden), tokens)
 
     def of_slab(h: Tensor, t: Tensor) -> Tensor:
-        return logprobs_of(logits_of(h), t)
+        return logprobs_of(logits_of(h).float() / temperature, t)
 
+    pieces = list(slabs(len(tokens), vocabulary))
+    if len(pieces) == 1:
+        return of_slab(hidden, tokens)
     return torch.cat(
         [checkpoint(of_slab, hidden[rows], tokens[rows], use_reentrant=False) for rows in pieces]
     )

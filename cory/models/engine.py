@@ -98,6 +98,7 @@ class Engine:
         self.precision = precision
         self.accumulation = plan.accumulation
         self.partitioned = hardware.zero_stage == 3
+        self._is_whole = False  # inside `whole`
         self.keeps_gradients = hardware.zero_stage == 0
         model.activate()
         self.trainable = model.trainable()
@@ -171,17 +172,24 @@ class Engine:
     def whole(self, to_change: bool = False) -> Iterator[None]:
         """Gather all weights of the model, for passes without gradient.
 
-        Under ZeRO-3 they are gathered once, instead of layer by layer at every token.
+        Under ZeRO-3 they are gathered once, instead of layer by layer at every token. Around
+        several passes that do so it gathers them once for all of these.
 
-        to_change: changes to them are kept
+        to_change: changes to them are kept; not inside another one
         """
-        if not self.partitioned:
+        if self._is_whole and to_change:
+            raise ValueError("weights that are gathered to be read cannot be changed")
+        if not self.partitioned or self._is_whole:
             yield
             return
         self._hook(None)
         first = 0 if to_change else None  # every process writes the same; the first one's are kept
         with deepspeed.zero.GatheredParameters(list(self.model.parameters()), modifier_rank=first):
-            yield
+            self._is_whole = True
+            try:
+                yield
+            finally:
+                self._is_whole = False
 
     def _hook(self, acting: Engine | None) -> None:
         """Under ZeRO-3, let only `acting` fetch and release weights layer by layer.

@@ -27,12 +27,12 @@ class TokenRow(Protocol):
     """A response in its context, as token ids; a turn or an example."""
 
     @property
-    def context_ids(self) -> list[int]:
+    def context_ids(self) -> Sequence[int]:
         """Not empty; only read, never learnt."""
         ...
 
     @property
-    def response_ids(self) -> list[int]:
+    def response_ids(self) -> Sequence[int]:
         """Where empty, nothing is learnt from the row."""
         ...
 

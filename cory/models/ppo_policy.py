@@ -33,6 +33,7 @@ class PPOPolicy(Policy):
         """from_reference: the policy starts as the reference."""
         super().__init__(team, model, engine, hardware)
         self.config = config
+        model.temperature = config.policy_temperature
         self.from_reference = from_reference
         self.updates = 0  # iterations with an update that changed weights
         self.start_statistics()

@@ -43,6 +43,7 @@ class ActorCriticModel(nn.Module):
         self.name = name
         self.lm = lm
         self.base = base
+        self.temperature = 1.0  # divides the logits in updates, the reference's like its own
         self.vocabulary = int(lm.config.vocab_size)
         self.value_head: nn.Linear | None = None
         if not value_head:
@@ -89,7 +90,7 @@ class ActorCriticModel(nn.Module):
         hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
         tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
         head = self.lm.get_output_embeddings()
-        logprobs = training_logprobs(hidden, head, tokens, self.vocabulary)
+        logprobs = training_logprobs(hidden, head, tokens, self.vocabulary, self.temperature)
         return spread(logprobs, response_mask), self.spread_values(hidden, response_mask)
 
     def values(self, hidden: Tensor) -> Tensor:
@@ -240,6 +241,7 @@ class Team:
             (self.pretrained if model.base is None else model.lm).get_output_embeddings(),
             input_ids[:, -response_mask.shape[1] :][response_mask],
             model.vocabulary,
+            model.temperature,
         )
         return (
             TokenStatistics(*(spread(column, response_mask) for column in statistics)),

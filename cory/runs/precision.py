@@ -14,6 +14,7 @@ from typing import Any
 from omegaconf import Container, DictConfig, OmegaConf
 
 from cory.config import require
+from cory.runs.begun import keep_begun
 
 BY_CPU = "${products_of_cpu:}"
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
@@ -68,10 +69,13 @@ def _listed(machine: str, cpu_info: Path) -> bool:
 def as_begun(cfg: DictConfig, stored: Container) -> DictConfig:
     """The settings, with the products of a run that has begun wherever this CPU would choose them.
 
+    And with its values where conf/ has others since (cory/runs/begun.py).
+
     stored: config.yaml of that run
     returns: a copy; what was typed, or stands in conf/ as a value, is as it was
     """
     kept = cfg.copy()
+    keep_begun(kept, stored)
     for group in MODELS:
         began_with = _plain(stored, group).get("compute_precision")
         if began_with is not None and _plain(cfg, group).get("compute_precision") == BY_CPU:

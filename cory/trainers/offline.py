@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -35,10 +36,13 @@ CHECKED = 16  # examples on which training and reference passes are compared
 
 @dataclass(frozen=True)
 class OfflineExample:
-    """An utterance of a game, or an answer to an instruction, to learn."""
+    """An utterance of a game, or an answer to an instruction, to learn.
 
-    context_ids: list[int]  # not empty
-    response_ids: list[int]  # not empty
+    A set has many tokens: as arrays of 32 bits they take a ninth of what lists take.
+    """
+
+    context_ids: "array[int]"  # not empty
+    response_ids: "array[int]"  # not empty
     source: str  # the role that said it in a game, or INSTRUCTION
     weight: float  # in the mean over a minibatch's examples
     advantage: float
@@ -310,6 +314,10 @@ def with_references(
 
 
 def digest_of(games: Sequence[Sequence[OfflineExample]]) -> str:
-    """A hash of the token ids of a set's examples."""
-    rows = [[(example.context_ids, example.response_ids) for example in own] for own in games]
-    return hashlib.sha256(repr(rows).encode()).hexdigest()
+    """A hash of the token ids of a set's examples: of a list of games, as Python writes it."""
+    found = hashlib.sha256(b"[")
+    for number, own in enumerate(games):
+        rows = [(list(one.context_ids), list(one.response_ids)) for one in own]
+        found.update(f"{', ' if number else ''}{rows}".encode())
+    found.update(b"]")
+    return found.hexdigest()

@@ -74,7 +74,7 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
             f"(at most {tolerance}): policy and reference are not the same model"
         )
     gap = metrics[f"objective/sampler_gap/{agent.name}"]
-    reasons = agent.config.sampling.changes_distribution()
+    reasons = agent.config.sampling.changes_distribution(agent.config.policy_temperature)
     if not reasons:
         if abs(gap) < tolerance:
             return

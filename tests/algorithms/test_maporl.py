@@ -193,6 +193,36 @@ def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) ->
     assert {t.agent for e in trainer.episodes for t in e.turns if t.round == 0} == {"reference"}
 
 
+class Counted(Last):
+    """Also counts how often each answer was scored."""
+
+    def __init__(self) -> None:
+        self.times: dict[int, int] = {}
+        self.turns: list[Turn] = []  # kept, so that no other object gets the id of one
+
+    def score(self, episodes: list[Episode]) -> None:
+        super().score(episodes)
+        for turn in (turn for episode in episodes for turn in episode.turns if not turn.absent):
+            self.turns.append(turn)
+            self.times[id(turn)] = self.times.get(id(turn), 0) + 1
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_every_answer_is_scored_once(questions: ConfigOf, tmp_path: Path, shown: bool) -> None:
+    """Whether debaters see the scores, in training and in evaluation."""
+    config = questions(*MAPORL, "algorithm.turns=2", "algorithm.evaluation_turns=2",
+                       "evaluation.team=true")  # fmt: skip
+    config.algorithm.verifier_feedback = shown  # which settings allow chat models only
+    judge = Counted()
+    trainer = build(config, judge)
+    trainer.step(0)
+    assert len(judge.times) == 8 * 2 * 2
+    measure(trainer, config, tmp_path)
+    assert len(judge.times) > 8 * 2 * 2
+    assert set(judge.times.values()) == {1}
+    assert all(turn.score is not None for turn in judge.turns)
+
+
 DISTINCT = [  # no two values are equal, and none is a default
     *MAPORL,
     "algorithm.agents=3",

@@ -25,7 +25,7 @@ WORDS = (
 
 ESTIMATOR = (
     *("samples_per_prompt", "advantages", "divide_by_std", "group_baseline", "ratio"),
-    *("loss_average", "clip_range_high", "kl_in"),
+    *("loss_average", "clip_range_high", "kl_in", "policy_temperature"),
 )
 
 
@@ -95,6 +95,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "generation_batch_size": ("hardware",),
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
+        "objective": ("",),
         "unreadable_votes": ("algorithm",),
         **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),

@@ -38,6 +38,9 @@ SECTION_4 = {  # Park et al., sections 3 and 4, as printed: GSM8K, ANLI
     "test questions": ("task.test_split", ("test", "test_r3")),
     "... all of them": ("evaluation.prompts", (None, None)),
     "the vote is measured": ("evaluation.team", (True, True)),
+    "... and that of debates without sampling": ("evaluation.greedy", (True, True)),
+    "a sample is the policy's own": ("algorithm.sampling.temperature", (1.0, 1.0)),
+    "... as it is updated": ("algorithm.policy_temperature", (1.0, 1.0)),
 }
 RELEASED = {  # App. G is missing: the released code's config_ppo2_..._reloadF.py says, by line
     "algorithm.turn_discount": 0.3,  # rule_discount
@@ -87,6 +90,40 @@ def test_settings_of_section_4(row: str) -> None:
 def test_settings_of_the_released_code(key: str) -> None:
     for task in TASKS:
         assert selected(composed(f"{task}_maporl"), key) == RELEASED[key], task
+
+
+# GitHub chanwoo-park-official/MAPoRL, commit 765ad1f: setting -> value, and the file it is from
+OFFICIAL = {
+    "algorithm.schedule": ("linear", "utils_multi_unified.py: create_scheduler, LinearLR"),
+    "algorithm.warmup": (0.0, "utils_multi_unified.py: create_scheduler has none"),
+    "algorithm.final_share": (0.1, "utils_multi_unified.py: end_factor=0.1"),
+    "algorithm.weight_decay": (0.01, "utils_multi_unified.py: create_optimizer, AdamW's default"),
+    "algorithm.max_grad_norm": (None, "ppov2_trainer_multi_different_model.py: none"),
+    "algorithm.value_coef": (0.05, "..._reloadF.py: vf_coef; the trainer's 0.5 * masked_mean"),
+    "algorithm.policy_temperature": (0.7, "the trainer: logits /= args.temperature + 1e-7"),
+    "algorithm.sampling.temperature": (0.7, "utils_multi_unified.py: TEMPERATURE_DICT"),
+    "algorithm.sampling.top_k": (0, "the trainer: top_k=0.0"),
+    "algorithm.sampling.top_p": (1.0, "the trainer: top_p=1.0"),
+    "algorithm.verifier_feedback": (True, "..._reloadF.py: reward_feedback"),
+    "algorithm.official_shaping": (True, "utils_multi_unified.py: bonus_rule"),
+    "algorithm.guards.scope": ("propagate", "the trainer: scores, then score_rule"),
+    "model.adapter.dropout": (0.0, "the trainer: disable_dropout_in_model"),
+    "model.dropout": (False, "the trainer: disable_dropout_in_model"),
+}
+
+
+@pytest.mark.parametrize("key", OFFICIAL)
+def test_fidelity_official(key: str) -> None:
+    cfg = composed("gsm8k_maporl", "fidelity=official_maporl")
+    assert selected(cfg, key) == OFFICIAL[key][0]
+
+
+def test_the_preset_changes_nothing_that_the_table_does_not_have() -> None:
+    before, after = (
+        leaves(composed("gsm8k_maporl", *words)) for words in ((), ("fidelity=official_maporl",))
+    )
+    parse_config(composed("gsm8k_maporl", "fidelity=official_maporl"))
+    assert {key for key in before if after[key] != before[key]} <= OFFICIAL.keys()
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
+import deepspeed
 import pytest
 import torch
 
 from cory.config import Config
 from cory.functional.offline import self_play_loss
-from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer
+from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer, digest_of
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.playing import (
     IMITATION,
@@ -67,7 +70,7 @@ def self_play(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
 def logprob(trainer: OfflineTrainer, said: OfflineExample) -> float:
     """Mean log-probability of an utterance's tokens, by the library alone."""
     lm = trainer.policy.model.lm.eval()
-    ids = torch.tensor([said.context_ids + said.response_ids])
+    ids = torch.tensor([[*said.context_ids, *said.response_ids]])
     with torch.no_grad():
         logp = lm(input_ids=ids).logits[0].log_softmax(-1)
     places = range(len(said.context_ids), ids.shape[1])
@@ -359,6 +362,59 @@ def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
     share = torch.tensor([0.25])
     expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True, share)
     assert trainer.loss(own, old, worth, share).per_utterance == expected.per_utterance
+
+
+def test_token_ids_are_kept_as_arrays_and_hashed_as_lists(self_play: Settings) -> None:
+    """The hash is in the checkpoints of runs that kept them as lists."""
+    trainer = build_games(self_play("algorithm.threshold=-0.5"))
+    trainer.step(0)
+    assert trainer.games
+    rows = [
+        [(list(one.context_ids), list(one.response_ids)) for one in own] for own in trainer.games
+    ]
+    assert sum(map(len, rows)) > 3
+    assert digest_of(trainer.games) == hashlib.sha256(repr(rows).encode()).hexdigest()
+    for few in ([], [[]], [[], []]):
+        assert digest_of(few) == hashlib.sha256(repr(few).encode()).hexdigest()
+    for one in (one for own in trainer.games for one in own):
+        assert isinstance(one.context_ids, array) and one.context_ids.itemsize == 4
+        assert isinstance(one.response_ids, array)
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_zero_3_gathers_its_weights_once_for_a_batch_of_games(
+    self_play: Settings, monkeypatch: pytest.MonkeyPatch, stage: int
+) -> None:
+    """Six games in batches of four; and once more for the references of what is learnt."""
+    gathered: list[int] = []
+    gather = deepspeed.zero.GatheredParameters
+
+    def counted(parameters: list[torch.nn.Parameter], **options: object) -> object:
+        gathered.append(len(parameters))
+        return gather(parameters, **options)
+
+    config = self_play(
+        "algorithm.threshold=-0.5",
+        "algorithm.prompts_per_iteration=6",
+        "algorithm.game_batch=4",
+        f"hardware.zero_stage={stage}",
+    )
+    trainer = build_games(config)
+    monkeypatch.setattr(deepspeed.zero, "GatheredParameters", counted)
+    trainer._begin_set(0)
+    assert len(gathered) == (2 if stage == 3 else 0)
+    trainer._annotate()
+    assert len(gathered) == (3 if stage == 3 else 0)
+
+
+def test_weights_that_are_gathered_to_be_read_are_not_changed(self_play: Settings) -> None:
+    engine = build_games(self_play()).policy.engine
+    engine.partitioned = False
+    with engine.whole(), engine.whole():
+        pass
+    engine._is_whole = True
+    with pytest.raises(ValueError, match="gathered to be read"), engine.whole(to_change=True):
+        pass
 
 
 def test_adam_starts_anew_with_every_set(self_play: Settings) -> None:

@@ -77,11 +77,20 @@ def turns_results(table: Table, found: CountedRuns) -> list[str]:
     """Accuracy after every turn."""
     final = (turns_in(found.runs, "eval/vote") or [1])[-1]
     single = share(f"single answers, turn {final}", f"eval/right/turn_{final}")
-    columns = [*votes(found.runs), single, *second_hand(table), seeds(table, found)]
+    greedy = [
+        share(f"greedy vote, turn {turn}", f"eval/greedy_vote/turn_{turn}")
+        for turn in turns_in(found.runs, "eval/greedy_vote")[-1:]
+    ]
+    columns = [*votes(found.runs), single, *greedy, *second_hand(table), seeds(table, found)]
     return [
         "Accuracy on held-out questions, mean ± sample standard deviation over seeds. Vote: the "
         "answer that most debaters give after a turn; a tie counts as the chance to draw a right "
-        "one. Single answers: the share of right ones among those of all debaters.",
+        "one. Single answers: the share of right ones among those of all debaters."
+        + (
+            " Greedy vote: in debates without sampling, whose accuracy depends on no temperature."
+            if greedy
+            else ""
+        ),
         *meaning(table),
         render(head_of(table), lines(table.rows, found), columns),
     ]
