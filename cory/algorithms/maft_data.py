@@ -14,7 +14,7 @@ from cory.episode import Episode, Metrics, Prompt, Turn, as_plain, of_plain
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
 from cory.functional.selection import Answers, mix_critic_debates, select
-from cory.functional.votes import elected_answer
+from cory.functional.votes import VoteRule
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
@@ -57,8 +57,9 @@ class DebateCollector:
         debates = [
             answers_in(episode, config.agents, task.read)[: config.turns] for episode in episodes
         ]
+        vote = VoteRule(config.vote_ties, config.unreadable_votes)
         labels = [
-            elected_answer(answers[-1], config.vote_ties, self._draws(VOTE, iteration, number))
+            vote.elected(answers[-1], self._draws(VOTE, iteration, number))
             for number, answers in enumerate(debates)
         ]
         selected: Metrics = {}
@@ -204,7 +205,11 @@ def debate_metrics(
         sum(answer is not None and answer == label for answer in answers[-1]) / len(answers[-1])
         for answers, label in zip(debates, labels, strict=True)
     ]
-    metrics = {"debate/consensus/team": sum(last) / len(last)}
+    labelled = sum(label is not None for label in labels) / len(labels)
+    metrics = {
+        "debate/consensus/team": sum(last) / len(last),
+        "debate/labelled/team": labelled,
+    }
     known = [n for n, gold in enumerate(golds) if gold is not None]
     if known:
         metrics["debate/pseudo_right/team"] = sum(labels[n] == golds[n] for n in known) / len(known)

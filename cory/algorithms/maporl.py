@@ -10,6 +10,7 @@ from cory.episode import Context, Episode
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit
+from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
@@ -159,7 +160,7 @@ class TrainedDebates:
             self.debate(agents, rounds),
             actors,
             places=agents * rounds,
-            team_metrics=DebateMetrics(agents, config.vote_ties),
+            team_metrics=DebateMetrics(agents, VoteRule(config.vote_ties, config.unreadable_votes)),
         )
 
 

@@ -27,6 +27,8 @@ ADDED: dict[str, tuple[str, Any]] = {
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
     "parallel_runs": ("keep_last", 1),
+    "objective": ("keep_last", None),
+    "unreadable_votes": ("vote_ties", "counted"),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),
     "final_share": ("learning_rate", 0.0),

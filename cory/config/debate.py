@@ -55,6 +55,7 @@ class DebateConfig(AlgorithmFacts):
     evaluation_agents: int  # A while evaluating; debater i plays as agent i mod agents
     evaluation_turns: int  # T while evaluating; later turns are played by the last one's policy
     vote_ties: str  # expected | random | lexicographic
+    unreadable_votes: str  # dropped | counted: answers that cannot be read, in a vote
     consensus: float | None  # share of equal answers after which a debate ends; None: never
     verifier_feedback: bool  # debaters see the reward's scores of the last turn
     prompts: DebatePrompts
@@ -66,6 +67,8 @@ class DebateConfig(AlgorithmFacts):
         require_choice("algorithm.param_sharing", self.param_sharing, SHARINGS)
         ties = ("expected", "random", "lexicographic")
         require_choice("algorithm.vote_ties", self.vote_ties, ties)
+        rules = ("dropped", "counted")
+        require_choice("algorithm.unreadable_votes", self.unreadable_votes, rules)
         require(
             self.consensus is None or 1 < self.consensus * self.agents <= self.agents,
             f"algorithm.consensus must be at most 1 and above 1/agents, a share that a single "

@@ -49,6 +49,7 @@ class Config:
     keep_last: int  # checkpoints kept while the run lasts
     init_from: str | None  # directory of a finished run whose agents this one starts from
     parallel_runs: int | None  # runs of a sweep at a time; None: as many as cores and memory allow
+    objective: str | None  # metric whose last value a sweeper is told; None: nothing is told
     preflight_only: bool  # print what the run will need and leave
     run_dir: str
     experiment: str  # the names under which Hydra composed this run
@@ -66,5 +67,10 @@ class Config:
             self.parallel_runs in (None, 1) or self.hardware.shares_cores,
             f"parallel_runs={self.parallel_runs} needs hardware.device=cpu and hardware.nodes=1, "
             f"got {self.hardware.device} and {self.hardware.nodes}",
+        )
+        require(
+            self.parallel_runs in (None, 1) or self.objective is None,
+            f"objective={self.objective} needs parallel_runs=1, got {self.parallel_runs}: Hydra's "
+            f"sweepers wait for the number of each run",
         )
         require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")

@@ -66,6 +66,7 @@ class MaftConfig(SupervisedConfig):
     evaluation_agents: int  # N while evaluating; agent i is played by the policy of i mod agents
     evaluation_turns: int  # M while evaluating
     vote_ties: str  # random | expected | lexicographic
+    unreadable_votes: str  # dropped | counted: answers that cannot be read, in a vote
     identities: bool  # every prompt begins with the name of its agent
     prompts: MaftPrompts
     endpoint: EndpointConfig | None  # a chat model in place of the model; None: the model itself
@@ -81,6 +82,7 @@ class MaftConfig(SupervisedConfig):
             ("critic_loss", ("last_turn", "all_turns")),
             ("start", ("previous", "base")),
             ("vote_ties", ("random", "expected", "lexicographic")),
+            ("unreadable_votes", ("dropped", "counted")),
         ):
             require_choice(f"algorithm.{key}", getattr(self, key), choices)
         require(

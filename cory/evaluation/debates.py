@@ -10,7 +10,7 @@ from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import TEAM, EvalRequest, ResponseSet, mean_with_interval
 from cory.functional.credit import rounds_of
 from cory.functional.transitions import answer_changes, transition_rates
-from cory.functional.votes import vote_score
+from cory.functional.votes import VoteRule
 from cory.tasks import Task
 
 
@@ -22,7 +22,7 @@ class DebateMetrics:
     """
 
     agents: int
-    ties: str
+    vote: VoteRule
 
     def __call__(self, task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
         """Accuracy of votes and single answers by round, and changes of answers between rounds."""
@@ -36,7 +36,7 @@ class DebateMetrics:
         metrics: Metrics = {}
         for number in range(len(answers[0])):
             votes = [
-                vote_score(rounds[number], gold, self.ties, tie_breaker(request, row, number))
+                self.vote.score(rounds[number], gold, tie_breaker(request, row, number))
                 for row, (rounds, gold) in enumerate(zip(answers, golds, strict=True))
             ]
             who, count = f"turn_{number + 1}", len(responses.prompts)

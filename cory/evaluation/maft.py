@@ -10,7 +10,7 @@ from cory.evaluation.debates import DebateMetrics, answers_by_round, gold_answer
 from cory.evaluation.diversity import DebateRecord, Diversity
 from cory.evaluation.evaluate import EvalRequest, ResponseSet
 from cory.functional.statistics import binomial_se
-from cory.functional.votes import elected_answer
+from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
 from cory.seeding import place_stream
 from cory.tasks import Task
@@ -31,8 +31,9 @@ class MaftMetrics:
     def __call__(self, task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
         """Accuracy of votes and of the first agent by round, and the diversity of the answers."""
         config, agents = self.config, self.config.evaluation_agents
+        vote = VoteRule(config.vote_ties, config.unreadable_votes)
         rounds = range(config.evaluation_turns)
-        metrics = DebateMetrics(agents, config.vote_ties)(task, responses, request)
+        metrics = DebateMetrics(agents, vote)(task, responses, request)
         rows = [row["turns"] for row in responses.lines]
         answers = [answers_by_round(task, turns, agents) for turns in rows]
         golds = gold_answers(task, responses)
@@ -49,7 +50,7 @@ class MaftMetrics:
                 question=responses.prompt(row).text,
                 answers=given,
                 votes=[
-                    elected_answer(said, config.vote_ties, tie_breaker(request, row, number))
+                    vote.elected(said, tie_breaker(request, row, number))
                     for number, said in enumerate(given)
                 ],
                 responses=by_round([turn["response"] or "" for turn in turns], agents),

@@ -26,7 +26,7 @@ from cory.config import (
 from cory.config.checks import require_at_least, require_positive
 from cory.episode import Episode, Prompt
 from cory.functional.credit import rounds_of
-from cory.functional.votes import elected_answer, vote_score
+from cory.functional.votes import VoteRule
 from cory.inference.question_files import Question
 from cory.models.fingerprint import weight_sums
 from cory.models.generation import draw_uniforms
@@ -161,6 +161,7 @@ class Debaters:
             "summary": algorithm.summary,
             "identities": algorithm.identities,
             "vote_ties": algorithm.vote_ties,
+            "unreadable_votes": algorithm.unreadable_votes,
             "agents": algorithm.evaluation_agents,
             "turns": algorithm.evaluation_turns,
             "seed": config.seed,
@@ -213,19 +214,19 @@ class Debaters:
     def _line(self, row: int, question: Question, episode: Episode) -> Line:
         rounds = rounds_of(episode, self.algorithm.evaluation_agents)
         answers = [[self.form.read(turn.response) for turn in turns] for turns in rounds]
-        ties = self.algorithm.vote_ties
+        rule = VoteRule(self.algorithm.vote_ties, self.algorithm.unreadable_votes)
 
         def draws(turn: int) -> np.random.Generator:  # the same as in an evaluation
             return np.random.default_rng([self.config.seed, row, turn])
 
-        votes = [elected_answer(given, ties, draws(turn)) for turn, given in enumerate(answers)]
+        votes = [rule.elected(given, draws(turn)) for turn, given in enumerate(answers)]
         right = None
         if question.answer is not None:
             gold = self.form.read(question.answer)
             right = {
                 "first": answers[0][0] == gold,
                 "votes": [
-                    vote_score(given, gold, ties, draws(turn)) for turn, given in enumerate(answers)
+                    rule.score(given, gold, draws(turn)) for turn, given in enumerate(answers)
                 ],
             }
         return {

@@ -64,14 +64,14 @@ def generate(
     stops: tokens that end a response
     graphs: passes of one token are recorded as CUDA graphs; see `RecordedPass`
     at_once: at most this many rows of a pass, in the memory that the longest contexts need; where
-        some have ended, waiting ones come, from the last context to the first. None: all
+        some (on a CPU: all) have ended, waiting ones come, from the last context on. None: all
     """
     device, count = model.device, len(contexts)
     most = min(at_once or count, count)
     head = model.get_output_embeddings()
     penalised = sampling is not None and sampling.repetition_penalty != 1.0
     work = WorkingRows(model, contexts, limit, pad_id, graphs, penalised)
-    places = Places(most, most * (max(map(len, contexts)) + limit), keeps_all(model))
+    places = Places(most, most * (max(map(len, contexts)) + limit), refills(model))
     numbers = None if uniforms is None else uniforms.to(device)
     # a column more than there are tokens, for what is drawn where a row has ended
     tokens = torch.full((count, limit + 1), pad_id, device=device)
@@ -107,13 +107,22 @@ def generate(
     ]
 
 
+def refills(model: PreTrainedModel) -> bool:
+    """Whether waiting rows come before all others have ended.
+
+    On a GPU, where a pass of few rows takes about as long as one of many. On a CPU it gained
+    nothing. What a window of attention keeps cannot be joined.
+    """
+    return model.device.type != "cpu" and keeps_all(model)
+
+
 @dataclass(frozen=True)
 class Places:
     """How many rows a pass may have."""
 
     most: int
     cells: int  # tokens that the cache may have room for, of all rows together
-    joins: bool  # whether others may come before all have ended; windows of tokens cannot be joined
+    joins: bool  # whether others may come before all have ended
 
     def free(self, work: WorkingRows, left: int, context: list[int]) -> int:
         """How many rows may come beside `left` others, with contexts as long as this one.

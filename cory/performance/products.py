@@ -48,11 +48,11 @@ class Executed:
         return sum(count * alone(*product) for product, count in self.products.items())
 
 
-class Note(TorchDispatchMode):
+class Note(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes every operation that is executed."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.now = Executed()
 
     def __torch_dispatch__(

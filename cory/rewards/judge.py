@@ -96,7 +96,7 @@ class Judge:
 
     def _messages(self, prompt: Prompt, turn: Turn) -> list[Message]:
         asked = self.config.request.format(
-            query=prompt.text, response=turn.response, answer=prompt.answer
+            query=_query(prompt), response=turn.response, answer=prompt.answer
         )
         return [{"role": "system", "content": self.rubric}, {"role": "user", "content": asked}]
 
@@ -125,3 +125,10 @@ class Judge:
             f"the same command asks again",
         )
         return config.lowest if config.output == "grade" else 0.0
+
+
+def _query(prompt: Prompt) -> str:
+    """What was asked: the prompt, or all messages of a longer chat, each with its role."""
+    if prompt.messages is None or len(prompt.messages) == 1:
+        return prompt.text
+    return "\n\n".join(f"{one['role']}: {one['content']}" for one in prompt.messages)

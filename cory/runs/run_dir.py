@@ -40,6 +40,7 @@ class WriteError(RuntimeError):
 
 # settings that may differ between two starts of the same run
 FREE = (
+    "objective",
     "hardware",
     "wandb",
     "run_dir",

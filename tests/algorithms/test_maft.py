@@ -39,12 +39,33 @@ def test_who_speaks_without_critics(
         assert [turn["agent"] for turn in episode["turns"]] == [*names, *names]
 
 
-def voted(answers: list[str | None]) -> str | None:
-    """The label, with `vote_ties=lexicographic`; answers that cannot be read are votes for none."""
+def voted(answers: list[str | None], unreadable: str = "dropped") -> str | None:
+    """The label, with `vote_ties=lexicographic`."""
     counts = Counter(answers)
     unread = counts.pop(None, 0)
     best = min(counts, key=lambda answer: (-counts[answer], answer), default=None)
-    return None if best is None or unread > counts[best] else best
+    outvoted = unreadable == "counted" and best is not None and unread > counts[best]
+    return None if outvoted else best
+
+
+def test_unreadable_answers_give_labels_as_asked(maft: Settings, tmp_path: Path) -> None:
+    found = {}
+    for unreadable in ("dropped", "counted"):
+        folder = tmp_path / unreadable
+        rule = f"algorithm.unreadable_votes={unreadable}"
+        trainer = build_agents(maft(rule, "algorithm.policies=single", f"run_dir={folder}"))
+        trainer.carried["task"].vowels = "a"  # few answers can be read
+        collected = trainer.collect(0)
+        read = trainer.carried["task"].read
+        last = [[read(turn["response"]) for turn in d["turns"][3:]] for d in debates_of(folder)]
+        labels = [voted(answers, unreadable) for answers in last]
+        found[unreadable] = collected.metrics["debate/labelled/team"]
+        assert found[unreadable] == sum(label is not None for label in labels) / len(labels)
+        agreeing = sum(
+            answer == label for a, label in zip(last, labels, strict=True) for answer in a if label
+        )
+        assert collected.metrics["debate/consensus/team"] == pytest.approx(agreeing / 30)
+    assert 0 < found["counted"] < found["dropped"]
 
 
 @pytest.mark.parametrize("loss", ["last_turn", "all_turns"])
@@ -228,9 +249,14 @@ def test_from_the_base_again(maft: Settings, sharing: str, products: str, tmp_pa
     )
 
 
-def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -> None:
-    config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2")
+@pytest.mark.parametrize("unreadable", ["dropped", "counted"])
+def test_the_first_agents_answers_and_the_vote(
+    maft: Settings, tmp_path: Path, unreadable: str
+) -> None:
+    rule = f"algorithm.unreadable_votes={unreadable}"
+    config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2", rule)
     trainer = build_agents(config)
+    trainer.carried["task"].vowels = "a"  # few answers can be read; it is the right one
     pieces = PartialResults(tmp_path / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     metrics = trainer.evaluate(request, pieces, lambda done, rows: None)
@@ -238,6 +264,9 @@ def test_the_first_agents_answers_and_the_vote(maft: Settings, tmp_path: Path) -
     read = trainer.carried["task"].read
     gold = read("7")
     for turn in (1, 2):
+        said = [line["turns"][3 * turn - 3 : 3 * turn] for line in pieces.lines]
+        last = [voted([read(turn["response"]) for turn in turns], unreadable) for turns in said]
+        assert metrics[f"eval/vote/turn_{turn}"] == pytest.approx(last.count(gold) / 6)
         first = [read(line["turns"][3 * turn - 3]["response"]) == gold for line in pieces.lines]
         share = sum(first) / 6
         assert metrics[f"eval/single/turn_{turn}"] == pytest.approx(share)

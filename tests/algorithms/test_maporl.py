@@ -14,6 +14,7 @@ import torch
 from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
 from cory.config import Config, ConfigError, MaporlConfig
 from cory.episode import Episode, Prompt, Turn
+from cory.functional.votes import VoteRule
 from cory.runs.export import export
 from tests.support.building import build, measure
 from tests.support.composing import parsed
@@ -130,6 +131,7 @@ def test_guards() -> None:
         (["algorithm.guards.min_tokens=301"], "every answer would be penalised"),
         (["algorithm.train_turns=2"], "algorithm.train_turns must be a list, typed as"),
         (["algorithm.vote_ties=first"], "must be one of expected, random, lexicographic"),
+        (["algorithm.unreadable_votes=x"], "unreadable_votes must be one of dropped, counted"),
         (["algorithm.guards.scope=all"], "must be one of own, propagate"),
         (["algorithm.guards.max_repeats=0"], "algorithm.guards.max_repeats must be at least 1"),
         (["algorithm.prompts.grade_bounds=[0.5]"], "one fewer than algorithm.prompts.grades"),
@@ -346,6 +348,8 @@ def test_every_sharing_learns_in_every_layout(
         f"model.sharing={layout}",
         "algorithm.turns=2",
         "algorithm.evaluation_turns=3",
+        "algorithm.vote_ties=random",
+        "algorithm.unreadable_votes=dropped",
         "evaluation.team=true",
         "algorithm.alpha=[1.0,2.0]",
         "algorithm.beta=[1.0,2.0]",
@@ -358,6 +362,7 @@ def test_every_sharing_learns_in_every_layout(
     assert 0 < metrics["debate/right/turn_1"] < 1
     found, lines = measure(trainer, config, tmp_path)
     assert {f"eval/vote/turn_{t}" for t in (1, 2, 3)} <= found.keys()
+    assert trainer.evaluate.team_metrics.vote == VoteRule("random", "dropped")
     assert sum(found[f"eval/flow_{a}{b}/team"] for a in "rw" for b in "rw") == pytest.approx(1)
     team = [line for line in lines if line["who"] == "team"]
     assert all(len(line["turns"]) == 9 for line in team)  # three debaters, three turns

@@ -38,7 +38,7 @@ def of_before(cfg: DictConfig) -> DictConfig:
             del old[group]["attention"]
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
-        del old["parallel_runs"]
+        del old["parallel_runs"], old.algorithm["unreadable_votes"]
         for key in (*ESTIMATOR, "schedule", "warmup", "final_share", "optimizer"):
             del old.algorithm[key]
     return old
@@ -95,6 +95,8 @@ def test_conf_gives_the_value_of_before() -> None:
         "generation_batch_size": ("hardware",),
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
+        "objective": ("",),
+        "unreadable_votes": ("algorithm",),
         **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),
         **dict.fromkeys(CLASSIFIERS, ()),  # below

@@ -64,7 +64,7 @@ SAME_AT_BOTH_SCALES = {
     "maporl": (
         *("kl_coef", "agents", "turns", "train_turns", "param_sharing", "evaluation_agents"),
         *("evaluation_turns", "alpha", "beta", "horizon", "share", "turn_discount", "balance"),
-        *("keep_share",),
+        *("keep_share", "unreadable_votes"),
     ),
     "spag": (
         *("kl_coef", "kl_estimator", "log_probability", "average", "role_weights", "decay"),
@@ -72,7 +72,8 @@ SAME_AT_BOTH_SCALES = {
     ),
     "maft": (
         *("agents", "turns", "policies", "select", "critic_share", "critic_loss", "start"),
-        *("evaluation_agents", "evaluation_turns", "vote_ties", "identities", "prompts"),
+        *("evaluation_agents", "evaluation_turns", "vote_ties", "unreadable_votes"),
+        *("identities", "prompts"),
     ),
 }
 

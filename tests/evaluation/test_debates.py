@@ -13,6 +13,7 @@ from cory.config import EvaluationConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import MEASURED, TEAM, EvalRequest, ResponseSet
+from cory.functional.votes import VoteRule
 
 REQUEST = EvalRequest(
     EvaluationConfig(prompts=2, split="test", samples=1, k=[1], greedy=False, team=True, probes=[]),
@@ -44,9 +45,11 @@ def response_set(*debates: list[str | None], samples: int | None = 1) -> Respons
     return ResponseSet(TEAM, MEASURED, prompts, samples, [torch.Generator()], lines=lines)
 
 
-def metrics_of(responses: ResponseSet, ties: str = "expected") -> dict[str, float]:
+def metrics_of(
+    responses: ResponseSet, ties: str = "expected", unreadable: str = "counted"
+) -> dict[str, float]:
     task: Any = Letters()
-    return DebateMetrics(3, ties)(task, responses, REQUEST)
+    return DebateMetrics(3, VoteRule(ties, unreadable))(task, responses, REQUEST)
 
 
 ONE = ["a", "b", "c", "a", "a", "c"]
@@ -85,6 +88,13 @@ def test_ties_as_asked() -> None:
     assert (
         metrics_of(response_set(ONE, TWO), "random")["eval/vote/turn_2"] == random
     )  # the same each time
+
+
+def test_unreadable_votes_as_asked() -> None:
+    unread = ["?", "?", "a", "?", "?", "a"]  # the right answer, outvoted where they are counted
+    for unreadable, vote in (("dropped", 1.0), ("counted", 0.0)):
+        found = metrics_of(response_set(unread, unread), "expected", unreadable)
+        assert found["eval/vote/turn_2"] == vote
 
 
 def test_a_debate_that_ended_keeps_its_last_answers() -> None:

@@ -8,9 +8,12 @@ from collections.abc import Hashable
 import numpy as np
 import pytest
 
-from cory.functional.votes import agreement, vote_score, winners
+from cory.functional.votes import VoteRule, agreement
+
+DROPPED, COUNTED = VoteRule("expected", "dropped"), VoteRule("expected", "counted")
 
 
+@pytest.mark.parametrize("rule", [DROPPED, COUNTED])
 @pytest.mark.parametrize(
     ("answers", "score"),
     [
@@ -22,35 +25,82 @@ from cory.functional.votes import agreement, vote_score, winners
         ([7, 7, 3, 3], 0.5),
         ([7, 7, 3, 3, 5], 0.5),  # the single vote is out
         ([7], 1.0),
-        ([None, None, 7], 0.0),  # unreadable answers are votes, too
-        ([None, 7], 1.0),  # but lose ties
+        ([None, 7], 1.0),  # unreadable answers lose ties under both rules
         ([None, 7, 3], 0.5),
         ([None, None, 7, 7], 1.0),
         ([None, None], 0.0),
         ([None], 0.0),
     ],
 )
-def test_ties_are_scored_as_expectation(answers: list[Hashable | None], score: float) -> None:
-    assert vote_score(answers, 7, "expected") == pytest.approx(score)
+def test_ties_are_scored_as_expectation(
+    rule: VoteRule, answers: list[Hashable | None], score: float
+) -> None:
+    assert rule.score(answers, 7) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("answers", "dropped", "counted"),
+    [
+        ([None, None, 7], [7], [None]),
+        ([None, None, 7, 3], [7, 3], [None]),
+        ([7, None, 3, 3, None, None], [3], [None]),
+        ([None, None, 3, 3], [3], [3]),
+        ([None, None], [None], [None]),  # nobody's answer could be read
+    ],
+)
+def test_unreadable_answers_are_dropped_or_counted(
+    answers: list[Hashable | None], dropped: list[Hashable], counted: list[Hashable]
+) -> None:
+    assert DROPPED.winners(answers) == dropped
+    assert COUNTED.winners(answers) == counted
+    for rule, expected in ((DROPPED, dropped), (COUNTED, counted)):
+        assert rule.score(answers, 7) == pytest.approx((7 in expected) / len(expected))
+        elected = VoteRule("lexicographic", rule.unreadable).elected(
+            answers, np.random.default_rng(0)
+        )
+        assert elected == min(expected, key=str)
+
+
+def test_dropping_labels_more_problems_and_more_of_them_rightly() -> None:
+    """Three agents: 70 % of answers can be read, 40 % of these are right, the others differ."""
+    stream = np.random.default_rng(0)
+    problems = 20_000
+    labelled, right = Counter[str](), Counter[str]()
+    for _ in range(problems):
+        kinds = stream.random(3)
+        answers = [7 if x < 0.28 else -n if x < 0.7 else None for n, x in enumerate(kinds, 1)]
+        for rule in (DROPPED, COUNTED):
+            labelled[rule.unreadable] += rule.winners(answers) != [None]
+            right[rule.unreadable] += rule.score(answers, 7)
+    # nobody readable: 0.3^3; two unreadable outvote one: 3 * 0.7 * 0.3^2 more
+    assert labelled["dropped"] / problems == pytest.approx(1 - 0.027, abs=0.01)
+    assert labelled["counted"] / problems == pytest.approx(1 - 0.027 - 0.189, abs=0.01)
+    # more than one right; ties of one right with two or one wrong
+    p, q, u = 0.28, 0.42, 0.3
+    accuracy = p**3 + 3 * p**2 * (1 - p) + 3 * p * q**2 / 3 + 6 * p * q * u / 2
+    assert right["counted"] / problems == pytest.approx(accuracy, abs=0.01)
+    # a single right one, which two unreadable ones outvote if they are counted
+    assert right["dropped"] / problems == pytest.approx(accuracy + 3 * p * u**2, abs=0.01)
 
 
 def test_random_ties_pick_one_winner_each_as_often_as_the_others() -> None:
     stream = np.random.default_rng(0)
-    scores = Counter(vote_score([7, 3, 5, 5, 7], 7, "random", stream) for _ in range(2000))
+    rule = VoteRule("random", "counted")
+    scores = Counter(rule.score([7, 3, 5, 5, 7], 7, stream) for _ in range(2000))
     assert set(scores) == {0.0, 1.0}
     assert scores[1.0] / 2000 == pytest.approx(0.5, abs=0.05)
-    assert vote_score([7, 7, 3], 7, "random", stream) == 1.0
+    assert rule.score([7, 7, 3], 7, stream) == 1.0
 
 
 def test_lexicographic_ties_take_the_first_text() -> None:
-    assert vote_score(["b", "a"], "a", "lexicographic") == 1.0
-    assert vote_score(["b", "a"], "b", "lexicographic") == 0.0
-    assert vote_score([10, 9], 10, "lexicographic") == 1.0  # '10' stands before '9'
+    rule = VoteRule("lexicographic", "counted")
+    assert rule.score(["b", "a"], "a") == 1.0
+    assert rule.score(["b", "a"], "b") == 0.0
+    assert rule.score([10, 9], 10) == 1.0  # '10' stands before '9'
 
 
 def test_winners_keep_the_order_in_which_they_came() -> None:
-    assert winners([3, 7, 7, 3, 1]) == [3, 7]
-    assert winners([None, None, 2]) == [None]
+    assert COUNTED.winners([3, 7, 7, 3, 1]) == [3, 7]
 
 
 def test_agreement_does_not_count_what_cannot_be_read() -> None:
@@ -61,8 +111,10 @@ def test_agreement_does_not_count_what_cannot_be_read() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one answer"):
-        winners([])
+        COUNTED.winners([])
     with pytest.raises(ValueError, match="unknown rule 'first'"):
-        vote_score([7], 7, "first")
+        VoteRule("first", "counted")
+    with pytest.raises(ValueError, match="unknown rule 'kept'"):
+        VoteRule("random", "kept")
     with pytest.raises(ValueError, match="needs a stream"):
-        vote_score([7, 3], 7, "random")
+        VoteRule("random", "counted").score([7, 3], 7)

@@ -234,7 +234,8 @@ def test_mixed_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]
 def test_tf32_takes_no_memory(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
     """It is what CUDA makes of float32 numbers inside a product: nothing is cast."""
     gpu = "hardware=gpu1"
-    assert rows(gpu, "model.compute_precision=tf32") == rows(gpu)
+    both = ("model.compute_precision=tf32", "reward.compute_precision=tf32")
+    assert rows(gpu, *both) == rows(gpu)
 
 
 def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from cory.config import SamplingConfig
 from cory.models import generation
-from cory.models.generation import Response, generate, inverse_cdf, warp
+from cory.models.generation import Places, Response, generate, inverse_cdf, warp
 from cory.models.loading import load_language_model, load_tokenizer
 from tests.support.close import assert_close
 
@@ -96,9 +101,8 @@ LONG = [
 
 
 @pytest.mark.parametrize("sampling", [None, PLAIN, replace(PLAIN, repetition_penalty=1.5)])
-@pytest.mark.parametrize("every", [1, 3, 99])
+@pytest.mark.parametrize(("every", "at_once"), [(1, 1), (1, 4), (3, 3), (99, 4), (1, 10)])
 @pytest.mark.parametrize("graphs", [False, True])
-@pytest.mark.parametrize("at_once", [1, 3, 4, 10])
 def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notices(
     model: PreTrainedModel,
     sampling: SamplingConfig | None,
@@ -117,6 +121,7 @@ def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notice
     lengths = [len(response.ids) for response in alone]
     assert min(lengths) < 4 and max(lengths) == 8  # very unequal
     monkeypatch.setattr(generation, "may_look", lambda passes, device: passes % every == 0)
+    monkeypatch.setattr(generation, "refills", lambda model: True)  # as on a GPU
     sizes: list[tuple[int, ...]] = []
     cells: list[int] = []
 
@@ -138,6 +143,38 @@ def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notice
         # without refilling, each batch takes as many passes as its longest response
         batches = [lengths[max(0, end - at_once) : end] for end in range(10, 0, -at_once)]
         assert len(reads) < sum(max(batch) - 1 for batch in batches)
+
+
+@pytest.mark.parametrize(("device", "window", "expected"), [
+    ("cpu", None, False), ("cuda", None, True), ("cuda", 4, False)
+])  # fmt: skip
+def test_rows_come_on_a_gpu_where_nothing_has_a_window(
+    device: str, window: int | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"vocab_size": 30, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    lm = MistralForCausalLM(MistralConfig(**sizes, **heads, sliding_window=window))
+    monkeypatch.setattr(MistralForCausalLM, "device", torch.device(device))
+    assert generation.refills(lm) == expected
+
+
+@pytest.mark.parametrize(
+    ("room", "left", "joins", "free"),
+    [(38, 1, True, 3), (38, 3, True, 1), (76, 1, True, 1), (77, 1, True, 0), (38, 4, True, 0),
+     (20, 1, True, 3), (38, 1, False, 0)],
+)  # fmt: skip
+def test_rows_come_where_there_is_room_in_the_memory_of_the_longest(
+    room: int, left: int, joins: bool, free: int
+) -> None:
+    """Four at once, of 30 tokens and 8 new ones: 152."""
+
+    class Work:
+        def room(self, longest: int) -> int:
+            assert longest == 5
+            return room
+
+    places = Places(4, 4 * 38, joins)
+    assert places.free(Work(), left, [7] * 5) == free  # type: ignore[arg-type]
 
 
 def test_greedy_decoding_takes_the_most_probable_token_given_all_before(

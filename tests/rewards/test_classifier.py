@@ -133,7 +133,12 @@ def test_half_precision_is_close_and_its_outputs_are_float32(
 ) -> None:
     exact = scores(classifier(reward_model, label=None))
     rounded = classifier(reward_model, label=None, **settings)
+    products: set[torch.dtype] = set()
+    rounded.model.model.layers[1].mlp.up_proj.register_forward_hook(
+        lambda *seen: products.add(seen[2].dtype)
+    )
     found = scores(rounded)
+    assert products == {torch.bfloat16}
     assert 0 < max(abs(a - b) for a, b in zip(exact, found, strict=True)) < 0.1
     # the output layer computes in float32: not every score is a bfloat16 number
     assert (torch.tensor(found).bfloat16().float() != torch.tensor(found)).any()

@@ -73,6 +73,21 @@ def test_grades_become_scores(start: Start) -> None:
     assert scores(plain, "abc") == [3.0]
 
 
+def test_a_share_is_counted_from_the_lowest_grade(start: Start) -> None:
+    _, reward = start(words, lowest=-10.0)
+    assert [reward.worth(f"Grade: {grade}") for grade in (-10, 0, 5, 10)] == [0, 0.5, 0.75, 1]
+
+
+def test_all_messages_of_a_chat_are_shown(start: Start) -> None:
+    server, reward = start(words)
+    rows = episodes("abc", "abcd")
+    one = {"role": "user", "content": "asked"}
+    rows[0].prompt = replace(rows[0].prompt, messages=(one,))
+    rows[1].prompt = replace(rows[1].prompt, messages=({"role": "system", "content": "be"}, one))
+    reward.score(rows)
+    assert server.texts() == ["asked 0|abc", "system: be\n\nuser: asked|abcd"]
+
+
 READ = [
     ("Grade: 7", 7.0),
     ("grade: 7", None),

@@ -82,6 +82,23 @@ def test_a_part_that_does_not_apply_is_left_out(
         sum_of({}, short=mine("where_short")).score(episodes("abc", "abcd"))
 
 
+class Silent:
+    """A reward that scores nothing."""
+
+    def score(self, episodes: list[Episode]) -> None:
+        pass
+
+
+def test_a_part_that_scores_nothing_does_not_get_the_score_of_another(
+    mine: Callable[[str], PythonRewardConfig],
+) -> None:
+    reward = sum_of({}, length=mine("score"), silent=mine("where_short"))
+    reward.parts["silent"] = Silent()
+    rows = episodes("abc")
+    reward.score(rows)
+    assert rows[0].turns[0].parts == {"length": 3.0, "silent": None}
+
+
 def test_parts_follow_the_run_and_log_under_their_names(
     mine: Callable[[str], PythonRewardConfig], tmp_path: Path, tiny_judge: str
 ) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.commands import ROOT, Command
 
-ELSEWHERE = {"benchmark_trl", "benchmark_comlrl", "golden"}  # in environments of their own
+# in environments of their own
+ELSEWHERE = {"benchmark_trl", "benchmark_comlrl", "golden", "golden_estimators"}
 WITHOUT_WORDS = {"memory"}  # measures at once: tests/memory/test_preflight.py
 SCRIPTS = sorted(
     path.stem

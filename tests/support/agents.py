@@ -41,12 +41,13 @@ class Vowels:
 
     def __init__(self, task: Any) -> None:
         self.task = task
+        self.vowels = "aeiou"  # those that can be read
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.task, name)
 
     def read(self, response: str) -> str | None:
-        return next((letter for letter in response if letter in "aeiou"), None)
+        return next((letter for letter in response if letter in self.vowels), None)
 
     def is_right(self, response: str, answer: str) -> bool:
         return self.read(response) in ("e", "a")

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from cory.config import ConfigError, ExactMatchConfig, MathConfig
 from cory.episode import Episode, Turn
-from cory.functional.votes import vote_score, winners
+from cory.functional.votes import VoteRule
 from cory.rewards.exact_match import ExactMatch
 from cory.tasks.mathematics import SUBJECTS, MathTask
 from cory.tasks.sandbox.equality import Equality
@@ -117,6 +117,18 @@ def task(composed: MathConfig, folder: Path, tokenizer: Any) -> Callable[..., Ma
         (r"\binom{5}{2}", "10"),
         (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"),
         (r"\frac{1}{}", r"\frac{1}{}"),  # no formula, but the same
+        ("2516_8", r"2516_{8}"),
+        (r"12~\text{cm}", "12"),
+        (r"15\mbox{ cm}^2", "15"),
+        ("45°", "45"),
+        ("45°", r"45^\circ"),
+        (r"1{,}000{,}000", r"1\,000\,000"),
+        (r"0.\overline{3}", r"\frac13"),
+        (r"0.1\bar{6}", "1/6"),
+        (r"[1,2)", r"1\le x<2"),
+        (r"(-\infty,3]", r"x \leq 3"),
+        (r"(2,\infty)", r"\{x : x > 2\}"),
+        (r"(-\infty,1]\cup(2,\infty)", r"x\leq 1 \text{ or } x>2"),
     ],
 )
 def test_equal_formulas(one: str, other: str, equal: Equality) -> None:
@@ -128,6 +140,14 @@ def test_equal_formulas(one: str, other: str, equal: Equality) -> None:
     [
         ("1", "-1"),
         ("3", "30"),
+        ("2516_8", "2516_9"),
+        ("2516_8", "2516"),
+        (r"12~\text{cm}", "13"),
+        ("45°", "54"),
+        (r"1\,000\,000", r"1{,}000"),
+        (r"0.\overline{3}", "0.3"),
+        (r"(-\infty,3]", "x<3"),
+        (r"(-\infty,1]\cup(2,\infty)", r"x<1 \text{ or } x>2"),
         ("0.333", r"\frac13"),
         (r"\frac{x}{y}", r"\frac{y}{x}"),
         ("(1,2)", "(2,1)"),
@@ -197,12 +217,13 @@ def test_answers_are_counted_by_what_they_say(task: Callable[..., MathTask]) -> 
         "1/2", r"\frac12", "0.5", "2", None, None
     ]  # fmt: skip
     assert list(Counter(answers).values()) == [3, 1, 2]
-    assert winners(answers) == [answers[0]] == [math.read(r"\boxed{\dfrac{2}{4}}")]
+    rule = VoteRule("lexicographic", "counted")
+    assert rule.winners(answers) == [answers[0]] == [math.read(r"\boxed{\dfrac{2}{4}}")]
     assert answers[0] != "1/2" and answers[0] is not None
     # ties by the text
     tied = [math.read(r"\boxed{3}"), math.read(r"\boxed{1/2}")]
     right = math.read(r"\boxed{0.5}")
-    assert right is not None and vote_score(tied, right, "lexicographic") == 1
+    assert right is not None and rule.score(tied, right) == 1
 
 
 def test_a_response_is_right_when_its_box_equals_the_solutions(

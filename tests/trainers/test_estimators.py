@@ -269,6 +269,27 @@ def test_the_loss_of_an_update_by_hand(config_of: ConfigOf, words: list[str], kl
         assert_close(found["ppo/loss/kl/agent_0"], mean(kl), 1e-4)
 
 
+@pytest.mark.parametrize("average", ["responses", "constant"])
+def test_each_minibatch_is_averaged_by_itself(config_of: ConfigOf, average: str) -> None:
+    """Two minibatches: their mean is the mean of all, which have as many responses each."""
+    words = [
+        *GRPO,
+        "algorithm.minibatch_size=4",
+        "algorithm.epochs=1",
+        "hardware.microbatch_size=2",
+    ]
+    trainer = build(config_of(*words, f"algorithm.loss_average={average}"), LetterShare())
+    trainer.step(0)
+    agent = trainer.agents["agent_0"]
+    batch = agent.annotate(turns_of(trainer.episodes, "agent_0"))
+    ones = torch.where(batch.response_mask, 1.0, 0.0)
+    found = trainer.update(agent, batch, Estimate(ones, None), Stage(0, 1, 1e-12))
+    # the ratio is 1, so the loss is minus the advantage
+    lengths = batch.response_mask.sum(1).float()
+    expected = -1.0 if average == "responses" else -float(lengths.mean() / 6)
+    assert_close(found["ppo/loss/policy/agent_0"], expected, 1e-4)
+
+
 def test_kl_in_the_loss_draws_back_to_the_reference(config_of: ConfigOf) -> None:
     """With rewards that say nothing, only the penalty moves the policy; and its sign is right."""
     words = [*GRPO, "algorithm.learning_rate=1e-2", "algorithm.kl_coef=1"]

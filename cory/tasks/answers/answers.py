@@ -6,9 +6,10 @@ count, nor does text from a new "Question:" on.
 """
 
 import re
-import unicodedata
 from decimal import Decimal
 from fractions import Fraction
+
+from cory.tasks.answers.plain_numbers import plain_number
 
 NEXT_QUESTION = "Question:"
 
@@ -17,33 +18,32 @@ CURRENCY = "[$€£¥₹]"
 NUMERAL = (
     "(?:[0-9]{1,3}(?:[,\u2009\u202f][0-9]{3})+(?![0-9])|[0-9]+)(?:\\.[0-9]+)?|(?<![\\w.])\\.[0-9]+"
 )
+EXPONENT = r"\s*\^\s*(?:(?P<{0}>-?[0-9]+)|\{{\s*(?P<{0}_braced>-?[0-9]+)\s*\}})"
 NUMBER = re.compile(
     # 5-3 and 5%-3% subtract; -3 and -$3 and $-3 are negative
     rf"(?P<sign>(?<![\w)\]}}%$€£¥₹-])-)?(?:(?<![0-9]){CURRENCY} ?(?P<late_sign>-)?)?"
     r"(?<![^\W_])"  # the 2 of CO2 is part of a name
     r"(?:(?P<whole>[0-9]+) (?=[0-9]+/[0-9]))?"  # the 1 of 1 1/2
     rf"(?P<top>{NUMERAL})(?:/(?P<bottom>{NUMERAL}))?"
+    # 10^2, and 1.8 x 10^1; plain_numbers.py writes times signs as \u00d7
+    rf"(?:{EXPONENT.format('power')}|\s*[\u00d7\u00b7*x]\s*10{EXPONENT.format('ten')})?"
 )
+MOST_DIGITS = 1_000  # of a power: 9^9999999 has a million
 MARK = re.compile(
-    r"\\boxed\s*\{(?P<boxed>(?:[^{}]|\{[^{}]*\})*)\}"
+    r"\\boxed\s*\{(?P<boxed>(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
     # `#### Step 2: add` and `#### 2. Add` are headings
     rf"|####[ \t]*(?P<hashed>-?{CURRENCY}?-?\.?[0-9](?![0-9]*[.):][ \t]+\w).*)"
 )
-# (pattern, replacement): LaTeX and typographic characters as plain text
-REPLACEMENTS = [
-    (re.compile("[\u2212\u2013]"), "-"),
-    (re.compile("(?<=[0-9])(?=\\\\[dt]?frac)"), " "),
-    (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
-    (re.compile(r"\{,\}|(?<=[0-9])\\,(?=[0-9])"), ","),
-    (re.compile(r"\\[!]|\\(?=\$)"), ""),
-]
-VULGAR = re.compile("[\u00bc-\u00be\u2150-\u215e]")  # one character for a fraction
+APART = re.compile(r"(^|[=≈])\s*-(?:\s|\\[,;: ])+")  # the sign of \boxed{- 18}; in a text a dash
 
 
 def final_number(response: str) -> Fraction | None:
     """The exact value of the number in a response; None where there is none."""
-    text = _plain(response.partition(NEXT_QUESTION)[0])
-    marked = [mark["boxed"] or mark["hashed"] or "" for mark in MARK.finditer(text)]
+    text = plain_number(response.partition(NEXT_QUESTION)[0])
+    marked = [
+        APART.sub(r"\1-", mark["boxed"] or "") or mark["hashed"] or ""
+        for mark in MARK.finditer(text)
+    ]
     for part in (*marked[-1:], text):
         values = [value for match in NUMBER.finditer(part) if (value := _value(match)) is not None]
         if values:
@@ -59,29 +59,25 @@ def is_right(response: str, answer: str) -> bool:
 
 def is_number(text: str) -> bool:
     """Whether the text is one number and nothing else, as the answers of a data set must be."""
-    match = NUMBER.fullmatch(_plain(text))
+    match = NUMBER.fullmatch(plain_number(text))
     return match is not None and _value(match) is not None
 
 
-def _plain(text: str) -> str:
-    for pattern, replacement in REPLACEMENTS:
-        text = pattern.sub(replacement, text)
-    return VULGAR.sub(_spelt, text)
-
-
-def _spelt(match: re.Match[str]) -> str:
-    """A one-character fraction as ` 1/2`, which after a digit is a mixed number."""
-    return " " + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/")
-
-
 def _value(match: re.Match[str]) -> Fraction | None:
-    """The value of a NUMBER; None where its denominator is 0."""
+    """The value of a NUMBER; None where its denominator is 0, or its power too long."""
     top, bottom = _exact(match["top"]), _exact(match["bottom"] or "1")
     if bottom == 0:
         return None
     value = top / bottom
     if match["whole"] and value < 1:
         value += _exact(match["whole"])
+    power = match["power"] or match["power_braced"] or "1"
+    ten = match["ten"] or match["ten_braced"] or "0"
+    if any(len(exponent) > 4 for exponent in (power, ten)) or (value == 0 and int(power) < 0):
+        return None
+    if abs(int(power)) > 1 and abs(int(power)) * len(match[0]) > MOST_DIGITS:
+        return None
+    value = value ** int(power) * Fraction(10) ** int(ten)
     return -value if match["sign"] or match["late_sign"] else value
 
 

@@ -12,7 +12,6 @@ PERCENT = re.compile(r"\\?%")
 WORDS = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf)\s*\{([^{}]*)\}")
 LOOKS = re.compile(r"\\(?:left|right|displaystyle)(?![a-zA-Z])|\\[!,;:]|\\?\$")
 SPACES = re.compile(r"\\ |~|\\q?quad(?![a-zA-Z])|\s+")
-MIXED = re.compile(r"\b([0-9]+)(?: |\\ )([0-9]+)/([0-9]+)\b")
 NEEDLESS = re.compile(r"(?<![0-9]) +| +(?![0-9])")  # spaces, but for the one of 2 1/2
 
 
@@ -45,11 +44,3 @@ def plain_formula(formula: str) -> str:
     text = WORDS.sub(r"\1", PERCENT.sub("", formula))
     text = re.sub(r"\\[dt]frac(?![a-zA-Z])", r"\\frac", LOOKS.sub("", text))
     return NEEDLESS.sub("", SPACES.sub(" ", text)).strip().rstrip(".")
-
-
-def calculable(formula: str) -> str:
-    """The formula for math-verify, which knows neither percent nor mixed numbers as 2 1/2.
-
-    Where a question asks for percent, 12 means 12 %.
-    """
-    return MIXED.sub(r"\1\\frac{\2}{\3}", PERCENT.sub("", formula))

@@ -3,14 +3,19 @@
 docs/running.md lists what this prevents, and what it does not.
 """
 
+import contextlib
 import os
+import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from cory.config import require
@@ -18,7 +23,12 @@ from cory.config import require
 GUARD = Path(__file__).with_name("guard.py")
 WALL = 5  # seconds of wall time per second of processor time; other work may slow a program down
 LATE = 5.0  # further seconds after which an interpreter that did not end itself is killed
-OUT_OF_TIME, CRASHED = "out_of_time", "crashed"
+OUT_OF_TIME, CRASHED, FORGED = "out_of_time", "crashed", "forged"
+LONGEST = 200  # bytes of a result; guard.py writes at most 60
+# a number as Python writes it: an integer, or a float in one of its two forms
+NUMBER = re.compile(r"-?(?:[0-9]{1,18}|[0-9]+\.[0-9]+|[0-9](?:\.[0-9]+)?e[+-][0-9]{2,3})")
+LARGEST = 10**18  # as in guard.py
+WORDS = ("no_number", "too_large", "no_function", "raised", "out_of_memory", "refused")
 TIMERS = (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)
 
 
@@ -34,8 +44,22 @@ class Limits:
 class ProgramResult:
     """The number that a program's function returned, or the reason why there is none."""
 
-    word: str  # value | another word of guard.py | out_of_time | crashed
+    word: str  # value | another word of guard.py | out_of_time | crashed | forged
     detail: str  # value: the number, as Python writes it; else a detail of the reason, or nothing
+
+
+def checked(word: str, detail: str) -> ProgramResult:
+    """The result, if it is one that guard.py can write; else that the program has forged it.
+
+    A program runs in the process that writes its result, and can write there itself.
+    """
+    if word == "value":
+        genuine = bool(NUMBER.fullmatch(detail)) and abs(Decimal(detail)) < LARGEST
+    else:
+        genuine = (
+            word in (*WORDS, OUT_OF_TIME, CRASHED) and len(detail) <= 40 and detail.isprintable()
+        )
+    return ProgramResult(word, detail) if genuine else ProgramResult(FORGED, "")
 
 
 def program_results(
@@ -73,12 +97,36 @@ def run_program(program: str, function: str, limits: Limits, folder: str) -> Pro
         env={},
         start_new_session=True,  # so that its own children can be killed, too
     )
+    assert child.stdin is not None and child.stdout is not None
+    with child.stdout:
+        with contextlib.suppress(BrokenPipeError), child.stdin:
+            child.stdin.write(program.encode(errors="replace"))  # all is read before it starts
+        output = read_result(child, time.monotonic() + wall + LATE)
+    if len(output) > LONGEST:
+        return ProgramResult(FORGED, "")
+    if child.returncode == 0 and output:
+        word, _, detail = output.decode("ascii", "replace").partition(" ")
+        return checked(word, detail)
+    return ProgramResult(OUT_OF_TIME if -child.returncode in TIMERS else CRASHED, "")
+
+
+def read_result(child: subprocess.Popen[bytes], deadline: float) -> bytes:
+    """The child's output, of which at most one byte more than LONGEST is read; ends the child.
+
+    deadline: of `time.monotonic`; a child that has not ended then is killed
+    """
+    assert child.stdout is not None
+    output, channel = b"", child.stdout.fileno()
+    while len(output) <= LONGEST:
+        ready, _, _ = select.select([channel], [], [], max(0.0, deadline - time.monotonic()))
+        piece = os.read(channel, LONGEST + 1 - len(output)) if ready else b""
+        if not piece:
+            break
+        output += piece
+    left = 0.0 if len(output) > LONGEST else max(0.0, deadline - time.monotonic())
     try:
-        output, _ = child.communicate(program.encode(errors="replace"), timeout=wall + LATE)
+        child.wait(left)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
-        output, _ = child.communicate()
-    word, _, detail = output.decode("ascii", "replace").partition(" ")
-    if child.returncode == 0 and word:
-        return ProgramResult(word, detail)
-    return ProgramResult(OUT_OF_TIME if -child.returncode in TIMERS else CRASHED, "")
+        child.wait()
+    return output

@@ -11,7 +11,7 @@ from pathlib import Path
 from cory import distributed
 from cory.config import ConfigError, ProgramsConfig, require
 from cory.tasks.data.tables import row_texts, split_rows
-from cory.tasks.sandbox.process import GUARD, Limits, ProgramResult, program_results
+from cory.tasks.sandbox.process import GUARD, Limits, ProgramResult, checked, program_results
 
 DECIMALS = 9  # more are rounding errors of floats: 0.1 + 0.2 is 0.30000000000000004
 
@@ -109,16 +109,19 @@ def cache_file(config: ProgramsConfig) -> Path:
 
 
 def read_cache(file: Path) -> dict[str, ProgramResult]:
-    """The results in a file, by the hash of their program; torn lines do not count."""
+    """The results in a file, by the hash of their program; torn lines do not count.
+
+    A result that no program can have had is a forged one, as in `run_program`.
+    """
     if not file.exists():
         return {}
     results = {}
     for line in file.read_bytes().splitlines():
         try:
             key, word, detail = json.loads(line)
-        except ValueError:
+        except (ValueError, TypeError):
             continue
-        results[key] = ProgramResult(word, detail)
+        results[str(key)] = checked(str(word), str(detail))
     return results
 
 

@@ -118,6 +118,57 @@ CASES = [
     (r"so 7, \boxed{seven}", "7"),
     (r"\boxed{} 7", "7"),
     (r"\boxed{18", "18"),
+    # numbers in LaTeX, as MATH writes them
+    (r"\boxed{\frac12}", "1/2"),
+    (r"\boxed{\frac 34}", "3/4"),
+    (r"\boxed{\frac1{2}}", "1/2"),
+    (r"\boxed{\frac{1}2}", "1/2"),
+    (r"\boxed{-\tfrac12}", "-1/2"),
+    (r"\boxed{\frac{3}{-4}}", "-3/4"),
+    (r"\boxed{\frac{-3}{-4}}", "3/4"),
+    (r"\boxed{\frac{ 3 }{ 4 }}", "3/4"),
+    (r"\boxed{6\frac15}", "31/5"),
+    (r"\boxed{6 \frac 15}", "31/5"),
+    (r"\boxed{15\mbox{ cm}^2}", "15"),
+    (r"\boxed{15\text{ cm}^{2}}", "15"),
+    (r"\boxed{15 \, \mathrm{cm}^3}", "15"),
+    (r"\boxed{12~\text{cm}}", "12"),
+    ("the area is 15 cm^2.", "15"),
+    ("3 m^2 and x_2", "3"),
+    (r"so \mathbf{10}^2", "100"),
+    (r"\boxed{- 18}", "-18"),
+    (r"\boxed{-\,18}", "-18"),
+    (r"\boxed{x = - 18}", "-18"),
+    (r"\boxed{20 - 18}", "18"),
+    (r"\boxed{- \frac12}", "-1/2"),
+    (r"\boxed{10^2}", "100"),
+    (r"\boxed{10^{2}}", "100"),
+    (r"\boxed{-10^2}", "-100"),
+    (r"\boxed{2^{-3}}", "1/8"),
+    (r"\boxed{1.8\times10^1}", "18"),
+    (r"\boxed{1.8 \times 10^{3}}", "1800"),
+    (r"\boxed{1.8\cdot 10^{-1}}", "9/50"),
+    ("1.8 x 10^3 m", "1800"),
+    ("1.8 * 10^3", "1800"),
+    (r"2\times3", "3"),
+    ("0^-1, so 7", "7"),
+    ("7, not 0^-1", "7"),
+    ("7, not 9^99999999", "7"),
+    (r"7, not 9\times10^{99999999}", "7"),
+    (r"\boxed{1{,}000{,}000}", "1000000"),
+    (r"\boxed{1\,000\,000}", "1000000"),
+    (r"\boxed{1,\!000,\!000}", "1000000"),
+    (r"\boxed{0.\overline{3}}", "1/3"),
+    (r"\boxed{0.1\overline{6}}", "1/6"),
+    (r"\boxed{-12.5\overline{6}}", "-377/30"),
+    (r"\boxed{.\bar3}", "1/3"),
+    (r"\boxed{45^\circ}", "45"),
+    (r"\boxed{45^{\circ}}", "45"),
+    ("45°", "45"),
+    (r"\boxed{2516_8}", "1358"),
+    (r"\boxed{2516_{9}}", "1878"),
+    (r"\boxed{101_2}", "5"),
+    (r"\boxed{12_{10}}", "12"),
     # words, and nothing at all
     ("eighteen", None),
     ("eighteen of 20", "20"),
@@ -162,8 +213,21 @@ def test_long_numbers_are_exact() -> None:
     long = "9" * 20_000
     assert is_right(long, long) and not is_right(long, long + "0") and not is_right(long, "9")
     assert is_right(f"1/{long}", f"2/{'1' + '9' * 19_999 + '8'}")
-    for part in ("1,", "1/", "1 1/", "-", "$", "#### ", "{", r"\boxed{", r"\frac{"):
+    for part in ("1,", "1/", "1 1/", "-", "$", "#### ", "{", r"\boxed{", r"\frac{", r"\text{"):
         assert final_number(part * 5_000) in (None, 1), part
+    for part in (
+        "1^",
+        "1_",
+        "x^",
+        "x_1",
+        r"1\times",
+        r"1\overline{",
+        "1 ",
+        r"\overline{3}",
+        "1\u00d7",
+    ):
+        assert final_number(part * 5_000) in (None, 1, 3), part
+    assert final_number("7 " + "1" * 20_000 + r".\overline{3} _8") is not None
 
 
 @pytest.mark.parametrize("text", ["18", "70,000", "-9", "$5", "0.5", "1/2", "1 1/2", "1,234.5"])

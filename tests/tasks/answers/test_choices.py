@@ -20,7 +20,37 @@ from cory.tasks.answers.choices import final_choice
         ("**Answer: A**", "A"),
         ("The answer is **B**.", "B"),
         ("The final choice is D, since 2 > 1.", "D"),
-        ("The answer is A. Wait, that is (B)", "B"),
+        # the last answer that is called so; an option in brackets may be a discussed one
+        ("The answer is A. Wait, that is (B)", "A"),
+        ("The answer is A. Wait, the answer is (B)", "B"),
+        ("The answer is (C), since (A) and (B) are wrong.", "C"),
+        ("The answer is (C). It follows that P(A) = 0.5.", "C"),
+        ("(C): there P(A) is largest", "C"),
+        ("(C): there P (A) is largest, and f(B)", "C"),
+        (r"(C), as \Pr(A) and P'(B) and \sqrt{2}(D) show", "C"),
+        ("P(A)", None),
+        ("P(A | B) = P(A) P(B)", None),
+        ("most likely C", "C"),
+        ("It is most likely C.", "C"),
+        ("The answer is most likely (C), not (A).", "C"),
+        ("The answer is probably option C.", "C"),
+        ("The correct answer would be (C). (A) is wrong.", "C"),
+        ("**Answer:** C", "C"),
+        ('Answer: "C" and not (D)', "C"),
+        (r"The answer is \text{C}, and not (D)", "C"),
+        ("The answer is therefore the option C", "C"),
+        # ... but the last line, as the prompt asks for it
+        ("If the answer is A, then 2 > 3.\nSo it is none but\n**(C)**.\n", "C"),
+        ("The answer is (C).\n(A) is wrong", "C"),
+        ("The answer is not (A)", "A"),  # nothing else is said
+        ("It is likely that (A) is wrong: (B)", "B"),
+        # a new question
+        ("The answer is (C).\n\nQuestion: Which? (A) or (B)? The answer is (A).", "C"),
+        (" C\n\nQuestion: Which?\nAnswer: A", "C"),
+        ("(B)\nQuestion: P(A)? (D)", "B"),
+        (r"(B) Question: \boxed{D}", "B"),
+        ("Question: Which? (A)", None),
+        ("The question: which? (A)", "A"),
         ("The answer is Canada.", None),
         ("The answer is D'Alembert's.", None),
         ("(X)", None),
@@ -32,3 +62,10 @@ from cory.tasks.answers.choices import final_choice
 )
 def test_the_final_choice(response: str, choice: str | None) -> None:
     assert final_choice(response) == choice
+
+
+@pytest.mark.parametrize(
+    "part", ["answer is ", "most likely ", "the ", "(A", "(A)", "P(A)", "\n", "**", "\\boxed{", " "]
+)
+def test_a_collapsed_response_is_read_in_no_time(part: str) -> None:
+    assert final_choice(part * 20_000) in (None, "A")

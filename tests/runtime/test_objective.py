@@ -1,0 +1,173 @@
+"""The number that a run tells a sweeper, without training: what workers would record is made up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
+from hydra.core.utils import JobReturn, JobStatus
+from omegaconf import open_dict
+
+from cory import train
+from cory.config import ConfigError, parse_config
+from cory.runs.objective import objective_of
+from cory.runs.run_dir import METRICS, RECORD, SETTINGS, settings_digest
+from cory.runtime.hydra_options import look_beside
+from cory.runtime.launch import JobFailed
+from cory.runtime.side_by_side import SideBySide
+from tests.support.composing import compose_config
+
+SCORE = "eval/score/agent_0"
+Tuned = Callable[..., tuple[int, list[JobReturn], str]]
+
+
+def worth(run_dir: Path) -> float:
+    """The score of a made-up run: highest at a clip range of 0.3."""
+    settings = yaml.safe_load((run_dir / SETTINGS).read_text(encoding="utf-8"))
+    return 1.0 - abs(settings["algorithm"]["clip_range"] - 0.3) + settings["seed"]
+
+
+def made_up(run_dir: Path, *_: Any) -> bool:
+    """In place of workers: a run that has finished; above a clip range of 0.8 one that has not."""
+    score = worth(run_dir)
+    if score < 0.5:
+        return False
+    final = {SCORE: score, "objective/kl/agent_0": float("nan")}
+    (run_dir / METRICS).touch()
+    with (run_dir / RECORD).open("x", encoding="utf-8") as record:  # only once in a directory
+        json.dump({"final": final}, record)
+    return True
+
+
+@pytest.fixture
+def tuned(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Tuned:
+    """`python -m cory.train -m <words>`: exit code, what each job told, stderr."""
+    monkeypatch.setattr(train, "launch", made_up)
+    monkeypatch.setattr(SideBySide, "start", lambda *_: pytest.fail("not waited for"))
+    state = Singleton.get_state()
+
+    def call(*words: str) -> tuple[int, list[JobReturn], str]:
+        told: list[JobReturn] = []
+        # Hydra imports its plugins by itself, and anew where its state was put back
+        named = Plugins.instance().class_name_to_class
+        launcher: Any = named["hydra._internal.core_plugins.basic_launcher.BasicLauncher"]
+        whole = launcher.launch
+
+        def noting(self: Any, words: Any, initial_job_idx: int) -> Sequence[JobReturn]:
+            own: Sequence[JobReturn] = whole(self, words, initial_job_idx)
+            told.extend(own)
+            return own
+
+        monkeypatch.setattr(launcher, "launch", noting)
+        places = [f"hydra.sweep.dir={tmp_path}/sweep"]
+        monkeypatch.setattr(sys, "argv", ["cory-train", "-m", *words, *places])
+        code = 0
+        try:
+            train.main()
+        except SystemExit as error:
+            code = int(error.code or 0)
+        finally:
+            Singleton.set_state(state)
+            look_beside(train.CONF)  # a plugin, which is no part of that state
+        return code, told, capsys.readouterr().err
+
+    return call
+
+
+@pytest.mark.parametrize("parallel", ["null", "1"])
+def test_each_job_tells_its_own_number(tuned: Tuned, parallel: str) -> None:
+    words = ("algorithm.clip_range=0.1,0.3", "seed=0,1", f"parallel_runs={parallel}")
+    code, told, _ = tuned(*words, f"objective={SCORE}")
+    assert code == 0
+    assert [one.return_value for one in told] == pytest.approx([0.8, 1.8, 1.0, 2.0])
+    # they are complete now, and tell the same
+    _, again, _ = tuned(*words, f"objective={SCORE}")
+    assert [one.return_value for one in again] == [one.return_value for one in told]
+
+
+def test_without_an_objective_nothing_is_told(tuned: Tuned) -> None:
+    code, told, _ = tuned("seed=0,1")
+    assert code == 0 and [one.return_value for one in told] == [None, None]
+
+
+def test_a_failed_run_is_told_as_failed(tuned: Tuned) -> None:
+    code, told, _ = tuned("algorithm.clip_range=0.3,0.9", f"objective={SCORE}")
+    assert code == 1
+    assert [one.status for one in told] == [JobStatus.COMPLETED, JobStatus.FAILED]
+    with pytest.raises(JobFailed):
+        _ = told[1].return_value
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "objective=held_out/score/agent_0",
+            "error: objective=held_out/score/agent_0 is no metric of the run in ",
+        ),
+        (
+            "objective=objective/kl/agent_0",
+            "error: objective=objective/kl/agent_0 of the run in ",
+        ),
+        (
+            f"objective={SCORE} parallel_runs=2",
+            f"error: objective={SCORE} needs parallel_runs=1, got 2: Hydra's sweepers wait for ",
+        ),
+    ],
+)
+def test_what_cannot_be_told_is_refused(tuned: Tuned, words: str, said: str) -> None:
+    code, told, err = tuned("seed=0", *words.split())
+    assert code == 1 and err.startswith(said) and err.count("\n") == 1, err
+    assert ("did you mean eval/score/agent_0?" in err) == ("held_out" in err)
+    assert told[0].status == JobStatus.FAILED
+
+
+def test_the_nearest_metric_is_named(tmp_path: Path) -> None:
+    (tmp_path / RECORD).write_text(json.dumps({"final": {SCORE: 0.5, "role/agent_0": 1.0}}))
+    assert objective_of(tmp_path, SCORE) == 0.5
+    assert objective_of(tmp_path, None) is None
+    with pytest.raises(ConfigError, match=rf"no metric of .*; did you mean {SCORE}\?"):
+        objective_of(tmp_path, "evl/score/agent_0")
+
+
+def test_a_run_with_an_objective_is_the_same_run() -> None:
+    """An unfinished run goes on with another one, or without."""
+    plain, told = compose_config(), compose_config(f"objective={SCORE}")
+    assert (plain.objective, told.objective) == (None, SCORE)
+    assert settings_digest(told) == settings_digest(plain)
+    with open_dict(plain):
+        del plain["objective"]
+    assert parse_config(plain).objective is None
+
+
+@pytest.mark.skipif(
+    find_spec("hydra_plugins") is None or find_spec("hydra_plugins.hydra_optuna_sweeper") is None,
+    reason="hydra-optuna-sweeper is not installed",
+)
+def test_optuna_finds_the_best_settings(tuned: Tuned, tmp_path: Path) -> None:
+    code, told, err = tuned(
+        "hydra/sweeper=optuna",
+        "hydra.sweeper.direction=maximize",
+        "hydra.sweeper.n_trials=25",
+        "hydra.sweeper.n_jobs=1",
+        "hydra.sweeper.max_failure_rate=1",
+        "hydra.sweeper.sampler.seed=0",
+        f"objective={SCORE}",
+        "algorithm.clip_range=interval(0.01, 0.99)",
+    )
+    assert code == 0 and len(told) == 25, err
+    assert {one.status for one in told} == {JobStatus.COMPLETED, JobStatus.FAILED}
+    best = max(one.return_value for one in told if one.status == JobStatus.COMPLETED)
+    found = yaml.safe_load((tmp_path / "sweep" / "optimization_results.yaml").read_text())
+    assert found["best_value"] == best > 0.95
+    assert abs(found["best_params"]["algorithm.clip_range"] - 0.3) < 0.05
