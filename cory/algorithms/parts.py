@@ -10,6 +10,7 @@ from cory.models.policy import Policy
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.precision import store_as_products
 from cory.models.team import ActorCriticModel, Team
+from cory.models.visitor import Visitor
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
 from cory.runs.stop import StopRequest
@@ -75,32 +76,44 @@ class Parts:
 
     def new_players(
         self, name: str, others: Mapping[str, Path]
-    ) -> tuple[Policy, dict[str, Policy]]:
+    ) -> tuple[Policy, Mapping[str, Policy | Visitor]]:
         """A policy to train, and the agents of other runs, which are never trained.
+
+        Full copies among these are loaded when they play. A frozen reference is kept only where the
+        settings say that it is read.
 
         others: name -> directory of a finished run with one agent
         """
         team, hardware = self.team, self.config.hardware
+        if team.config.sharing == "copies":
+            learner = self.new_policies([name])[name]
+            if not self.config.algorithm.reads_reference():
+                team.drop_reference()
+            return learner, {other: self._visitor(other, others[other]) for other in others}
         models: list[ActorCriticModel] = []
         # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
         for model in team.new_models([name, *others], self.streams.init):
             if models:
                 setting = f"algorithm.opponents.{model.name}"
                 start_from(others[model.name], [model], team.config, "model", setting)
-                if model.base is None:
-                    model.requires_grad_(False).to("cpu")  # on the device only while it plays
             models.append(model)
         learners = self._initialised(models[:1], [name], team)
         (learner,) = (Policy(team, *pair, hardware) for pair in self._engines(learners, team))
         # an adapter lies on the base that the learner's engine keeps
-        frozen = {
-            model.name: Policy(
-                team, model, None if model.base is None else learner.engine, hardware
-            )
-            for model in models[1:]
-        }
+        frozen = {model.name: Policy(team, model, learner.engine, hardware) for model in models[1:]}
         self._store({name: learner, **frozen}, team)
         return learner, frozen
+
+    def _visitor(self, name: str, run_dir: Path) -> Visitor:
+        """The agent of another run; refused at once where the run does not fit."""
+        team, setting = self.team, f"algorithm.opponents.{name}"
+        folder = agent_folders(run_dir, [name], team.config, "model", setting)[name]
+
+        def load() -> Policy:
+            model = team.loaded(name, str(folder), setting)
+            return Policy(team, model, None, self.config.hardware)
+
+        return Visitor(name, load)
 
     def _store(self, policies: Mapping[str, Policy], team: Team) -> None:
         """Keep what never trains in the precision of its products, once all copies are made.

@@ -136,6 +136,10 @@ class AlgorithmFacts(ABC):
         """Whether a model behind an endpoint speaks for every agent."""
         return False
 
+    def reads_reference(self) -> bool:
+        """Whether anything reads the frozen reference of agents that are full copies."""
+        return True
+
     def opponent_models(self) -> int:
         """Agents of other runs that are held to be played against."""
         return 0

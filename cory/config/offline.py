@@ -171,6 +171,10 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
     def rows_sampled(self) -> int:
         return self.game_batch
 
+    def reads_reference(self) -> bool:
+        """It plays; updates read what the policy itself said before them."""
+        return START in self.played_against.values()
+
     def opponent_models(self) -> int:
         return len(self.runs_played_against)
 

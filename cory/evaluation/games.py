@@ -57,17 +57,20 @@ class GameEvaluator:
         """As `Evaluator`; each line is a game."""
         matches = self._matches(request)
         lines: dict[int, list[Line]] = {match.number: [] for match in matches}
-        for match, games in resumable(
-            partial_results,
-            request.iteration,
-            weights_fingerprint({self.policy.name: self.policy}),
-            matches,
-            self.config.game_batch,
-            answer=partial(self._play, request),
-            skip=no_callback,  # every batch has random numbers of its own
-            before_each=before_each,
-        ):
-            lines[match.number] += games
+        try:
+            for match, games in resumable(
+                partial_results,
+                request.iteration,
+                weights_fingerprint({self.policy.name: self.policy}),
+                matches,
+                self.config.game_batch,
+                answer=partial(self._play, request),
+                skip=no_callback,  # every batch has random numbers of its own
+                before_each=before_each,
+            ):
+                lines[match.number] += games
+        finally:
+            self.opponents.dismiss()
         return game_metrics(matches, lines, self.task.game.roles)
 
     def _matches(self, request: EvalRequest) -> list[Match]:
@@ -109,7 +112,8 @@ class GameEvaluator:
         starts = [GameState(p.text, self.task.max_turns) for p in prompts]
         players = self._players(match, own, other)
         # ZeRO-3 gathers the policy's weights once for all utterances of these games
-        with self.policy.whole(), other.at_hand():
+        self.opponents.seat(other)
+        with self.policy.whole():
             games = play(self.task.game, starts, players, key, {}, no_callback, no_callback)
         return [
             self._line(request, match, row, prompt, played)

@@ -100,7 +100,7 @@ WHOLE = "large on the CPU"
 LORA = "model.sharing=adapters"
 NF4 = f"{LORA} model.quantisation=nf4"
 MIXED = "model.compute_precision=bf16"
-TF32 = "model.compute_precision=tf32"
+TF32 = "model.compute_precision=tf32 reward.compute_precision=tf32"  # the judge, too
 BF16 = "model.precision=bf16"
 FP16 = "model.precision=fp16"
 GRAPHS = "hardware.cuda_graphs=true"

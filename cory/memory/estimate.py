@@ -271,7 +271,8 @@ def estimate_rows(
     file = 0 if same or hardware.device == "cuda" else shape.stored * shape.parameters
     if model.sharing == "copies":
         tensors, frozen = [*shape.tensors, *head], 0
-        found = [Usage("reference", stored, ALWAYS), Usage("reference", base, LOADING)]
+        kept = stored if config.algorithm.reads_reference() else 0
+        found = [Usage("reference", kept, ALWAYS), Usage("reference", base, LOADING)]
         if stored < base and getattr(config.algorithm, "start", None) == "base":  # as loaded
             again = BYTES[model.precision] * sum(wide * out for _, wide, out in shape.linear)
             found.append(Usage("weights that each iteration starts from", again, ALWAYS))

@@ -106,16 +106,14 @@ def rows_of(config: Config) -> tuple[list[Usage], list[str]]:
 
 
 def opponent_rows(config: Config) -> list[Usage]:
-    """Opponents, agents of other runs: in main memory, on the device one at a time."""
-    model, count = config.model, config.algorithm.opponent_models()
-    if count == 0 or model.sharing != "copies":  # adapters are small
+    """Opponents, agents of other runs: each is loaded when it plays."""
+    model = config.model
+    if config.algorithm.opponent_models() == 0 or model.sharing != "copies":  # adapters are small
         return []
     lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
     shape = shape_of(lm)
     each = base_bytes(shape, model) - saved_by_casting(shape, model)
-    apart = config.hardware.device == "cuda"
-    rows = [Usage(f"opponents, {count} of them", count * each, ALWAYS, apart)]
-    return [*rows, Usage("the opponent that plays", each, SAMPLING)] if apart else rows
+    return [Usage("the opponent that plays", each, SAMPLING)]
 
 
 def judge_bytes(reward: Any) -> int | None:

@@ -17,7 +17,14 @@ from cory.episode import Context, Message
 from cory.functional.logprobs import TokenStatistics, token_statistics, training_logprobs
 from cory.functional.masking import aligned_right
 from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.precision import DTYPES, attention_for, cast_weights, products, set_products
+from cory.models.precision import (
+    DTYPES,
+    attention_for,
+    cast_weights,
+    products,
+    set_products,
+    store_as_products,
+)
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
@@ -205,6 +212,34 @@ class Team:
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
 
+    def loaded(self, name: str, path: str, key: str) -> ActorCriticModel:
+        """An agent that another run has exported as a full model; it never trains.
+
+        path: of the exported model
+        key: the setting that named it
+        """
+        config, compute = self.config, DTYPES[self.config.compute_precision]
+        attention = attention_for(config.attention, self.device, compute)
+        dtype = DTYPES[config.precision]
+        lm = load_language_model(
+            path, key, False, dtype, None, self.device, config.remote_code, attention
+        )
+        lm.requires_grad_(False)
+        set_products(lm, compute)
+        model = ActorCriticModel(name, lm, None, 0.0, torch.Generator(), value_head=False)
+        cast_weights(model, dtype)
+        store_as_products(lm)
+        return model.to(self.device)
+
+    def drop_reference(self) -> None:
+        """Free the weights of a frozen reference that nobody reads; its configuration stays.
+
+        With `sharing=copies` alone: adapters lie on these weights.
+        """
+        if self.config.sharing != "copies":
+            raise ValueError(f"sharing={self.config.sharing}: agents need these weights")
+        self.pretrained.to("meta")
+
     @torch.no_grad()
     def statistics(
         self,
@@ -250,8 +285,10 @@ class Team:
 
     @contextlib.contextmanager
     def reference(self, model: ActorCriticModel) -> Iterator[PreTrainedModel]:
-        """The frozen reference of `model`."""
+        """The frozen reference of `model`; ValueError where it was dropped."""
         if model.base is None:
+            if self.pretrained.device.type == "meta":
+                raise ValueError("the frozen reference was not kept")
             yield self.pretrained
         else:
             with model.base.off():

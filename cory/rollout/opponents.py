@@ -1,7 +1,6 @@
 """Opponents in word games: the policy itself, other runs' agents, scripts, a remote model."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from cory.endpoint.batch import Ask, Endpoint
 from cory.games.prompts import GamePrompts
 from cory.models.policy import Actor, Policy
 from cory.models.tokenization import Codec
+from cory.models.visitor import Visitor
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
 from cory.tasks.game import GameTask
 
@@ -29,20 +29,7 @@ class Opponent:
     """Players for both roles."""
 
     players: Mapping[str, Player]  # by role
-    lent: Policy | None = None  # a model that is moved to the device only while it plays
-
-    @contextlib.contextmanager
-    def at_hand(self) -> Iterator[None]:
-        """Hold the opponent's model on the device while it plays."""
-        if self.lent is None:
-            yield
-            return
-        model, device = self.lent.model, self.lent.team.device
-        model.to(device)
-        try:
-            yield
-        finally:
-            model.to("cpu")
+    visitor: Visitor | None = None  # whose weights are in memory only while it plays
 
 
 class EndpointPlayer:
@@ -73,7 +60,7 @@ class Opponents:
         task: GameTask,
         codec: Codec,
         policy: Policy,
-        others: Mapping[str, Policy],
+        others: Mapping[str, Policy | Visitor],
         run_dir: Path,
     ) -> None:
         """others: agents of other runs, by opponent's name"""
@@ -84,6 +71,7 @@ class Opponents:
         self.others = others
         self.run_dir = run_dir
         self.endpoint: Endpoint | None = None
+        self.present: Visitor | None = None
 
     def named(self, name: str, kind: str, sampling: SamplingConfig | None) -> Opponent:
         """The opponent called `name`.
@@ -101,16 +89,27 @@ class Opponents:
         if kind == ENDPOINT:
             player = EndpointPlayer(self._endpoint(), self.task.wording)
             return Opponent(dict.fromkeys(self.task.game.roles, player))
-        other = self.others[name]
-        on_loan = other if other.model.base is None else None  # an adapter uses our own base
-        return self._model(other, sampling, on_loan)
+        return self._model(self.others[name], sampling)
 
-    def _model(
-        self, speaker: Actor, sampling: SamplingConfig | None, lent: Policy | None = None
-    ) -> Opponent:
+    def seat(self, opponent: Opponent) -> None:
+        """Load the opponent's weights, if it is a visitor; another one's are let go before."""
+        if opponent.visitor is not self.present:
+            self.dismiss()
+        if opponent.visitor is not None:
+            opponent.visitor.arrive()
+            self.present = opponent.visitor
+
+    def dismiss(self) -> None:
+        """Let the weights of the last visitor go."""
+        if self.present is not None:
+            self.present.leave()
+            self.present = None
+
+    def _model(self, speaker: Actor, sampling: SamplingConfig | None) -> Opponent:
         limit = self.config.sampling.max_response_tokens
         player = ModelPlayer(speaker, self.task.wording, self.codec.fits, sampling, limit)
-        return Opponent(dict.fromkeys(self.task.game.roles, player), lent)
+        visitor = speaker if isinstance(speaker, Visitor) else None
+        return Opponent(dict.fromkeys(self.task.game.roles, player), visitor)
 
     def _endpoint(self) -> Endpoint:
         if self.endpoint is None:

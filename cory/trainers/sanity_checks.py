@@ -100,7 +100,7 @@ def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
         for name, part in agent.engine.own_parts().items():
             prints[id(parameters[name])] = (f"{agent.name}: {name}", byte_sum(part))
         for name, parameter in agent.team.pretrained.named_parameters():
-            if id(parameter) not in prints:
+            if id(parameter) not in prints and not parameter.is_meta:
                 prints[id(parameter)] = (f"reference: {name}", byte_sum(parameter.detach()))
     return prints
 

@@ -234,7 +234,8 @@ def test_mixed_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]
 def test_tf32_takes_no_memory(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
     """It is what CUDA makes of float32 numbers inside a product: nothing is cast."""
     gpu = "hardware=gpu1"
-    assert rows(gpu, "model.compute_precision=tf32") == rows(gpu)
+    both = ("model.compute_precision=tf32", "reward.compute_precision=tf32")
+    assert rows(gpu, *both) == rows(gpu)
 
 
 def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(
@@ -350,3 +351,28 @@ def test_moments_in_eight_bits_by_hand(folder: Path) -> None:
     share = -(-(sum(large) + small_ones) // 2)
     split = moments(zero_stage=2, processes=2)
     assert split == 2 * (2 * share + 8 * -(-share // 256))
+
+
+def test_word_games_hold_the_reference_where_it_plays_and_one_opponent_at_a_time(
+    folder: Path,
+) -> None:
+    def rows(*words: str) -> dict[tuple[str, str], int]:
+        config = parsed(
+            *("experiment=spag/llama2_spag_1", "init_from=null", "hardware=cpu"),
+            *(f"model.path={folder}", "model.precision=fp32", "model.architecture=null"),
+            *("task.max_prompt_tokens=16", "algorithm.opponents.im=null"),
+            *(
+                "algorithm.sampling.min_response_tokens=8",
+                "algorithm.sampling.max_response_tokens=8",
+            ),
+            *("algorithm.instructions.max_tokens=24", *words),
+        )
+        return {(row.what, row.when): row.bytes for row in preflight.rows_of(config)[0]}
+
+    alone = rows()
+    assert ("reference", ALWAYS) not in alone and alone["reference", LOADING] == 4 * MODEL
+    assert ("the opponent that plays", SAMPLING) not in alone
+    assert rows("algorithm.opponents.start=start")["reference", ALWAYS] == 4 * MODEL
+    many = rows("algorithm.opponents.im=a/run", "+algorithm.opponents.spag_1=another/run")
+    assert many["the opponent that plays", SAMPLING] == 4 * MODEL
+    assert not [what for what, when in many if what.startswith("opponents")]

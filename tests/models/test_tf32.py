@@ -95,7 +95,7 @@ def test_a_run_and_a_debate_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "Team", loaded)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     with pytest.raises(Enough):
-        worker.build_parts(parsed(*TF32))
+        worker.build_parts(parsed(*TF32, "reward.compute_precision=tf32"))
     config = parsed("experiment=maft/phi3_arithmetic_maft", "scale=small", *TF32)
     with pytest.raises(Enough):
         debaters.Debaters(Path("unused"), config, "cuda", base=True)

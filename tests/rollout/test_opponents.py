@@ -1,0 +1,146 @@
+"""Agents of other runs as opponents: loaded when they play, let go of after; and the reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+
+from cory.config import Config, ConfigError
+from cory.config.offline import START
+from cory.evaluation.evaluate import EvalRequest
+from cory.models.visitor import Visitor
+from cory.runs.export import export
+from cory.runs.partial_results import PartialResults
+from cory.trainers.offline import OfflineTrainer
+from tests.support.playing import SPAG, build_games, game_config
+
+Build = Callable[..., tuple[OfflineTrainer, Config]]
+
+
+@pytest.fixture
+def trainer_of(config_of: Callable[..., Config], tiny_model: str, tmp_path: Path) -> Build:
+    def build(*words: str) -> tuple[OfflineTrainer, Config]:
+        base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
+        config = game_config(base, "evaluation.probes=[]", "algorithm.threshold=-0.5", *words)
+        return build_games(config), config
+
+    return build
+
+
+@pytest.fixture
+def two_runs(trainer_of: Build, tmp_path: Path) -> list[str]:
+    """Two finished runs, as opponents: their weights are far from the learner's."""
+    words = []
+    for number, name in enumerate(("im", "spag_1"), 1):
+        trainer, config = trainer_of()
+        with torch.no_grad():
+            for parameter in trainer.policy.model.lm.parameters():
+                parameter.mul_(1 + 0.1 * number)
+        folder = tmp_path / name
+        model, team = trainer.policy.model, trainer.policy.team
+        export(model, team.tokenizer, folder / "agents" / "agent_0", team.config.path, "")
+        (folder / "config.yaml").write_text(
+            json.dumps({"model": asdict(config.model), "algorithm": {"advantages": "gae"}})
+        )
+        words.append(f"{'+' * (number - 1)}algorithm.opponents.{name}={folder}")
+    return words
+
+
+def evaluated(trainer: OfflineTrainer, config: Config, run: Path) -> dict[str, float]:
+    run.mkdir(exist_ok=True)
+    pieces = PartialResults(run, "settings")
+    request = EvalRequest(config.evaluation, config.seed, 0, final=True)
+    found = trainer.evaluate(request, pieces, lambda done, rows: None)
+    pieces.clear()
+    return found
+
+
+def test_one_visitor_at_a_time_is_in_memory(
+    trainer_of: Build, two_runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, config = trainer_of(*two_runs)
+    opponents = trainer.evaluate.opponents  # type: ignore[attr-defined]
+    visitors = list(opponents.others.values())
+    assert [type(one) for one in visitors] == [Visitor, Visitor]
+    there: list[list[str]] = []
+    arrive = Visitor.arrive
+
+    def counted(visitor: Visitor) -> None:
+        arrive(visitor)
+        there.append([one.name for one in visitors if one._policy is not None])
+
+    monkeypatch.setattr(Visitor, "arrive", counted)
+    assert all(one._policy is None for one in visitors)
+    found = evaluated(trainer, config, tmp_path / "run")
+    assert {"eval/win_rate/im", "eval/win_rate/spag_1"} <= found.keys()
+    assert {tuple(names) for names in there} == {("im",), ("spag_1",)}
+    assert all(one._policy is None for one in visitors)
+    with pytest.raises(ValueError, match="im has not been loaded"):
+        visitors[0].turns("attacker", 0, ["x"], 1, None, torch.Generator())
+
+
+def test_a_visitor_has_the_weights_of_its_run(trainer_of: Build, two_runs: list[str]) -> None:
+    trainer, _ = trainer_of(*two_runs)
+    own = dict(trainer.policy.model.lm.named_parameters())
+    for number, visitor in enumerate(trainer.evaluate.opponents.others.values(), 1):  # type: ignore[attr-defined]
+        visitor.arrive()
+        model = visitor._policy.model
+        assert model.value_head is None and not any(p.requires_grad for p in model.parameters())
+        for name, parameter in model.lm.named_parameters():
+            torch.testing.assert_close(parameter, own[name] * (1 + 0.1 * number))
+        visitor.leave()
+
+
+def test_a_run_that_does_not_fit_is_refused_at_the_start(
+    trainer_of: Build, two_runs: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"algorithm\.opponents\.im=.*there is no run"):
+        trainer_of("algorithm.opponents.im=nowhere")
+    settings = json.loads((tmp_path / "im" / "config.yaml").read_text())
+    settings["model"]["path"] = "another"
+    (tmp_path / "im" / "config.yaml").write_text(json.dumps(settings))
+    with pytest.raises(ConfigError, match=r"algorithm\.opponents\.im=.*model\.path=another"):
+        trainer_of(*two_runs)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_reference_is_kept_where_it_plays(
+    trainer_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    trainer, config = trainer_of(*(["algorithm.opponents.start=start"] if kept else []))
+    team = trainer.policy.team
+    devices = {parameter.device.type for parameter in team.pretrained.parameters()}
+    assert devices == ({"cpu"} if kept else {"meta"})
+    assert team.context_length == 64 and team.stops
+    trainer.step(0)
+    found = evaluated(trainer, config, tmp_path / "run")
+    assert ("eval/win_rate/start" in found) == kept
+    if not kept:
+        with pytest.raises(ValueError, match="reference was not kept"):
+            trainer.policy.reference(START).turns("attacker", 0, ["x"], 1, None, torch.Generator())
+
+
+def test_dropping_the_reference_changes_no_number(
+    trainer_of: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, config = trainer_of()
+    found = [trainer.step(n) for n in range(2)]
+    monkeypatch.setattr(type(config.algorithm), "reads_reference", lambda self: True)
+    other, _ = trainer_of()
+    assert other.policy.team.pretrained.device.type == "cpu"
+    for iteration, one in enumerate(found):
+        for key, value in other.step(iteration).items():
+            assert key.startswith("time/") or one[key] == value, key
+
+
+def test_adapters_keep_their_base(config_of: Callable[..., Config], trainer_of: Build) -> None:
+    words = ["model.sharing=adapters", "model.adapter.targets=null"]
+    team = trainer_of(*words)[0].policy.team
+    assert team.pretrained.device.type == "cpu"
+    with pytest.raises(ValueError, match="sharing=adapters: agents need these weights"):
+        team.drop_reference()
