@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from cory.config import SamplingConfig
+from cory.config import SamplingConfig, require
 from cory.endpoint.batch import Ask, Endpoint
-from cory.endpoint.client import Reply
+from cory.endpoint.client import TOO_LONG, Reply
 from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn
 from cory.evaluation.evaluate import TEAM, BeforeEach, EvalRequest, Evaluator
 from cory.models.policy import Spoken
@@ -18,32 +18,76 @@ from cory.rollout.interactions import Speak
 from cory.runs.partial_results import PartialResults
 
 
+class Shorten(Exception):
+    """The server refused a context for its length: the debates begin again without it."""
+
+
 class EndpointDebate:
     """A debate whose actors are all one endpoint; an interaction.
 
     Replies are stored by problem and place in the debate, so that a restarted run pays for none of
-    them twice, whatever it asks at once.
+    them twice, whatever it asks at once. Only the server knows what it finds too long. Once it has
+    refused a context, the debates begin again, with stored replies up to there, and the next
+    shorter wording takes its place; the refusal is stored, too.
     """
 
     def __init__(self, endpoint: Endpoint, debate: Debate) -> None:
         self.endpoint = endpoint
-        self.debate = debate
+        self.debate = replace(debate, fits=lambda agent, context: self._fits(context))
+        self.too_long: set[str] = set()  # contexts that the server has refused
         self.prompts: list[Prompt] = []  # those being debated
         self.watch: BeforeEach | None = None  # called every few seconds while replies come
 
     def __call__(self, prompts: list[Prompt], speak: Speak) -> list[Episode]:
-        """One debate per prompt."""
+        """One debate per prompt. `speak` is not used: it can be asked only once."""
         self.prompts = prompts
-        return self.debate(prompts, speak)
+        while True:
+            try:
+                return self.debate(prompts, self._speak)
+            except Shorten:
+                continue
 
     def replies(self, role: str, round: int, contexts: Sequence[Context | None]) -> list[Reply]:
-        """A reply to each context but None; `contexts` are those of `prompts`, in order."""
-        asks = [
-            Ask(f"{prompt.id}/turn_{round + 1}/{role}", messages(context))
+        """A reply to each context but None; `contexts` are those of `prompts`, in order.
+
+        Raises Shorten where one is too long; ConfigError if it has no shorter wording.
+        """
+        asked = [
+            (prompt, context)
             for prompt, context in zip(self.prompts, contexts, strict=True)
             if context is not None
         ]
-        return self.endpoint.complete(asks, self.watch)
+        for prompt, context in asked:
+            require(
+                self._fits(context),
+                f"{self.endpoint.config.key}: {self.endpoint.config.base_url} refuses problem "
+                f"{prompt.id} as too long, also in its shortest wording; with a smaller "
+                f"max_tokens it may fit",
+            )
+        asks = [
+            Ask(f"{prompt.id}/turn_{round + 1}/{role}", messages(context), shorter=True)
+            for prompt, context in asked
+        ]
+        replies = self.endpoint.complete(asks, self.watch)
+        refused = {
+            as_key(context)
+            for (_, context), reply in zip(asked, replies, strict=True)
+            if reply.finish_reason == TOO_LONG
+        }
+        if refused:
+            self.too_long |= refused
+            raise Shorten
+        return replies
+
+    def _fits(self, context: Context) -> bool:
+        return as_key(context) not in self.too_long
+
+    def _speak(
+        self, actor: str, role: str, round: int, contexts: Sequence[Context | None]
+    ) -> list[Turn]:
+        """The turns of one actor, as `Speak`."""
+        spoken = EndpointActor(actor, self).turns(role, round, contexts, 0, None, torch.Generator())
+        return [turn for turn, _ in spoken]
 
 
 @dataclass(frozen=True)
@@ -110,6 +154,11 @@ class EndpointActor:
 def messages(context: Context) -> list[dict[str, str]]:
     """The messages of a context; a text is a message of the user."""
     return context if isinstance(context, list) else [user(context)]
+
+
+def as_key(context: Context) -> str:
+    """A context as text, by which equal ones are known."""
+    return json.dumps(messages(context), ensure_ascii=False)
 
 
 def as_text(context: Context | None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cory import distributed
 from cory.config import EndpointConfig, require
-from cory.endpoint.client import GivenUp, Message, Remote, Reply
+from cory.endpoint.client import TOO_LONG, GivenUp, Message, Remote, Reply, TooLong
 from cory.endpoint.reply_cache import Journal, Name, Spent
 
 # seconds: the processes meet at least this often, as a collective that waits for some ten minutes
@@ -31,6 +31,7 @@ class Ask:
 
     key: str  # made by the run, as `game-7/3`; the same request is sent once per key
     messages: Sequence[Message]
+    shorter: bool = False  # where it is too long for the server, a shorter one is asked instead
 
 
 class Endpoint:
@@ -49,6 +50,9 @@ class Endpoint:
         self, asks: Sequence[Ask], before_each: Callable[[int, int], None] | None = None
     ) -> list[Reply]:
         """A reply to each request, in order; those in the journal are not requested again.
+
+        A request with `shorter` that is too long gets an empty reply with the finish reason
+        TOO_LONG, which is kept, too; any other that is too long ends the run.
 
         before_each(replies so far, replies in all): called every few seconds; what it raises ends
             the batch, with replies to requests under way still waited for and kept
@@ -87,20 +91,28 @@ class Endpoint:
         threads = ThreadPoolExecutor(self.config.parallel)
         lacking = [(name, ask) for name, ask in asks.items() if name not in self.journal.replies]
         try:
-            yield [threads.submit(self._ask, name, ask.messages) for name, ask in lacking]
+            yield [threads.submit(self._ask, name, ask) for name, ask in lacking]
         finally:
             self.given_up.set()
             threads.shutdown(cancel_futures=True)
 
-    def _ask(self, name: Name, messages: Sequence[Message]) -> None:
+    def _ask(self, name: Name, ask: Ask) -> None:
         try:
-            with self.budget.room_for(messages):
-                self.journal.add(name, self.remote.ask(messages))
+            with self.budget.room_for(ask.messages):
+                self.journal.add(name, self._reply(ask))
         except GivenUp:  # another request has failed, and raises the reason
             return
         except Exception:  # whatever it is, it is raised again (detail 17)
             self.given_up.set()  # here, before this thread takes up another request
             raise
+
+    def _reply(self, ask: Ask) -> Reply:
+        try:
+            return self.remote.ask(ask.messages)
+        except TooLong:
+            if not ask.shorter:
+                raise
+            return Reply("", 0, 0, TOO_LONG, self.config.model)
 
     def _digest(self, messages: Sequence[Message]) -> str:
         """A hash of the request; without the server's address, which may change."""

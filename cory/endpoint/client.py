@@ -20,6 +20,12 @@ LONGEST_WAIT_S = 60.0  # ... up to this, unless the server asks for more
 TOLD_S = 60.0  # longer waits that the server asks for are reported
 # status codes worth another try, beside 5xx: time-out, conflict, too many requests
 PASSING = (408, 409, 429)
+TOO_LONG = "too_long"  # finish reason of a request that the server refuses for its length
+# what servers say then: OpenAI by its code, vLLM, llama.cpp, TGI, others by their message
+LENGTH_CODES = ("context_length_exceeded", "exceed_context_size_error")
+LENGTH_SAID = re.compile(
+    r"(?i)context (?:length|window|size)|prompt is too long|inputs?`? tokens .* must be <="
+)
 FILTERED = "content_filter"  # finish reason or error code of a reply that the server withholds
 USED_UP = "insufficient_quota"  # error code of a 429 that does not pass
 
@@ -37,6 +43,10 @@ class Reply:
 
 class GivenUp(Exception):
     """A request that was not sent, as another one has failed for good or the run is to stop."""
+
+
+class TooLong(ConfigError):
+    """The server refuses a request for its length: a shorter one may be answered."""
 
 
 class Passing(Exception):
@@ -94,7 +104,10 @@ class Remote:
         self.client = _client(config, self.key)
 
     def ask(self, messages: Sequence[Message]) -> Reply:
-        """The model's reply; ConfigError where the server refuses or the last try fails."""
+        """The model's reply; ConfigError where the server refuses or the last try fails.
+
+        Of these it is TooLong where the request does not fit into the model's context.
+        """
         for tried in range(self.config.retries + 1):
             self.pace.wait()
             if self.given_up.is_set():
@@ -142,7 +155,10 @@ class Remote:
             if (status in PASSING or status >= 500) and code != USED_UP:
                 after = _seconds(error.response.headers.get("retry-after"))
                 raise Passing(f"status {status}{self._said(error.message)}", after) from None
-            raise self._refusal(status, code, error.message) from None
+            refusal = self._refusal(status, code, error.message)
+            if status in (400, 413, 422) and too_long(code, error.message):
+                raise TooLong(str(refusal)) from None
+            raise refusal from None
         return read_reply(answer.content)
 
     def _refusal(self, status: int, code: str | None, said: str) -> ConfigError:
@@ -174,6 +190,11 @@ class Remote:
         if self.key:
             line = line.replace(self.key, "***")
         return f" ({line[:200]})" if line else ""
+
+
+def too_long(code: str | None, said: str) -> bool:
+    """Whether a server refuses a request for its length, by its error code or its words."""
+    return code in LENGTH_CODES or bool(LENGTH_SAID.search(said))
 
 
 def read_reply(body: bytes) -> Reply:

@@ -142,14 +142,24 @@ def packed_bytes(parameters: int, linear: Iterable[tuple[int, int]], model: Pack
 
 
 def classifier_bytes(model: PreTrainedModel, packing: Packing) -> int:
-    """Bytes of a frozen sequence classifier, whose head keeps its precision; without weights."""
+    """Bytes of a frozen sequence classifier without weights; its head keeps its precision.
+
+    The layers below it are packed, or kept as their products need them.
+    """
     head = output_head(model)
     linear = [
-        widths(module)
+        (name, module)
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear | Conv1D) and (head is None or name != head[0])
     ]
-    return packed_bytes(sum(p.numel() for p in model.parameters()), linear, packing)
+    whole = sum(p.numel() for p in model.parameters())
+    total = packed_bytes(whole, [widths(module) for _, module in linear], packing)
+    if packing.quantisation == "none":
+        below = {id(module) for module in model.base_model.modules()}
+        rounded = [module for _, module in linear if id(module) in below]
+        fewer = BYTES[packing.precision] - BYTES[packing.compute_precision]
+        total -= fewer * sum(p.numel() for module in rounded for p in module.parameters())
+    return total
 
 
 def saved_by_casting(shape: Shape, model: Packing) -> int:

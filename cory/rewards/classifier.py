@@ -18,6 +18,7 @@ from cory.models.precision import (
     exact,
     products,
     set_products,
+    store_as_products,
 )
 from cory.models.team import user
 
@@ -94,6 +95,7 @@ def _loaded(config: ClassifierConfig, device: torch.device) -> Any:
         cast_weights(model, dtype)
         model.to(device)
         set_products(model, compute)
+        store_as_products(model)
     head = output_head(model)
     if head is not None and (dtype, compute) != (torch.float32, torch.float32):
         exact(head[1])

@@ -135,6 +135,57 @@ def test_a_run_that_begins_again_pays_for_nothing_twice(
         assert KEY.encode() not in path.read_bytes()
 
 
+def limited(room: int) -> Callable[[int, Body], Said]:
+    """As `answer`, of a server whose context holds so many characters."""
+
+    def said(number: int, body: Body) -> Said:
+        size = sum(len(message["content"]) for message in body["messages"])
+        if size > room:
+            return failure(400, "too many", "context_length_exceeded")
+        return answer(number, body)
+
+    return said
+
+
+def test_a_refusal_for_length_takes_the_next_shorter_wording(
+    config_to: Callable[..., Config], server: ChatServer, tmp_path: Path
+) -> None:
+    config = config_to("algorithm.summary=false")
+    evaluated(config)
+    sizes = [sum(len(m["content"]) for m in body["messages"]) for body in server.asked]
+    (tmp_path / "endpoint.jsonl").unlink()
+    for piece in (tmp_path / "evaluation").iterdir():
+        piece.unlink()
+    server.asked.clear()
+    server.answer = limited(max(sizes) - 1)  # one other answer has to go, nothing else
+    found, lines = evaluated(config)
+    shown = [json.loads(turn["context"]) for line in lines for turn in line["turns"][3:]]
+    quoted = [sum(said in context[-1]["content"] for said in ANSWERS) for context in shown]
+    assert quoted == [1] * 6  # of two others
+    assert all(
+        context[0]["content"] == line["prompt"]
+        for context, line in zip(shown, [line for line in lines for _ in range(3)], strict=True)
+    )
+    assert all(turn["response"] for line in lines for turn in line["turns"])
+    # a server counts refusals, too; nothing is asked twice, also not by a run that begins again
+    assert found["eval/endpoint_requests/team"] == len(server.asked) == 12 + 6
+    for piece in (tmp_path / "evaluation").iterdir():
+        piece.unlink()
+    asked = len(server.asked)
+    again, same = evaluated(config)
+    assert (again, same, len(server.asked)) == (found, lines, asked)
+
+
+def test_a_question_that_is_too_long_by_itself_ends_the_run(
+    config_to: Callable[..., Config], server: ChatServer
+) -> None:
+    server.answer = limited(10)
+    for _ in range(2):  # the second time without any request
+        with pytest.raises(ConfigError, match="as too long, also in its shortest wording"):
+            evaluated(config_to())
+    assert len(server.asked) == 1
+
+
 def test_it_can_be_asked_to_stop_while_replies_come(
     config_to: Callable[..., Config], server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from cory.config import ConfigError
 from cory.endpoint import batch as endpoint_module
 from cory.endpoint import client
 from cory.endpoint.batch import Ask, Endpoint, most_tokens
-from cory.endpoint.client import Message, Passing, Reply, read_reply
+from cory.endpoint.client import TOO_LONG, Message, Passing, Reply, read_reply
 from cory.endpoint.reply_cache import Journal, Spent
 from cory.games.state import GameState
 from cory.rollout.opponents import EndpointPlayer
@@ -270,6 +270,34 @@ def test_what_no_further_try_would_change_is_refused_at_once(
     assert line.startswith(start_of_line + cure) and "\n" not in line
     assert len(server.asked) == 1
     assert (said.status == 401) == ("Error code" not in line)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        failure(400, "too many", "context_length_exceeded"),
+        failure(400, "This model's maximum context length is 4096 tokens. However, you asked 9"),
+        failure(400, "the request exceeds the available context size", "exceed_context_size_error"),
+        failure(400, "prompt is too long: 9 tokens > 4"),
+        failure(422, "`inputs` tokens + `max_new_tokens` must be <= 4096."),
+    ],
+    ids=lambda said: str(said.body)[:60],
+)
+def test_a_request_that_is_too_long(start: Start, said: Said) -> None:
+    """It ends the batch, unless the asker has a shorter one; then that is kept."""
+    server, endpoint = start(lambda n, body: said)
+    with pytest.raises(ConfigError, match="refuses model wise with 4"):
+        endpoint.complete(asks("a"))
+    ask = replace(asks("a")[0], shorter=True)
+    for _ in range(2):
+        assert endpoint.complete([ask]) == [Reply("", 0, 0, TOO_LONG, "wise")]
+    assert len(server.asked) == 2 and endpoint.spent().prompt_tokens == 0
+
+
+def test_another_refusal_is_none_for_length(start: Start) -> None:
+    _, endpoint = start(lambda n, body: failure(400, "max_tokens is too large: 99999"))
+    with pytest.raises(ConfigError, match="too large"):
+        endpoint.complete([replace(asks("a")[0], shorter=True)])
 
 
 def test_a_key_that_the_server_quotes_is_not_repeated(start: Start) -> None:

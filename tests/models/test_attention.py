@@ -21,7 +21,6 @@ from cory.models.attention import BY_ROWS, attend_by_rows
 from cory.models.precision import set_products
 from cory.models.team import response_states
 from tests.support.building import LetterShare, build
-from tests.support.close import assert_close
 
 IDS = torch.arange(5 * 12).view(5, 12) % 50
 PAIRS = 4 * 4 * 11 * 11  # bytes of a row: 4 heads, 11 tokens; the last one is not read
@@ -82,7 +81,7 @@ def test_parts_give_the_bits_of_the_whole(
     for ours, theirs in zip(passed(lm), whole, strict=True):
         if products == torch.bfloat16:
             assert torch.equal(ours, theirs)
-        assert_close(ours, theirs)
+        assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4 * float(theirs.abs().max()))
     assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
 
 

@@ -142,9 +142,9 @@ def test_half_precision_is_close_and_its_outputs_are_float32(
     assert 0 < max(abs(a - b) for a, b in zip(exact, found, strict=True)) < 0.1
     # the output layer computes in float32: not every score is a bfloat16 number
     assert (torch.tensor(found).bfloat16().float() != torch.tensor(found)).any()
-    held = {parameter.dtype for parameter in rounded.model.parameters()}
-    whole = torch.bfloat16 if "precision" in settings else torch.float32
-    assert held == {whole}
+    head = rounded.model.score.weight.dtype
+    assert head == (torch.bfloat16 if "precision" in settings else torch.float32)
+    assert rounded.model.model.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("kind", ["reward_model", "bert"])
@@ -171,6 +171,19 @@ def held_bytes(model: nn.Module) -> int:
             total += state.absmax.numel() * state.absmax.element_size()
             total += 4 * state.state2.absmax.numel() if state.nested else 0
     return total
+
+
+@pytest.mark.parametrize("kind", ["reward_model", "bert"])
+def test_layers_are_kept_as_their_products_need_them(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue(kind)
+    config = replace(CLASSIFIER, path=path, compute_precision="bf16")
+    model = classifier(path, label=("GOOD", None)[kind == "reward_model"],
+                       compute_precision="bf16").model  # fmt: skip
+    whole = sum(4 * parameter.numel() for parameter in model.parameters())
+    assert 0.4 * whole < held_bytes(model) < 0.9 * whole
+    assert held_bytes(model) == judge_bytes(config)
 
 
 @pytest.mark.parametrize(("precision", "each"), [("fp32", 4), ("bf16", 2)])
