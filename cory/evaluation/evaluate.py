@@ -17,7 +17,7 @@ from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.interactions import PIONEER, Interaction, single_turn
-from cory.rollout.speak import speak_with
+from cory.rollout.speak import Speaking, speak_with
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable
 from cory.seeding import place_stream
@@ -163,16 +163,12 @@ class TeamEvaluator:
             streams,
         )
 
-        def speak_or_repeat(
-            actor: str, role: str, round: int, contexts: Sequence[Context | None]
-        ) -> list[Turn]:
-            if role != PIONEER:
-                return speak(actor, role, round, contexts)
-            next(streams)  # the pioneer sees what it saw alone, so its response is the same
+        def repeat_alone(actor: str, role: str) -> list[Turn]:
+            next(streams)
             return [repeated(responses.alone[actor].lines[row], role) for row in rows]
 
         if team:
-            episodes = self.interact(prompts, speak_or_repeat)
+            episodes = self.interact(prompts, SpeakOrRepeat(speak, repeat_alone))
         else:
             episodes = single_turn(prompts, speak, responses.who)
         if responses.kind == MEASURED:
@@ -186,6 +182,35 @@ class TeamEvaluator:
         prompt, sample = episode.prompt, responses.sample(row)
         turns = [line_turn(turn, prompt) for turn in episode.turns]
         return as_line(request, responses.kind, responses.who, sample, prompt) | {"turns": turns}
+
+
+@dataclass(frozen=True)
+class SpeakOrRepeat:
+    """A `Speak` in which the pioneer repeats what it said alone.
+
+    It sees what it saw then, so that its response would be the same.
+    """
+
+    speak: Speaking
+    repeat: Callable[[str, str], list[Turn]]  # actor, role -> what it said
+
+    def __call__(
+        self, actor: str, role: str, round: int, contexts: Sequence[Context | None]
+    ) -> list[Turn]:
+        """A turn per context, as `Speak`."""
+        if role == PIONEER:
+            return self.repeat(actor, role)
+        return self.speak(actor, role, round, contexts)
+
+    def together(
+        self,
+        actor: str,
+        roles: Sequence[str],
+        round: int,
+        contexts: Sequence[Sequence[Context | None]],
+    ) -> list[list[Turn]]:
+        """As `SpeaksTogether`; pioneers do not speak with others."""
+        return self.speak.together(actor, roles, round, contexts)
 
 
 def repeated(line: Line, role: str) -> Turn:

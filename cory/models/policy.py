@@ -98,14 +98,33 @@ class Policy:
         limit: the most tokens of a response
         sampling: None decodes greedily
         """
-        texts = [None if context is None else self.team.render(context) for context in contexts]
-        said = self.respond(texts, limit, sampling, stream)
+        (spoken,) = self.turns_together([role], round, [contexts], limit, sampling, [stream])
+        return spoken
+
+    def turns_together(
+        self,
+        roles: Sequence[str],
+        round: int,
+        contexts: Sequence[Sequence[Context | None]],
+        limit: int,
+        sampling: SamplingConfig | None,
+        streams: Sequence[torch.Generator],
+    ) -> list[Spoken]:
+        """The turns of several roles, sampled together: the same as one role after another.
+
+        contexts: of each role, as many for each
+        streams: of each role; where they are one object its numbers are drawn role after role
+        """
+        every = [context for own in contexts for context in own]
+        texts = [None if context is None else self.team.render(context) for context in every]
+        said = self.respond(texts, limit, sampling, *streams)
         decode = self.team.tokenizer.decode
-        return [
+        width = len(contexts[0])
+        turns = [
             (
                 Turn(
                     agent=self.name,
-                    role=role,
+                    role=roles[number // width],
                     round=round,
                     context=text or "",
                     response=decode(response.ids, skip_special_tokens=True),
@@ -114,20 +133,22 @@ class Policy:
                 ),
                 response.sampler_logprobs,
             )
-            for text, (ids, response) in zip(texts, said, strict=True)
+            for number, (text, (ids, response)) in enumerate(zip(texts, said, strict=True))
         ]
+        return [turns[width * part : width * (part + 1)] for part in range(len(roles))]
 
     def respond(
         self,
         contexts: list[str | None],
         limit: int,
         sampling: SamplingConfig | None,
-        stream: torch.Generator,
+        *streams: torch.Generator,
     ) -> list[tuple[list[int], Response]]:
         """Token ids of each context, and a response of at most `limit` tokens to it.
 
         contexts: rendered; None where there is no response: random numbers are drawn all the same
         sampling: None decodes greedily
+        streams: each draws for an equal part of the contexts
         """
         tokenizer = self.team.tokenizer
         asked = [number for number, context in enumerate(contexts) if context is not None]
@@ -146,7 +167,9 @@ class Policy:
         )
         # drawn for all rows at once: a response depends neither on the size of a pass nor on
         # the number of processes, and no two rows share their numbers
-        uniforms = None if sampling is None else draw_uniforms(len(rows), limit, stream)
+        part = len(rows) // len(streams)
+        drawn = [draw_uniforms(part, limit, s) for s in streams] if sampling is not None else []
+        uniforms = torch.cat(drawn) if drawn else None
         self.model.eval()
         with self.whole():
             self.model.activate()

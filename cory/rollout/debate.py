@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from typing import Protocol
 
 from cory.episode import Context, Episode, Prompt, Turn
 from cory.functional.credit import rounds_of
 from cory.functional.votes import agreement
 from cory.rollout.debate_prompts import DebateWording, Rounds
-from cory.rollout.interactions import Speak
+from cory.rollout.interactions import Speak, SpeaksTogether
 
 DEBATER = "debater_"  # begins the role of a debater
 SUMMARISER = "summariser_"  # begins the role of a debater's summariser
@@ -52,22 +54,13 @@ class Debate:
         ended = [False] * len(prompts)
         for round in range(self.rounds):
             views = [rounds_of(episode, self.agents) for episode in episodes]
+            open_views = [
+                None if over else (episode.prompt, rounds)
+                for episode, rounds, over in zip(episodes, views, ended, strict=True)
+            ]
             said: list[list[Turn]] = []
-            for agent in range(self.agents):
-                open_views = [
-                    None if over else (episode.prompt, rounds)
-                    for episode, rounds, over in zip(episodes, views, ended, strict=True)
-                ]
-                heard = self._summaries(round, agent, open_views, speak)
-                shown = [
-                    (None, False) if view is None else self._context(*view, agent, summary)
-                    for view, (summary, _) in zip(open_views, heard, strict=True)
-                ]
-                contexts = [context for context, _ in shown]
-                own = speak(self.speaker(round, agent), f"{DEBATER}{agent}", round, contexts)
-                for one, (summary, cut), (_, left_out) in zip(own, heard, shown, strict=True):
-                    one.summary, one.shortened = summary, cut or left_out
-                said.append(own)
+            for agents in self._speaking_together(round, speak):
+                said += self._answers(round, agents, open_views, speak)
             for number, row in enumerate(zip(*said, strict=True)):
                 episodes[number].turns += row
                 ended[number] = ended[number] or self._agreed(row)
@@ -79,6 +72,35 @@ class Debate:
                     ]
                 )
         return episodes
+
+    def _speaking_together(self, round: int, speak: Speak) -> list[list[int]]:
+        """The agents in order, those in a row together that one actor speaks for."""
+        if self.summariser is not None or not isinstance(speak, SpeaksTogether):
+            return [[agent] for agent in range(self.agents)]
+        return [list(own) for _, own in groupby(range(self.agents), partial(self.speaker, round))]
+
+    def _answers(
+        self, round: int, agents: list[int], views: Sequence[View | None], speak: Speak
+    ) -> list[list[Turn]]:
+        """The turns of agents that one actor speaks for, [agent][debate]."""
+        heard = [self._summaries(round, agent, views, speak) for agent in agents]
+        shown = [
+            [
+                (None, False) if view is None else self._context(*view, agent, summary)
+                for view, (summary, _) in zip(views, own, strict=True)
+            ]
+            for agent, own in zip(agents, heard, strict=True)
+        ]
+        contexts = [[context for context, _ in own] for own in shown]
+        actor, roles = self.speaker(round, agents[0]), [f"{DEBATER}{agent}" for agent in agents]
+        if isinstance(speak, SpeaksTogether):
+            said = speak.together(actor, roles, round, contexts)
+        else:
+            said = [speak(actor, roles[0], round, contexts[0])]
+        for turns, summaries, prompts in zip(said, heard, shown, strict=True):
+            for one, (summary, cut), (_, left_out) in zip(turns, summaries, prompts, strict=True):
+                one.summary, one.shortened = summary, cut or left_out
+        return said
 
     @property
     def places(self) -> int:

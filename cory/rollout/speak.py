@@ -6,8 +6,55 @@ import torch
 
 from cory.config import SamplingConfig
 from cory.episode import Context, Turn
-from cory.models.policy import Actor
-from cory.rollout.interactions import Speak
+from cory.models.policy import Actor, Policy, Spoken
+
+
+class Speaking:
+    """A `speak` of named actors; one that debaters can share (`SpeaksTogether`)."""
+
+    def __init__(
+        self,
+        actors: Mapping[str, Actor],
+        limit: int,
+        sampling: SamplingConfig | None,
+        streams: Iterator[torch.Generator],
+        logprobs: dict[str, list[float]] | None,
+    ) -> None:
+        self.actors = actors
+        self.limit = limit
+        self.sampling = sampling
+        self.streams = streams
+        self.logprobs = logprobs
+
+    def __call__(
+        self, actor: str, role: str, round: int, contexts: Sequence[Context | None]
+    ) -> list[Turn]:
+        """A turn per context, as `Speak`."""
+        (turns,) = self.together(actor, [role], round, [contexts])
+        return turns
+
+    def together(
+        self,
+        actor: str,
+        roles: Sequence[str],
+        round: int,
+        contexts: Sequence[Sequence[Context | None]],
+    ) -> list[list[Turn]]:
+        """As `SpeaksTogether`: a model samples for all roles at once."""
+        who, streams = self.actors[actor], [next(self.streams) for _ in roles]
+        if isinstance(who, Policy):
+            spoken = who.turns_together(roles, round, contexts, self.limit, self.sampling, streams)
+        else:
+            spoken = [
+                who.turns(role, round, own, self.limit, self.sampling, stream)
+                for role, own, stream in zip(roles, contexts, streams, strict=True)
+            ]
+        return [self._taken_up(actor, own) for own in spoken]
+
+    def _taken_up(self, actor: str, spoken: Spoken) -> list[Turn]:
+        if self.logprobs is not None:
+            self.logprobs.setdefault(actor, []).extend(logp for _, row in spoken for logp in row)
+        return [turn for turn, _ in spoken]
 
 
 def speak_with(
@@ -16,18 +63,11 @@ def speak_with(
     sampling: SamplingConfig | None,
     streams: Iterator[torch.Generator],
     logprobs: dict[str, list[float]] | None = None,
-) -> Speak:
+) -> Speaking:
     """A `speak` by which any of the actors responds in at most `limit` tokens.
 
     sampling: None decodes greedily
-    streams: random numbers of each call, in the order of the calls
+    streams: random numbers of each call and role, in the order of the calls
     logprobs: takes up, by actor, the log-probability of every token under what it was sampled from
     """
-
-    def speak(actor: str, role: str, round: int, contexts: Sequence[Context | None]) -> list[Turn]:
-        spoken = actors[actor].turns(role, round, contexts, limit, sampling, next(streams))
-        if logprobs is not None:
-            logprobs.setdefault(actor, []).extend(logp for _, row in spoken for logp in row)
-        return [turn for turn, _ in spoken]
-
-    return speak
+    return Speaking(actors, limit, sampling, streams, logprobs)

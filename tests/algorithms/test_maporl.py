@@ -15,6 +15,8 @@ from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
 from cory.config import Config, ConfigError, MaporlConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
+from cory.models.policy import Policy
+from cory.rollout.debate import Debate
 from cory.runs.export import export
 from tests.support.building import build, measure
 from tests.support.composing import parsed
@@ -316,6 +318,50 @@ def test_the_trainer_flags_what_breaks_a_guard(
     trainer.assign_credit([Episode(Prompt("q", "?", "7"), turns)])
     assert [turn.flawed for turn in turns] == [True, False]
     assert [turn.credit for turn in turns] == [-10.0, 0.5]
+
+
+@pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
+def test_debaters_that_share_a_policy_speak_together_and_say_the_same(
+    questions: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sharing: str
+) -> None:
+    """In training and in evaluation, with the sampler's log-probabilities."""
+    words = [
+        *(*MAPORL, "algorithm.turns=2", "evaluation.team=true", "evaluation.greedy=true"),
+        *(f"algorithm.param_sharing={sharing}", "algorithm.evaluation_turns=2"),
+    ]
+
+    def run(name: str) -> tuple[Any, ...]:
+        config = questions(*words)
+        calls: list[tuple[str, int]] = []
+        whole = Policy.turns_together
+
+        def counted(self: Policy, roles: Any, *args: Any) -> Any:
+            calls.append((self.name, len(roles)))
+            return whole(self, roles, *args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Policy, "turns_together", counted)
+            trainer = build(config, Last())
+            metrics = trainer.step(0)
+            in_training = calls.copy()
+            (tmp_path / name).mkdir()
+            measured = measure(trainer, config, tmp_path / name)
+        said = [[(t.role, t.response, t.response_ids) for t in e.turns] for e in trainer.episodes]
+        gaps = {key: value for key, value in metrics.items() if "sampler_gap" in key}
+        return in_training, said, gaps, *measured
+
+    together = run("together")
+    monkeypatch.setattr(
+        Debate, "_speaking_together", lambda self, *_: [[a] for a in range(self.agents)]
+    )
+    apart = run("apart")
+    if sharing == "per_turn":
+        assert together[0] == [("turn_1", 2), ("turn_2", 2)]
+    else:
+        assert {roles for _, roles in together[0]} == {1}
+    assert [roles for _, roles in apart[0]] == [1] * 4
+    assert together[1] == apart[1] and together[3:] == apart[3:]
+    assert together[2] == pytest.approx(apart[2], abs=1e-6)
 
 
 def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:
