@@ -15,7 +15,9 @@ def make_project(folder: Path) -> list[Path]:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there already; name a new or an empty folder")
-    files = sorted(path.relative_to(TEMPLATE) for path in TEMPLATE.rglob("*") if path.is_file())
+    # an installer compiles rewards.py, too
+    every = (path for path in TEMPLATE.rglob("*") if "__pycache__" not in path.parts)
+    files = sorted(path.relative_to(TEMPLATE) for path in every if path.is_file())
     for file in files:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(TEMPLATE / file, folder / file)

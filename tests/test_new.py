@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import py_compile
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ COMMANDS = {"cory-train": "cory.train", "cory-curves": "cory.report.curves"}
 
 
 def test_the_folder_holds_the_template_byte_for_byte(tmp_path: Path) -> None:
+    py_compile.compile(str(TEMPLATE / "rewards.py"))  # as an installer does
     for folder in (tmp_path / "new" / "below", tmp_path / "empty"):
         (tmp_path / "empty").mkdir(exist_ok=True)
         files = make_project(folder)

@@ -30,6 +30,10 @@ BACKWARD = "backward pass"
 STEP = "optimiser step"
 PHASES = (LOADING, SAMPLING, SCORING, FORWARD, BACKWARD, STEP)
 
+# What an engine holds and a checkpoint keeps; disk.py finds these rows by their names.
+WEIGHTS, WEIGHTS_SHARE = "weights that train", "weights that train, a share"
+MASTER, MOMENTS = "float32 copy of the weights", "Adam's two moments"
+
 # Elements of DeepSpeed's buffers: of gradients at stage 0 (fixed in its engine) and at stages 1 to
 # 3 (engine.py), of weights prefetched at stage 3
 ALLREDUCE_ELEMENTS = 500_000_000
@@ -107,17 +111,17 @@ def held_rows(engines: Engines) -> list[Usage]:
     share, owned, away = engines.share, engines.owned, engines.away
     found = []
     if hardware.zero_stage < 3:
-        found.append(Usage("weights that train", agents * each * engines.whole, ALWAYS))
+        found.append(Usage(WEIGHTS, agents * each * engines.whole, ALWAYS))
     else:
         apart = engines.on_gpu and hardware.offload_parameters
-        found.append(Usage("weights that train, a share", agents * each * share, ALWAYS, apart))
+        found.append(Usage(WEIGHTS_SHARE, agents * each * share, ALWAYS, apart))
         if hardware.world > 1:
             small = sum(t for t in engines.tensors if t < hardware.keep_whole_below)
             found.append(Usage("weights too small to split", agents * each * small, ALWAYS))
         found.append(Usage("gradients, a share", agents * each * share, ALWAYS, away))
     if engines.master:
-        found.append(Usage("float32 copy of the weights", agents * 4 * owned, ALWAYS, away))
-    found.append(Usage("Adam's two moments", agents * engines.moments, ALWAYS, away))
+        found.append(Usage(MASTER, agents * 4 * owned, ALWAYS, away))
+    found.append(Usage(MOMENTS, agents * engines.moments, ALWAYS, away))
     if away:
         found.append(Usage("float32 gradients", agents * 4 * share, ALWAYS, True))
     return found

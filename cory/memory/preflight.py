@@ -26,6 +26,7 @@ from cory.memory.architecture import (
     saved_by_casting,
     shape_of,
 )
+from cory.memory.disk import disk_line, disk_warning
 from cory.memory.estimate import (
     ALWAYS,
     LOADING,
@@ -195,6 +196,7 @@ def estimate_table(config: Config, rows: list[Usage], notes: list[str]) -> str:
     else:
         gpu = hardware.device == "cuda"
         line("the CUDA device has" if gpu else "main memory for each process", room, "")
+    lines.append(f"  {disk_line(config, rows)}")
     return "\n".join([text.rstrip() for text in lines] + [f"  {note}" for note in notes])
 
 
@@ -202,18 +204,20 @@ def print_estimate(config: Config) -> None:
     """Print the estimate, and whether the run fits."""
     rows, notes = rows_of(config)
     print(estimate_table(config, rows, notes))
-    try:
-        warning = memory_warning(config, rows)
-    except ConfigError as error:
-        warning = f"this run will be refused: {error}"
-    if warning is not None:
-        print(warning)
+    for check_of in (memory_warning, disk_warning):
+        try:
+            warning = check_of(config, rows)
+        except ConfigError as error:
+            warning = f"this run will be refused: {error}"
+        if warning is not None:
+            print(warning)
 
 
 def check(config: Config, speak: bool) -> None:
     """Refuse a run that cannot fit, warn of one that hardly will; speak: print the result."""
     rows, notes = rows_of(config)
-    warning = memory_warning(config, rows)
+    warnings = [memory_warning(config, rows), disk_warning(config, rows)]
+    warning = "\n".join(said for said in warnings if said is not None) or None
     if not speak:
         return
     if warning is not None:

@@ -111,6 +111,8 @@ class Engine:
             # the mean over one process: DeepSpeed would copy every gradient to and fro for it
             self._engine.enable_backward_allreduce = False
         self.skipped = False  # whether the last step was left out, for an overflow in fp16
+        # the checkpoint that holds the weights and the optimiser as they are; None: they changed
+        self.saved_in: Path | None = None
         # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
         self.reset_optimizer()
         self.hooked = self.partitioned
@@ -126,6 +128,7 @@ class Engine:
 
         loss: scalar; the minibatch's loss is the sum over its microbatches and all processes
         """
+        self.saved_in = None
         # DeepSpeed divides by the number of microbatches and of processes: it expects means
         self._engine.backward(loss * self.accumulation * distributed.count())
 
@@ -155,6 +158,7 @@ class Engine:
 
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate of the following steps."""
+        self.saved_in = None  # it is saved with the optimiser
         for group in self._optimizer.param_groups:
             group["lr"] = value
 
@@ -179,6 +183,8 @@ class Engine:
         """
         if self._is_whole and to_change:
             raise ValueError("weights that are gathered to be read cannot be changed")
+        if to_change:
+            self.saved_in = None
         if not self.partitioned or self._is_whole:
             yield
             return
@@ -226,6 +232,7 @@ class Engine:
 
     def reset_optimizer(self) -> None:
         """Forget Adam's moments and step counts."""
+        self.saved_in = None
         for state in self.moments():
             moments_to_zero(state)
 

@@ -1,7 +1,8 @@
 """Checkpoints: the full state of a run, from which it resumes as if it had never stopped.
 
 `checkpoints/000010/` is the state after ten iterations. It is written under another name and then
-renamed, so it is there whole or not at all; a manifest of sizes and hashes reveals damage.
+renamed, so it is there whole or not at all; a manifest of sizes and hashes reveals damage. The
+files of a policy that has not changed since the last checkpoint are linked, not written again.
 """
 
 import hashlib
@@ -9,7 +10,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,10 @@ from cory.models.policy import Policy
 from cory.runs.run_dir import CHECKPOINTS, WriteError
 
 MANIFEST = "manifest.json"
+# Seconds: while the processes read files they meet at least this often, as a collective that waits
+# for some ten minutes would end the run.
+BEAT_S = 30.0
+PIECE = 2**22  # bytes that are read at once
 
 
 class Checkpoints:
@@ -48,13 +54,19 @@ class Checkpoints:
             if distributed.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
                 part.mkdir(parents=True)
-            distributed.wait_for_all()
+            linked = distributed.from_first(
+                link_unchanged(part, agents) if distributed.rank() == 0 else {}
+            )
             for agent in agents.values():
-                agent.engine.save(part)
+                if agent.engine.model.name not in linked:
+                    agent.engine.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
+            known = {name: value for files in linked.values() for name, value in files.items()}
+            names = distributed.from_first(by_size(part, known) if distributed.rank() == 0 else [])
+            hashes = known | hashes_of(part, names, to_disk=True)
             if distributed.rank() == 0:
-                self._seal(part, done)
+                self._seal(part, done, hashes)
                 shutil.rmtree(place, ignore_errors=True)
                 part.rename(place)
                 sync(self.folder)
@@ -69,26 +81,18 @@ class Checkpoints:
                 f"{self.newest()}"
             ) from error
         distributed.wait_for_all()
+        for agent in agents.values():
+            agent.engine.saved_in = place
 
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:
         """Load the newest sound checkpoint; its number of iterations and this process's state.
 
         returns: None when there is none; faults of newer ones are reported on stderr
         """
-        found: list[tuple[int, dict[str, Any]] | None] = [None]
-        if distributed.rank() == 0:
-            for place in self._places():
-                fault, manifest = inspect(place, self.digest)
-                if fault is None:
-                    found = [(int(place.name), manifest["layout"])]
-                    break
-                print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
-            if found == [None] and self._places():
-                print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
-        found = distributed.from_first(found)
-        if found[0] is None:
+        found = self._newest_sound()
+        if found is None:
             return None
-        done, layout = found[0]
+        done, layout = found
         require(
             layout == self.layout,
             f"{self.folder} was written by {layout['processes']} processes at hardware.zero_stage="
@@ -98,7 +102,27 @@ class Checkpoints:
         place = self.folder / f"{done:06d}"
         for agent in agents.values():
             agent.engine.load(place)
+            agent.engine.saved_in = place
         return done, torch.load(place / state_file(), weights_only=True)
+
+    def _newest_sound(self) -> tuple[int, dict[str, Any]] | None:
+        """Iterations and layout of the newest checkpoint without a fault; faults are reported."""
+        places = distributed.from_first(self._places())
+        for place in places:
+            fault, manifest = distributed.from_first(
+                inspect(place, self.digest) if distributed.rank() == 0 else (None, {})
+            )
+            if fault is None:
+                hashes = hashes_of(place, list(manifest["files"]))
+                damaged = [name for name, own in manifest["files"].items() if own != hashes[name]]
+                if not damaged:
+                    return int(place.name), manifest["layout"]
+                fault = f"is damaged: {damaged[0]} is not what was written"
+            if distributed.rank() == 0:
+                print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
+        if places and distributed.rank() == 0:
+            print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
+        return None
 
     def newest(self) -> str:
         """The newest checkpoint, in words."""
@@ -114,16 +138,13 @@ class Checkpoints:
         """Folders of complete checkpoints, newest first."""
         return sorted((p for p in self.folder.glob("*") if p.name.isdigit()), reverse=True)
 
-    def _seal(self, part: Path, done: int) -> None:
-        """Sync every file to the disk, then write the manifest."""
-        files = sorted(path for path in part.rglob("*") if path.is_file())
-        for path in files:
-            sync(path)
+    def _seal(self, part: Path, done: int, hashes: Mapping[str, list[Any]]) -> None:
+        """Write the manifest: sizes and hashes of the files, which are on the disk already."""
         manifest = {
             "iterations": done,
             "settings": self.digest,
             "layout": self.layout,
-            "files": {str(path.relative_to(part)): size_and_hash(path) for path in files},
+            "files": dict(sorted(hashes.items())),
         }
         (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         sync(part / MANIFEST)
@@ -135,32 +156,91 @@ def state_file() -> str:
 
 
 def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
-    """A checkpoint's fault, None if it is sound; and its manifest."""
+    """A checkpoint's fault, None if there is none but perhaps in a hash; and its manifest."""
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         files, settings, _ = manifest["files"], manifest["settings"], manifest["layout"]
         if settings != digest:
             return "belongs to a run with other settings", {}
-        for name, (size, sha256) in files.items():
+        for name, (size, _) in files.items():
             path = place / name
             if not path.is_file():
                 return f"lacks {name}", {}
             if path.stat().st_size != size:
                 return f"is torn: {name} has {path.stat().st_size} of {size} bytes", {}
-            if size_and_hash(path)[1] != sha256:
-                return f"is damaged: {name} is not what was written", {}
     except (OSError, ValueError, KeyError, TypeError):
         return f"is torn: its {MANIFEST} cannot be read", {}
     return None, manifest
 
 
-def size_and_hash(path: Path) -> list[Any]:
-    """Size in bytes and SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(2**20):
-            digest.update(chunk)
-    return [path.stat().st_size, digest.hexdigest()]
+def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[str, list[Any]]]:
+    """Link the files of policies that an earlier checkpoint holds as they are.
+
+    returns: of these policies, size and hash of each file by its name, as in a manifest; a policy
+        is not among them where the file system has no links
+    """
+    linked = {}
+    for agent in agents.values():
+        earlier, name = agent.engine.saved_in, agent.engine.model.name
+        if earlier is None:
+            continue
+        try:
+            manifest = json.loads((earlier / MANIFEST).read_text(encoding="utf-8"))
+            own = {file: v for file, v in manifest["files"].items() if file.startswith(f"{name}/")}
+            for file in own:
+                (part / file).parent.mkdir(parents=True, exist_ok=True)
+                os.link(earlier / file, part / file)
+            for folder in {(part / file).parent for file in own}:
+                sync(folder)
+        except (OSError, ValueError, KeyError):
+            shutil.rmtree(part / name, ignore_errors=True)
+        else:
+            linked[name] = own
+    return linked
+
+
+def by_size(folder: Path, known: Mapping[str, Any]) -> list[str]:
+    """Names of the folder's files but `known` ones, the largest first."""
+    sizes = {
+        str(path.relative_to(folder)): path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    return sorted(sizes.keys() - known.keys(), key=lambda name: (-sizes[name], name))
+
+
+def hashes_of(folder: Path, names: Sequence[str], to_disk: bool = False) -> dict[str, list[Any]]:
+    """Size in bytes and SHA-256 of files, in every process; each file is read by one of them.
+
+    to_disk: return once the files are on the disk itself
+    """
+    found: dict[str, list[Any]] = {}
+    own = names[distributed.rank() :: distributed.count()]
+    reading = _reading(folder, own, to_disk, found)
+    going_on = True
+    while going_on:
+        until = time.monotonic() + BEAT_S
+        left = False
+        for _ in reading:
+            if left := time.monotonic() > until:
+                break
+        going_on = distributed.any_of(left)
+    return dict(distributed.gathered(list(found.items())))
+
+
+def _reading(
+    folder: Path, names: Sequence[str], to_disk: bool, found: dict[str, list[Any]]
+) -> Iterator[None]:
+    """Read files piece by piece, and put their sizes and hashes into `found`."""
+    for name in names:
+        digest, path = hashlib.sha256(), folder / name
+        with path.open("rb") as file:
+            while piece := file.read(PIECE):
+                digest.update(piece)
+                yield
+        if to_disk:
+            sync(path)
+        found[name] = [path.stat().st_size, digest.hexdigest()]
 
 
 def sync(path: Path) -> None:

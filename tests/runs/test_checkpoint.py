@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +12,10 @@ from typing import Any
 import pytest
 import torch
 
+from cory import distributed
 from cory.config import Config, ConfigError
 from cory.episode import Metrics
-from cory.runs.checkpoint import Checkpoints
+from cory.runs.checkpoint import Checkpoints, by_size, hashes_of
 from cory.runs.run_dir import WriteError
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
@@ -195,3 +198,114 @@ def test_a_failed_write_leaves_the_last_good_one(
     assert "\n" not in str(raised.value)
     assert saved.newest() == 3
     assert sorted(p.name for p in saved.folder.iterdir()) == ["000001", "000002", "000003"]
+
+
+def inodes(place: Path, name: str) -> dict[str, int]:
+    return {path.name: path.stat().st_ino for path in (place / name).iterdir()}
+
+
+@pytest.mark.parametrize("stage", [0, 2])
+@pytest.mark.parametrize("links", [True, False])
+def test_what_has_not_changed_is_linked(
+    config_of: ConfigOf, tmp_path: Path, stage: int, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(*SETTINGS, f"hardware.zero_stage={stage}")
+    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 3)
+    trainer = trainer_of(config)
+    trainer.step(0)
+    checkpoints.save(1, trainer.agents, {})
+    one, other = trainer.agents
+    place = tmp_path / "checkpoints/000001"
+    before = {name: inodes(place, name) for name in trainer.agents}
+    trainer.agents[one].engine.set_weights(
+        {key: value + 1 for key, value in trainer.agents[one].engine.trainable.items()}
+    )
+    if not links:
+
+        def refused(*_: object) -> None:
+            raise OSError(95, "Operation not supported")
+
+        monkeypatch.setattr(os, "link", refused)
+    checkpoints.save(2, trainer.agents, {})
+    later = {name: inodes(tmp_path / "checkpoints/000002", name) for name in trainer.agents}
+    assert (later[other] == before[other]) == links
+    assert not set(later[one].values()) & set(before[one].values())
+    checkpoints.save(2, trainer.agents, {})  # in the place of the one that is linked to
+    again = trainer_of(config)
+    assert checkpoints.restore(again.agents) is not None
+    for name, agent in trainer.agents.items():
+        pieces = again.agents[name].engine.own_parts()
+        assert all(
+            torch.equal(piece, pieces[key]) for key, piece in agent.engine.own_parts().items()
+        )
+    # what was restored has not changed either
+    checkpoints.save(3, again.agents, {})
+    for name in trainer.agents:
+        restored = inodes(tmp_path / "checkpoints/000002", name)
+        assert (inodes(tmp_path / "checkpoints/000003", name) == restored) == links
+
+
+def test_a_damaged_file_that_is_linked_is_recognised(
+    config_of: ConfigOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = config_of(*SETTINGS)
+    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
+    trainer = trainer_of(config)
+    for number in (1, 2):
+        checkpoints.save(number, trainer.agents, {})
+    file = next(path for path in tmp_path.glob("checkpoints/000002/*/*.pt"))
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)  # of both
+    assert checkpoints.restore(trainer.agents) is None
+    assert capsys.readouterr().err.count("is damaged") == 2
+
+
+def test_everything_that_changes_an_engine_is_noticed(config_of: ConfigOf, tmp_path: Path) -> None:
+    trainer = trainer_of(config_of(*SETTINGS))
+    engine = next(iter(trainer.agents.values())).engine
+
+    def read() -> None:
+        with engine.whole():
+            pass
+
+    def change() -> None:
+        with engine.whole(to_change=True):
+            pass
+
+    engine.saved_in = tmp_path
+    read()
+    assert engine.saved_in == tmp_path
+    for action in (
+        change,
+        engine.reset_optimizer,
+        lambda: engine.set_weights({}),
+        lambda: engine.set_learning_rate(1.0),
+        lambda: trainer.step(0),
+    ):
+        engine.saved_in = tmp_path
+        action()
+        assert engine.saved_in is None
+
+
+def test_each_file_is_read_by_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes meet before all is read; each then has the hashes of all."""
+    for number in range(5):
+        (tmp_path / f"{number}").write_bytes(bytes([number]) * (100 - number))
+    names = by_size(tmp_path, {"4": None})
+    assert names == ["0", "1", "2", "3"]
+    whole = hashes_of(tmp_path, names, to_disk=True)
+    assert whole["2"] == [98, hashlib.sha256(b"\2" * 98).hexdigest()]
+    monkeypatch.setattr("cory.runs.checkpoint.BEAT_S", -1.0)  # they meet after every piece
+    monkeypatch.setattr("cory.runs.checkpoint.PIECE", 10)
+    monkeypatch.setattr(distributed, "count", lambda: 2)
+    met: list[bool] = []
+    parts = []
+    for rank in (0, 1):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        monkeypatch.setattr(distributed, "any_of", lambda flag: met.append(flag) or flag)
+        monkeypatch.setattr(distributed, "gathered", lambda own: parts.append(own) or own)
+        hashes_of(tmp_path, names)
+    assert [[name for name, _ in part] for part in parts] == [["0", "2"], ["1", "3"]]
+    assert dict(parts[0] + parts[1]) == whole
+    assert met.count(True) == 4 * 10 and met.count(False) == 2

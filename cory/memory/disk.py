@@ -1,0 +1,82 @@
+"""Disk space that a run's checkpoints and exported agents need, beside what there is."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cory.config import Config, require
+from cory.memory.estimate import MASTER, MOMENTS, WEIGHTS, WEIGHTS_SHARE, Usage
+from cory.runs.run_dir import CHECKPOINTS
+
+GIB = 2**30
+PARTNER = " (partner)"  # ends the rows of a second model
+
+
+@dataclass(frozen=True)
+class DiskUsage:
+    """Bytes that a run writes; small files and the state beside the engines are not counted."""
+
+    checkpoint: int  # weights and optimisers of all policies, over all processes
+    at_once: int  # checkpoints on the disk at the same time, at most: the next one is written first
+    exports: int  # agents at the end, and after every `export_every` iterations
+
+    @property
+    def most(self) -> int:
+        """Everything, at its highest; policies that have not changed are linked, which is less."""
+        return self.at_once * self.checkpoint + self.exports
+
+
+def disk_usage(config: Config, rows: Sequence[Usage]) -> DiskUsage:
+    """The disk space of a run; rows: the memory of one of its processes."""
+    hardware, iterations = config.hardware, config.algorithm.iterations
+    if iterations == 0:
+        return DiskUsage(0, 0, 0)
+
+    def written(processes: int, *names: str) -> int:
+        own = (row.bytes for row in rows if row.what.removesuffix(PARTNER) in names)
+        return processes * sum(own)
+
+    weights = written(1, WEIGHTS) + written(hardware.world, WEIGHTS_SHARE)
+    # without splitting the first process writes for all
+    owners = 1 if hardware.zero_stage == 0 else hardware.world
+    kept = min(config.keep_last, iterations + 1)
+    exports = 1 + (iterations // config.export_every if config.export_every else 0)
+    return DiskUsage(weights + written(owners, MASTER, MOMENTS), kept + 1, exports * weights)
+
+
+def room_for(run_dir: Path) -> int:
+    """Free bytes of the disk of a run directory; those of its present checkpoints count as free."""
+    place = run_dir.absolute()
+    while not place.exists():
+        place = place.parent
+    own = (path for path in (run_dir / CHECKPOINTS).rglob("*") if path.is_file())
+    present = {(status := path.stat()).st_ino: status.st_size for path in own}
+    return shutil.disk_usage(place).free + sum(present.values())
+
+
+def disk_line(config: Config, rows: Sequence[Usage]) -> str:
+    """What a run writes, and what there is room for."""
+    found = disk_usage(config, rows)
+    return (
+        f"disk, GiB: {found.checkpoint / GIB:.2f} a checkpoint, of which {found.at_once} at once, "
+        f"and {found.exports / GIB:.2f} of exported agents: {found.most / GIB:.2f} at most; "
+        f"free: {room_for(Path(config.run_dir)) / GIB:.2f}"
+    )
+
+
+def disk_warning(config: Config, rows: Sequence[Usage]) -> str | None:
+    """A warning where the disk may not hold a run; ConfigError where no checkpoint fits."""
+    found, room = disk_usage(config, rows), room_for(Path(config.run_dir))
+    require(
+        found.checkpoint <= room,
+        f"run_dir={config.run_dir}: a checkpoint takes {found.checkpoint / GIB:.2f} GiB, and the "
+        f"disk has {room / GIB:.2f} GiB free; preflight_only=true says of what",
+    )
+    if found.most <= room:
+        return None
+    return (
+        f"warning: up to {found.at_once} checkpoints at once and the exported agents take "
+        f"{found.most / GIB:.2f} GiB, and the disk of run_dir has {room / GIB:.2f} GiB free: a "
+        f"checkpoint may fail; keep_last=1 needs one checkpoint less"
+    )

@@ -1,0 +1,97 @@
+"""The disk space of checkpoints and exported agents: estimates against files that were written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from cory.config import Config, ConfigError
+from cory.memory import disk, preflight
+from cory.memory.disk import GIB, disk_usage, disk_warning, room_for
+from cory.runs.checkpoint import Checkpoints
+from tests.support.building import LetterShare, build
+from tests.support.composing import parsed
+
+ConfigOf = Callable[..., Config]
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+@pytest.mark.parametrize("stage", [0, 2, 3])
+def test_a_checkpoint_is_as_large_as_estimated(
+    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
+) -> None:
+    config = config_of(f"model.sharing={sharing}", f"hardware.zero_stage={stage}")
+    torch.manual_seed(0)
+    trainer = build(config, reward=LetterShare())
+    trainer.step(0)  # Adam has moments
+    Checkpoints(tmp_path, "this run", config.hardware, 2).save(1, trainer.agents, {})
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    written = sum(path.stat().st_size for path in files if path.suffix == ".pt")
+    # names, shapes and settings beside the numbers take some hundred kilobytes
+    found = disk_usage(config, preflight.rows_of(config)[0]).checkpoint
+    assert found == pytest.approx(written, rel=0.05, abs=2**19)
+
+
+def test_papers_scale() -> None:
+    """Six copies at 14 bytes a weight: bf16, a float32 copy, two moments."""
+    config = parsed("experiment=maft/phi3_arithmetic_maft")
+    found = disk_usage(config, preflight.rows_of(config)[0])
+    assert found.checkpoint == pytest.approx(6 * 14 * 3.821e9, rel=1e-3)
+    assert found.exports == pytest.approx(6 * 2 * 3.821e9 * (1 + exports(config)), rel=1e-3)
+    assert found.at_once == 3  # after one policy, after the last one, and the next one
+
+
+def exports(config: Config) -> int:
+    return config.algorithm.iterations // config.export_every if config.export_every else 0
+
+
+def test_how_many_there_are_at_once() -> None:
+    rows, _ = preflight.rows_of(parsed())
+    for words, count in (
+        (["keep_last=1"], 2),
+        (["keep_last=5", "algorithm.iterations=40"], 6),
+        (["keep_last=5", "algorithm.iterations=2"], 4),
+        (["algorithm.iterations=0"], 0),
+    ):
+        assert disk_usage(parsed(*words), rows).at_once == count
+    several = disk_usage(parsed("export_every=10", "algorithm.iterations=40"), rows)
+    assert several.exports == 5 * disk_usage(parsed("export_every=0"), rows).exports
+
+
+def test_refusal_and_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = parsed()
+    rows, _ = preflight.rows_of(config)
+    found = disk_usage(config, rows)
+    assert 0 < found.checkpoint < found.most
+    monkeypatch.setattr(disk, "room_for", lambda run_dir: found.most)
+    assert disk_warning(config, rows) is None
+    monkeypatch.setattr(disk, "room_for", lambda run_dir: found.most - 1)
+    preflight.check(config, True)
+    assert "warning: up to 3 checkpoints at once" in capsys.readouterr().out
+    monkeypatch.setattr(disk, "room_for", lambda run_dir: found.checkpoint - 1)
+    with pytest.raises(ConfigError, match=f"takes {found.checkpoint / GIB:.2f} GiB, and the disk"):
+        preflight.check(config, False)
+    preflight.print_estimate(config)
+    said = capsys.readouterr().out
+    assert "this run will be refused: run_dir=" in said and "disk, GiB: " in said
+
+
+def test_the_runs_own_checkpoints_are_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(9000, 1000, 8000))
+    run_dir = tmp_path / "not/there/yet"
+    assert room_for(run_dir) == 8000
+    for name in ("000001", "000002"):
+        (run_dir / "checkpoints" / name).mkdir(parents=True)
+    file = run_dir / "checkpoints/000001/weights.pt"
+    file.write_bytes(b"1" * 70)
+    os.link(file, run_dir / "checkpoints/000002/weights.pt")  # counts once
+    assert room_for(run_dir) == 8070
