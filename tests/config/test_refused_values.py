@@ -37,7 +37,7 @@ def composed() -> DictConfig:
         ("algorithm.kl_coef=-0.1", "algorithm.kl_coef must be at least 0, got -0.1"),
         ("algorithm.gamma=1.1", "algorithm.gamma must lie in [0, 1], got 1.1"),
         ("algorithm.gae_lambda=-0.1", "algorithm.gae_lambda must lie in [0, 1], got -0.1"),
-        ("algorithm.policy_temperature=0", "algorithm.policy_temperature must be above 0 and finite"),
+        ("algorithm.policy_temperature=0", "algorithm.policy_temperature must be above 0 and "),
         ("algorithm.iterations=-1", "algorithm.iterations must be at least 0, got -1"),
         ("algorithm.epochs=0", "algorithm.epochs must be at least 1, got 0"),
         ("algorithm.minibatch_size=0", "algorithm.minibatch_size must be at least 1, got 0"),
