@@ -88,7 +88,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
         # an option that a group does not have
-        ("algorithm=pppo", "is not an option; did you mean ppo? choose one of cory, imitation"),
+        ("algorithm=pppo", "is not an option; did you mean ppo? choose one of cory, grpo"),
         ("experiment=cory/imdb_pp", "is not an option; did you mean cory/imdb_ppo? choose one of"),
         ("experiment=maft/phi3", "maft/majority_ft, maft/mistral_arithmetic_base, maft/mistral_"),
         ("sweep=fig3", "choose one of adhoc, cory/agents"),

@@ -25,7 +25,7 @@ def composed() -> DictConfig:
         ("seed=1.5", "seed: Value '1.5'"),
         ("algorithm.name=x", "algorithm.name 'x' is unknown; choose one of cory, "),
         ("task.name=x", "task.name 'x' is unknown; choose one of anli, arithmetic"),
-        ("reward.name=x", "reward.name 'x' is unknown; choose one of exact_match, game_outcome, "),
+        ("reward.name=x", "reward.name 'x' is unknown; choose one of classifier, exact_match, "),
         ("algorithm.clip_range=0", "algorithm.clip_range must lie in (0, 1), got 0"),
         ("algorithm.clip_range=1", "algorithm.clip_range must lie in (0, 1), got 1"),
         ("algorithm.clip_range=nan", "algorithm.clip_range must lie in (0, 1), got nan"),

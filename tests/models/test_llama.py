@@ -127,7 +127,8 @@ def test_positions_are_counted_from_the_first_token_of_a_text(agents: Agents) ->
     passes = positions_seen(
         agent, lambda: agent.respond([SHORT, LONG], 3, GREEDY, torch.Generator())
     )
-    rows = agent.team.tokenizer([SHORT, LONG])["input_ids"]
+    # the longest prompts are sampled first
+    rows = sorted(agent.team.tokenizer([SHORT, LONG])["input_ids"], key=len, reverse=True)
     first, *later = passes
     for mask, positions, ids in zip(*first, rows, strict=True):
         assert positions[mask].tolist() == list(range(len(ids)))

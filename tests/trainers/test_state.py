@@ -37,7 +37,15 @@ def trainer_of(kind: str, number: int) -> tuple[Any, list[Component]]:
     none: Any = None
     options |= {"evaluate": none}
     if kind == "ppo":
-        for name in ("interact", "actors", "assign_credit", "learners", "describe", "after_step"):
+        for name in (
+            "interact",
+            "actors",
+            "assign_credit",
+            "learners",
+            "describe",
+            "after_step",
+            "estimate",
+        ):
             options[name] = none
         agents: Any = {"agent_0": agent}
         return PPOTrainer(none, none, agents, none, none, none, **options), [
