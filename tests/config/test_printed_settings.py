@@ -162,7 +162,7 @@ OFFICIAL = {  # CORY.md, section 10: facts of the released code
     "task.observer_template": 'I can make this sentence "{answers}" more positive: {query}',
     "model.dropout": True,
     "model.value_dropout": 0.1,
-    "algorithm.iterations": 102,
+    "algorithm.iterations": 25_000 // 256,  # one pass over IMDB's training reviews, drop_last
     "algorithm.epochs": 4,
     "algorithm.kl_estimator": "full",
     "algorithm.kl_coef": 0.4,
@@ -192,6 +192,15 @@ OFFICIAL = {  # CORY.md, section 10: facts of the released code
     ("experiment", "fidelity", "extra"),
     [
         ("cory/imdb_ppo", "official", {}),
+        (
+            "cory/imdb_ppo",
+            "official_ppo",
+            {
+                "task.min_characters": 201,
+                "algorithm.kl_coef": 0.3,
+                "algorithm.score_scaling": "none",
+            },
+        ),
         ("cory/imdb_cory", "official", {"algorithm.official_swap": False}),
         (
             "cory/imdb_cory",
