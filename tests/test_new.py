@@ -57,7 +57,7 @@ def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
         f"cd {folder}; README.md says what to type\n"
     )
     typed = re.findall(r"^    (cory-.*?) *(?:#.*)?$", (folder / "README.md").read_text(), re.M)
-    assert len(typed) == 5
+    assert len(typed) == 6
     for words in typed:
         name, *rest = words.split()
         few = ["algorithm.iterations=2", "evaluation.samples=1"] if name == "cory-train" else []
@@ -67,4 +67,5 @@ def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
     assert len(runs) == 3 + 8
     for run_dir in runs:
         assert all(0 < line["objective/score/agent_0"] < 1 for line in metrics(run_dir))
-    assert (folder / "curves.png").stat().st_size > 10_000
+    for name in ("curves.png", "sweep.png"):
+        assert (folder / name).stat().st_size > 10_000

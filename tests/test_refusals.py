@@ -86,7 +86,11 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("+wandb.projekt=x", "wandb.projekt is not a setting; did you mean project?"),
         ("algorithm.sampling.topk=3", "sampling.topk is not a setting; did you mean top_k?"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
-        ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
+        (
+            "fidelity=official_cory algorithm=ppo",
+            "algorithm.official_swap is not a setting of algorithm=ppo; where a file sets it, "
+            "~algorithm.official_swap leaves it out",
+        ),
         # an option that a group does not have
         ("algorithm=pppo", "is not an option; did you mean ppo? choose one of cory, grpo"),
         ("experiment=cory/imdb_pp", "is not an option; did you mean cory/imdb_ppo? choose one of"),

@@ -80,5 +80,10 @@ def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
         return f"{key}: {first}" if key else first
     node: Any = error.object_type
     known = [f.name for f in fields(node)] if hasattr(node, "__dataclass_fields__") else []
-    leaf = key.rpartition(".")[2]
-    return f"{key} is not a setting{nearest(leaf, known)}"
+    leaf, group = key.rpartition(".")[2], key.partition(".")[0]
+    hint = nearest(leaf, known)
+    if hint or group not in ("task", "algorithm", "reward"):
+        return f"{key} is not a setting{hint}"
+    # an experiment may have set it for another option, in whose place this one was typed
+    of = f"of {group}={OmegaConf.select(cfg, f'{group}.name')}"
+    return f"{key} is not a setting {of}; where a file sets it, ~{key} leaves it out"

@@ -12,11 +12,11 @@ from cory.runs.run_dir import METRICS, RECORD, SETTINGS, comparable_settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
 
 
-def find_runs(folders: Sequence[Path], unfinished: bool) -> list[Path]:
-    """The run directories in or below the folders, each once.
+def find_runs(folders: Sequence[Path], unfinished: bool) -> tuple[list[Path], list[Path]]:
+    """The run directories in or below the folders, each once, and those that are left out.
 
-    unfinished: take those, too, that have no record yet
-    Raises ValueError for a folder without a run, an unfinished run, and one without metrics.
+    unfinished: take those, too, that have metrics, but no record yet
+    Raises ValueError for a folder without a run, and where all are left out.
     """
     found: dict[Path, None] = {}
     for folder in folders:
@@ -26,12 +26,25 @@ def find_runs(folders: Sequence[Path], unfinished: bool) -> list[Path]:
         if not runs:
             raise ValueError(f"{folder} holds no run: there is no {SETTINGS} in it or below it")
         found |= dict.fromkeys(runs)
-    for run_dir in found:
-        if not unfinished and not (run_dir / RECORD).exists():
-            raise ValueError(f"{run_dir} is unfinished (no {RECORD}); --unfinished draws it anyway")
-        if not (run_dir / METRICS).exists():
-            raise ValueError(f"{run_dir} holds no {METRICS}")
-    return list(found)
+    needed = [METRICS] if unfinished else [METRICS, RECORD]
+    kept = [run_dir for run_dir in found if all((run_dir / name).exists() for name in needed)]
+    if not kept:
+        some = next(iter(found))
+        hint = "" if unfinished else "; --unfinished draws runs that are not finished"
+        raise ValueError(f"{some} has no {' and '.join(needed)}, nor has any other run{hint}")
+    return kept, [run_dir for run_dir in found if run_dir not in kept]
+
+
+def without_repeats(groups: Mapping[str, Sequence[Path]]) -> tuple[dict[str, list[Path]], int]:
+    """The groups with one run for each seed, the last one that was given; and how many are out.
+
+    A run that was made twice would weigh twice in a mean, and narrow its band.
+    """
+    kept = {
+        name: list({_seed(run_dir): run_dir for run_dir in run_dirs}.values())
+        for name, run_dirs in groups.items()
+    }
+    return kept, sum(len(groups[name]) - len(kept[name]) for name in groups)
 
 
 def group_runs(run_dirs: Sequence[Path]) -> dict[str, list[Path]]:
@@ -46,6 +59,10 @@ def group_runs(run_dirs: Sequence[Path]) -> dict[str, list[Path]]:
     for run_dir, flat in settings.items():
         groups.setdefault(_label(flat, told) or _experiment(flat), []).append(run_dir)
     return groups
+
+
+def _seed(run_dir: Path) -> object:
+    return OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), "seed")
 
 
 def _settings(run_dir: Path) -> dict[str, str]:

@@ -105,8 +105,9 @@ def build_parts(config: Config) -> Parts:
         algorithm.iterations == 0
         or algorithm.repeats_prompts
         or algorithm.prompts_drawn() <= task.sampler.rows,
-        f"algorithm.prompts_per_iteration ({algorithm.prompts_drawn()}) exceeds the "
-        f"{task.sampler.rows} training prompts of task={config.task.name}",
+        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) draws "
+        f"{algorithm.prompts_drawn()} different prompts, which exceeds the {task.sampler.rows} "
+        f"training prompts of task={config.task.name}",
     )
     # refused now rather than after the last iteration
     task.held_out(config.evaluation.prompts, config.evaluation.split)

@@ -494,7 +494,7 @@ def test_what_cannot_be_measured_is_refused(words: str, said: str) -> None:
         ("evaluation.prompts=49 evaluation.split=train", "evaluation.prompts (49) exceeds the 48"),
         (
             "algorithm.prompts_per_iteration=49 algorithm.minibatch_size=49",
-            "algorithm.prompts_per_iteration (49) exceeds the 48 training prompts of task=imdb",
+            "algorithm.prompts_per_iteration (49) draws 49 different prompts, which exceeds the 48",
         ),
         (
             f"evaluation.probes=[{'good' * 60}]",

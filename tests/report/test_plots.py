@@ -33,6 +33,7 @@ def write_run(
     experiment: str = "one",
     scale: str = "paper",
     finished: bool = True,
+    seed: int = 0,
 ) -> Path:
     run_dir.mkdir(parents=True)
     lines = [
@@ -45,7 +46,9 @@ def write_run(
         for i, value in enumerate(values)
     ]
     (run_dir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (run_dir / "config.yaml").write_text(f"experiment: {experiment}\nscale: {scale}\n")
+    (run_dir / "config.yaml").write_text(
+        f"experiment: {experiment}\nscale: {scale}\nseed: {seed}\n"
+    )
     if finished:
         record = json.dumps({"experiment": experiment, "scale": scale})
         (run_dir / "record.json").write_text(record)
@@ -134,7 +137,7 @@ def curves(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_script_groups_what_it_finds_below_a_folder(tmp_path: Path) -> None:
     for seed in range(2):
-        write_run(tmp_path / f"runs/one/seed{seed}", [1.0, 2.0])
+        write_run(tmp_path / f"runs/one/seed{seed}", [1.0, 2.0], seed=seed)
     single = write_run(tmp_path / "runs/two/seed0", [1.0, 2.0], experiment="two", scale="small")
     done = curves(tmp_path / "runs", single, "-o", tmp_path / "out.png")
     assert done.returncode == 0, done.stderr
@@ -146,7 +149,7 @@ def test_the_script_refuses_in_one_line(tmp_path: Path) -> None:
     open_run = write_run(tmp_path / "open", [1.0, 2.0], finished=False)
     done = curves(open_run, "-o", tmp_path / "out.png")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {open_run} is unfinished (no record.json)")
+    assert done.stderr.startswith(f"error: {open_run} has no metrics.jsonl and record.json")
     assert done.stderr.count("\n") == 1
     assert curves(open_run, "--unfinished", "-o", tmp_path / "out.png").returncode == 0
     done = curves(tmp_path / "nowhere", "-o", tmp_path / "out.png")

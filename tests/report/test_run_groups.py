@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from cory.report.run_groups import find_runs, group_runs
+from cory.report.run_groups import find_runs, group_runs, without_repeats
 from tests.support.composing import compose_config
 
 Written = Callable[..., Path]
@@ -75,16 +75,24 @@ def test_products_in_another_precision_are_another_group(run: Written) -> None:
     assert names(*runs) == ["compute_precision=fp32", "compute_precision=bf16"]
 
 
+def test_of_a_run_that_was_made_twice_the_last_one_counts(run: Written) -> None:
+    runs = [run(), run("seed=1"), run(), run("algorithm=ppo")]
+    groups, repeated = without_repeats(group_runs(runs))
+    assert (groups, repeated) == ({"cory": [runs[2], runs[1]], "ppo": [runs[3]]}, 1)
+
+
 def test_runs_are_found_once_below_their_folder(run: Written, tmp_path: Path) -> None:
     runs = [run(), run("seed=1")]
-    assert find_runs([runs[1], tmp_path], False) == [runs[1], runs[0]]
+    assert find_runs([runs[1], tmp_path], False) == ([runs[1], runs[0]], [])
     (runs[1] / "record.json").unlink()
-    with pytest.raises(ValueError, match=r"run_1 is unfinished \(no record\.json\)"):
-        find_runs([tmp_path], False)
-    assert find_runs([tmp_path], True) == runs
+    assert find_runs([tmp_path], False) == ([runs[0]], [runs[1]])
+    assert find_runs([tmp_path], True) == (runs, [])
+    with pytest.raises(ValueError, match=r"run_1 has no metrics\.jsonl and record\.json, nor has "):
+        find_runs([runs[1]], False)
     (runs[0] / "metrics.jsonl").unlink()
-    with pytest.raises(ValueError, match=r"run_0 holds no metrics\.jsonl"):
-        find_runs([tmp_path], True)
+    assert find_runs([tmp_path], True) == ([runs[1]], [runs[0]])
+    with pytest.raises(ValueError, match=r"run_0 has no metrics\.jsonl, nor has any other run$"):
+        find_runs([runs[0]], True)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"empty holds no run"):
         find_runs([tmp_path / "empty"], False)

@@ -478,7 +478,7 @@ def test_wrong_settings_are_refused(
 
 
 FILES = [
-    ("mine.jsonl", "", "line 1 is empty"),
+    ("mine.jsonl", "", "has no rows"),
     ("mine.jsonl", '{"prompt": "a"}\nx\n', "line 2 is not JSON: Expecting value"),
     ("mine.jsonl", "[1]\n", "line 1 must be an object with keys"),
     ("mine.json", "[]", "there is no row in task.train_split=train"),

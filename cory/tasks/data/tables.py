@@ -129,9 +129,11 @@ def file_rows(file: Path, key: str = "task.path") -> list[dict[str, Any]]:
 
 def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
     """The object on each line of a .jsonl file; ConfigError for another line, by its number."""
+    text = _text(file, key)
+    require(bool(text.strip()), f"{key}={file} has no rows")
     rows = []
     # not splitlines(), which would also cut at characters that JSON allows inside a text
-    for number, line in enumerate(_text(file, key).removesuffix("\n").split("\n"), 1):
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         where = f"{key}={file}: line {number}"
         require(bool(line.strip()), f"{where} is empty")
         try:
