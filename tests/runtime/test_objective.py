@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -150,10 +149,6 @@ def test_a_run_with_an_objective_is_the_same_run() -> None:
     assert parse_config(plain).objective is None
 
 
-@pytest.mark.skipif(
-    find_spec("hydra_plugins") is None or find_spec("hydra_plugins.hydra_optuna_sweeper") is None,
-    reason="hydra-optuna-sweeper is not installed",
-)
 def test_optuna_finds_the_best_settings(tuned: Tuned, tmp_path: Path) -> None:
     code, told, err = tuned(
         "hydra/sweeper=optuna",
