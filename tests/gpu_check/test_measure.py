@@ -19,7 +19,7 @@ from cory.gpu_check.machine import this_machine
 from cory.gpu_check.measure import NUMBERS, ORDER, RESULT, Order, run_case, run_process
 from cory.gpu_check.random_models import make_llama
 from cory.models import generation, ppo_policy, team
-from cory.trainers import objective, ppo
+from cory.trainers import estimators, objective
 
 Judge = Callable[[str], list[Check]]
 slow = pytest.mark.slow
@@ -137,13 +137,13 @@ def test_a_wrong_greedy_token_is_found(judge: Judge, monkeypatch: pytest.MonkeyP
 def test_a_wrong_coefficient_of_a_loss_is_found(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = ppo.gae
+    right = estimators.gae
 
     def doubled(*given: Any) -> Any:
         advantages, returns = right(*given)
         return advantages, 2 * returns
 
-    monkeypatch.setattr(ppo, "gae", doubled)
+    monkeypatch.setattr(estimators, "gae", doubled)
     assert "ppo/loss/value/agent_0" in names(judge("bf16"))
 
 
