@@ -19,7 +19,7 @@ from cory.gpu_check.machine import this_machine
 from cory.gpu_check.measure import NUMBERS, ORDER, RESULT, Order, run_case, run_process
 from cory.gpu_check.random_models import make_llama
 from cory.models import generation, ppo_policy, team
-from cory.trainers import estimators, objective
+from cory.trainers import estimators, objective, ppo
 
 Judge = Callable[[str], list[Check]]
 slow = pytest.mark.slow
