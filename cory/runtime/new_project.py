@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-TEMPLATE = Path(__file__).resolve().parent / "assets" / "project"
+TEMPLATE = Path(__file__).resolve().parents[1] / "assets" / "project"
 
 
 def make_project(folder: Path) -> list[Path]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cory import new
-from cory.new import TEMPLATE, make_project
+from cory.runtime import new_project as new
+from cory.runtime.new_project import TEMPLATE, make_project
 from tests.support.commands import Command, metrics
 
 COMMANDS = {"cory-train": "cory.train", "cory-curves": "cory.report.curves"}
@@ -52,7 +52,7 @@ def test_what_is_there_is_not_touched(
 @pytest.mark.slow
 def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
-    command = Command(tmp_path, ["-m", "cory.new", str(folder)])
+    command = Command(tmp_path, ["-m", "cory.runtime.new_project", str(folder)])
     assert command.wait() == 0 and command.out.endswith(
         f"cd {folder}; README.md says what to type\n"
     )
