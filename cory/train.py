@@ -6,7 +6,8 @@ import re
 import shlex
 import sys
 import time
-from contextlib import ExitStack, nullcontext, redirect_stderr
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 from typing import TextIO
 
@@ -275,13 +276,25 @@ def refuse_launchers() -> None:
     )
 
 
+@contextmanager
+def hydra_raises() -> Iterator[None]:
+    """Inside, Hydra raises what it would print, by a variable that is as before afterwards."""
+    before = os.environ.get("HYDRA_FULL_ERROR")
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["HYDRA_FULL_ERROR"]
+        if before is not None:
+            os.environ["HYDRA_FULL_ERROR"] = before
+
+
 def main() -> None:
     """The console command `cory-train`."""
     refuse_launchers()
     wants_traceback = "HYDRA_FULL_ERROR" in os.environ
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing
     own = own_folder(sys.argv[1:])
-    with stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
+    with hydra_raises(), stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
         try:
             if own is not None:
                 refuse_same_names(own, CONF)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -46,8 +47,7 @@ def typed(
     def call(*words: str) -> tuple[int, str, str]:
         places = [f"hydra.run.dir={tmp_path}/run", f"hydra.sweep.dir={tmp_path}/sweep"]
         monkeypatch.setattr(sys, "argv", ["cory-train", *words, *places])
-        monkeypatch.setenv("HYDRA_FULL_ERROR", "")
-        monkeypatch.delenv("HYDRA_FULL_ERROR")
+        monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
         code = 0
         try:
             train.main()
@@ -222,6 +222,11 @@ def test_an_unusable_run_dir_is_refused(
     (tmp_path / "broken" / METRICS).write_text("{}")
     run_dir = place.format(tmp=tmp_path)
     assert_refused(typed(f"run_dir={run_dir}"), f"run_dir={run_dir} ", said)
+
+
+def test_the_command_leaves_the_environment_as_it_was(typed: Typed) -> None:
+    typed("algorithm.clip_rang=0.1")
+    assert "HYDRA_FULL_ERROR" not in os.environ
 
 
 def test_a_refusal_by_the_command_itself(tmp_path: Path) -> None:
