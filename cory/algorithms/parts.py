@@ -69,8 +69,7 @@ class Parts:
     def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
         """Policies trained otherwise; all else as `new_ppo_policies`."""
         team, hardware = team or self.team, self.config.hardware
-        copies, new = team.config.sharing == "copies", self.config.algorithm.new_each_training()
-        if copies and new and len(names) > 1:
+        if self.config.algorithm.one_engine(team.config.sharing):
             policies = self._sharing_an_engine(names, team)
         else:
             policies = {

@@ -93,6 +93,10 @@ class OptimiserConfig:
         """Whether a policy's training goes on from the weights that its last one ended with."""
         return True
 
+    def one_engine(self, sharing: str) -> bool:
+        """Whether all policies of a model use one engine, one after another."""
+        return False
+
     def check_optimiser(self) -> None:
         """Check the values of these settings."""
         require_positive("algorithm.learning_rate", self.learning_rate)

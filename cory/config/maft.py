@@ -142,6 +142,9 @@ class MaftConfig(SupervisedConfig):
     def trains_on(self) -> bool:
         return self.start == "previous" and self.iterations > 1
 
+    def one_engine(self, sharing: str) -> bool:
+        return sharing == "copies" and self.policy_count() > 1
+
     def policy_count(self) -> int:
         return len(self.names())
 
