@@ -24,6 +24,8 @@ ADDED: dict[str, tuple[str, Any]] = {
         }.items()
     },
     "attention": ("compute_precision", "auto"),
+    "rollout_dropout": ("value_dropout", False),
+    "special_tokens_in_text": ("value_dropout", False),
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
     "parallel_runs": ("keep_last", 1),
