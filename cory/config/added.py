@@ -30,6 +30,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "cuda_graphs": ("rollout_batch_size", False),
     "parallel_runs": ("keep_last", 1),
     "objective": ("keep_last", None),
+    "next_question": ("programs", "ignored"),
     "unreadable_votes": ("vote_ties", "counted"),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),

@@ -40,7 +40,7 @@ def of_before(cfg: DictConfig) -> DictConfig:
             del old[group]["rollout_dropout"], old[group]["special_tokens_in_text"]
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
-        del old["parallel_runs"], old.algorithm["unreadable_votes"]
+        del old["parallel_runs"], old.algorithm["unreadable_votes"], old.task["next_question"]
         for key in (*ESTIMATOR, "schedule", "warmup", "final_share", "optimizer"):
             del old.algorithm[key]
     return old
@@ -103,6 +103,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "unreadable_votes": ("algorithm",),
         **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),
+        "next_question": ("task",),
         **dict.fromkeys(CLASSIFIERS, ()),  # below
     }
     assert places.keys() == ADDED.keys()
