@@ -24,10 +24,13 @@ ADDED: dict[str, tuple[str, Any]] = {
         }.items()
     },
     "attention": ("compute_precision", "auto"),
+    "rollout_dropout": ("value_dropout", False),
+    "special_tokens_in_text": ("value_dropout", False),
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
     "parallel_runs": ("keep_last", 1),
     "objective": ("keep_last", None),
+    "next_question": ("programs", "ignored"),
     "unreadable_votes": ("vote_ties", "counted"),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),

@@ -139,7 +139,7 @@ class Team:
         self.pretrained = load_language_model(
             config.path,
             "model.path",
-            config.dropout,
+            config.dropout or config.rollout_dropout,
             dtype,
             quantisation,
             device,
