@@ -23,6 +23,7 @@ ONLY_IN_CONFIG: dict[str, str] = {
     "train_turns": "DebateConfig.trained",
     "input_price": "EndpointConfig.cost",
     "output_price": "EndpointConfig.cost",
+    "plain_http": "EndpointConfig.__post_init__",
     "cot": "SuiteConfig.names",
     "iterations_per_epoch": "OfflineConfig.per_epoch",
     "microbatch_size": "plan_of",
