@@ -23,7 +23,8 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from cory.config import HardwareConfig
-from cory.runs.run_dir import FAILED_NODE, SETTINGS, STOP
+from cory.runs.run_dir import FAILED_NODE, STOP
+from cory.runs.stored_settings import read_settings
 from cory.runtime.watchdog import (
     LEFT,
     PARENT,
@@ -142,7 +143,7 @@ def run_node() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # see signals_to_handle
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which the workers would inherit
     run_dir = Path(sys.argv[1])
-    settings = OmegaConf.load(run_dir / SETTINGS).hardware
+    settings = read_settings(run_dir).hardware
     hardware = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(HardwareConfig), settings))
     assert isinstance(hardware, HardwareConfig)
     with tempfile.TemporaryDirectory(prefix="cory_") as folder:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import torch
 import transformers
-from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError
 
 from cory import distributed
@@ -42,19 +41,13 @@ from cory.report import run_summary
 from cory.rewards import Reward, RunFacts, RunReward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export, model_card, publish
+from cory.runs.lock import lock
 from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
 from cory.runs.recorder import NoRecord, Record, Recorder
-from cory.runs.run_dir import (
-    AGENTS,
-    EVALUATION,
-    ITERATIONS,
-    SETTINGS,
-    WriteError,
-    lock,
-    settings_digest,
-)
+from cory.runs.run_dir import AGENTS, EVALUATION, ITERATIONS, WriteError, settings_digest
 from cory.runs.stop import Stopped, StopRequest
+from cory.runs.stored_settings import SETTINGS, read_settings
 from cory.runtime import loop
 from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
@@ -134,8 +127,7 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
 
 def work(run_dir: Path, stop: StopRequest) -> None:
     """Run the settings of `run_dir`, from the newest checkpoint on."""
-    settings = OmegaConf.load(run_dir / SETTINGS)
-    assert isinstance(settings, DictConfig)
+    settings = read_settings(run_dir)
     config = parse_config(settings)
     hardware = config.hardware
     # on one machine, the launching process holds the lock

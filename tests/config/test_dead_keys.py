@@ -14,6 +14,7 @@ from cory.config.algorithm import SamplingConfig, StopConfig
 from cory.config.options import KINDS, Option
 from tests.support.settings_read import ROOT, Reads, function_at, in_config, is_read, settings_read
 
+REFUSAL = "__post_init__"  # of a setting whose only effect is what is refused
 # Read by a function or method of cory/config alone, which is used elsewhere.
 THROUGH = {
     "param_sharing": "policy",
@@ -23,6 +24,7 @@ THROUGH = {
     "cot": "names",
     "iterations_per_epoch": "per_epoch",
     "minibatch_size": "plan_of",
+    "plain_http": REFUSAL,
     "microbatch_size": "plan_of",
     "generation_batch_size": "responses_at_once",
     "opponents": "played_against",
@@ -97,7 +99,7 @@ def read_through(kind: type, setting: str) -> bool:
         for place in reads().get((f"{base.__module__}.{base.__qualname__}", setting), set())
     }
     inside = {function_at(place) for place in places if in_config(place)}
-    return function in inside and function in names_used()
+    return function in inside and (function == REFUSAL or function in names_used())
 
 
 def test_no_exception_is_out_of_date() -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from cory.runs.run_dir import RECORD, in_use, unfinished_run, write_settings
+from cory.runs.lock import in_use
+from cory.runs.run_dir import RECORD, unfinished_run, write_settings
 from tests.support.commands import (
     ROOT,
     Command,
@@ -173,9 +174,7 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path:
     assert unfinished_run(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
     (third / RECORD).write_text("{}")  # finished
     assert unfinished_run(new, cfg) == second
-    code = (
-        f"from pathlib import Path; from cory.runs.run_dir import lock; lock(Path({str(second)!r}))"
-    )
+    code = f"from pathlib import Path; from cory.runs.lock import lock; lock(Path({str(second)!r}))"
     holder = subprocess.Popen(
         [sys.executable, "-c", f"{code}; print(flush=True); input()"],
         stdin=subprocess.PIPE,
