@@ -43,8 +43,10 @@ ADDED: dict[str, tuple[str, Any]] = {
     "group_baseline": ("gae_lambda", False),
     "ratio": ("gae_lambda", "token"),
     "loss_average": ("gae_lambda", "tokens"),
+    "loss_average_turns": ("gae_lambda", None),
     "clip_range_high": ("gae_lambda", None),
     "kl_in": ("gae_lambda", "reward"),
+    "kl_loss": ("gae_lambda", "k3"),
     "policy_temperature": ("gae_lambda", 1.0),
 }
 # setting -> a setting of groups that had it from the start: there no value is left out

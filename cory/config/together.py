@@ -66,6 +66,13 @@ def check_together(config: Config) -> None:
         "a copy and its reference are two models",
     )
     check_rollout_dropout(config)
+    require(
+        getattr(algorithm, "kl_loss", "k3") == "k3"
+        or hardware.zero_stage < 3
+        or model.sharing == "copies",
+        "algorithm.kl_loss=full needs hardware.zero_stage of at most 2, or model.sharing=copies: "
+        "the weights that policy and reference share are split",
+    )
     for key, judge in judges(config.reward).items():
         check_judge(config, key, judge)
     check_game(config)

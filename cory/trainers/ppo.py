@@ -165,7 +165,12 @@ class PPOTrainer:
     ) -> dict[str, float]:
         """One optimiser step on the turns at `chosen`; its mean statistics per token."""
         config, mask = self.config, batch.response_mask[chosen]
-        average = loss_average(config.loss_average, mask, config.sampling.max_response_tokens)
+        average = loss_average(
+            config.loss_average,
+            mask,
+            config.sampling.max_response_tokens,
+            config.loss_average_turns,
+        ).within(chosen, len(batch))
         objective = Objective(
             config, agent, batch, estimate, average, tokens=mask.sum().clamp(min=1)
         )

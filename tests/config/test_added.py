@@ -25,7 +25,8 @@ WORDS = (
 
 ESTIMATOR = (
     *("samples_per_prompt", "advantages", "divide_by_std", "group_baseline", "ratio"),
-    *("loss_average", "clip_range_high", "kl_in", "policy_temperature"),
+    *("loss_average", "loss_average_turns", "clip_range_high", "kl_in", "kl_loss"),
+    "policy_temperature",
 )
 
 
