@@ -17,8 +17,8 @@ from transformers import (
 )
 
 from cory.models import generation, working_rows
-from cory.models.cache import PreallocatedLayer, cache_for
 from cory.models.precision import set_products
+from cory.models.sampling.cache import PreallocatedLayer, cache_for
 from tests.models.test_generation import PLAIN
 
 
