@@ -16,8 +16,8 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.models import generation
 from cory.models.loading import load_language_model, load_tokenizer
+from cory.models.sampling import generation
 from cory.models.sampling.generation import (
     Places,
     Response,
