@@ -47,6 +47,21 @@ SHORT_DEBATE = [
     "algorithm.sampling.min_response_tokens=4",
     "algorithm.sampling.max_response_tokens=6",
 ]
+MAFT = [
+    "experiment=maft/phi3_arithmetic_maft",
+    "scale=small",
+    "model.precision=bf16",  # an iteration goes on from float32 weights all the same
+    "model.compute_precision=bf16",
+    "algorithm.iterations=5",
+    "algorithm.prompts_per_iteration=8",
+    "algorithm.minibatch_size=4",
+    "task.train_problems=16",
+    "task.test_problems=4",
+    "evaluation.prompts=4",
+    "hardware.keep_whole_below=0",
+    "samples_every=1",
+]
+MAFT_ADAPTERS = ["model.adapter.targets=[q_proj,v_proj]"]
 LONGEST_S = 300  # a start that takes longer hangs
 
 
@@ -60,7 +75,10 @@ class Layout:
     zero_stage: int
 
     def command(self, run_dir: Path, extra: list[str]) -> list[str]:
+        first = [f"algorithm={self.algorithm}"]
         settings = [s for s in SETTINGS if self.algorithm == "cory" or "swap_every" not in s]
+        if self.algorithm == "maft":
+            first, settings = [], MAFT + (MAFT_ADAPTERS if self.sharing == "adapters" else [])
         if self.algorithm == "maporl":
             settings += SHORT_DEBATE
         if self.algorithm == "grpo":
@@ -69,7 +87,7 @@ class Layout:
             sys.executable,
             "-m",
             "cory.train",
-            f"algorithm={self.algorithm}",
+            *first,
             f"model.sharing={self.sharing}",
             f"hardware.processes={self.processes}",
             f"hardware.zero_stage={self.zero_stage}",
@@ -85,7 +103,7 @@ class Layout:
 LAYOUTS = [
     Layout(*row)
     for row in itertools.product(
-        ("ppo", "grpo", "cory", "maporl"), ("copies", "adapters"), (1, 2), (0, 1, 2, 3)
+        ("ppo", "grpo", "cory", "maporl", "maft"), ("copies", "adapters"), (1, 2), (0, 1, 2, 3)
     )
 ]
 
