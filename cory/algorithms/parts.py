@@ -32,16 +32,12 @@ class Parts:
     task: Task
     reward: Reward
     streams: Streams
+    stop: StopRequest  # looked at while data are collected
 
     @property
     def carried(self) -> dict[str, Stateful]:
         """The components whose state a checkpoint keeps."""
         return {"task": self.task, "streams": self.streams}
-
-    @property
-    def stop(self) -> StopRequest:
-        """Asks the run to stop while data are collected."""
-        return StopRequest(Path(self.config.run_dir))
 
     def new_ppo_policies(
         self, names: Sequence[str], team: Team | None = None

@@ -130,7 +130,7 @@ class Engine:
         self._siblings = siblings
         siblings.append(self)
 
-    def __call__(self, *inputs: Tensor) -> Any:
+    def __call__(self, *inputs: Any) -> Any:
         self._hook(self if self.partitioned else None)
         return self._engine(*inputs)
 

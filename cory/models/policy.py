@@ -57,6 +57,7 @@ class Policy:
         """engine: None where it is never trained; stored: its weights, if it shares the engine."""
         self.name = model.name if stored is None else stored.name
         self.frozen = False  # responds with the reference instead of its own weights
+        self.samples_with_dropout = False  # as the released code of CORY does
         self.team = team
         self._model = model
         self._engine = engine
@@ -143,7 +144,7 @@ class Policy:
         every = [context for own in contexts for context in own]
         texts = [None if context is None else self.team.render(context) for context in every]
         said = self.respond(texts, limit, sampling, *streams)
-        decode = self.team.tokenizer.decode
+        decode, plain = self.team.tokenizer.decode, not self.team.config.special_tokens_in_text
         width = len(contexts[0])
         turns = [
             (
@@ -152,7 +153,7 @@ class Policy:
                     role=roles[number // width],
                     round=round,
                     context=text or "",
-                    response=decode(response.ids, skip_special_tokens=True),
+                    response=decode(response.ids, skip_special_tokens=plain),
                     context_ids=ids,
                     response_ids=response.ids,
                 ),
@@ -195,7 +196,7 @@ class Policy:
         part = len(rows) // len(streams)
         drawn = [draw_uniforms(part, limit, s) for s in streams] if sampling is not None else []
         uniforms = torch.cat(drawn) if drawn else None
-        self.model.eval()
+        self.model.train(self.samples_with_dropout and not self.frozen)
         with self.whole():
             self.model.activate()
             reference = self.team.reference(self.model)
