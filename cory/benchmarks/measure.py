@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from cory.benchmarks.harness import (
     Benchmark,
@@ -31,8 +31,10 @@ from cory.benchmarks.store import (
 )
 from cory.config import GEOMETRIC_MEAN, SuiteConfig, require
 from cory.models.loading import ASSETS, load_language_model, load_tokenizer, nf4
+from cory.runs.lock import lock
 from cory.runs.provenance import WHAT_RUNS, device_name, git
-from cory.runs.run_dir import AGENTS, RECORD, SETTINGS, lock
+from cory.runs.run_dir import AGENTS, RECORD
+from cory.runs.stored_settings import read_settings
 
 BASE = "base"  # key of the untrained model's scores, beside those of the agents
 ADAPTER = "adapter_config.json"  # as PEFT calls it
@@ -116,13 +118,11 @@ def measure_benchmarks(request: BenchmarkRequest) -> dict[str, Entry]:
 
 def _settings(run_dir: Path) -> DictConfig:
     """The settings of a finished run; ConfigError for any other."""
-    require((run_dir / SETTINGS).is_file(), f"{run_dir}: there is no run")
+    settings = read_settings(run_dir)
     require(
         (run_dir / RECORD).is_file(),
         f"{run_dir}: the run is not finished: it has no {RECORD}",
     )
-    settings = OmegaConf.load(run_dir / SETTINGS)
-    assert isinstance(settings, DictConfig)
     return settings
 
 

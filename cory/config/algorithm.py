@@ -85,6 +85,18 @@ class OptimiserConfig:
     weight_decay: float
     max_grad_norm: float | None  # None: no clipping of the gradient's norm
 
+    def new_each_training(self) -> bool:
+        """Whether each training of a policy begins with a new optimiser, so that none is kept."""
+        return False
+
+    def trains_on(self) -> bool:
+        """Whether a policy's training goes on from the weights that its last one ended with."""
+        return True
+
+    def one_engine(self, sharing: str) -> bool:
+        """Whether all policies of a model use one engine, one after another."""
+        return False
+
     def check_optimiser(self) -> None:
         """Check the values of these settings."""
         require_positive("algorithm.learning_rate", self.learning_rate)

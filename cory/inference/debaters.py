@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from safetensors import SafetensorError
-from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.config import (
@@ -36,7 +35,7 @@ from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
 from cory.runs.jsonl import Line
-from cory.runs.run_dir import SETTINGS
+from cory.runs.stored_settings import read_settings
 from cory.seeding import place_stream
 from cory.tasks import Form
 
@@ -77,14 +76,9 @@ def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
         device == "cpu" or (device.startswith("cuda") and torch.cuda.is_available()),
         f"--device={device}: this machine has none; cpu, or where there is a GPU cuda or cuda:1",
     )
-    require((run_dir / SETTINGS).is_file(), f"{run_dir}: there is no run")
-    try:
-        cfg = OmegaConf.load(run_dir / SETTINGS)
-    except (OSError, YAMLError) as error:
-        raise ConfigError(f"{run_dir} holds a {SETTINGS} that cannot be read") from error
+    cfg = read_settings(run_dir)
     name = OmegaConf.select(cfg, "algorithm.name")
     require(name == "maft", f"{run_dir} is a run of algorithm={name}; only those of maft debate")
-    assert isinstance(cfg, DictConfig)
     config = parse_config(cfg)
     algorithm: MaftConfig = config.algorithm
     require(

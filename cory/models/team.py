@@ -22,6 +22,7 @@ from cory.functional.logprobs import (
     training_logprobs,
 )
 from cory.functional.masking import aligned_right
+from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
     DTYPES,
@@ -181,8 +182,8 @@ class Team:
 
     @property
     def context_length(self) -> int:
-        """The model's context length, in tokens."""
-        return int(self.pretrained.config.max_position_embeddings)
+        """The model's context length, in tokens; see `cory.models.context`."""
+        return require_context_length(self.pretrained.config, f"model.path={self.config.path}")
 
     @cached_property
     def stops(self) -> frozenset[int]:

@@ -12,7 +12,8 @@ from transformers import PreTrainedTokenizerBase
 from cory.config import GAE, Config, ConfigError, ModelConfig, require
 from cory.models.loading import load_language_model, resolve
 from cory.models.team import ActorCriticModel
-from cory.runs.run_dir import AGENTS, SETTINGS
+from cory.runs.run_dir import AGENTS
+from cory.runs.stored_settings import read_settings
 
 VALUE_HEAD = "value_head.safetensors"
 
@@ -138,11 +139,11 @@ def agent_folders(
     setting: the setting that named the run, for refusals
     """
     key = f"{setting}={run_dir}"
-    require((run_dir / SETTINGS).is_file(), f"{key}: there is no run")
+    settings = read_settings(run_dir, key)
     require(
         (run_dir / AGENTS).is_dir(), f"{key}: the run has no agents; they appear when it finishes"
     )
-    theirs = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), group)
+    theirs = OmegaConf.select(settings, group)
     require(theirs is not None, f"{key} was trained without {group}={config.name}")
     for name in ("path", "sharing"):
         ours = getattr(config, name)
@@ -195,5 +196,5 @@ def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setti
 
 def trained_without_values(run_dir: Path) -> bool:
     """Whether a finished run's agents had no value head, by its settings."""
-    advantages = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), "algorithm.advantages")
+    advantages = OmegaConf.select(read_settings(run_dir), "algorithm.advantages")
     return advantages not in (None, GAE)

@@ -21,7 +21,8 @@ from cory.episode import Episode, Metrics, reward_columns
 from cory.runs.jsonl import JsonlStore, Line, decoded
 from cory.runs.precision import precision_of
 from cory.runs.provenance import WHAT_RUNS, device_name, git, memory_used, versions
-from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SETTINGS, TIMES, write_whole
+from cory.runs.run_dir import METRICS, RECORD, SAMPLES, TIMES, write_whole
+from cory.runs.stored_settings import SETTINGS
 from cory.runs.wandb_mirror import Mirror
 
 ADVICE = "; the same command goes on from the last checkpoint"

@@ -23,11 +23,13 @@ THROUGH = {
     "cot": "names",
     "iterations_per_epoch": "per_epoch",
     "minibatch_size": "plan_of",
+    "plain_http": "_check_secrecy",
     "microbatch_size": "plan_of",
     "generation_batch_size": "responses_at_once",
     "opponents": "played_against",
     "weights": "weight",
 }
+REFUSING = {"plain_http"}  # settings whose only effect is what is refused
 # Not settings, but tables of the code.
 TABLES = ("Option", "Game", "NamedExperiment", "NamedOption", "BatchPlan")
 PLANTED = "    max_kl: float | None  # nats"
@@ -97,7 +99,7 @@ def read_through(kind: type, setting: str) -> bool:
         for place in reads().get((f"{base.__module__}.{base.__qualname__}", setting), set())
     }
     inside = {function_at(place) for place in places if in_config(place)}
-    return function in inside and function in names_used()
+    return function in inside and (setting in REFUSING or function in names_used())
 
 
 def test_no_exception_is_out_of_date() -> None:

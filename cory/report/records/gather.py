@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from cory.report.paper import PAPER_SCALE
 from cory.report.records import archive
@@ -21,8 +21,10 @@ from cory.report.records.benchmarks import (
     without,
     without_benchmarks,
 )
+from cory.runs.lock import in_use
 from cory.runs.provenance import git
-from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, SETTINGS, in_use, read_lines
+from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, read_lines
+from cory.runs.stored_settings import SETTINGS, read_settings
 
 FIDELITY = "paper"  # the one that pages are about
 # as cory/evaluation/evaluate.py marks lines of samples.jsonl; importing it takes seconds
@@ -95,8 +97,7 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
     experiment, scale: what its folder says
     """
     try:
-        settings = OmegaConf.load(run_dir / SETTINGS)
-        assert isinstance(settings, DictConfig)
+        settings = read_settings(run_dir)
         record = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
         overrides = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
         plain = OmegaConf.to_container(settings)
@@ -146,7 +147,7 @@ def short(commit: str | None) -> str:
 def why_unfinished(run_dir: Path) -> str:
     """Why a run has no record: it is still running, has diverged, or has failed."""
     lines = read_lines(run_dir / METRICS) if (run_dir / METRICS).exists() else []
-    asked = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), "algorithm.iterations")
+    asked = OmegaConf.select(read_settings(run_dir), "algorithm.iterations")
     so_far = f"{len(lines)} of {asked} iterations, no {RECORD}"
     if in_use(run_dir) is not None:
         return f"still at work when looked at ({so_far})"
