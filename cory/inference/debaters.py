@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, OmegaConf
-from safetensors import SafetensorError
-from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
+from omegaconf import OmegaConf
 
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.config import (
     Config,
-    ConfigError,
     MaftConfig,
     builder,
     parse_config,
@@ -34,7 +31,7 @@ from cory.models.policy import Actor, Policy
 from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
-from cory.runs.export import start_from
+from cory.runs.export import settings_of_run, start_from
 from cory.runs.jsonl import Line
 from cory.runs.run_dir import SETTINGS
 from cory.seeding import place_stream
@@ -52,6 +49,7 @@ class DebateOptions:
     top_p: float | None
     max_tokens: int | None
     batch_size: int | None
+    remote_code: bool = False  # the checkpoint's own Python may run; settings cannot allow it
 
     def __post_init__(self) -> None:
         for name in ("agents", "turns", "max_tokens", "batch_size"):
@@ -78,20 +76,21 @@ def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
         f"--device={device}: this machine has none; cpu, or where there is a GPU cuda or cuda:1",
     )
     require((run_dir / SETTINGS).is_file(), f"{run_dir}: there is no run")
-    try:
-        cfg = OmegaConf.load(run_dir / SETTINGS)
-    except (OSError, YAMLError) as error:
-        raise ConfigError(f"{run_dir} holds a {SETTINGS} that cannot be read") from error
+    cfg = settings_of_run(run_dir, str(run_dir))
     name = OmegaConf.select(cfg, "algorithm.name")
     require(name == "maft", f"{run_dir} is a run of algorithm={name}; only those of maft debate")
-    assert isinstance(cfg, DictConfig)
     config = parse_config(cfg)
+    require(
+        options.remote_code or not config.model.remote_code,
+        f"{run_dir} was trained with model.remote_code=true: the checkpoint's own Python runs "
+        f"only with --remote-code",
+    )
     algorithm: MaftConfig = config.algorithm
     require(
         algorithm.endpoint is None,
         f"{run_dir}: a model behind an endpoint spoke in this run; it has no agents",
     )
-    model = config.model
+    model = replace(config.model, remote_code=options.remote_code)
     if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
         model = replace(model, precision="fp32", compute_precision="fp32")
     own = algorithm.sampling
@@ -266,10 +265,7 @@ class Debaters:
         # nobody asks for values
         found = list(dict.fromkeys(names))
         models = list(self.team.new_models(found, torch.Generator(), value_head=False))
-        try:
-            start_from(run_dir, models, config.model, "model", "RUN_DIR")
-        except (OSError, SafetensorError) as error:
-            raise ConfigError(f"{run_dir}: its agents cannot be loaded ({error})") from error
+        start_from(run_dir, models, config.model, "model", "RUN_DIR")
         return {model.name: Policy(self.team, model, None, config.hardware) for model in models}
 
     def _actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:

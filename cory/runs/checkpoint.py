@@ -20,6 +20,7 @@ import torch
 from cory import distributed
 from cory.config import HardwareConfig, require
 from cory.models.policy import Policy
+from cory.models.weight_files import load_plain
 from cory.runs.run_dir import CHECKPOINTS, WriteError
 
 MANIFEST = "manifest.json"
@@ -103,7 +104,7 @@ class Checkpoints:
         for agent in agents.values():
             agent.engine.load(place)
             agent.engine.saved_in = place
-        return done, torch.load(place / state_file(), weights_only=True)
+        return done, load_plain(place / state_file())
 
     def _newest_sound(self) -> tuple[int, dict[str, Any]] | None:
         """Iterations and layout of the newest checkpoint without a fault; faults are reported."""
