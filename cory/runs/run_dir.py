@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import ConfigError, as_before, require
+from cory.runs.durable import fault_of, sync
 from cory.runs.precision import as_begun
 
 SETTINGS = "config.yaml"
@@ -28,6 +30,8 @@ CHECKPOINTS = "checkpoints"
 AGENTS = "agents"
 ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
 RECORD = "record.json"
+DIGESTS = "digests.json"  # length and SHA-256 of the records of an unfinished run
+FILES = "files"  # in the record: length and SHA-256 of each file that the run has left
 LOCK = "lock"  # held by the process that writes the records
 STOP = "stop"  # while it exists, the run is asked to save and leave
 FAILED_NODE = "failed"  # several nodes: the name of one whose part failed
@@ -63,8 +67,11 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
     if not settings.exists():
         require(not saved, f"run_dir={run_dir} holds checkpoints but no {SETTINGS}; {instead}")
         return False
-    if not saved and not (run_dir / METRICS).exists():
+    recorded = (run_dir / RECORD).exists()
+    if not (saved or recorded or (run_dir / METRICS).exists()):
         return False  # an earlier start was refused before anything was done
+    for name in (METRICS, TIMES, SAMPLES):
+        require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {instead}")
     try:
         stored = OmegaConf.load(settings)
     except (OSError, YAMLError) as error:
@@ -80,7 +87,15 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
             f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; "
             f"{instead}",
         )
-    done = (run_dir / RECORD).exists()
+    fault = record_fault(run_dir) if recorded else None
+    require(
+        fault is None or saved,
+        f"run_dir={run_dir} holds a finished run, but {fault}; put it back, or delete the "
+        f"directory to run it again",
+    )
+    done = recorded and fault is None
+    if recorded and not done:
+        print(f"note: {run_dir} is not finished: {fault}", file=sys.stderr)
     if saved and not done:
         for key in ("nodes", "processes", "zero_stage"):
             ours, theirs = cfg.hardware[key], stored.hardware[key]
@@ -90,6 +105,33 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
                 f"{ours}; go on with the same, or delete {CHECKPOINTS} to start again",
             )
     return done
+
+
+def read_record(run_dir: Path) -> dict[str, Any] | None:
+    """The record of a finished run; None where there is none that can be read."""
+    try:
+        record = json.loads((run_dir / RECORD).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def record_fault(run_dir: Path) -> str | None:
+    """Why a record is not believed; None where all that it names is there, to the last byte.
+
+    Records of earlier versions name no files.
+    """
+    record = read_record(run_dir)
+    if record is None:
+        return f"its {RECORD} cannot be read"
+    if not (run_dir / METRICS).is_file():
+        return f"{METRICS} is not there"
+    named = record.get(FILES, {})
+    try:
+        files = [(str(name), int(size), str(digest)) for name, (size, digest) in named.items()]
+    except (AttributeError, TypeError, ValueError):
+        return f"its {RECORD} lists no files"
+    return fault_of(run_dir, files)
 
 
 def as_stored(run_dir: Path, cfg: DictConfig) -> DictConfig:
@@ -117,11 +159,18 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
         require(False, f"run_dir={run_dir} cannot be written: {error.strerror}")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step: a reader sees all of it or what was there before."""
+def write_whole(path: Path, text: str, to_disk: bool = False) -> None:
+    """Write a file in one step: a reader sees all of it or what was there before.
+
+    to_disk: return once it is on the disk itself
+    """
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
+    if to_disk:
+        sync(partial)
     partial.replace(path)
+    if to_disk:
+        sync(path.parent)
 
 
 def lock(run_dir: Path) -> IO[str]:
@@ -182,7 +231,7 @@ def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
     if time_of is None:
         return None
     for other in sorted(run_dir.parent.glob(f"*{run_dir.name[time_of.end() :]}"), reverse=True):
-        if not (other / SETTINGS).exists() or (other / RECORD).exists() or in_use(other):
+        if not (other / SETTINGS).exists() or read_record(other) is not None or in_use(other):
             continue
         try:
             stored = OmegaConf.load(other / SETTINGS)
@@ -194,9 +243,26 @@ def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a .jsonl file."""
+    """The lines of a .jsonl file; ValueError with the number of one that is no JSON object."""
+    lines = []
     # bytes: splitting text would also cut at Unicode line separators inside responses
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
+    for number, row in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            lines.append(line_of(row))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+    return lines
+
+
+def line_of(row: bytes | str) -> dict[str, Any]:
+    """The value of a line of JSON; ValueError where it is no object with keys."""
+    try:
+        value = json.loads(row)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
 
 
 def settings_digest(cfg: DictConfig) -> str:

@@ -22,7 +22,16 @@ from cory.report.records.benchmarks import (
     without_benchmarks,
 )
 from cory.runs.provenance import git
-from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, SETTINGS, in_use, read_lines
+from cory.runs.run_dir import (
+    FILES,
+    METRICS,
+    OVERRIDES,
+    RECORD,
+    SAMPLES,
+    SETTINGS,
+    in_use,
+    read_lines,
+)
 
 FIDELITY = "paper"  # the one that pages are about
 # as cory/evaluation/evaluate.py marks lines of samples.jsonl; importing it takes seconds
@@ -109,7 +118,7 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
             seed=int(record["seed"]),
             scale=scale,
             fidelity=fidelity_of(overrides),
-            record={key: value for key, value in record.items() if key != "final"},
+            record={key: value for key, value in record.items() if key not in ("final", FILES)},
             code=training_code(record["commit"]),
             overrides=overrides,
             settings={str(key): value for key, value in plain.items() if key != "run_dir"},
