@@ -71,9 +71,16 @@ class JsonlStore:
         """Length and SHA-256 of all lines so far."""
         return self.size, self._hash.hexdigest()
 
-    def append(self, lines: Iterable[Line]) -> None:
-        """Write lines at the end; after a failure nothing more, as a torn line may be there."""
+    def append(self, lines: Iterable[Line], sealed: bool = False) -> None:
+        """Write lines at the end; after a failure nothing more, as a torn line may be there.
+
+        sealed: a line with the SHA-256 of all before it follows them; see `seal`
+        """
         data = "".join(map(encoded, lines)).encode("utf-8")
+        if sealed:
+            so_far = self._hash.copy()
+            so_far.update(data)
+            data += encoded(seal(so_far.hexdigest())).encode("utf-8")
         assert self._file is not None, "open comes first"
         if self._error is not None:
             raise self._unwritten(self._error)
@@ -107,6 +114,11 @@ class JsonlStore:
 def unwritten(name: str | Path, error: OSError, advice: str) -> WriteError:
     """A failure to write a file, in one line."""
     return WriteError(f"{name} cannot be written ({error.strerror}){advice}")
+
+
+def seal(sha256: str) -> Line:
+    """The line that says what all lines before it hash to."""
+    return {"sha256": sha256}
 
 
 def encoded(line: Line) -> str:

@@ -257,7 +257,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def line_of(row: bytes | str) -> dict[str, Any]:
     """The value of a line of JSON; ValueError where it is no object with keys."""
     try:
-        value = json.loads(row)
+        value = json.loads(row if isinstance(row, str) else row.decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):
