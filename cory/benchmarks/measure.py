@@ -31,9 +31,8 @@ from cory.benchmarks.store import (
 )
 from cory.config import GEOMETRIC_MEAN, ConfigError, SuiteConfig, require
 from cory.models.loading import ASSETS, load_language_model, load_tokenizer, nf4
-from cory.runs.export import settings_of_run
 from cory.runs.provenance import WHAT_RUNS, device_name, git
-from cory.runs.run_dir import AGENTS, RECORD, SETTINGS, lock
+from cory.runs.run_dir import AGENTS, RECORD, SETTINGS, lock, settings_of_run
 
 BASE = "base"  # key of the untrained model's scores, beside those of the agents
 ADAPTER = "adapter_config.json"  # as PEFT calls it

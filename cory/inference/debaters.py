@@ -31,9 +31,9 @@ from cory.models.policy import Actor, Policy
 from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
-from cory.runs.export import settings_of_run, start_from
+from cory.runs.export import start_from
 from cory.runs.jsonl import Line
-from cory.runs.run_dir import SETTINGS
+from cory.runs.run_dir import SETTINGS, settings_of_run
 from cory.seeding import place_stream
 from cory.tasks import Form
 

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedTokenizerBase
-from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import GAE, Config, ConfigError, ModelConfig, require
 from cory.models.loading import load_language_model, resolve
 from cory.models.team import ActorCriticModel
 from cory.models.weight_files import load_tensors
-from cory.runs.run_dir import AGENTS, SETTINGS
+from cory.runs.run_dir import AGENTS, SETTINGS, settings_of_run
 
 VALUE_HEAD = "value_head.safetensors"
 
@@ -177,20 +176,6 @@ def agent_folders(
         f"serve as many",
     )
     return found
-
-
-def settings_of_run(run_dir: Path, key: str) -> DictConfig:
-    """The settings that a run directory holds; ConfigError where they cannot be read.
-
-    key: the setting and value that named the run, for the refusal
-    """
-    try:
-        stored = OmegaConf.load(run_dir / SETTINGS)
-    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"{key}: its {SETTINGS} cannot be read") from error
-    if not isinstance(stored, DictConfig):
-        raise ConfigError(f"{key}: its {SETTINGS} holds no settings")
-    return stored
 
 
 def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setting: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import ConfigError, as_before, require
@@ -107,6 +108,20 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
     return done
 
 
+def settings_of_run(run_dir: Path, key: str) -> DictConfig:
+    """The settings that a run directory holds; ConfigError where they cannot be read.
+
+    key: the setting and value that named the run, for the refusal
+    """
+    try:
+        stored = OmegaConf.load(run_dir / SETTINGS)
+    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{key}: its {SETTINGS} cannot be read") from error
+    if not isinstance(stored, DictConfig):
+        raise ConfigError(f"{key}: its {SETTINGS} holds no settings")
+    return stored
+
+
 def read_record(run_dir: Path) -> dict[str, Any] | None:
     """The record of a finished run; None where there is none that can be read."""
     try:
@@ -116,10 +131,12 @@ def read_record(run_dir: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def record_fault(run_dir: Path) -> str | None:
+def record_fault(run_dir: Path, only: tuple[str, ...] | None = None) -> str | None:
     """Why a record is not believed; None where all that it names is there, to the last byte.
 
     Records of earlier versions name no files.
+
+    only: look at these files alone
     """
     record = read_record(run_dir)
     if record is None:
@@ -128,7 +145,11 @@ def record_fault(run_dir: Path) -> str | None:
         return f"{METRICS} is not there"
     named = record.get(FILES, {})
     try:
-        files = [(str(name), int(size), str(digest)) for name, (size, digest) in named.items()]
+        files = [
+            (str(name), int(size), str(digest))
+            for name, (size, digest) in named.items()
+            if only is None or name in only
+        ]
     except (AttributeError, TypeError, ValueError):
         return f"its {RECORD} lists no files"
     return fault_of(run_dir, files)

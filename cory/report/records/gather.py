@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from cory.report.paper import PAPER_SCALE
 from cory.report.records import archive
@@ -29,8 +29,12 @@ from cory.runs.run_dir import (
     RECORD,
     SAMPLES,
     SETTINGS,
+    TIMES,
     in_use,
     read_lines,
+    read_record,
+    record_fault,
+    settings_of_run,
 )
 
 FIDELITY = "paper"  # the one that pages are about
@@ -104,9 +108,10 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
     experiment, scale: what its folder says
     """
     try:
-        settings = OmegaConf.load(run_dir / SETTINGS)
-        assert isinstance(settings, DictConfig)
-        record = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
+        settings = settings_of_run(run_dir, str(run_dir))
+        record = read_record(run_dir)
+        if record is None:
+            raise ValueError(f"its {RECORD} is no record")
         overrides = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
         plain = OmegaConf.to_container(settings)
         assert isinstance(plain, dict)
@@ -125,7 +130,7 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
             lines=lines,
             probes=probes_of(run_dir),
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{run_dir} cannot be read: {error!r}") from None
 
 
@@ -154,8 +159,11 @@ def short(commit: str | None) -> str:
 
 def why_unfinished(run_dir: Path) -> str:
     """Why a run has no record: it is still running, has diverged, or has failed."""
-    lines = read_lines(run_dir / METRICS) if (run_dir / METRICS).exists() else []
-    asked = OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), "algorithm.iterations")
+    try:
+        lines = read_lines(run_dir / METRICS) if (run_dir / METRICS).exists() else []
+        asked = OmegaConf.select(settings_of_run(run_dir, str(run_dir)), "algorithm.iterations")
+    except (OSError, ValueError) as error:
+        return f"damaged ({error})"
     so_far = f"{len(lines)} of {asked} iterations, no {RECORD}"
     if in_use(run_dir) is not None:
         return f"still at work when looked at ({so_far})"
@@ -192,6 +200,9 @@ def _flaws(
     digest = hashlib.sha256((run_dir / SETTINGS).read_bytes()).hexdigest()
     if record["settings_sha256"] != digest:
         yield f"{SETTINGS} was changed after the run"
+    fault = record_fault(run_dir, (METRICS, TIMES, SAMPLES))
+    if fault is not None:
+        yield fault
     # a run without training has one line, of its evaluation
     if len(run.lines) != max(record["iterations"], 1):
         yield f"{METRICS} holds {len(run.lines)} of {record['iterations']} iterations"
