@@ -1,10 +1,16 @@
 """Compose one experiment, check it, launch it. `python -m cory.train --help` lists the options."""
 
+import signal
+import sys
+
+if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
+    # until the command listens, Ctrl-C ends it without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import math
 import os
 import re
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr
@@ -30,13 +36,14 @@ from cory.config import (
     plug_in_folders,
     require,
 )
+from cory.runs.lock import lock
 from cory.runs.objective import objective_of
 from cory.runs.run_dir import (
     METRICS,
     as_stored,
     is_complete,
-    lock,
     named_by_time,
+    require_own,
     unfinished_run,
     write_settings,
 )
@@ -83,6 +90,8 @@ def _job(cfg: DictConfig) -> float | None:
         if at_once is not None:  # before the run has a folder
             _beside.wait_for_room(config, at_once)
         run_dir = choose_run_dir(config, cfg)
+        remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
+        require_own(run_dir)
         # Before anything is looked at or written. Several nodes all come here: there the worker
         # that writes the records takes the lock.
         locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
@@ -183,8 +192,15 @@ def ready(run_dir: Path, cfg: DictConfig) -> bool:
         return False
     if (run_dir / METRICS).exists():
         print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
-    write_settings(run_dir, as_stored(run_dir, cfg), list(HydraConfig.get().overrides.task))
+    write_settings(run_dir, as_stored(run_dir, cfg), typed_words())
     return True
+
+
+def typed_words() -> list[str]:
+    """The overrides as they were typed: `${oc.env:NAME}` stays a text, as in the settings."""
+    words = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)
+    assert isinstance(words, list)
+    return list(map(str, words))
 
 
 def remove_empty(folder: Path) -> None:

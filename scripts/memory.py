@@ -22,14 +22,14 @@ from pathlib import Path
 
 import torch
 import transformers
-from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from cory.config import parse_config
 from cory.memory import preflight
 from cory.memory.estimate import peak
 from cory.models.loading import ASSETS
-from cory.runs.run_dir import RECORD, SETTINGS
+from cory.runs.run_dir import RECORD
+from cory.runs.stored_settings import read_settings
 from cory.tasks.data.reviews import package_reviews
 
 LAYERS = {"copies": 14, "adapters": 28, "adapter_copies": 28}  # 102 M and 202 M parameters
@@ -157,9 +157,7 @@ def run(case: Case, model: Path, reviews: Path, folder: Path) -> tuple[float, fl
     if answer.returncode != 0:
         sys.exit(f"{case}: {answer.stderr}")
     memory = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))["memory"]
-    settings = OmegaConf.load(run_dir / SETTINGS)
-    assert isinstance(settings, DictConfig)
-    rows, _ = preflight.rows_of(parse_config(settings))
+    rows, _ = preflight.rows_of(parse_config(read_settings(run_dir)))
     return memory["peak_gib"] - memory["before_gib"], peak(rows)[1] / preflight.GIB
 
 

@@ -12,15 +12,8 @@ from hydra.core.singleton import Singleton
 
 from cory import train
 from cory.config import ConfigError
-from cory.runs.run_dir import (
-    CHECKPOINTS,
-    METRICS,
-    OVERRIDES,
-    RECORD,
-    SETTINGS,
-    is_complete,
-    write_settings,
-)
+from cory.runs.run_dir import CHECKPOINTS, METRICS, OVERRIDES, RECORD, is_complete, write_settings
+from cory.runs.stored_settings import SETTINGS
 from cory.runtime.hydra_options import look_beside
 from cory.runtime.side_by_side import SideBySide
 from tests.support.commands import Command
@@ -185,10 +178,12 @@ def test_checkpoints_of_another_layout_and_of_nobody_knows_what_are_refused(
     with pytest.raises(ConfigError, match=r"made with hardware.zero_stage=0, not 2; go on with"):
         is_complete(tmp_path, compose_config("hardware.zero_stage=2"))
     (tmp_path / SETTINGS).write_text("model: {name: tiny}\n")
-    with pytest.raises(ConfigError, match=r"holds a config.yaml without task.name: torn; delete"):
+    with pytest.raises(
+        ConfigError, match=r"holds a config.yaml without task.name: torn, or not of a run; delete"
+    ):
         is_complete(tmp_path, compose_config())
     (tmp_path / SETTINGS).unlink()
-    with pytest.raises(ConfigError, match=r"holds checkpoints but no config.yaml; delete it or"):
+    with pytest.raises(ConfigError, match=r"holds checkpoints, overrides.txt but no config"):
         is_complete(tmp_path, compose_config())
 
 
@@ -222,6 +217,34 @@ def test_an_unusable_run_dir_is_refused(
     (tmp_path / "broken" / METRICS).write_text("{}")
     run_dir = place.format(tmp=tmp_path)
     assert_refused(typed(f"run_dir={run_dir}"), f"run_dir={run_dir} ", said)
+
+
+@pytest.mark.parametrize("words", ["run_dir={mine}", "-m seed=0 hydra.sweep.subdir=mine"])
+def test_a_folder_with_files_of_others_stays_as_it_was(
+    words: str, typed: Typed, tmp_path: Path
+) -> None:
+    mine = tmp_path / "sweep" / "mine"
+    for name in ("agents/mine.txt", METRICS, "notes/plan.md"):
+        (mine / name).parent.mkdir(parents=True, exist_ok=True)
+        (mine / name).write_text(name)
+    said = "holds agents, metrics.jsonl, notes but no config.yaml: it is no run; name a new or an"
+    assert_refused(typed(*words.format(mine=mine).split()), f"run_dir={mine} {said}")
+    files = [path for path in mine.rglob("*") if path.is_file()]
+    assert sorted(str(path.relative_to(mine)) for path in files) == [
+        "agents/mine.txt", METRICS, "notes/plan.md",
+    ]  # fmt: skip
+    assert all(path.read_text() == str(path.relative_to(mine)) for path in files)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_empty_run_dir_is_not_the_folder_where_one_stands(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / METRICS).write_text("mine")
+    assert_refused(typed("run_dir="), "run_dir is empty; name a folder, or leave it out")
+    assert_refused(typed("run_dir=."), f"run_dir=. holds {METRICS} but no config.yaml")
+    assert [path.name for path in tmp_path.iterdir()] == [METRICS]
 
 
 def test_the_command_leaves_the_environment_as_it_was(typed: Typed) -> None:

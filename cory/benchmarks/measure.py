@@ -31,8 +31,10 @@ from cory.benchmarks.store import (
 )
 from cory.config import GEOMETRIC_MEAN, ConfigError, SuiteConfig, require
 from cory.models.loading import ASSETS, load_language_model, load_tokenizer, nf4
+from cory.runs.lock import lock
 from cory.runs.provenance import WHAT_RUNS, device_name, git
-from cory.runs.run_dir import AGENTS, RECORD, SETTINGS, lock, settings_of_run
+from cory.runs.run_dir import AGENTS, RECORD
+from cory.runs.stored_settings import read_settings
 
 BASE = "base"  # key of the untrained model's scores, beside those of the agents
 ADAPTER = "adapter_config.json"  # as PEFT calls it
@@ -116,12 +118,12 @@ def measure_benchmarks(request: BenchmarkRequest) -> dict[str, Entry]:
 
 def _settings(run_dir: Path) -> DictConfig:
     """The settings of a finished run; ConfigError for any other."""
-    require((run_dir / SETTINGS).is_file(), f"{run_dir}: there is no run")
+    settings = read_settings(run_dir)
     require(
         (run_dir / RECORD).is_file(),
         f"{run_dir}: the run is not finished: it has no {RECORD}",
     )
-    return settings_of_run(run_dir, str(run_dir))
+    return settings
 
 
 @dataclass(frozen=True)

@@ -73,4 +73,5 @@ class Config:
             f"objective={self.objective} needs parallel_runs=1, got {self.parallel_runs}: Hydra's "
             f"sweepers wait for the number of each run",
         )
+        require(bool(self.run_dir.strip()), "run_dir is empty; name a folder, or leave it out")
         require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
@@ -64,6 +65,8 @@ class ModelConfig:
     precision: str  # fp32 | bf16 | fp16: of the weights
     dropout: bool  # keep the checkpoint's dropout while updating
     value_dropout: float  # before the value head, while updating
+    rollout_dropout: bool  # ... while sampling a roll-out, once an agent has been updated
+    special_tokens_in_text: bool  # texts of responses keep special tokens, as that of the end
     sharing: str  # copies | adapters | adapter_copies
     adapter: AdapterConfig  # used unless sharing=copies
     quantisation: str  # none | nf4: the frozen base in 4 bits
@@ -89,10 +92,26 @@ class ModelConfig:
         )
         require_products("model", self)
         require(
+            not self.rollout_dropout or self.sharing == "copies",
+            f"model.rollout_dropout=true needs model.sharing=copies, got {self.sharing}",
+        )
+        require(
+            not self.special_tokens_in_text or not self.chat,
+            "model.special_tokens_in_text=true needs model.chat=false: in a chat they end turns",
+        )
+        require(
             self.quantisation == "none" or not self.path.startswith("package:"),
             f"model.quantisation={self.quantisation} cannot pack model.path={self.path}: its GGUF "
             f"file is unpacked while loading; set model.quantisation=none",
         )
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a name or address in a URL is this machine, whatever its network."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 @dataclass
@@ -111,6 +130,7 @@ class EndpointConfig:
     requests_per_minute: float | None  # tries count; None: no limit
     retries: int  # further tries of a request that failed for a passing reason
     timeout: float  # seconds without a sign of life after which a try has failed
+    plain_http: bool  # whether the key may go to another machine without encryption
     input_price: float | None  # of a million prompt tokens; None: unknown
     output_price: float | None  # of a million reply tokens; None: unknown
     max_cost: float | None  # all that a journal may cost, as prices count; None: no limit
@@ -124,6 +144,7 @@ class EndpointConfig:
             f"key; the key itself never stands in settings",
         )
         self._check_url(f"{key}.base_url")
+        self._check_secrecy()
         require(bool(self.model.strip()), f"{key}.model must name a model, got '{self.model}'")
         require_choice(
             f"{key}.limit_name", self.limit_name, ("max_tokens", "max_completion_tokens")
@@ -162,6 +183,17 @@ class EndpointConfig:
         require(
             not parts.path.rstrip("/").endswith("/chat/completions"),
             f"{key} must end before /chat/completions, got {self.base_url}",
+        )
+
+    def _check_secrecy(self) -> None:
+        """An API key goes to other machines only encrypted, unless a setting allows it."""
+        parts = urlsplit(self.base_url)
+        open_to_all = parts.scheme == "http" and not is_this_machine(str(parts.hostname))
+        require(
+            self.key_variable is None or self.plain_http or not open_to_all,
+            f"{self.key}.base_url={self.base_url} would send the key of {self.key}.key_variable="
+            f"{self.key_variable} without encryption: use https://, set key_variable=null where "
+            f"the server asks for none, or allow it by {self.key}.plain_http=true",
         )
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:

@@ -33,7 +33,7 @@ from cory.models.team import ActorCriticModel, Team
 from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
 from cory.runs.jsonl import Line
-from cory.runs.run_dir import SETTINGS, settings_of_run
+from cory.runs.stored_settings import read_settings
 from cory.seeding import place_stream
 from cory.tasks import Form
 
@@ -75,8 +75,7 @@ def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
         device == "cpu" or (device.startswith("cuda") and torch.cuda.is_available()),
         f"--device={device}: this machine has none; cpu, or where there is a GPU cuda or cuda:1",
     )
-    require((run_dir / SETTINGS).is_file(), f"{run_dir}: there is no run")
-    cfg = settings_of_run(run_dir, str(run_dir))
+    cfg = read_settings(run_dir)
     name = OmegaConf.select(cfg, "algorithm.name")
     require(name == "maft", f"{run_dir} is a run of algorithm={name}; only those of maft debate")
     config = parse_config(cfg)

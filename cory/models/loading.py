@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from cory.config import ConfigError, require
+from cory.models.context import context_length
 from cory.models.precision import cast_weights
 from cory.models.weight_files import UNREADABLE, first_line, load_plain
 
@@ -242,8 +243,7 @@ def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
 
 def longest_text(path: str, key: str) -> int | None:
     """A model's context length, in tokens; None where it is not limited."""
-    longest: int | None = getattr(_load(AutoConfig, path, key), "max_position_embeddings", None)
-    return longest
+    return context_length(_load(AutoConfig, path, key))
 
 
 def skeleton(

@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from cory.runs.run_dir import METRICS, RECORD, SETTINGS, comparable_settings
+from cory.runs.run_dir import METRICS, RECORD
+from cory.runs.stored_settings import SETTINGS, comparable_settings, read_settings
 
 # told first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
@@ -62,14 +63,12 @@ def group_runs(run_dirs: Sequence[Path]) -> dict[str, list[Path]]:
 
 
 def _seed(run_dir: Path) -> object:
-    return OmegaConf.select(OmegaConf.load(run_dir / SETTINGS), "seed")
+    return OmegaConf.select(read_settings(run_dir), "seed")
 
 
 def _settings(run_dir: Path) -> dict[str, str]:
     """Settings by dotted keys, as JSON; without the seed, and what changes no result."""
-    loaded = OmegaConf.load(run_dir / SETTINGS)
-    assert isinstance(loaded, DictConfig)
-    flat = comparable_settings(loaded)
+    flat = comparable_settings(read_settings(run_dir))
     return {key: json.dumps(value) for key, value in flat.items() if key != "seed"}
 
 

@@ -16,7 +16,8 @@ from cory.config import GAE, Config, ConfigError, ModelConfig, require
 from cory.models.loading import load_language_model, resolve
 from cory.models.team import ActorCriticModel
 from cory.models.weight_files import load_tensors
-from cory.runs.run_dir import AGENTS, SETTINGS, settings_of_run
+from cory.runs.run_dir import AGENTS
+from cory.runs.stored_settings import SETTINGS, read_settings
 
 VALUE_HEAD = "value_head.safetensors"
 
@@ -142,16 +143,15 @@ def agent_folders(
     setting: the setting that named the run, for refusals
     """
     key = f"{setting}={run_dir}"
-    require((run_dir / SETTINGS).is_file(), f"{key}: there is no run")
+    settings = read_settings(run_dir, key)
     require(
         (run_dir / AGENTS).is_dir(), f"{key}: the run has no agents; they appear when it finishes"
     )
-    stored = settings_of_run(run_dir, key)
-    require(stored.get(group) is not None, f"{key} was trained without {group}={config.name}")
+    require(settings.get(group) is not None, f"{key} was trained without {group}={config.name}")
 
     def made_with(name: str) -> Any:
         try:
-            return OmegaConf.select(stored, f"{group}.{name}", throw_on_missing=True)
+            return OmegaConf.select(settings, f"{group}.{name}", throw_on_missing=True)
         except OmegaConfBaseException as error:
             raise ConfigError(f"{key}: {group}.{name} in its {SETTINGS} cannot be read") from error
 
@@ -224,6 +224,5 @@ def load_head(head: nn.Module, path: Path, key: str) -> None:
 
 def trained_without_values(run_dir: Path) -> bool:
     """Whether a finished run's agents had no value head, by its settings."""
-    stored = settings_of_run(run_dir, str(run_dir))
-    advantages = OmegaConf.select(stored, "algorithm.advantages")
+    advantages = OmegaConf.select(read_settings(run_dir), "algorithm.advantages")
     return advantages not in (None, GAE)

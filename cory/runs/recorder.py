@@ -21,7 +21,8 @@ from cory.runs.jsonl import Digest, Line
 from cory.runs.precision import precision_of
 from cory.runs.provenance import WHAT_RUNS, device_name, git, memory_used, versions
 from cory.runs.record_files import RecordFiles
-from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, SETTINGS, TIMES
+from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, TIMES
+from cory.runs.stored_settings import SETTINGS
 from cory.runs.wandb_mirror import Mirror
 
 ADVICE = "; the same command goes on from the last checkpoint"

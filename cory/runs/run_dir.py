@@ -1,25 +1,30 @@
 """A run directory on disk: its settings, whether the run is complete, and its lock."""
 
-import fcntl
 import hashlib
 import json
 import os
 import re
 import socket
 import sys
-import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import ConfigError, as_before, require
+from cory.config import ConfigError, require
 from cory.runs.durable import fault_of, sync
+from cory.runs.environment_values import FILE as VALUES
+from cory.runs.environment_values import changed_value, hashes_of
+from cory.runs.lock import LOCK, in_use
 from cory.runs.precision import as_begun
+from cory.runs.stored_settings import (
+    SETTINGS,
+    as_written,
+    comparable_settings,
+    read_settings,
+    require_every_group,
+)
 
-SETTINGS = "config.yaml"
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
@@ -33,7 +38,6 @@ ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder li
 RECORD = "record.json"
 DIGESTS = "digests.json"  # length and SHA-256 of the records of an unfinished run
 FILES = "files"  # in the record: length and SHA-256 of each file that the run has left
-LOCK = "lock"  # held by the process that writes the records
 STOP = "stop"  # while it exists, the run is asked to save and leave
 FAILED_NODE = "failed"  # several nodes: the name of one whose part failed
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
@@ -43,60 +47,76 @@ class WriteError(RuntimeError):
     """A file of the run could not be written, as on a full disk; one line."""
 
 
-# settings that may differ between two starts of the same run
-FREE = (
-    "objective",
-    "hardware",
-    "wandb",
-    "run_dir",
-    "sweep",
-    "checkpoint_every",
-    "export_every",
-    "keep_last",
-    "parallel_runs",
-    "preflight_only",
-)
+# what a command leaves before its workers begin
+BEFORE_THE_START = (SETTINGS, OVERRIDES, VALUES, LOCK, OUTPUT, STOP, FAILED_NODE)
+LOCK_TEXT = re.compile(r"(process \d+ on \S+)?\s*")
+INSTEAD = "delete it or choose another run_dir"
 
-_held: list[IO[str]] = []  # closing the file would release the lock
+
+def require_own(run_dir: Path) -> None:
+    """Refuse a folder that a run may not write into: it is not empty, and no run by its settings.
+
+    A run replaces records and agents in its folder, so that files of others would be lost.
+    """
+    said = f"run_dir={run_dir}"
+    try:
+        names = sorted(path.name for path in run_dir.iterdir())
+        known = [name for name in names if _is_ours(run_dir / name)]
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"{said} cannot be written: {error.strerror}") from error
+    if SETTINGS in names:
+        _stored(run_dir)
+        return
+    foreign = [name for name in names if name not in known]
+    require(
+        not foreign,
+        f"{said} holds {', '.join(foreign[:3])}{', ...' if foreign[3:] else ''} but no {SETTINGS}: "
+        f"it is no run; name a new or an empty folder",
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a command of before may have left this file in a folder without settings."""
+    if path.name == LOCK:
+        return path.is_file() and bool(LOCK_TEXT.fullmatch(path.read_text(errors="replace")))
+    return path.name.startswith((f".{SETTINGS}.", f".{OVERRIDES}."))  # of `write_whole`
+
+
+def _stored(run_dir: Path) -> DictConfig:
+    try:
+        stored = read_settings(run_dir, f"run_dir={run_dir}")
+        require_every_group(stored, f"run_dir={run_dir}")
+    except ConfigError as error:
+        raise ConfigError(f"{error}; {INSTEAD}") from error
+    return stored
 
 
 def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
     """Whether the run in the directory is finished; refuses a directory of another run."""
-    settings = run_dir / SETTINGS
-    instead = "delete it or choose another run_dir"
-    saved = (run_dir / CHECKPOINTS).exists()
-    if not settings.exists():
-        require(not saved, f"run_dir={run_dir} holds checkpoints but no {SETTINGS}; {instead}")
-        return False
-    recorded = (run_dir / RECORD).exists()
-    if not (saved or recorded or (run_dir / METRICS).exists()):
+    require_own(run_dir)
+    if not any(path.name not in BEFORE_THE_START for path in _files(run_dir)):
         return False  # an earlier start was refused before anything was done
-    for name in (METRICS, TIMES, SAMPLES):
-        require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {instead}")
-    try:
-        stored = OmegaConf.load(settings)
-    except (OSError, YAMLError) as error:
-        raise ConfigError(f"run_dir={run_dir} holds a {SETTINGS} that cannot be read") from error
-    old, new = comparable_settings(stored), comparable_settings(as_begun(cfg, stored))
-    for key in ("model.name", "task.name", "algorithm.name", "reward.name", "seed"):
-        require(key in old, f"run_dir={run_dir} holds a {SETTINGS} without {key}: torn; {instead}")
+    stored = _stored(run_dir)
+    as_kept = as_begun(cfg, stored)
+    old, new = comparable_settings(stored), comparable_settings(as_kept)
     other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if other:
         key = min(other, key=lambda key: (not key.endswith(".name"), key))
         require(
             False,
             f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; "
-            f"{instead}",
+            f"{INSTEAD}",
         )
-    fault = record_fault(run_dir) if recorded else None
+    changed = changed_value(run_dir, as_kept)
     require(
-        fault is None or saved,
-        f"run_dir={run_dir} holds a finished run, but {fault}; put it back, or delete the "
-        f"directory to run it again",
+        changed is None,
+        f"run_dir={run_dir} holds a run with another value of {changed}={new.get(changed or '')}; "
+        f"set the variable as it was, or {INSTEAD}",
     )
-    done = recorded and fault is None
-    if recorded and not done:
-        print(f"note: {run_dir} is not finished: {fault}", file=sys.stderr)
+    saved = (run_dir / CHECKPOINTS).exists()
+    done = _is_believed(run_dir, saved)
     if saved and not done:
         for key in ("nodes", "processes", "zero_stage"):
             ours, theirs = cfg.hardware[key], stored.hardware[key]
@@ -108,18 +128,24 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
     return done
 
 
-def settings_of_run(run_dir: Path, key: str) -> DictConfig:
-    """The settings that a run directory holds; ConfigError where they cannot be read.
+def _is_believed(run_dir: Path, saved: bool) -> bool:
+    """Whether there is a record, and all that it names; ConfigError where something is lost.
 
-    key: the setting and value that named the run, for the refusal
+    saved: there are checkpoints, from which the run can go on
     """
-    try:
-        stored = OmegaConf.load(run_dir / SETTINGS)
-    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"{key}: its {SETTINGS} cannot be read") from error
-    if not isinstance(stored, DictConfig):
-        raise ConfigError(f"{key}: its {SETTINGS} holds no settings")
-    return stored
+    for name in (METRICS, TIMES, SAMPLES):
+        require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {INSTEAD}")
+    if not (run_dir / RECORD).exists():
+        return False
+    fault = record_fault(run_dir)
+    require(
+        fault is None or saved,
+        f"run_dir={run_dir} holds a finished run, but {fault}; put it back, or delete the "
+        f"directory to run it again",
+    )
+    if fault is not None:
+        print(f"note: {run_dir} is not finished: {fault}", file=sys.stderr)
+    return fault is None
 
 
 def read_record(run_dir: Path) -> dict[str, Any] | None:
@@ -155,26 +181,34 @@ def record_fault(run_dir: Path, only: tuple[str, ...] | None = None) -> str | No
     return fault_of(run_dir, files)
 
 
+def _files(run_dir: Path) -> list[Path]:
+    """What is in a directory, without half-written files; empty where there is none."""
+    if not run_dir.exists():
+        return []
+    return [path for path in run_dir.iterdir() if not path.name.startswith(".")]
+
+
 def as_stored(run_dir: Path, cfg: DictConfig) -> DictConfig:
     """The settings, with the precision of products that this run was started with before.
 
     As they are where the directory holds no settings, or other ones.
     """
     try:
-        stored = OmegaConf.load(run_dir / SETTINGS)
-    except (OSError, YAMLError):
-        return cfg
-    if not isinstance(stored, DictConfig):
+        stored = read_settings(run_dir)
+    except ConfigError:
         return cfg
     kept = as_begun(cfg, stored)
     return kept if comparable_settings(kept) == comparable_settings(stored) else cfg
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
-    """Start a run directory with the resolved settings and the typed overrides."""
+    """Start a run directory with its settings (`as_written`) and the typed overrides."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(cfg, resolve=True))
+        hashes = hashes_of(cfg)
+        if hashes is not None:  # before the settings that need it
+            write_whole(run_dir / VALUES, hashes)
+        write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(as_written(cfg))))
         write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
     except OSError as error:
         require(False, f"run_dir={run_dir} cannot be written: {error.strerror}")
@@ -194,50 +228,6 @@ def write_whole(path: Path, text: str, to_disk: bool = False) -> None:
         sync(path.parent)
 
 
-def lock(run_dir: Path) -> IO[str]:
-    """Lock a run directory until this process ends; refuses one that is in use.
-
-    returns: the lock file; closing it releases the lock, unless a child process holds it, too
-    """
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        file = (run_dir / LOCK).open("a+", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"run_dir={run_dir} cannot be written: {error.strerror}") from error
-    for _ in range(10):  # `in_use` of another process may hold it for a moment
-        holder = _try_lock(file)
-        if holder is None:
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
-            _held.append(file)
-            return file
-        time.sleep(0.1)
-    file.close()
-    raise ConfigError(f"run_dir={run_dir} is in use by {holder}")
-
-
-def in_use(run_dir: Path) -> str | None:
-    """The process that holds the lock of a run directory, in words; None if none does."""
-    try:
-        with (run_dir / LOCK).open("r+", encoding="utf-8") as file:
-            return _try_lock(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _try_lock(file: IO[str]) -> str | None:
-    """Lock the file; if that fails, the holder in words."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        return file.read() or "another process"
-    except OSError as error:  # some network file systems
-        print(f"note: {file.name} cannot be locked ({error.strerror}); start a run only once")
-    return None
-
-
 def named_by_time(run_dir: Path) -> bool:
     """Whether the directory's name starts with the time, as the default names do."""
     return any(TIME.match(part) for part in run_dir.parts[-2:])
@@ -252,15 +242,24 @@ def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
     if time_of is None:
         return None
     for other in sorted(run_dir.parent.glob(f"*{run_dir.name[time_of.end() :]}"), reverse=True):
-        if not (other / SETTINGS).exists() or read_record(other) is not None or in_use(other):
-            continue
         try:
-            stored = OmegaConf.load(other / SETTINGS)
-        except (OSError, YAMLError):
-            continue
-        if comparable_settings(stored) == comparable_settings(as_begun(cfg, stored)):
-            return other
+            if _goes_on_as(other, cfg):
+                return other
+        except (ConfigError, OSError) as error:
+            print(f"note: left out as no run to go on with: {error}", file=sys.stderr)
     return None
+
+
+def _goes_on_as(other: Path, cfg: DictConfig) -> bool:
+    """Whether a directory holds an unfinished run with these settings that nobody works on."""
+    if not (other / SETTINGS).exists() or read_record(other) is not None or in_use(other):
+        return False
+    stored = read_settings(other)
+    require_every_group(stored, str(other))
+    kept = as_begun(cfg, stored)
+    if comparable_settings(stored) != comparable_settings(kept):
+        return False
+    return changed_value(other, kept) is None
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -290,20 +289,3 @@ def settings_digest(cfg: DictConfig) -> str:
     """A hash of the settings that must be the same when a run is resumed."""
     flat = json.dumps(comparable_settings(cfg), sort_keys=True, default=str)
     return hashlib.sha256(flat.encode()).hexdigest()
-
-
-def comparable_settings(cfg: Any) -> dict[str, Any]:
-    """Settings by dotted keys, without those in FREE and those that are as before they came."""
-    flat: dict[str, Any] = {}
-
-    def walk(node: Any, prefix: str) -> None:
-        for key, value in node.items():
-            if prefix == "" and key in FREE:
-                continue
-            if isinstance(value, dict):
-                walk(value, f"{prefix}{key}.")
-            else:
-                flat[f"{prefix}{key}"] = value
-
-    walk(OmegaConf.to_container(cfg, resolve=True), "")
-    return as_before(flat)

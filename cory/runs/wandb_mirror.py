@@ -15,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 from cory.config import Config
 from cory.episode import Episode, Metrics
 from cory.runs.run_dir import write_whole
+from cory.runs.stored_settings import SETTINGS, as_written, read_settings
 
 RUN_ID = "wandb_id"  # file of the run directory
 PROBE_S = 5  # seconds to wait for a connection to the server
@@ -70,6 +71,12 @@ class Mirror:
             self.run = None
 
 
+def settings_of(config: Config, run_dir: Path) -> Any:
+    """The settings as the directory stores them: what environment variables hold goes nowhere."""
+    stored = (run_dir / SETTINGS).exists()
+    return as_written(read_settings(run_dir)) if stored else asdict(config)
+
+
 def start(config: Config, run_dir: Path, commit: str | None) -> Any:
     """Start or resume the directory's W&B run; offline where the server cannot be used."""
     import wandb  # noqa: PLC0415  half a second, and most runs do without
@@ -86,7 +93,7 @@ def start(config: Config, run_dir: Path, commit: str | None) -> Any:
             group=config.sweep if config.sweep != "adhoc" else config.experiment,
             name=f"{config.experiment}/seed{config.seed}",
             tags=[tag for tag in (config.scale, commit and commit[:7]) if tag],
-            config=asdict(config),
+            config=settings_of(config, run_dir),
             settings=wandb.Settings(
                 init_timeout=settings.init_timeout,
                 finish_timeout=settings.finish_timeout,

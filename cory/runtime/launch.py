@@ -13,6 +13,7 @@ from types import FrameType
 from typing import IO
 
 from cory.config import HardwareConfig
+from cory.runs.lock import RunLock
 from cory.runs.run_dir import RECORD, STOP
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
 
@@ -81,7 +82,7 @@ class Run:
         self,
         run_dir: Path,
         hardware: HardwareConfig,
-        lock: IO[str] | None,
+        lock: RunLock | None,
         at_once: int = 1,
         out: IO[bytes] | None = None,
         err: IO[bytes] | None = None,
@@ -103,7 +104,7 @@ class Run:
             [sys.executable, "-m", module, str(run_dir)],
             env=environment(hardware, at_once),
             start_new_session=True,
-            pass_fds=[] if lock is None else [lock.fileno()],
+            pass_fds=[] if lock is None else lock.filenos(),
             stdout=out,
             stderr=err,
         )
@@ -126,7 +127,7 @@ class Run:
             return True  # the record decides: a process may fail after its work
         if code == 0 and self._nodes > 1:
             return True  # the record, written on another node, may take a while to be visible here
-        if code in (STOPPED, -signal.SIGTERM):
+        if code in (STOPPED, -signal.SIGTERM, -signal.SIGINT):
             if not stopping():
                 ask_to_stop(signal.SIGTERM)  # the workers got it directly, or another node did
             say_interrupted(self.run_dir)
@@ -142,7 +143,7 @@ class Run:
         say_interrupted(self.run_dir)
 
 
-def launch(run_dir: Path, hardware: HardwareConfig, lock: IO[str] | None) -> bool:
+def launch(run_dir: Path, hardware: HardwareConfig, lock: RunLock | None) -> bool:
     """Run the workers in other processes; whether they finished the run. See `Run`."""
     run = Run(run_dir, hardware, lock)
     try:

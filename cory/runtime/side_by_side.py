@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cory.config import Config
+from cory.runs.lock import RunLock
 from cory.runs.run_dir import OUTPUT
 from cory.runtime.launch import INTERVAL, JobFailed, Run, stopping
 
@@ -21,7 +22,7 @@ class _Working:
     name: str
     run: Run
     at_once: int  # runs that may share the cores with it, itself among them
-    lock: IO[str]
+    lock: RunLock
     out: IO[bytes]
     err: IO[bytes]
     began: float
@@ -64,7 +65,7 @@ class SideBySide:
         if stopping():
             raise JobFailed
 
-    def start(self, run_dir: Path, config: Config, lock: IO[str], at_once: int) -> None:
+    def start(self, run_dir: Path, config: Config, lock: RunLock, at_once: int) -> None:
         """Start a run, after `wait_for_room`.
 
         run_dir: locked, with the settings in it
@@ -134,8 +135,8 @@ class SideBySide:
         one.out.write(said)
         sys.stderr.write(said.decode("utf-8", errors="replace"))
         sys.stderr.flush()
-        for file in (one.lock, one.out, one.err):
-            file.close()
+        for held in (one.lock, one.out, one.err):
+            held.close()
 
     def _left(self) -> str:
         """How much of the sweep is over, and about how long the rest takes."""

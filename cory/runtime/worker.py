@@ -1,5 +1,10 @@
 """One process of a run: builds everything from config.yaml and runs the loop."""
 
+import signal
+
+if __name__ == "__main__":  # until the worker listens, a signal ends it without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import logging
 import os
 import shutil
@@ -12,7 +17,6 @@ from pathlib import Path
 
 import torch
 import transformers
-from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError
 
 from cory import distributed
@@ -39,19 +43,13 @@ from cory.runs.checkpoint import Checkpoints, by_size, hashes_of
 from cory.runs.durable import sync, sync_folders
 from cory.runs.export import export, model_card, publish
 from cory.runs.jsonl import Digest
+from cory.runs.lock import lock
 from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
 from cory.runs.recorder import NoRecord, Record, Recorder
-from cory.runs.run_dir import (
-    AGENTS,
-    EVALUATION,
-    ITERATIONS,
-    SETTINGS,
-    WriteError,
-    lock,
-    settings_digest,
-)
+from cory.runs.run_dir import AGENTS, EVALUATION, ITERATIONS, WriteError, settings_digest
 from cory.runs.stop import Stopped, StopRequest
+from cory.runs.stored_settings import SETTINGS, read_settings
 from cory.runtime import loop
 from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
@@ -74,8 +72,11 @@ def check_devices(hardware: HardwareConfig) -> None:
     )
 
 
-def build_parts(config: Config) -> Parts:
-    """Load models and data, and refuse settings that do not fit them."""
+def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
+    """Load models and data, and refuse settings that do not fit them.
+
+    stop: the process's own; None: one that only the file in the run directory makes
+    """
     build_reward = builder("reward", config.reward.name)
     if hasattr(build_reward, "prepare"):  # refuses what can be refused before models are loaded
         build_reward.prepare(config.reward)
@@ -122,13 +123,13 @@ def build_parts(config: Config) -> Parts:
             f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
         )
     plan = plan_of(config)
-    return Parts(config, plan, team, partner, task, reward, streams)
+    stop = stop or StopRequest(Path(config.run_dir))
+    return Parts(config, plan, team, partner, task, reward, streams, stop)
 
 
 def work(run_dir: Path, stop: StopRequest) -> None:
     """Run the settings of `run_dir`, from the newest checkpoint on."""
-    settings = OmegaConf.load(run_dir / SETTINGS)
-    assert isinstance(settings, DictConfig)
+    settings = read_settings(run_dir)
     config = parse_config(settings)
     hardware = config.hardware
     # on one machine, the launching process holds the lock
@@ -144,7 +145,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     preflight.check(config, distributed.rank() == 0)
     keep_freed_memory()
     used_before = memory_used(config.hardware.device)
-    parts = build_parts(config)
+    parts = build_parts(config, stop)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     build = builder("algorithm", config.algorithm.name)
     algorithm: Algorithm = build(config.algorithm, parts)

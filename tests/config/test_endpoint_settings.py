@@ -43,6 +43,24 @@ def test_a_wrong_setting_is_refused(change: dict[str, Any], said: str) -> None:
     assert said in str(refusal.value) and KEY not in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["api.example.com", "10.0.0.7", "localhost.example.com", "[fe80::1]"],
+)
+def test_a_key_goes_to_other_machines_only_encrypted(host: str) -> None:
+    open_to_all = {"base_url": f"http://{host}:8000/v1"}
+    with pytest.raises(ConfigError, match=r"without encryption: use https://, set key_variable=nu"):
+        replace(CONFIG, **open_to_all)
+    replace(CONFIG, **open_to_all, plain_http=True)
+    replace(CONFIG, **open_to_all, key_variable=None)
+    replace(CONFIG, base_url=f"https://{host}/v1")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.0.1", "[::1]", "LOCALHOST"])
+def test_a_key_may_go_to_this_machine_as_it_is(host: str) -> None:
+    replace(CONFIG, base_url=f"http://{host}:8000/v1")
+
+
 def test_an_option_is_mounted_where_an_algorithm_has_room_for_it(tmp_path: Path) -> None:
     (tmp_path / "algorithm").mkdir()
     text = "defaults: [cory, _self_]\nendpoint: null\n"

@@ -33,8 +33,8 @@ from cory.runs.record_files import RecordFiles
 from cory.runs.run_dir import (
     read_lines,
     record_fault,
-    settings_of_run,
 )
+from cory.runs.stored_settings import read_settings
 from cory.tasks.data.tables import local_table
 from tests.support.damage import damaged_bytes, damaged_json, damaged_lines
 from tests.support.fixtures import make_tokenizer
@@ -256,7 +256,7 @@ SETTINGS = b"model: {name: tiny, path: asset:tiny}\nseed: 0\nalgorithm: {name: p
 def test_settings_of_a_run(content: bytes) -> None:
     with one_line(ConfigError) as folder:
         (folder / "config.yaml").write_bytes(content)
-        settings_of_run(folder, "init_from=x")
+        read_settings(folder, "init_from=x")
 
 
 @fuzzed

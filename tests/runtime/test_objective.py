@@ -18,7 +18,8 @@ from omegaconf import open_dict
 from cory import train
 from cory.config import ConfigError, parse_config
 from cory.runs.objective import objective_of
-from cory.runs.run_dir import METRICS, RECORD, SETTINGS, settings_digest
+from cory.runs.run_dir import METRICS, RECORD, settings_digest
+from cory.runs.stored_settings import SETTINGS
 from cory.runtime.hydra_options import look_beside
 from cory.runtime.launch import JobFailed
 from cory.runtime.side_by_side import SideBySide

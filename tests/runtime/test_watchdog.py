@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cory.config import ConfigError, HardwareConfig
-from cory.runs.run_dir import LOCK, in_use, lock
+from cory.runs.lock import LOCK, in_use, lock
 from cory.runs.stop import StopRequest
 from cory.runtime.launch import Run, environment
 from cory.runtime.torchrun import exit_code
@@ -36,7 +36,7 @@ from tests.support.warm import Fork
 def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
     assert in_use(tmp_path) is None
     code = (
-        "import sys, time; from pathlib import Path; from cory.runs.run_dir import lock;"
+        "import sys, time; from pathlib import Path; from cory.runs.lock import lock;"
         f"lock(Path({str(tmp_path)!r})); print('locked', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -19,6 +19,7 @@ CONFIG = EndpointConfig(
     base_url="http://127.0.0.1:1/v1",
     model="wise",
     key_variable="WISE_KEY",
+    plain_http=False,
     temperature=0.7,
     top_p=None,
     max_tokens=20,

@@ -21,6 +21,7 @@ from cory.report.records.benchmarks import (
     without,
     without_benchmarks,
 )
+from cory.runs.lock import in_use
 from cory.runs.provenance import git
 from cory.runs.run_dir import (
     FILES,
@@ -28,14 +29,12 @@ from cory.runs.run_dir import (
     OVERRIDES,
     RECORD,
     SAMPLES,
-    SETTINGS,
     TIMES,
-    in_use,
     read_lines,
     read_record,
     record_fault,
-    settings_of_run,
 )
+from cory.runs.stored_settings import SETTINGS, read_settings
 
 FIDELITY = "paper"  # the one that pages are about
 # as cory/evaluation/evaluate.py marks lines of samples.jsonl; importing it takes seconds
@@ -108,7 +107,7 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
     experiment, scale: what its folder says
     """
     try:
-        settings = settings_of_run(run_dir, str(run_dir))
+        settings = read_settings(run_dir)
         record = read_record(run_dir)
         if record is None:
             raise ValueError(f"its {RECORD} is no record")
@@ -161,7 +160,7 @@ def why_unfinished(run_dir: Path) -> str:
     """Why a run has no record: it is still running, has diverged, or has failed."""
     try:
         lines = read_lines(run_dir / METRICS) if (run_dir / METRICS).exists() else []
-        asked = OmegaConf.select(settings_of_run(run_dir, str(run_dir)), "algorithm.iterations")
+        asked = OmegaConf.select(read_settings(run_dir), "algorithm.iterations")
     except (OSError, ValueError) as error:
         return f"damaged ({error})"
     so_far = f"{len(lines)} of {asked} iterations, no {RECORD}"
