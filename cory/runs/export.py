@@ -10,7 +10,8 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
 from cory.config import GAE, Config, ConfigError, ModelConfig, require
-from cory.models.loading import load_language_model, resolve
+from cory.models.loading import load_language_model
+from cory.models.places import resolve
 from cory.models.team import ActorCriticModel
 from cory.runs.run_dir import AGENTS
 from cory.runs.stored_settings import read_settings

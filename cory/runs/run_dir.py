@@ -74,6 +74,15 @@ def require_own(run_dir: Path) -> None:
     )
 
 
+def remove_unbegun(run_dir: Path) -> None:
+    """Remove what a run leaves that was refused by its workers before it began; else nothing."""
+    if any(path.name not in BEFORE_THE_START for path in run_dir.iterdir()):
+        return
+    for path in run_dir.iterdir():
+        path.unlink()
+    run_dir.rmdir()
+
+
 def _is_ours(path: Path) -> bool:
     """Whether a command of before may have left this file in a folder without settings."""
     if path.name == LOCK:

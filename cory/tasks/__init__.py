@@ -4,11 +4,15 @@ A new task is a class with the members of `Task`, and a line in the table TASKS 
 cory/config/options.py. May import: config, distributed, episode, games.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from __future__ import annotations
 
-from cory.episode import Prompt
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
 from cory.tasks.data.epochs import EpochSampler
+
+if TYPE_CHECKING:  # it needs torch, which the command does without
+    from cory.episode import Prompt
 
 
 class Form(Protocol):
