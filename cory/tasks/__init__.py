@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cory.tasks.data.epochs import EpochSampler
-
-if TYPE_CHECKING:  # it needs torch, which the command does without
+if TYPE_CHECKING:  # they need torch and numpy, which the command does without
     from cory.episode import Prompt
+    from cory.tasks.data.epochs import EpochSampler
 
 
 class Form(Protocol):
