@@ -1,10 +1,16 @@
 """Compose one experiment, check it, launch it. `python -m cory.train --help` lists the options."""
 
+import signal
+import sys
+
+if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
+    # until the command listens, Ctrl-C ends it without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import math
 import os
 import re
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr

@@ -10,13 +10,18 @@ on where it was; --again starts anew. Exit code 1 where a case failed.
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
 from datetime import datetime, timezone
 from pathlib import Path
 
+import torch
 import transformers
+
+# else DeepSpeed guesses while it is imported, and says so
+os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
 from cory.gpu_check.cases import Case, in_order
 from cory.gpu_check.extrapolate import paper_hours

@@ -3,10 +3,10 @@
     python scripts/kill_test.py --kills 50
 
 Each layout (algorithm, sharing, processes, ZeRO stage) is run once undisturbed. Then the same
-command is started, killed with SIGKILL at a random moment after its first iteration (all of its
-processes, or only the command, or only one worker), and started again, until it has been killed as
-often as wanted and is left to finish. metrics.jsonl, samples.jsonl and every file of agents/ must
-then be the same, byte for byte. Exits with 1 unless they are, for every kill.
+command is started, killed with SIGKILL at a random moment after it has written something (all of
+its processes, or only the command, or only one worker), and started again, until it has been killed
+as often as wanted and is left to finish. metrics.jsonl, samples.jsonl and every file of agents/
+must then be the same, byte for byte. Exits with 1 unless they are, for every kill.
 """
 
 import argparse
@@ -25,15 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SETTINGS = [
-    "algorithm.iterations=8",
-    "algorithm.swap_every=2",
-    "algorithm.prompts_per_iteration=8",
-    "algorithm.minibatch_size=4",
-    "algorithm.epochs=2",
     "algorithm.schedule=cosine",
     "algorithm.warmup=0.3",
-    "algorithm.score_scaling=normalise",
-    "algorithm.kl_controller=adaptive",
     "hardware.microbatch_size=2",
     "hardware.keep_whole_below=0",
     "evaluation.prompts=8",
@@ -41,12 +34,59 @@ SETTINGS = [
     "checkpoint_every=1",
     "model.value_dropout=0.1",
 ]
+STEPS = [
+    "algorithm.iterations=8",
+    "algorithm.prompts_per_iteration=8",
+    "algorithm.minibatch_size=4",
+]
+PPO = [
+    *STEPS,
+    "algorithm.epochs=2",
+    "algorithm.score_scaling=normalise",
+    "algorithm.kl_controller=adaptive",
+]
 SHORT_DEBATE = [
     "algorithm.turns=2",
     "algorithm.guards.min_tokens=null",
     "algorithm.sampling.min_response_tokens=4",
     "algorithm.sampling.max_response_tokens=6",
 ]
+SMALL = [  # of a paper's experiment
+    "scale=small",
+    "model.dropout=true",
+    "model.adapter.targets=null",
+]
+GAMES = [*SMALL, *STEPS, "algorithm.iterations_per_epoch=4", "evaluation.prompts=4"]
+# What each algorithm is run with. The first ones run on the quickstart's model and prompts.
+ALGORITHMS = {
+    "ppo": ["algorithm=ppo", *PPO],
+    "grpo": ["algorithm=grpo", *PPO, "algorithm.samples_per_prompt=4"],
+    "cory": ["algorithm=cory", *PPO, "algorithm.swap_every=2"],
+    "maporl": ["algorithm=maporl", *PPO, *SHORT_DEBATE],
+    "sft": ["experiment=maporl/gsm8k_maporl", "algorithm=sft", *SMALL, *STEPS],
+    "verifier": [
+        "experiment=maporl/verifier_gsm8k",
+        *SMALL,
+        *STEPS,
+        "algorithm.answers_per_question=4",
+        "algorithm.keep_per_label=2",
+    ],
+    "imitation": ["experiment=spag/llama2_im", *GAMES],
+    "spag": [
+        "experiment=spag/llama2_spag_1",
+        *GAMES,
+        "init_from=null",
+        "algorithm.opponents.im=null",
+    ],
+    "maft": [
+        "experiment=maft/phi3_arithmetic_maft",
+        *SMALL,
+        *STEPS,
+        "algorithm.iterations=3",
+        "algorithm.epochs=1",
+        "algorithm.critic_epochs=1",
+    ],
+}
 LONGEST_S = 300  # a start that takes longer hangs
 
 
@@ -60,23 +100,17 @@ class Layout:
     zero_stage: int
 
     def command(self, run_dir: Path, extra: list[str]) -> list[str]:
-        settings = [s for s in SETTINGS if self.algorithm == "cory" or "swap_every" not in s]
-        if self.algorithm == "maporl":
-            settings += SHORT_DEBATE
-        if self.algorithm == "grpo":
-            settings += ["algorithm.samples_per_prompt=4"]
-        return [
-            sys.executable,
-            "-m",
-            "cory.train",
-            f"algorithm={self.algorithm}",
+        words = [
+            *SETTINGS,
+            *ALGORITHMS[self.algorithm],
             f"model.sharing={self.sharing}",
             f"hardware.processes={self.processes}",
             f"hardware.zero_stage={self.zero_stage}",
             f"run_dir={run_dir}",
-            *settings,
             *extra,
         ]
+        # Hydra takes each setting once: the last one
+        return [sys.executable, "-m", "cory.train", *{w.split("=")[0]: w for w in words}.values()]
 
     def __str__(self) -> str:
         return f"{self.algorithm} {self.sharing} x{self.processes} ZeRO-{self.zero_stage}"
@@ -84,9 +118,7 @@ class Layout:
 
 LAYOUTS = [
     Layout(*row)
-    for row in itertools.product(
-        ("ppo", "grpo", "cory", "maporl"), ("copies", "adapters"), (1, 2), (0, 1, 2, 3)
-    )
+    for row in itertools.product(ALGORITHMS, ("copies", "adapters"), (1, 2), (0, 1, 2, 3))
 ]
 
 
@@ -145,7 +177,7 @@ def survive(
         shutil.rmtree(run_dir, ignore_errors=True)
     finish(row, whole, extra)
     hit: list[str] = []
-    longest = 1.5  # seconds between an iteration and the kill
+    longest = 1.5  # seconds between a step and the kill
     while len(hit) < kills:
         what = strike(row, killed, chance, longest, extra)
         if what is not None:
@@ -186,9 +218,8 @@ def finish(row: Layout, run_dir: Path, extra: list[str]) -> None:
 def strike(
     row: Layout, run_dir: Path, chance: random.Random, longest: float, extra: list[str]
 ) -> str | None:
-    """Start the command and kill it after its next iteration; what was hit, None if it was over."""
+    """Start the command and kill it after its next step; what was hit, None if it was over."""
     process = start(row, run_dir, extra)
-    # resumed runs cut metrics.jsonl back and write it again: progress is a change of it
     stamp = changed(run_dir)
     deadline = time.monotonic() + LONGEST_S
     while changed(run_dir) == stamp:
@@ -226,8 +257,18 @@ def strike(
 
 
 def changed(run_dir: Path) -> int:
-    path = run_dir / "metrics.jsonl"
-    return path.stat().st_mtime_ns if path.exists() and path.stat().st_size else 0
+    """When the run last wrote down what it had come to."""
+    found = [run_dir / "metrics.jsonl", run_dir / "checkpoints"]
+    found += [
+        path for part in ("debates", "games", "evaluation") for path in run_dir.glob(f"{part}/*")
+    ]
+    times = []
+    for path in found:
+        try:
+            times.append(path.stat().st_mtime_ns if path.is_dir() or path.stat().st_size else 0)
+        except FileNotFoundError:  # not yet, or no longer
+            continue
+    return max(times, default=0)
 
 
 def family(pid: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from cory.config import BatchPlan, Config
@@ -9,6 +10,7 @@ from cory.models.engine import Engine
 from cory.models.policy import Policy
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.precision import store_as_products
+from cory.models.shared_engine import SharedEngine, StoredWeights
 from cory.models.team import ActorCriticModel, Team
 from cory.models.visitor import Visitor
 from cory.rewards import Reward
@@ -30,16 +32,12 @@ class Parts:
     task: Task
     reward: Reward
     streams: Streams
+    stop: StopRequest  # looked at while data are collected
 
     @property
     def carried(self) -> dict[str, Stateful]:
         """The components whose state a checkpoint keeps."""
         return {"task": self.task, "streams": self.streams}
-
-    @property
-    def stop(self) -> StopRequest:
-        """Asks the run to stop while data are collected."""
-        return StopRequest(Path(self.config.run_dir))
 
     def new_ppo_policies(
         self, names: Sequence[str], team: Team | None = None
@@ -67,12 +65,27 @@ class Parts:
     def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
         """Policies trained otherwise; all else as `new_ppo_policies`."""
         team, hardware = team or self.team, self.config.hardware
-        policies = {
-            model.name: Policy(team, model, engine, hardware)
-            for model, engine in self._with_engines(names, team)
-        }
+        if self.config.algorithm.one_engine(team.config.sharing):
+            policies = self._sharing_an_engine(names, team)
+        else:
+            policies = {
+                model.name: Policy(team, model, engine, hardware)
+                for model, engine in self._with_engines(names, team)
+            }
         self._store(policies, team)
         return policies
+
+    def _sharing_an_engine(self, names: Sequence[str], team: Team) -> dict[str, Policy]:
+        """Policies with full copies whose weights take turns in one engine."""
+        models = self._initial_models(names, team)
+        ((first, engine),) = self._engines(islice(models, 1), team)
+        shared = SharedEngine(engine)
+        stored = [StoredWeights(first.name, shared)]
+        for model in models:
+            engine.set_weights(model.trainable())
+            stored.append(StoredWeights(model.name, shared))
+        hardware = self.config.hardware
+        return {own.name: Policy(team, first, engine, hardware, own) for own in stored}
 
     def new_players(
         self, name: str, others: Mapping[str, Path]
@@ -121,7 +134,7 @@ class Parts:
         policies: all that start from the team's model
         """
         for policy in policies.values():
-            base = policy.model.base is not None
+            base = team.config.sharing != "copies"
             if not (self.config.hardware.zero_stage == 3 if base else policy.trains):
                 store_as_products(policy.model.lm)
         if team.config.sharing == "copies":
@@ -130,12 +143,15 @@ class Parts:
     def _with_engines(
         self, names: Sequence[str], team: Team
     ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        head = self.config.algorithm.has_value_head()
-        new = team.new_models(list(names), self.streams.init, head)
-        models = self._initialised(new, names, team)
+        models = self._initial_models(names, team)
         # of copies one is whole at a time; under ZeRO-3 the first engine of those that share a base
         # splits it with all of its adapters
         return self._engines(list(models) if team.config.sharing == "adapters" else models, team)
+
+    def _initial_models(self, names: Sequence[str], team: Team) -> Iterator[ActorCriticModel]:
+        head = self.config.algorithm.has_value_head()
+        new = team.new_models(list(names), self.streams.init, head)
+        return self._initialised(new, names, team)
 
     def _initialised(
         self, models: Iterable[ActorCriticModel], names: Sequence[str], team: Team

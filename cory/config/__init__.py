@@ -73,6 +73,8 @@ from cory.config.reward import (
 )
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
+    IGNORED,
+    NO_ANSWER,
     AnliConfig,
     ImdbConfig,
     MathConfig,
@@ -92,8 +94,10 @@ __all__ = [
     "GAE",
     "GENERATION_ONLY",
     "GEOMETRIC_MEAN",
+    "IGNORED",
     "ITSELF",
     "NONE",
+    "NO_ANSWER",
     "OPPONENTS",
     "OWN",
     "RANDOM",

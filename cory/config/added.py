@@ -24,12 +24,15 @@ ADDED: dict[str, tuple[str, Any]] = {
         }.items()
     },
     "attention": ("compute_precision", "auto"),
+    "rollout_dropout": ("value_dropout", False),
+    "special_tokens_in_text": ("value_dropout", False),
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
     "contradictions": ("held_out_share", "refused"),
     "plain_http": ("key_variable", False),
     "parallel_runs": ("keep_last", 1),
     "objective": ("keep_last", None),
+    "next_question": ("programs", "ignored"),
     "unreadable_votes": ("vote_ties", "counted"),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),
@@ -41,8 +44,10 @@ ADDED: dict[str, tuple[str, Any]] = {
     "group_baseline": ("gae_lambda", False),
     "ratio": ("gae_lambda", "token"),
     "loss_average": ("gae_lambda", "tokens"),
+    "loss_average_turns": ("gae_lambda", None),
     "clip_range_high": ("gae_lambda", None),
     "kl_in": ("gae_lambda", "reward"),
+    "kl_loss": ("gae_lambda", "k3"),
     "policy_temperature": ("gae_lambda", 1.0),
 }
 # setting -> a setting of groups that had it from the start: there no value is left out

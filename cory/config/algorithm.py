@@ -87,6 +87,18 @@ class OptimiserConfig:
     weight_decay: float
     max_grad_norm: float | None  # None: no clipping of the gradient's norm
 
+    def new_each_training(self) -> bool:
+        """Whether each training of a policy begins with a new optimiser, so that none is kept."""
+        return False
+
+    def trains_on(self) -> bool:
+        """Whether a policy's training goes on from the weights that its last one ended with."""
+        return True
+
+    def one_engine(self, sharing: str) -> bool:
+        """Whether all policies of a model use one engine, one after another."""
+        return False
+
     def check_optimiser(self) -> None:
         """Check the values of these settings."""
         require_positive("algorithm.learning_rate", self.learning_rate)
@@ -162,6 +174,7 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
     group_baseline: bool  # batch: the group's mean is subtracted first
     ratio: str  # token | response: what one probability ratio is of
     loss_average: str  # tokens | responses | constant: what the policy's loss is divided by
+    loss_average_turns: int | None  # tokens: averaged over so many turns at a time; None: over all
     clip_range: float  # PPO ratio clip
     clip_range_high: float | None  # above 1; None: as below
     value_clip_range: float
@@ -172,6 +185,7 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
     whiten_advantages: bool
     kl_estimator: str  # full | k1 | k2 | k3
     kl_in: str  # reward | loss
+    kl_loss: str  # kl_in=loss: k3 of the sampled tokens | full, over the vocabulary
     kl_coef: float  # penalty per nat of KL to the reference
     kl_controller: str  # fixed | adaptive
     kl_target: float  # adaptive: nats per response
@@ -220,8 +234,27 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
         require_choice("algorithm.advantages", self.advantages, ADVANTAGES)
         require_choice("algorithm.kl_in", self.kl_in, ("reward", "loss"))
         require_choice("algorithm.ratio", self.ratio, ("token", "response"))
+        require_choice("algorithm.kl_loss", self.kl_loss, ("k3", "full"))
+        require(
+            self.kl_loss == "k3" or self.kl_in == "loss",
+            f"algorithm.kl_loss={self.kl_loss} needs algorithm.kl_in=loss",
+        )
         averages = ("tokens", "responses", "constant")
         require_choice("algorithm.loss_average", self.loss_average, averages)
+        turns = self.loss_average_turns
+        if turns is not None:
+            require_at_least("algorithm.loss_average_turns", turns, 1)
+            require(
+                self.loss_average == "tokens",
+                f"algorithm.loss_average_turns needs algorithm.loss_average=tokens, got "
+                f"{self.loss_average}",
+            )
+            exact_div(
+                self.minibatch_size,
+                turns,
+                "algorithm.minibatch_size",
+                "algorithm.loss_average_turns",
+            )
         high = self.clip_range_high
         require(
             high is None or (high > 0 and math.isfinite(high)),

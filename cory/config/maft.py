@@ -136,6 +136,15 @@ class MaftConfig(SupervisedConfig):
         """Whether a policy is a critic agent."""
         return policy.startswith("critic")
 
+    def new_each_training(self) -> bool:
+        return True
+
+    def trains_on(self) -> bool:
+        return self.start == "previous" and self.iterations > 1
+
+    def one_engine(self, sharing: str) -> bool:
+        return sharing == "copies" and self.policy_count() > 1
+
     def policy_count(self) -> int:
         return len(self.names())
 

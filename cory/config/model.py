@@ -65,6 +65,8 @@ class ModelConfig:
     precision: str  # fp32 | bf16 | fp16: of the weights
     dropout: bool  # keep the checkpoint's dropout while updating
     value_dropout: float  # before the value head, while updating
+    rollout_dropout: bool  # ... while sampling a roll-out, once an agent has been updated
+    special_tokens_in_text: bool  # texts of responses keep special tokens, as that of the end
     sharing: str  # copies | adapters | adapter_copies
     adapter: AdapterConfig  # used unless sharing=copies
     quantisation: str  # none | nf4: the frozen base in 4 bits
@@ -89,6 +91,14 @@ class ModelConfig:
             f"weights in 4 bits cannot be trained themselves",
         )
         require_products("model", self)
+        require(
+            not self.rollout_dropout or self.sharing == "copies",
+            f"model.rollout_dropout=true needs model.sharing=copies, got {self.sharing}",
+        )
+        require(
+            not self.special_tokens_in_text or not self.chat,
+            "model.special_tokens_in_text=true needs model.chat=false: in a chat they end turns",
+        )
         require(
             self.quantisation == "none" or not self.path.startswith("package:"),
             f"model.quantisation={self.quantisation} cannot pack model.path={self.path}: its GGUF "

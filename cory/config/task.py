@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from cory.config.checks import require, require_at_least, require_choice, require_fields
 
+# what text from a new "Question:" on counts for, in a response
+IGNORED, READ, NO_ANSWER = "ignored", "read", "no_answer"
+
 
 class TaskFacts:
     """What the settings of a task say about it, unless a subclass says otherwise."""
@@ -119,6 +122,7 @@ class QuestionsConfig(PickConfig):
     train_problems: int | None  # generated: how many
     test_problems: int | None
     programs: ProgramsConfig | None  # where training questions come from whose answers are computed
+    next_question: str  # ignored | read | no_answer: what a response goes on with
     max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
     example: str  # a worked example, before every question
     prompt_template: str  # {example} and {question}
@@ -129,6 +133,7 @@ class QuestionsConfig(PickConfig):
     def __post_init__(self) -> None:
         self.check_picks()
         require_choice("task.source", self.source, ("hub", "path", "generated"))
+        require_choice("task.next_question", self.next_question, (IGNORED, READ, NO_ANSWER))
         if self.source == "generated":
             require(bool(self.kinds), "task.source=generated needs task.kinds")
             for key in ("train_problems", "test_problems"):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cory.config import options
-from cory.config.algorithm import ADAMW, ADAMW_8BIT
+from cory.config.algorithm import ADAMW, ADAMW_8BIT, PPOConfig
 from cory.config.checks import require
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config
@@ -65,6 +65,14 @@ def check_together(config: Config) -> None:
         "hardware.routed_reference=true needs model.sharing=adapters: "
         "a copy and its reference are two models",
     )
+    check_rollout_dropout(config)
+    require(
+        getattr(algorithm, "kl_loss", "k3") == "k3"
+        or hardware.zero_stage < 3
+        or model.sharing == "copies",
+        "algorithm.kl_loss=full needs hardware.zero_stage of at most 2, or model.sharing=copies: "
+        "the weights that policy and reference share are split",
+    )
     for key, judge in judges(config.reward).items():
         check_judge(config, key, judge)
     check_game(config)
@@ -88,6 +96,22 @@ def check_together(config: Config) -> None:
         max(evaluation.k) == 1 or config.task.has_answers,
         f"evaluation.k={evaluation.k} needs a task with answers; {without_answers(config)}",
     )
+
+
+def check_rollout_dropout(config: Config) -> None:
+    """Rules for dropout while sampling a roll-out."""
+    if not (config.model.rollout_dropout or (config.partner and config.partner.rollout_dropout)):
+        return
+    require(
+        isinstance(config.algorithm, PPOConfig),
+        f"model.rollout_dropout=true needs an algorithm with roll-outs of PPO, not "
+        f"algorithm={config.algorithm.name}",
+    )
+    for key in ("gradient_checkpointing", "cuda_graphs"):
+        require(
+            not getattr(config.hardware, key),
+            f"model.rollout_dropout=true needs hardware.{key}=false",
+        )
 
 
 def without_answers(config: Config) -> str:

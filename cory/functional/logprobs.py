@@ -139,6 +139,38 @@ def training_logprobs(
     )
 
 
+def training_kl(
+    hidden: Tensor,
+    logits_of: LogitsOf,
+    ref_hidden: Tensor,
+    ref_logits_of: LogitsOf,
+    vocabulary: int,
+    temperature: float = 1.0,
+) -> Tensor:
+    """Exact KL(policy || reference) of each token, with its gradient in the policy.
+
+    hidden: (N, H) last hidden states of the policy, with gradient
+    ref_hidden: (N, H) of the reference, without
+    temperature: the logits of both are divided by it
+    returns: (N,) float32
+    """
+
+    def of_slab(h: Tensor, ref_h: Tensor) -> Tensor:
+        with torch.no_grad():
+            ref_logits = ref_logits_of(ref_h).float() / temperature
+        return full_kl(logits_of(h).float() / temperature, ref_logits)
+
+    pieces = list(slabs(len(hidden), TENSORS_AT_ONCE * vocabulary))
+    if len(pieces) == 1:
+        return of_slab(hidden, ref_hidden)
+    return torch.cat(
+        [
+            checkpoint(of_slab, hidden[rows], ref_hidden[rows], use_reentrant=False)
+            for rows in pieces
+        ]
+    )
+
+
 def slabs(tokens: int, numbers: int) -> Iterator[slice]:
     """Slices over the tokens of at most SLAB_BYTES each; at least one, even without tokens.
 

@@ -55,25 +55,33 @@ def clipped_policy_loss(
 class LossAverage(NamedTuple):
     """How the loss of a minibatch is averaged: `part` of every microbatch, over `whole`.
 
-    `whole` is of the whole minibatch, so that neither the size of a microbatch nor the number of
+    Both are of the whole minibatch, so that neither the size of a microbatch nor the number of
     processes changes anything.
     """
 
-    per_response: bool  # each response's loss is first divided by its tokens
+    weights: Tensor  # (B,) what each turn's tokens are multiplied by
     whole: Tensor  # scalar
 
-    def part(self, per_token: Tensor, mask: Tensor) -> Tensor:
+    def part(self, per_token: Tensor, rows: Tensor) -> Tensor:
         """A microbatch's part of the sum: scalar.
 
         per_token: (b, R), 0 outside the mask
-        mask: (b, R) bool
+        rows: (b,) int64, which of the B turns these are
         """
-        if not self.per_response:
-            return per_token.sum()
-        return (per_token.sum(1) / mask.sum(1).clamp(min=1)).sum()
+        return (per_token.sum(1) * self.weights[rows]).sum()
+
+    def within(self, chosen: Tensor, turns: int) -> "LossAverage":
+        """The same, where a minibatch is the turns at `chosen` of a larger batch.
+
+        chosen: (B,) int64
+        turns: of the larger batch
+        """
+        weights = torch.zeros(turns, device=self.weights.device)
+        weights[chosen] = self.weights
+        return LossAverage(weights, self.whole)
 
 
-def loss_average(how: str, mask: Tensor, limit: int) -> LossAverage:
+def loss_average(how: str, mask: Tensor, limit: int, turns: int | None = None) -> LossAverage:
     """The average that a policy's loss on a minibatch is.
 
     how: `tokens`: over all tokens, each of which counts the same (DAPO: Yu et al., 2025);
@@ -82,14 +90,22 @@ def loss_average(how: str, mask: Tensor, limit: int) -> LossAverage:
         `limit` (Dr. GRPO: Liu et al., 2025)
     mask: (B, R) bool, of the whole minibatch; rows without tokens do not count
     limit: the most tokens that a response may have
+    turns: `tokens`: the average is over the tokens of so many turns at a time, in their order, and
+        then over these averages (TRL: `mini_batch_size`); None: over all tokens
     """
-    tokens, responses = mask.sum().clamp(min=1), mask.any(1).sum().clamp(min=1)
+    lengths, responses = mask.sum(1), mask.any(1).sum().clamp(min=1)
+    ones = torch.ones(len(mask), device=mask.device)
+    if how == "tokens" and turns is not None:
+        parts = torch.arange(len(mask), device=mask.device) // turns
+        tokens = torch.zeros(len(mask), dtype=lengths.dtype, device=mask.device)
+        tokens = tokens.index_add(0, parts, lengths)
+        return LossAverage(1 / tokens[parts].clamp(min=1), (tokens > 0).sum().clamp(min=1))
     if how == "tokens":
-        return LossAverage(per_response=False, whole=tokens)
+        return LossAverage(ones, lengths.sum().clamp(min=1))
     if how == "responses":
-        return LossAverage(per_response=True, whole=responses)
+        return LossAverage(1 / lengths.clamp(min=1), responses)
     if how == "constant":
-        return LossAverage(per_response=False, whole=responses * limit)
+        return LossAverage(ones, responses * limit)
     raise ValueError(f"unknown average '{how}'; choose tokens, responses or constant")
 
 

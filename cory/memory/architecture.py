@@ -9,6 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from cory.models.context import require_context_length
 from cory.models.loading import output_head
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
@@ -100,7 +101,7 @@ def shape_of(lm: PreTrainedModel) -> Shape:
         heads=heads,
         cache=2 * layers * kv_heads * per_head,
         vocabulary=int(config.vocab_size),
-        context=int(config.max_position_embeddings),
+        context=require_context_length(config, "model"),
         activation=str(
             getattr(config, "activation_function", None) or getattr(config, "hidden_act", "")
         ),

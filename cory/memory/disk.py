@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cory.config import Config, require
-from cory.memory.estimate import MASTER, MOMENTS, WEIGHTS, WEIGHTS_SHARE, Usage
+from cory.memory.estimate import (
+    MASTER,
+    MOMENTS,
+    WEIGHTS,
+    WEIGHTS_SHARE,
+    Usage,
+    kept_bytes,
+)
 from cory.runs.run_dir import CHECKPOINTS
 
 GIB = 2**30
@@ -17,7 +24,7 @@ PARTNER = " (partner)"  # ends the rows of a second model
 class DiskUsage:
     """Bytes that a run writes; small files and the state beside the engines are not counted."""
 
-    checkpoint: int  # weights and optimisers of all policies, over all processes
+    checkpoint: int  # weights and kept optimisers of all policies, over all processes
     at_once: int  # checkpoints on the disk at the same time, at most: the next one is written first
     exports: int  # agents at the end, and after every `export_every` iterations
 
@@ -37,12 +44,21 @@ def disk_usage(config: Config, rows: Sequence[Usage]) -> DiskUsage:
         own = (row.bytes for row in rows if row.what.removesuffix(PARTNER) in names)
         return processes * sum(own)
 
-    weights = written(1, WEIGHTS) + written(hardware.world, WEIGHTS_SHARE)
+    algorithm = config.algorithm
+    together = algorithm.one_engine(config.model.sharing)
+    policies = algorithm.policy_count() if together else 1  # of an engine
+    weights = policies * (written(1, WEIGHTS) + written(hardware.world, WEIGHTS_SHARE))
     # without splitting the first process writes for all
     owners = 1 if hardware.zero_stage == 0 else hardware.world
-    kept = min(config.keep_last, iterations + 1)
+    checkpoint = weights + written(owners, MASTER, MOMENTS)
+    if algorithm.new_each_training():
+        exact = policies * written(owners, MASTER) or weights  # 4 bytes of each weight
+        checkpoint = exact * kept_bytes(config, config.model) // 4
+    at_once = min(config.keep_last, iterations + 1) + 1
+    if together:  # policies are linked, or not written, until their next training has ended
+        at_once = min(at_once, iterations)
     exports = 1 + (iterations // config.export_every if config.export_every else 0)
-    return DiskUsage(weights + written(owners, MASTER, MOMENTS), kept + 1, exports * weights)
+    return DiskUsage(checkpoint, at_once, exports * weights)
 
 
 def room_for(run_dir: Path) -> int:
@@ -75,8 +91,10 @@ def disk_warning(config: Config, rows: Sequence[Usage]) -> str | None:
     )
     if found.most <= room:
         return None
+    several = f"up to {found.at_once} checkpoints at once" if found.at_once > 1 else "a checkpoint"
+    fewer = config.keep_last > 1 and found.at_once > 2
     return (
-        f"warning: up to {found.at_once} checkpoints at once and the exported agents take "
-        f"{found.most / GIB:.2f} GiB, and the disk of run_dir has {room / GIB:.2f} GiB free: a "
-        f"checkpoint may fail; keep_last=1 needs one checkpoint less"
+        f"warning: {several} and the exported agents take {found.most / GIB:.2f} GiB, and "
+        f"the disk of run_dir has {room / GIB:.2f} GiB free: a checkpoint may fail"
+        + ("; keep_last=1 needs one checkpoint less" if fewer else "")
     )

@@ -33,6 +33,7 @@ PHASES = (LOADING, SAMPLING, SCORING, FORWARD, BACKWARD, STEP)
 # What an engine holds and a checkpoint keeps; disk.py finds these rows by their names.
 WEIGHTS, WEIGHTS_SHARE = "weights that train", "weights that train, a share"
 MASTER, MOMENTS = "float32 copy of the weights", "Adam's two moments"
+STORED = "weights of all policies"  # that share an engine
 
 # Elements of DeepSpeed's buffers: of gradients at stage 0 (fixed in its engine) and at stages 1 to
 # 3 (engine.py), of weights prefetched at stage 3
@@ -58,16 +59,22 @@ class Usage:
 
 @dataclass(frozen=True)
 class Engines:
-    """The engines of a process, one for each agent: what DeepSpeed and AdamW train."""
+    """The engines of a process: what DeepSpeed and AdamW train."""
 
     tensors: list[int]  # elements of each weight that an agent trains
     agents: int
+    stored: int | None  # bytes of a weight in main memory, where agents share one engine
     frozen: int  # elements that do not train and are split with them at stage 3
     each: int  # bytes of a weight and of its gradient
     master: bool  # float32 weights are kept beside those of the passes
     accumulation: int
     hardware: HardwareConfig
     eight_bits: bool = False  # AdamW's moments, by bitsandbytes
+
+    @property
+    def count(self) -> int:
+        """Engines: one for each agent, or one for all."""
+        return self.agents if self.stored is None else min(1, self.agents)
 
     @property
     def whole(self) -> int:
@@ -107,7 +114,7 @@ class Engines:
 
 def held_rows(engines: Engines) -> list[Usage]:
     """Memory that all engines hold all the time."""
-    agents, each, hardware = engines.agents, engines.each, engines.hardware
+    agents, each, hardware = engines.count, engines.each, engines.hardware
     share, owned, away = engines.share, engines.owned, engines.away
     found = []
     if hardware.zero_stage < 3:
@@ -124,6 +131,9 @@ def held_rows(engines: Engines) -> list[Usage]:
     found.append(Usage(MOMENTS, agents * engines.moments, ALWAYS, away))
     if away:
         found.append(Usage("float32 gradients", agents * 4 * share, ALWAYS, True))
+    if engines.stored is not None:
+        size = engines.agents * engines.stored * owned
+        found.append(Usage(STORED, size, ALWAYS, engines.on_gpu))
     return found
 
 
@@ -161,7 +171,7 @@ def gathering_rows(engines: Engines) -> list[Usage]:
     each, elements = engines.each, engines.whole + engines.frozen
     # allocated whole with the engine; of main memory only used pages count
     buffer = REDUCE_ELEMENTS if engines.on_gpu else min(REDUCE_ELEMENTS, engines.whole)
-    found = [Usage("buffer of gradients", engines.agents * each * buffer, ALWAYS)]
+    found = [Usage("buffer of gradients", engines.count * each * buffer, ALWAYS)]
     if engines.hardware.world > 1:
         # besides the weights in use, a prefetch buffer and the next one under way
         training = min(elements, LIVE_ELEMENTS) + min(elements, 2 * PREFETCH_ELEMENTS)
@@ -292,6 +302,7 @@ def estimate_rows(
     engines = Engines(
         tensors=tensors,
         agents=agents,
+        stored=kept_bytes(config, model) if config.algorithm.one_engine(model.sharing) else None,
         frozen=frozen,
         each=BYTES[model.precision],
         master=hardware.zero_stage > 0 or model.precision != "fp32",
@@ -300,13 +311,18 @@ def estimate_rows(
         eight_bits=config.algorithm.optimizer == ADAMW_8BIT,
     )
     if model.sharing == "copies":
-        # each gets its engine, which may split it, before the next copy is made
+        # each is in an engine, which may split it, before the next copy is made
         before = total(engine_rows(replace(engines, agents=agents - 1)), ALWAYS)
         copies = before + engines.each * engines.whole
         found.append(Usage("copies so far, or the checkpoint's file", max(copies, file), LOADING))
     found += engine_rows(engines)
     found += pass_rows(shape, model, hardware, work, targets)
     return [row for row in found if row.bytes > 0]
+
+
+def kept_bytes(config: Config, model: ModelConfig) -> int:
+    """Bytes of a weight between two trainings that each begin with a new optimiser."""
+    return 4 if config.algorithm.trains_on() else BYTES[model.precision]
 
 
 def total(rows: list[Usage], when: str, offloaded: bool = False) -> int:

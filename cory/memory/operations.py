@@ -13,10 +13,13 @@ from cory.config import (
     SELF_PLAY,
     Config,
     ConfigError,
+    DebateConfig,
     MaftConfig,
     MaporlConfig,
     OfflineConfig,
     PPOConfig,
+    SFTConfig,
+    VerifierConfig,
 )
 from cory.memory.workload import longest_context
 from cory.models.loading import skeleton
@@ -40,7 +43,7 @@ def estimated_hours(
     counted = OPERATIONS[kinds[0]] if kinds else None
     if counted is None:
         return None, f"no record, and no estimate for algorithm={config.algorithm.name}"
-    if getattr(config.algorithm, "endpoint", None) is not None:
+    if config.algorithm.speaks_remotely():
         return None, "no record, and no estimate of what its endpoint takes"
     try:
         weights = weights_of(config)
@@ -85,8 +88,9 @@ def responses_per_prompt(config: Config) -> Spoken:
     algorithm, evaluation = config.algorithm, config.evaluation
     policies = config.algorithm.policy_count()
     sampled, learned, team = policies, policies, policies
-    if isinstance(algorithm, MaporlConfig):
-        sampled, learned = (algorithm.agents * n for n in (algorithm.turns, len(algorithm.trained)))
+    if isinstance(algorithm, DebateConfig):
+        trained = algorithm.trained if isinstance(algorithm, MaporlConfig) else ()
+        sampled, learned = (algorithm.agents * n for n in (algorithm.turns, len(trained)))
         team = algorithm.evaluation_agents * algorithm.evaluation_turns
     ways = evaluation.samples + (1 if evaluation.greedy else 0)
     return Spoken(sampled, learned, ways * (policies + (team if evaluation.team else 0)))
@@ -106,12 +110,52 @@ def operations_of(
     each = responses.sampled * FORWARD + responses.learned * learning
     asked = algorithm.iterations * algorithm.prompts_per_iteration
     training = float(asked * tokens * weights * each)
+    return with_evaluations(config, training, responses.held_out * FORWARD, weights, test_problems)
+
+
+def with_evaluations(
+    config: Config, training: float, each: int, weights: int, test_problems: Mapping[str, Any]
+) -> tuple[float, str]:
+    """A run's operations from those of its training, and what they leave out.
+
+    each: operations per weight and token for a held-out prompt
+    """
     prompts = held_out_prompts(config, test_problems)
     if prompts is None:
         return training, UNKNOWN_SPLIT
-    longest = longest_context(config) + algorithm.sampling.max_response_tokens
-    held_out = prompts * responses.held_out * longest * weights * FORWARD
-    return training + evaluations(config) * held_out, ""
+    longest = longest_context(config) + config.algorithm.sampling.max_response_tokens
+    return training + evaluations(config) * prompts * each * longest * weights, ""
+
+
+def operations_of_best_debates(
+    config: Config, weights: int, test_problems: Mapping[str, Any]
+) -> tuple[float, str]:
+    """The same for fine-tuning on the best debates of frozen models."""
+    algorithm = config.algorithm
+    assert isinstance(algorithm, SFTConfig)
+    tokens = longest_context(config) + mean_response(config)
+    responses = algorithm.agents * algorithm.turns
+    learning = algorithm.keep_share * algorithm.epochs * step_of(config)
+    asked = algorithm.iterations * algorithm.prompts_per_iteration
+    training = float(asked * tokens * weights * responses * (FORWARD + learning))
+    held_out = responses_per_prompt(config).held_out
+    return with_evaluations(config, training, held_out * FORWARD, weights, test_problems)
+
+
+def operations_of_verifier(
+    config: Config, weights: int, test_problems: Mapping[str, Any]
+) -> tuple[float, str]:
+    """The same for a verifier: answers are sampled, as many of both labels as may be are learnt."""
+    algorithm = config.algorithm
+    assert isinstance(algorithm, VerifierConfig)
+    tokens = int(config.task.max_prompt_tokens) + mean_response(config)
+    learning = 2 * algorithm.keep_per_label * algorithm.epochs * step_of(config)
+    each = algorithm.answers_per_question * FORWARD + learning
+    asked = algorithm.iterations * algorithm.prompts_per_iteration
+    training = float(asked * tokens * weights * each)
+    held_out = 2 * config.evaluation.samples * FORWARD  # sampled and read
+    total, left_out = with_evaluations(config, training, held_out, weights, test_problems)
+    return total, f"{left_out}; without the answers that it asks for"
 
 
 def operations_of_games(
@@ -176,6 +220,8 @@ OPERATIONS = {
     PPOConfig: operations_of,
     OfflineConfig: operations_of_games,
     MaftConfig: operations_of_fine_tuning,
+    SFTConfig: operations_of_best_debates,
+    VerifierConfig: operations_of_verifier,
 }
 
 

@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import BatchPlan, HardwareConfig, OptimiserConfig
+from cory.models.exact_weights import exact_weights, read_parts, set_exact_weights, write_parts
 from cory.models.optimiser import moments_to_zero, new_optimiser
+from cory.models.precision import DTYPES
 from cory.models.team import ActorCriticModel
 
 
@@ -81,8 +83,11 @@ class Engine:
     """One agent's model under DeepSpeed: forward, backward, step.
 
     Each agent has an engine of its own, also where several share one base: one engine over two
-    adapters moves the one that was not trained (zero gradients still meet Adam's momentum).
+    adapters moves the one that was not trained (zero gradients still meet Adam's momentum). Agents
+    with full copies that begin every training with a new optimiser use one (shared_engine.py).
     """
+
+    present = True  # it always holds the weights that it saves
 
     def __init__(
         self,
@@ -97,9 +102,13 @@ class Engine:
         self.model = model
         self.precision = precision
         self.accumulation = plan.accumulation
-        self.partitioned = hardware.zero_stage == 3
+        self.stage = hardware.zero_stage
+        self.partitioned = self.stage == 3
         self._is_whole = False  # inside `whole`
-        self.keeps_gradients = hardware.zero_stage == 0
+        self.keeps_gradients = self.stage == 0
+        self.keeps_moments = not settings.new_each_training()  # in checkpoints
+        # of the weights, between two trainings
+        self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
         model.activate()
         self.trainable = model.trainable()
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
@@ -113,13 +122,15 @@ class Engine:
         self.skipped = False  # whether the last step was left out, for an overflow in fp16
         # the checkpoint that holds the weights and the optimiser as they are; None: they changed
         self.saved_in: Path | None = None
+        scaler = self._loss_scaler()
+        self._first_scale = {} if scaler is None else dict(vars(scaler))
         # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
         self.reset_optimizer()
         self.hooked = self.partitioned
         self._siblings = siblings
         siblings.append(self)
 
-    def __call__(self, *inputs: Tensor) -> Any:
+    def __call__(self, *inputs: Any) -> Any:
         self._hook(self if self.partitioned else None)
         return self._engine(*inputs)
 
@@ -173,24 +184,17 @@ class Engine:
         return float(rows.norm(dtype=torch.float64))
 
     @contextlib.contextmanager
-    def whole(self, to_change: bool = False) -> Iterator[None]:
+    def whole(self) -> Iterator[None]:
         """Gather all weights of the model, for passes without gradient.
 
         Under ZeRO-3 they are gathered once, instead of layer by layer at every token. Around
-        several passes that do so it gathers them once for all of these.
-
-        to_change: changes to them are kept; not inside another one
+        several passes that do so it gathers them once for all of these. Changes to them are lost.
         """
-        if self._is_whole and to_change:
-            raise ValueError("weights that are gathered to be read cannot be changed")
-        if to_change:
-            self.saved_in = None
         if not self.partitioned or self._is_whole:
             yield
             return
         self._hook(None)
-        first = 0 if to_change else None  # every process writes the same; the first one's are kept
-        with deepspeed.zero.GatheredParameters(list(self.model.parameters()), modifier_rank=first):
+        with deepspeed.zero.GatheredParameters(list(self.model.parameters())):
             self._is_whole = True
             try:
                 yield
@@ -230,27 +234,68 @@ class Engine:
         inner = getattr(self._optimizer, "optimizer", self._optimizer)
         return [state for state in inner.state.values() if state]
 
+    def _loss_scaler(self) -> Any:
+        """The state of the loss's scale, which changes in fp16; None where DeepSpeed keeps none."""
+        names = ("loss_scaler", "loss_scale_config")  # the latter at stage 0
+        return next((vars(self._optimizer)[n] for n in names if n in vars(self._optimizer)), None)
+
     def reset_optimizer(self) -> None:
-        """Forget Adam's moments and step counts."""
+        """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
         self.saved_in = None
         for state in self.moments():
             moments_to_zero(state)
+        if not self.keeps_moments and self._first_scale:
+            vars(self._loss_scaler()).update(self._first_scale)
 
     def set_weights(self, named: Mapping[str, Tensor]) -> None:
         """Overwrite trained weights; Adam's moments stay.
 
         named: whole weights, by their names in `trainable`; all others stay as they are
         """
-        with self.whole(to_change=True), torch.no_grad():
-            for name, value in named.items():
-                self.trainable[name].copy_(value)
+        self._begin_change()
+        for name, value in named.items():  # one after another: all together take a GPU's memory
+            weight = self.trainable[name]
+            # every process writes the same; the first one's are kept
+            gathered = deepspeed.zero.GatheredParameters(weight, modifier_rank=0)
+            with gathered if self.partitioned else contextlib.nullcontext(), torch.no_grad():
+                weight.copy_(value)
         # DeepSpeed's own float32 copies, where it keeps some
         refresh = getattr(self._optimizer, "refresh_fp32_params", None)
         if refresh is not None:
             refresh()
 
+    def exact_weights(self) -> list[Tensor]:
+        """This process's part of the weights that are stepped on, in float32."""
+        return exact_weights(self._optimizer, self.trainable.values())
+
+    def set_exact_weights(self, values: Sequence[Tensor]) -> None:
+        """Overwrite them, and the weights of the passes; called by every process.
+
+        values: as `exact_weights` returned them, in any precision
+        """
+        self._begin_change()
+        set_exact_weights(self._optimizer, list(self.trainable.values()), values)
+
+    def _begin_change(self) -> None:
+        """Before weights are overwritten."""
+        if self._is_whole:
+            raise ValueError("weights that are gathered to be read cannot be changed")
+        self.saved_in = None
+        self._hook(None)
+
+    def parts_file(self, folder: Path, name: str) -> Path:
+        """Where this process's part of a policy's weights lies in a checkpoint."""
+        return folder / name / f"weights_{distributed.rank() if self.stage > 0 else 0}.pt"
+
     def save(self, folder: Path) -> None:
-        """Write weights and optimiser; called by every process."""
+        """Write weights and, unless every training begins with a new one, the optimiser.
+
+        Called by every process.
+        """
+        if not self.keeps_moments:
+            parts = [part.to("cpu", self.kept_precision) for part in self.exact_weights()]
+            write_parts(self.parts_file(folder, self.model.name), parts)
+            return
         self.model.activate()
         hook = self.model.register_state_dict_post_hook(  # type: ignore[no-untyped-call]
             _without_frozen
@@ -264,6 +309,10 @@ class Engine:
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote; called by every process."""
+        path = self.parts_file(folder, self.model.name)
+        if not self.keeps_moments and path.exists():  # else of a version that kept all moments
+            self.set_exact_weights(read_parts(path))
+            return
         self.model.activate()
         path, _ = self._engine.load_checkpoint(
             str(folder), tag=self.model.name, load_module_strict=self.model.base is None

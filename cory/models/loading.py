@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from cory.config import ConfigError, require
+from cory.models.context import context_length
 from cory.models.places import packaged, resolve
 from cory.models.precision import cast_weights
 
@@ -193,8 +194,7 @@ def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
 
 def longest_text(path: str, key: str) -> int | None:
     """A model's context length, in tokens; None where it is not limited."""
-    longest: int | None = getattr(_load(AutoConfig, path, key), "max_position_embeddings", None)
-    return longest
+    return context_length(_load(AutoConfig, path, key))
 
 
 def skeleton(

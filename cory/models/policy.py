@@ -18,6 +18,7 @@ from cory.models.cache import keeps_all
 from cory.models.engine import Engine
 from cory.models.generation import Response, draw_uniforms, generate
 from cory.models.precision import kept_casts
+from cory.models.shared_engine import StoredWeights
 from cory.models.team import ActorCriticModel, Team
 
 Spoken = list[tuple[Turn, list[float]]]  # turns, and log-probabilities of what was sampled
@@ -46,14 +47,21 @@ class Policy:
     """One policy of a team, with its model and engine."""
 
     def __init__(
-        self, team: Team, model: ActorCriticModel, engine: Engine | None, hardware: HardwareConfig
+        self,
+        team: Team,
+        model: ActorCriticModel,
+        engine: Engine | None,
+        hardware: HardwareConfig,
+        stored: StoredWeights | None = None,
     ) -> None:
-        """engine: None where it is never trained."""
-        self.name = model.name
+        """engine: None where it is never trained; stored: its weights, if it shares the engine."""
+        self.name = model.name if stored is None else stored.name
         self.frozen = False  # responds with the reference instead of its own weights
+        self.samples_with_dropout = False  # as the released code of CORY does
         self.team = team
-        self.model = model
+        self._model = model
         self._engine = engine
+        self._stored = stored
         self.hardware = hardware
         require(
             not hardware.cuda_graphs or keeps_all(model.lm),
@@ -73,14 +81,32 @@ class Policy:
         return self._engine is not None
 
     @property
+    def model(self) -> ActorCriticModel:
+        """Its model; where several share an engine, with its weights."""
+        self._enter()
+        return self._model
+
+    @property
     def engine(self) -> Engine:
         """Trains it; ValueError where it has none."""
         if self._engine is None:
             raise ValueError(f"{self.name} never learns")
+        self._enter()
         return self._engine
+
+    @property
+    def kept(self) -> Engine | StoredWeights:
+        """What a checkpoint saves of it."""
+        return self.engine if self._stored is None else self._stored
+
+    def _enter(self) -> None:
+        """Have its weights in an engine that others use, too; the reference needs none."""
+        if self._stored is not None and not self.frozen:
+            self._stored.enter()
 
     def whole(self) -> AbstractContextManager[None]:
         """Gather all of its weights, for passes without gradient."""
+        self._enter()
         return nullcontext() if self._engine is None else self._engine.whole()
 
     def turns(
@@ -118,7 +144,7 @@ class Policy:
         every = [context for own in contexts for context in own]
         texts = [None if context is None else self.team.render(context) for context in every]
         said = self.respond(texts, limit, sampling, *streams)
-        decode = self.team.tokenizer.decode
+        decode, plain = self.team.tokenizer.decode, not self.team.config.special_tokens_in_text
         width = len(contexts[0])
         turns = [
             (
@@ -127,7 +153,7 @@ class Policy:
                     role=roles[number // width],
                     round=round,
                     context=text or "",
-                    response=decode(response.ids, skip_special_tokens=True),
+                    response=decode(response.ids, skip_special_tokens=plain),
                     context_ids=ids,
                     response_ids=response.ids,
                 ),
@@ -170,7 +196,7 @@ class Policy:
         part = len(rows) // len(streams)
         drawn = [draw_uniforms(part, limit, s) for s in streams] if sampling is not None else []
         uniforms = torch.cat(drawn) if drawn else None
-        self.model.eval()
+        self.model.train(self.samples_with_dropout and not self.frozen)
         with self.whole():
             self.model.activate()
             reference = self.team.reference(self.model)

@@ -1,6 +1,7 @@
 """A policy trained by PPO: it annotates its turns and keeps its own statistics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -39,9 +40,23 @@ class PPOPolicy(Policy):
         self.start_statistics()
 
     def start_statistics(self) -> None:
-        """Reset the KL coefficient and the running score statistics."""
+        """Reset the KL coefficient and the running score statistics, as of a new trainer."""
+        self.updated = False  # since then
         self.kl_coef = self.config.kl_coef
         self.moments = RunningMoments()
+
+    @contextmanager
+    def rolling_out(self) -> Iterator[None]:
+        """Sample as in a roll-out: with dropout where `model.rollout_dropout` asks for it."""
+        self.samples_with_dropout = self.updated and self.team.config.rollout_dropout
+        try:
+            yield
+        finally:
+            self.samples_with_dropout = False
+
+    def start_update(self) -> None:
+        super().start_update()
+        self.updated = True
 
     def annotate(self, turns: list[Turn]) -> Batch:
         """The turns as tensors, with each token's statistics under policy and reference.
@@ -110,6 +125,7 @@ class PPOPolicy(Policy):
             "kl_coef": self.kl_coef,
             "moments": asdict(self.moments),
             "updates": self.updates,
+            "updated": self.updated,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -117,3 +133,4 @@ class PPOPolicy(Policy):
         self.kl_coef = state["kl_coef"]
         self.moments = RunningMoments(**state["moments"])
         self.updates = state["updates"]
+        self.updated = state.get("updated", self.updates > 0)  # older checkpoints do not have it

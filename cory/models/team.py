@@ -14,8 +14,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, require
 from cory.episode import Context, Message
-from cory.functional.logprobs import TokenStatistics, token_statistics, training_logprobs
+from cory.functional.logprobs import (
+    LogitsOf,
+    TokenStatistics,
+    token_statistics,
+    training_kl,
+    training_logprobs,
+)
 from cory.functional.masking import aligned_right
+from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
     DTYPES,
@@ -84,21 +91,31 @@ class ActorCriticModel(nn.Module):
         return {k: p for k, p in named.items() if id(p) in own or k.startswith("value_head.")}
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        response_mask: Tensor,
+        ref_hidden: Tensor | None = None,
+        ref_head: LogitsOf | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and values of the response tokens, with gradient.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
+        ref_hidden, ref_head: of the reference (`reference_outputs`), for the exact KL to it
         returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
-            head the values are None
+            head the values are None. With a reference: logprobs and KL (2, B, R), values
         """
         self.activate()
         hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
         tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
         head = self.lm.get_output_embeddings()
         logprobs = training_logprobs(hidden, head, tokens, self.vocabulary, self.temperature)
-        return spread(logprobs, response_mask), self.spread_values(hidden, response_mask)
+        spoken = spread(logprobs, response_mask)
+        if ref_hidden is not None and ref_head is not None:
+            kl = training_kl(hidden, head, ref_hidden, ref_head, self.vocabulary, self.temperature)
+            spoken = torch.stack([spoken, spread(kl, response_mask)])
+        return spoken, self.spread_values(hidden, response_mask)
 
     def values(self, hidden: Tensor) -> Tensor:
         """Value of the state before each token: (N, H) -> (N,) float32."""
@@ -138,7 +155,7 @@ class Team:
         self.pretrained = load_language_model(
             config.path,
             "model.path",
-            config.dropout,
+            config.dropout or config.rollout_dropout,
             dtype,
             quantisation,
             device,
@@ -165,8 +182,8 @@ class Team:
 
     @property
     def context_length(self) -> int:
-        """The model's context length, in tokens."""
-        return int(self.pretrained.config.max_position_embeddings)
+        """The model's context length, in tokens; see `cory.models.context`."""
+        return require_context_length(self.pretrained.config, f"model.path={self.config.path}")
 
     @cached_property
     def stops(self) -> frozenset[int]:

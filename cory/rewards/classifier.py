@@ -10,6 +10,7 @@ from cory import distributed
 from cory.config import ClassifierConfig, require
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.masking import pad_right
+from cory.models.context import context_length
 from cory.models.loading import load_classifier, load_tokenizer, nf4, output_head
 from cory.models.precision import (
     DTYPES,
@@ -124,7 +125,7 @@ def _longest(config: ClassifierConfig, model: Any) -> int | None:
 
     Models after RoBERTa number their positions from behind that of padding, and have so many less.
     """
-    most = getattr(model.config, "max_position_embeddings", None)
+    most = context_length(model.config)
     if most is not None:
         first = [
             module.padding_idx + 1
@@ -133,7 +134,7 @@ def _longest(config: ClassifierConfig, model: Any) -> int | None:
             and isinstance(module, nn.Embedding)
             and module.padding_idx is not None
         ]
-        most = int(most) - max(first, default=0)
+        most -= max(first, default=0)
     asked = config.max_tokens
     require(
         asked is None or most is None or asked <= most,

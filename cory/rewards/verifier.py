@@ -14,6 +14,7 @@ from cory.config import ConfigError, VerifierRewardConfig, require
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.masking import pad_turns
+from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
     DTYPES,
@@ -134,7 +135,7 @@ class Verifier:
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
         store_as_products(self.model.lm)
-        self.room = int(self.model.lm.config.max_position_embeddings)
+        self.room = require_context_length(self.model.lm.config, key)
 
     def _model(self, device: torch.device) -> ActorCriticModel:
         """The language model, with its adapter if the verifier is one, and a new value head."""

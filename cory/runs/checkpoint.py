@@ -20,6 +20,7 @@ import torch
 from cory import distributed
 from cory.config import HardwareConfig, require
 from cory.models.policy import Policy
+from cory.models.shared_engine import AS_BUILT
 from cory.runs.run_dir import CHECKPOINTS, WriteError
 
 MANIFEST = "manifest.json"
@@ -58,8 +59,8 @@ class Checkpoints:
                 link_unchanged(part, agents) if distributed.rank() == 0 else {}
             )
             for agent in agents.values():
-                if agent.engine.model.name not in linked:
-                    agent.engine.save(part)
+                if agent.name not in linked:
+                    agent.kept.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
             known = {name: value for files in linked.values() for name, value in files.items()}
@@ -82,7 +83,7 @@ class Checkpoints:
             ) from error
         distributed.wait_for_all()
         for agent in agents.values():
-            agent.engine.saved_in = place
+            agent.kept.saved_in = place
 
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:
         """Load the newest sound checkpoint; its number of iterations and this process's state.
@@ -92,7 +93,7 @@ class Checkpoints:
         found = self._newest_sound()
         if found is None:
             return None
-        done, layout = found
+        done, layout, files = found
         require(
             layout == self.layout,
             f"{self.folder} was written by {layout['processes']} processes at hardware.zero_stage="
@@ -101,12 +102,17 @@ class Checkpoints:
         )
         place = self.folder / f"{done:06d}"
         for agent in agents.values():
-            agent.engine.load(place)
-            agent.engine.saved_in = place
+            # one that is still as it is built has no files
+            if any(file.startswith(f"{agent.name}/") for file in files):
+                agent.kept.load(place)
+            agent.kept.saved_in = place
         return done, torch.load(place / state_file(), weights_only=True)
 
-    def _newest_sound(self) -> tuple[int, dict[str, Any]] | None:
-        """Iterations and layout of the newest checkpoint without a fault; faults are reported."""
+    def _newest_sound(self) -> tuple[int, dict[str, Any], list[str]] | None:
+        """Iterations, layout and files of the newest checkpoint without a fault.
+
+        Faults are reported.
+        """
         places = distributed.from_first(self._places())
         for place in places:
             fault, manifest = distributed.from_first(
@@ -116,7 +122,7 @@ class Checkpoints:
                 hashes = hashes_of(place, list(manifest["files"]))
                 damaged = [name for name, own in manifest["files"].items() if own != hashes[name]]
                 if not damaged:
-                    return int(place.name), manifest["layout"]
+                    return int(place.name), manifest["layout"], list(hashes)
                 fault = f"is damaged: {damaged[0]} is not what was written"
             if distributed.rank() == 0:
                 print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
@@ -176,13 +182,17 @@ def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
 def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[str, list[Any]]]:
     """Link the files of policies that an earlier checkpoint holds as they are.
 
-    returns: of these policies, size and hash of each file by its name, as in a manifest; a policy
-        is not among them where the file system has no links
+    returns: of these policies, size and hash of each file by its name, as in a manifest; none of
+        one that is still as it is built; a policy is not among them where the file system has no
+        links
     """
-    linked = {}
+    linked: dict[str, dict[str, list[Any]]] = {}
     for agent in agents.values():
-        earlier, name = agent.engine.saved_in, agent.engine.model.name
+        earlier, name = agent.kept.saved_in, agent.name
         if earlier is None:
+            continue
+        if earlier == AS_BUILT:
+            linked[name] = {}
             continue
         try:
             manifest = json.loads((earlier / MANIFEST).read_text(encoding="utf-8"))

@@ -127,7 +127,7 @@ class Run:
             return True  # the record decides: a process may fail after its work
         if code == 0 and self._nodes > 1:
             return True  # the record, written on another node, may take a while to be visible here
-        if code in (STOPPED, -signal.SIGTERM):
+        if code in (STOPPED, -signal.SIGTERM, -signal.SIGINT):
             if not stopping():
                 ask_to_stop(signal.SIGTERM)  # the workers got it directly, or another node did
             say_interrupted(self.run_dir)

@@ -4,9 +4,13 @@ torch's elastic agent meets the other nodes, assigns ranks and starts the worker
 process of its own, as it takes over signals and logging; `launch.py` starts that process.
 """
 
+import signal
+
+if __name__ == "__main__":  # until the process listens, a signal ends it without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import logging
 import os
-import signal
 import socket
 import sys
 import tempfile
@@ -121,13 +125,13 @@ def exit_code(failures: dict[int, ProcessFailure]) -> int:
     """The exit code where not all workers finished; prints how one died that said nothing."""
     codes = {rank: failure.exitcode for rank, failure in failures.items()}
     for rank, code in codes.items():
-        # SIGTERM: from outside, or from the agent after another worker's end
-        if code not in (REFUSED, STOPPED, LEFT, -signal.SIGTERM):
+        # signals: from outside, or from the agent after another worker's end
+        if code not in (REFUSED, STOPPED, LEFT, -signal.SIGTERM, -signal.SIGINT):
             print(f"error: worker {rank} {ending(code)}", file=sys.stderr)
             return REFUSED
     if REFUSED in codes.values():
         return REFUSED
-    if STOPPED in codes.values() or -signal.SIGTERM in codes.values():
+    if {STOPPED, -signal.SIGTERM, -signal.SIGINT} & {*codes.values()}:
         return STOPPED
     print("error: the workers left because a process of the run is gone", file=sys.stderr)
     return REFUSED

@@ -1,5 +1,10 @@
 """One process of a run: builds everything from config.yaml and runs the loop."""
 
+import signal
+
+if __name__ == "__main__":  # until the worker listens, a signal ends it without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import logging
 import os
 import shutil
@@ -65,8 +70,11 @@ def check_devices(hardware: HardwareConfig) -> None:
     )
 
 
-def build_parts(config: Config) -> Parts:
-    """Load models and data, and refuse settings that do not fit them."""
+def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
+    """Load models and data, and refuse settings that do not fit them.
+
+    stop: the process's own; None: one that only the file in the run directory makes
+    """
     build_reward = builder("reward", config.reward.name)
     if hasattr(build_reward, "prepare"):  # refuses what can be refused before models are loaded
         build_reward.prepare(config.reward)
@@ -113,7 +121,8 @@ def build_parts(config: Config) -> Parts:
             f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
         )
     plan = plan_of(config)
-    return Parts(config, plan, team, partner, task, reward, streams)
+    stop = stop or StopRequest(Path(config.run_dir))
+    return Parts(config, plan, team, partner, task, reward, streams, stop)
 
 
 def work(run_dir: Path, stop: StopRequest) -> None:
@@ -134,7 +143,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     preflight.check(config, distributed.rank() == 0)
     keep_freed_memory()
     used_before = memory_used(config.hardware.device)
-    parts = build_parts(config)
+    parts = build_parts(config, stop)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     build = builder("algorithm", config.algorithm.name)
     algorithm: Algorithm = build(config.algorithm, parts)

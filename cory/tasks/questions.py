@@ -35,11 +35,11 @@ class QuestionsForm:
 
     def read(self, response: str) -> Fraction | None:
         """The exact value of the number that the response gives as its answer."""
-        return final_number(response)
+        return final_number(response, self.config.next_question)
 
     def is_right(self, response: str, answer: str) -> bool:
         """Whether the response's number has the value of `answer`."""
-        return is_right(response, answer)
+        return is_right(response, answer, self.config.next_question)
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The question of `query` with the answers of other agents as reference."""

@@ -12,6 +12,7 @@ from cory.episode import Batch
 from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
 from cory.functional.losses import LossAverage, clipped_policy_loss, clipped_value_loss
 from cory.models.ppo_policy import PPOPolicy
+from cory.models.reference import reference_outputs
 from cory.trainers.estimators import Estimate
 
 Numbers = dict[str, Tensor]  # to be added up over the minibatch
@@ -39,9 +40,7 @@ class Objective:
         """
         config, batch, tokens = self.config, self.batch, self.tokens
         mask, before = batch.response_mask[index], batch.logprobs[index]
-        logprobs, values = self.agent.engine(
-            batch.input_ids[index], batch.attention_mask[index], mask
-        )
+        logprobs, values, kl = self._outputs(index)
         policy = clipped_policy_loss(
             logprobs,
             before,
@@ -51,7 +50,7 @@ class Objective:
             config.clip_range_high,
             whole_responses=config.ratio == "response",
         )
-        total = self.average.part(policy.per_token, mask)
+        total = self.average.part(policy.per_token, index)
         losses: Numbers = {"loss/policy": total.detach() / self.average.whole}
         of_values: Numbers = {}
         if values is not None:
@@ -59,8 +58,9 @@ class Objective:
             total = total + config.value_coef * part
             losses["loss/value"] = part.detach() / self.average.whole
         if config.kl_in == "loss":
-            kl = sampled_kl(logprobs, batch.ref_logprobs[index], "k3")  # 0 outside the mask
-            part = self.average.part(kl, mask)
+            if kl is None:
+                kl = sampled_kl(logprobs, batch.ref_logprobs[index], "k3")  # 0 outside the mask
+            part = self.average.part(kl, index)
             total = total + self.agent.kl_coef * part
             losses["loss/kl"] = part.detach() / self.average.whole
         loss = total / self.average.whole
@@ -80,6 +80,17 @@ class Objective:
             **of_values,
         }
 
+    def _outputs(self, index: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Log-probabilities, values, and the exact KL where it is a term of the loss; (b, R)."""
+        batch = self.batch
+        inputs = batch.input_ids[index], batch.attention_mask[index], batch.response_mask[index]
+        if self.config.kl_in != "loss" or self.config.kl_loss != "full":
+            logprobs, values = self.agent.engine(*inputs)
+            return logprobs, values, None
+        reference = reference_outputs(self.agent.team, self.agent.model, *inputs)
+        spoken, values = self.agent.engine(*inputs, *reference)
+        return spoken[0], values, spoken[1]
+
     def _value_part(self, values: Tensor, index: Tensor) -> tuple[Tensor, Numbers]:
         """The sum of the value loss, and its statistics."""
         mask, old, returns = self.batch.response_mask, self.batch.values, self.estimate.returns
@@ -87,5 +98,5 @@ class Objective:
         value = clipped_value_loss(
             values, old[index], returns[index], mask[index], self.config.value_clip_range
         )
-        part = self.average.part(value.per_token, mask[index])
+        part = self.average.part(value.per_token, index)
         return part, {"value/clipfrac": value.clipped.sum() / self.tokens}

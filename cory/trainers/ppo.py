@@ -1,6 +1,7 @@
 """Proximal Policy Optimization for any number of agents."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import repeat
 from typing import Any
@@ -72,7 +73,10 @@ class PPOTrainer:
         metrics: Metrics = {"rollout/response_limit": float(limit)}
         sampler_logprobs: dict[str, list[float]] = {}
         speak = speak_with(self.actors, limit, sampling, repeat(streams.sampling), sampler_logprobs)
-        episodes = self.episodes = self.interact(prompts, speak)
+        with ExitStack() as sampling_as_trained:
+            for agent in self.agents.values():
+                sampling_as_trained.enter_context(agent.rolling_out())
+            episodes = self.episodes = self.interact(prompts, speak)
         clock.lap("rollout_s")
         self.reward.score(episodes)
         clock.lap("reward_s")
@@ -161,7 +165,12 @@ class PPOTrainer:
     ) -> dict[str, float]:
         """One optimiser step on the turns at `chosen`; its mean statistics per token."""
         config, mask = self.config, batch.response_mask[chosen]
-        average = loss_average(config.loss_average, mask, config.sampling.max_response_tokens)
+        average = loss_average(
+            config.loss_average,
+            mask,
+            config.sampling.max_response_tokens,
+            config.loss_average_turns,
+        ).within(chosen, len(batch))
         objective = Objective(
             config, agent, batch, estimate, average, tokens=mask.sum().clamp(min=1)
         )

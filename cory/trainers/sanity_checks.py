@@ -93,9 +93,14 @@ Fingerprints = dict[int, tuple[str, int]]  # parameter -> its name, and a sum ov
 
 
 def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
-    """Of every weight of every agent and of the reference: the part that this process holds."""
+    """Of every weight of every agent and of the reference: the part that this process holds.
+
+    Not of agents whose weights are not in the engine that they share: no optimiser reaches these.
+    """
     prints: Fingerprints = {}
     for agent in agents.values():
+        if not agent.kept.present:
+            continue
         parameters = dict(agent.model.named_parameters())
         for name, part in agent.engine.own_parts().items():
             prints[id(parameters[name])] = (f"{agent.name}: {name}", byte_sum(part))

@@ -72,10 +72,10 @@ def test_an_iteration_is_left_between_two_policies(maft: Settings, tmp_path: Pat
     torch.save(states[-1], path)
     folder = tmp_path / "checkpoint"
     for policy in first.agents.values():
-        policy.engine.save(folder)
+        policy.kept.save(folder)
     second = build_agents(maft(f"run_dir={tmp_path / 'nothing'}"))
     for policy in second.agents.values():
-        policy.engine.load(folder)
+        policy.kept.load(folder)
     second.load_state_dict(torch.load(path, weights_only=True))
     again = second.step(0)
     assert not (tmp_path / "nothing").exists()  # no debate was held

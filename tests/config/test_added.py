@@ -25,7 +25,8 @@ WORDS = (
 
 ESTIMATOR = (
     *("samples_per_prompt", "advantages", "divide_by_std", "group_baseline", "ratio"),
-    *("loss_average", "clip_range_high", "kl_in", "policy_temperature"),
+    *("loss_average", "loss_average_turns", "clip_range_high", "kl_in", "kl_loss"),
+    "policy_temperature",
 )
 
 
@@ -36,9 +37,11 @@ def of_before(cfg: DictConfig) -> DictConfig:
     with open_dict(old):
         for group in ("model", "partner", "reward"):
             del old[group]["attention"]
+        for group in ("model", "partner"):
+            del old[group]["rollout_dropout"], old[group]["special_tokens_in_text"]
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
-        del old["parallel_runs"], old.algorithm["unreadable_votes"]
+        del old["parallel_runs"], old.algorithm["unreadable_votes"], old.task["next_question"]
         for key in (*ESTIMATOR, "schedule", "warmup", "final_share", "optimizer"):
             del old.algorithm[key]
     return old
@@ -92,6 +95,8 @@ def test_conf_gives_the_value_of_before() -> None:
     cfg = compose_config(*WORDS)
     places = {
         "attention": ("model", "partner", "reward"),
+        "rollout_dropout": ("model", "partner"),
+        "special_tokens_in_text": ("model", "partner"),
         "generation_batch_size": ("hardware",),
         "cuda_graphs": ("hardware",),
         "parallel_runs": ("",),
@@ -99,6 +104,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "unreadable_votes": ("algorithm",),
         **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),
+        "next_question": ("task",),
         "plain_http": (),  # below
         "contradictions": (),
         **dict.fromkeys(CLASSIFIERS, ()),  # below

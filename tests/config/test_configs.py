@@ -205,7 +205,7 @@ def test_who_wins_over_whom(mine: str) -> None:
     assert (own.algorithm.kl_coef, own.task.source) == (0.9, "hub")
     changed = parsed(*ask, "fidelity=official", "scale=small")
     assert (changed.algorithm.kl_coef, changed.task.source) == (0.4, "package")
-    assert (changed.model.value_dropout, changed.algorithm.gamma) == (0.1, 0.5)
+    assert (changed.model.value_dropout, changed.algorithm.gamma) == (0.0, 0.5)
     # the command line over all of them, whatever the order
     typed = ["seed=7", "algorithm.kl_coef=0.05", "task.source=path", "model.path=here"]
     last = parsed(*typed, *ask, "fidelity=official", "scale=small", "model=gpt2_xl")

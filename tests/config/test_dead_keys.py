@@ -3,54 +3,119 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 from dataclasses import fields, is_dataclass
 from functools import cache
-from pathlib import Path
-
-import pytest
 
 import cory.config
+from cory.config import OptimiserConfig, SumConfig
+from cory.config.algorithm import SamplingConfig, StopConfig
+from cory.config.options import KINDS, Option
+from tests.support.settings_read import ROOT, Reads, function_at, in_config, is_read, settings_read
 
-ROOT = Path(cory.__file__).resolve().parent
-CONFIGS = [
-    value
-    for name, value in vars(cory.config).items()
-    if isinstance(value, type) and is_dataclass(value) and name.endswith("Config")
-]
-# read by cory/config itself, which is their use
-ONLY_IN_CONFIG: dict[str, str] = {
-    "param_sharing": "DebateConfig.policy",
-    "train_turns": "DebateConfig.trained",
-    "input_price": "EndpointConfig.cost",
-    "output_price": "EndpointConfig.cost",
-    "plain_http": "EndpointConfig.__post_init__",
-    "cot": "SuiteConfig.names",
-    "iterations_per_epoch": "OfflineConfig.per_epoch",
+# Read by a function or method of cory/config alone, which is used elsewhere.
+THROUGH = {
+    "param_sharing": "policy",
+    "train_turns": "trained",
+    "input_price": "cost",
+    "output_price": "cost",
+    "cot": "names",
+    "iterations_per_epoch": "per_epoch",
+    "minibatch_size": "plan_of",
+    "plain_http": "_check_secrecy",
     "microbatch_size": "plan_of",
-    "generation_batch_size": "HardwareConfig.responses_at_once",
+    "generation_batch_size": "responses_at_once",
+    "opponents": "played_against",
+    "weights": "weight",
 }
+REFUSING = {"plain_http"}  # settings whose only effect is what is refused
+# Not settings, but tables of the code.
+TABLES = ("Option", "Game", "NamedExperiment", "NamedOption", "BatchPlan")
+PLANTED = "    max_kl: float | None  # nats"
+
+
+def kinds() -> list[type]:
+    """The classes of settings that a run may have: all but those that others extend."""
+    found = set()
+    for module in pkgutil.iter_modules(cory.config.__path__):
+        values = vars(importlib.import_module(f"cory.config.{module.name}")).values()
+        found |= {v for v in values if isinstance(v, type) and is_dataclass(v)}
+    named = {
+        option.settings
+        for table, _ in KINDS.values()
+        for option in table.values()
+        if isinstance(option, Option)
+    }
+    extended = {base for kind in found for base in kind.__mro__[1:]} - named
+    left = found - extended
+    return sorted((k for k in left if k.__name__ not in TABLES), key=lambda k: k.__name__)
+
+
+def planted(text: str) -> str:
+    """The bounds that stop a run, with a setting of its own that nobody reads.
+
+    Its name is one of `SamplingConfig`'s, which is read in many places.
+    """
+    assert PLANTED in text
+    return text.replace(PLANTED, f"    temperature: float\n{PLANTED}", 1)
 
 
 @cache
-def attributes_read() -> set[str]:
-    names = set()
+def reads() -> Reads:
+    return settings_read({"cory.config.algorithm": planted})
+
+
+@cache
+def names_used() -> set[str]:
+    """Attributes and names that stand anywhere outside cory/config."""
+    found = set()
     for path in ROOT.rglob("*.py"):
-        if path.parent.name == "config":
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                names.add(node.attr)
-    return names
+        if path.parent.name != "config":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute):
+                    found.add(node.attr)
+                elif isinstance(node, ast.Name):
+                    found.add(node.id)
+    return found
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
-def test_every_setting_is_read(config: type) -> None:
-    read = attributes_read()
-    dead = [f.name for f in fields(config) if f.name not in read | set(ONLY_IN_CONFIG)]
+def test_every_setting_is_read() -> None:
+    dead = {
+        f"{kind.__name__}.{field.name}"
+        for kind in kinds()
+        for field in fields(kind)
+        if not is_read(kind, field.name, reads()) and not read_through(kind, field.name)
+    }
     assert not dead
 
 
+def read_through(kind: type, setting: str) -> bool:
+    """Whether the function of cory/config that `THROUGH` names reads it, and is used elsewhere."""
+    function = THROUGH.get(setting)
+    places = {
+        place
+        for base in kind.__mro__
+        for place in reads().get((f"{base.__module__}.{base.__qualname__}", setting), set())
+    }
+    inside = {function_at(place) for place in places if in_config(place)}
+    return function in inside and (setting in REFUSING or function in names_used())
+
+
 def test_no_exception_is_out_of_date() -> None:
-    known = {field.name for config in CONFIGS for field in fields(config)}
-    assert len(CONFIGS) > 8
-    assert set(ONLY_IN_CONFIG) <= known - attributes_read()
+    unread = {
+        f.name for kind in kinds() for f in fields(kind) if not is_read(kind, f.name, reads())
+    }
+    assert unread == set(THROUGH)
+
+
+def test_a_setting_is_not_read_because_another_class_has_one_of_its_name() -> None:
+    assert is_read(SamplingConfig, "temperature", reads())
+    assert not is_read(StopConfig, "temperature", reads())
+    assert is_read(StopConfig, "max_kl", reads())
+
+
+def test_the_classes_are_those_of_runs() -> None:
+    assert len(kinds()) > 30
+    assert SumConfig in kinds() and cory.config.PPOConfig in kinds()
+    assert OptimiserConfig not in kinds()

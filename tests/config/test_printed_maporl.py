@@ -42,30 +42,35 @@ SECTION_4 = {  # Park et al., sections 3 and 4, as printed: GSM8K, ANLI
     "a sample is the policy's own": ("algorithm.sampling.temperature", (1.0, 1.0)),
     "... as it is updated": ("algorithm.policy_temperature", (1.0, 1.0)),
 }
-RELEASED = {  # App. G is missing: the released code's config_ppo2_..._reloadF.py says, by line
-    "algorithm.turn_discount": 0.3,  # rule_discount
-    "algorithm.kl_coef": 0.002,  # kl_coef
-    "algorithm.kl_controller": "fixed",
-    "algorithm.kl_estimator": "k1",  # kl = logprobs - ref_logprobs
-    "algorithm.value_coef": 0.1,  # vf_coef
-    "algorithm.epochs": 4,  # num_ppo_epochs
-    "algorithm.prompts_per_iteration": 256,  # 1 x 4 x 8 minibatches on 8 GPUs
-    "algorithm.minibatch_size": 64,  # 32 questions, two debaters
-    "algorithm.learning_rate": 1e-5,  # learning_rate
-    "algorithm.gamma": 1.0,  # the library's
-    "algorithm.gae_lambda": 0.95,  # the library's
-    "algorithm.clip_range": 0.2,  # the library's
-    "algorithm.value_clip_range": 0.2,  # the library's
-    "algorithm.whiten_advantages": True,
-    "algorithm.score_scaling": "none",
-    "algorithm.guards.penalty": -10.0,  # penalty_reward_value
-    "algorithm.guards.min_tokens": 50,  # min_output_length
-    "algorithm.guards.max_repeats": 3,  # check_repeated_sequences
-    "algorithm.guards.repeat_length": 20,
-    "algorithm.guards.boxed": True,  # non_box_penalty
-    "algorithm.consensus": None,  # thresholds of 1.1
-    "model.adapter.rank": 8,  # LoraConfig
-    "model.adapter.alpha": 16,
+# GitHub chanwoo-park-official/MAPoRL, commit 765ad1f: setting -> value, and where it comes from.
+# "reloadF.py" is config/ppo_config/config_ppo2_multi_agent2_turn3_gsm8k_reloadF.py, "unified.py" is
+# trl/trl/trainer/utils_multi_unified.py, "trainer.py" the file with the class PPOv2Trainer beside
+# it, and "library" the class PPOv2Config of TRL 0.9, which it extends.
+# App. G of the paper is missing.
+RELEASED: dict[str, tuple[Any, str]] = {
+    "algorithm.turn_discount": (0.3, "reloadF.py:153"),
+    "algorithm.kl_coef": (0.002, "reloadF.py:105"),
+    "algorithm.kl_controller": ("fixed", "trainer.py: -args.kl_coef * kl"),
+    "algorithm.kl_estimator": ("k1", "trainer.py: kl = logprobs - ref_logprobs"),
+    "algorithm.value_coef": (0.1, "reloadF.py:104; its factor 1/2 is official_maporl's"),
+    "algorithm.epochs": (4, "reloadF.py:106"),
+    "algorithm.prompts_per_iteration": (1 * 4 * 8 * 8, "reloadF.py:113, 112 and 109; 8 GPUs"),
+    "algorithm.minibatch_size": (1 * 4 * 8 * 2, "reloadF.py:113 and 112; 8 GPUs, two debaters"),
+    "algorithm.learning_rate": (1e-5, "reloadF.py:117; unified.py:88"),
+    "algorithm.gamma": (1.0, "library: gamma"),
+    "algorithm.gae_lambda": (0.95, "library: lam"),
+    "algorithm.clip_range": (0.2, "library: cliprange"),
+    "algorithm.value_clip_range": (0.2, "library: cliprange_value"),
+    "algorithm.whiten_advantages": (True, "trainer.py: masked_whiten(advantages, ...)"),
+    "algorithm.score_scaling": ("none", "trainer.py: there is none"),
+    "algorithm.guards.penalty": (-10.0, "reloadF.py:140"),
+    "algorithm.guards.min_tokens": (50, "reloadF.py:35"),
+    "algorithm.guards.max_repeats": (3, "utils/utils_cooperateLLM.py: check_repeated_sequences"),
+    "algorithm.guards.repeat_length": (20, "utils/utils_cooperateLLM.py, the same"),
+    "algorithm.guards.boxed": (True, "reloadF.py:139"),
+    "algorithm.consensus": (None, "reloadF.py:174 and 175, thresholds of 1.1"),
+    "model.adapter.rank": (8, "reloadF.py:63"),
+    "model.adapter.alpha": (16, "reloadF.py:65"),
 }
 
 
@@ -89,26 +94,35 @@ def test_settings_of_section_4(row: str) -> None:
 @pytest.mark.parametrize("key", RELEASED)
 def test_settings_of_the_released_code(key: str) -> None:
     for task in TASKS:
-        assert selected(composed(f"{task}_maporl"), key) == RELEASED[key], task
+        assert selected(composed(f"{task}_maporl"), key) == RELEASED[key][0], task
 
 
-# GitHub chanwoo-park-official/MAPoRL, commit 765ad1f: setting -> value, and the file it is from
-OFFICIAL = {
-    "algorithm.schedule": ("linear", "utils_multi_unified.py: create_scheduler, LinearLR"),
-    "algorithm.warmup": (0.0, "utils_multi_unified.py: create_scheduler has none"),
-    "algorithm.final_share": (0.1, "utils_multi_unified.py: end_factor=0.1"),
-    "algorithm.weight_decay": (0.01, "utils_multi_unified.py: create_optimizer, AdamW's default"),
-    "algorithm.max_grad_norm": (None, "ppov2_trainer_multi_different_model.py: none"),
-    "algorithm.value_coef": (0.05, "..._reloadF.py: vf_coef; the trainer's 0.5 * masked_mean"),
-    "algorithm.policy_temperature": (0.7, "the trainer: logits /= args.temperature + 1e-7"),
-    "algorithm.sampling.temperature": (0.7, "utils_multi_unified.py: TEMPERATURE_DICT"),
-    "algorithm.sampling.top_k": (0, "the trainer: top_k=0.0"),
-    "algorithm.sampling.top_p": (1.0, "the trainer: top_p=1.0"),
-    "algorithm.verifier_feedback": (True, "..._reloadF.py: reward_feedback"),
-    "algorithm.official_shaping": (True, "utils_multi_unified.py: bonus_rule"),
-    "algorithm.guards.scope": ("propagate", "the trainer: scores, then score_rule"),
-    "model.adapter.dropout": (0.0, "the trainer: disable_dropout_in_model"),
-    "model.dropout": (False, "the trainer: disable_dropout_in_model"),
+OFFICIAL = {  # what fidelity=official_maporl changes or settles; places as above
+    "algorithm.schedule": ("linear", "unified.py:94, LinearLR"),
+    "algorithm.warmup": (0.0, "unified.py:92-99; reloadF.py:121 is read by nobody"),
+    "algorithm.final_share": (0.1, "unified.py:97"),
+    "algorithm.weight_decay": (0.01, "unified.py:86, AdamW's default"),
+    "algorithm.optimizer": ("adamw", "unified.py:86; reloadF.py:118 is read by nobody"),
+    "algorithm.max_grad_norm": (None, "trainer.py: none"),
+    "algorithm.value_coef": (0.1 * 0.5, "reloadF.py:104; trainer.py: 0.5 * masked_mean"),
+    "algorithm.policy_temperature": (0.7, "trainer.py: logits /= args.temperature + 1e-7"),
+    "algorithm.sampling.temperature": (0.7, "unified.py:66, TEMPERATURE_DICT"),
+    "algorithm.sampling.top_k": (0, "trainer.py: top_k=0.0"),
+    "algorithm.sampling.top_p": (1.0, "trainer.py: top_p=1.0"),
+    "algorithm.sampling.max_response_tokens": (300, "reloadF.py:33"),
+    "algorithm.verifier_feedback": (True, "reloadF.py:145"),
+    "algorithm.official_shaping": (True, "unified.py: bonus_rule"),
+    "algorithm.guards.scope": ("propagate", "trainer.py: scores, then score_rule"),
+    "algorithm.agents": (2, "reloadF.py:86"),
+    "algorithm.turns": (3, "reloadF.py:87"),
+    "algorithm.train_turns": ([2, 3], "reloadF.py:91, task_training=False"),
+    "algorithm.alternation": (None, "reloadF.py:88, turn_based_training=False"),
+    "algorithm.horizon": ("discounted_sum", "reloadF.py:151"),
+    "algorithm.share": ("all", "reloadF.py:152"),
+    "model.path": ("microsoft/Phi-3-mini-128k-instruct", "reloadF.py:52 and 43"),
+    "model.precision": ("bf16", "reloadF.py:125"),
+    "model.adapter.dropout": (0.0, "trainer.py: disable_dropout_in_model(policy)"),
+    "model.dropout": (False, "trainer.py: disable_dropout_in_model(policy)"),
 }
 
 
@@ -116,6 +130,14 @@ OFFICIAL = {
 def test_fidelity_official(key: str) -> None:
     cfg = composed("gsm8k_maporl", "fidelity=official_maporl")
     assert selected(cfg, key) == OFFICIAL[key][0]
+    if key in RELEASED and key != "algorithm.value_coef":
+        assert RELEASED[key][0] == OFFICIAL[key][0]
+
+
+@pytest.mark.parametrize("key", RELEASED.keys() - OFFICIAL.keys())
+def test_the_preset_leaves_what_is_released_already(key: str) -> None:
+    cfg = composed("gsm8k_maporl", "fidelity=official_maporl")
+    assert selected(cfg, key) == RELEASED[key][0]
 
 
 def test_the_preset_changes_nothing_that_the_table_does_not_have() -> None:

@@ -155,62 +155,128 @@ def parsed_job(job: list[str]) -> cory.config.Config:
     return parsed(*job)
 
 
-OFFICIAL = {  # CORY.md, section 10: facts of the released code
-    "task.min_characters": 101,
-    "task.min_prompt_tokens": 2,
-    "task.max_prompt_tokens": 7,
-    "task.observer_template": 'I can make this sentence "{answers}" more positive: {query}',
-    "model.dropout": True,
-    "model.value_dropout": 0.1,
-    "algorithm.iterations": 25_000 // 256,  # one pass over IMDB's training reviews, drop_last
-    "algorithm.epochs": 4,
-    "algorithm.kl_estimator": "full",
-    "algorithm.kl_coef": 0.4,
-    "algorithm.kl_controller": "adaptive",
-    "algorithm.kl_target": 6,
-    "algorithm.kl_horizon": 10_000,
-    "algorithm.gamma": 1,
-    "algorithm.gae_lambda": 0.95,
-    "algorithm.clip_range": 0.2,
-    "algorithm.value_clip_range": 0.2,
-    "algorithm.value_coef": 0.05,
-    "algorithm.whiten_advantages": True,
-    "algorithm.max_grad_norm": None,
-    "algorithm.max_mean_ratio": 10,
-    "algorithm.score_scaling": "normalise",
-    "algorithm.sampling.temperature": 1,
-    "algorithm.sampling.top_k": 0,
-    "algorithm.sampling.top_p": 1,
-    "algorithm.sampling.repetition_penalty": 1.1,
-    "algorithm.sampling.min_response_tokens": 4,
-    "algorithm.sampling.max_response_tokens": 15,
-    "reward.output": "logit",
+# GitHub Harry67Hu/CORY: setting -> value, and the place that it comes from. cory.py and ppo.py are
+# imdb_train/cory.py and imdb_train/ppo.py; the others are files of TRL 0.7.10, which it copies.
+OFFICIAL: dict[str, tuple[Any, str]] = {
+    "task.text_column": ("text", "cory.py:147"),
+    "task.train_split": ("train", "cory.py:146"),
+    "task.min_characters": (100 + 1, "cory.py:148, longer than 100"),
+    "task.min_prompt_tokens": (2, "cory.py:130"),
+    "task.max_prompt_tokens": (8 - 1, "cory.py:130; core.py:233, without its upper end"),
+    "task.observer_template": (
+        'I can make this sentence "{answers}" more positive: {query}',
+        "cory.py:245",
+    ),
+    "task.answer_template": ("{query}{response}", "cory.py:260"),
+    "model.precision": ("fp32", "utils/model_generation.py:18, no torch_dtype"),
+    "model.sharing": ("copies", "cory.py:92, use_peft=False"),
+    "model.quantisation": ("none", "cory.py:198, nf4_config is None"),
+    "model.dropout": (False, "ppo_trainer.py:788 and 976, each pass calls model.eval()"),
+    "model.value_dropout": (0.0, "modeling_value_head.py:50, not in evaluation mode"),
+    "model.rollout_dropout": (True, "ppo_trainer.py:1063, model.train() is left on"),
+    "model.special_tokens_in_text": (True, "cory.py:256 and 265, batch_decode"),
+    # as many whole batches as there are reviews of more than 100 (and of more than 200) characters
+    "algorithm.iterations": (24_991 // 256, "ppo_trainer.py:397, drop_last; before cory.py:373"),
+    "algorithm.prompts_per_iteration": (256, "cory.py:77"),
+    "algorithm.samples_per_prompt": (1, "cory.py:253"),
+    "algorithm.minibatch_size": (256 * 1, "cory.py:76 and 78"),
+    "algorithm.epochs": (4, "ppo_config.py:103"),
+    "algorithm.learning_rate": (1.41e-5, "cory.py:74"),
+    "algorithm.schedule": ("constant", "ppo_trainer.py:857, no lr_scheduler"),
+    "algorithm.optimizer": ("adamw", "ppo_trainer.py:280, Adam, the same without decay"),
+    "algorithm.weight_decay": (0.0, "ppo_trainer.py:280, Adam's default"),
+    "algorithm.max_grad_norm": (None, "ppo_config.py:105"),
+    "algorithm.kl_estimator": ("full", "cory.py:81"),
+    "algorithm.kl_in": ("reward", "ppo_trainer.py:1106"),
+    "algorithm.kl_coef": (0.4, "cory.py:86"),
+    "algorithm.kl_controller": ("adaptive", "ppo_config.py:73"),
+    "algorithm.kl_target": (6, "ppo_config.py:79"),
+    "algorithm.kl_horizon": (10_000, "ppo_config.py:81"),
+    "algorithm.advantages": ("gae", "ppo_trainer.py:1148"),
+    "algorithm.gamma": (1, "ppo_config.py:83"),
+    "algorithm.gae_lambda": (0.95, "ppo_config.py:85"),
+    "algorithm.whiten_advantages": (True, "ppo_trainer.py:1156"),
+    "algorithm.clip_range": (0.2, "ppo_config.py:87"),
+    "algorithm.clip_range_high": (None, "ppo_trainer.py:1203, one range on both sides"),
+    "algorithm.value_clip_range": (0.2, "ppo_config.py:89"),
+    "algorithm.value_coef": (0.1 * 0.5, "ppo_config.py:91, times ppo_trainer.py:1197"),
+    "algorithm.ratio": ("token", "ppo_trainer.py:1200"),
+    "algorithm.loss_average": ("tokens", "ppo_trainer.py:1205; core.py:121"),
+    "algorithm.policy_temperature": (1.0, "ppo_trainer.py:993"),
+    "algorithm.max_mean_ratio": (10, "ppo_config.py:117"),
+    "algorithm.score_scaling": ("normalise", "cory.py:83 and 84"),
+    "algorithm.score_clip": (None, "cory.py:85"),
+    "algorithm.sampling.temperature": (1, "cory.py:211, GenerationConfig's default"),
+    "algorithm.sampling.top_k": (0, "cory.py:213"),
+    "algorithm.sampling.top_p": (1, "cory.py:214"),
+    "algorithm.sampling.repetition_penalty": (1.1, "cory.py:217"),
+    "algorithm.sampling.min_response_tokens": (4, "cory.py:241"),
+    "algorithm.sampling.max_response_tokens": (16 - 1, "cory.py:242; core.py:233"),
+    "reward.path": ("lvwerra/distilbert-imdb", "cory.py:73"),
+    "reward.label": ("POSITIVE", "cory.py:270, the second of its two classes"),
+    "reward.output": ("logit", "cory.py:125"),
+    "hardware.microbatch_size": (256, "ppo_trainer.py:1210, the mean of a whole minibatch"),
 }
-
-
-@pytest.mark.parametrize(
-    ("experiment", "fidelity", "extra"),
-    [
-        ("cory/imdb_ppo", "official", {}),
-        (
-            "cory/imdb_ppo",
-            "official_ppo",
-            {
-                "task.min_characters": 201,
-                "algorithm.kl_coef": 0.3,
-                "algorithm.score_scaling": "none",
-            },
-        ),
-        ("cory/imdb_cory", "official", {"algorithm.official_swap": False}),
-        (
-            "cory/imdb_cory",
-            "official_cory",
-            {"algorithm.official_swap": True, "algorithm.swap_every": 5},
-        ),
-    ],
+CORY_SCRIPT: dict[str, tuple[Any, str]] = {
+    "algorithm.agents": (2, "cory.py:195 and 203"),
+    "algorithm.knowledge_transfer": (True, "cory.py:260"),
+    "algorithm.collective_reward": (True, "cory.py:282 and 283"),
+    "algorithm.swap_every": (5, "cory.py:106"),
+    "algorithm.official_swap": (False, "only in official_cory"),
+}
+PPO_SCRIPT: dict[str, tuple[Any, str]] = {
+    "task.min_characters": (200 + 1, "ppo.py: len(x['review']) > 200"),
+    "algorithm.iterations": (24_895 // 256, "ppo_trainer.py:397, drop_last"),
+    "algorithm.kl_coef": (0.3, "ppo.py: init_kl_coef=0.3"),
+    "algorithm.score_scaling": ("none", "ppo.py: use_score_scaling=False"),
+}
+TABLES = {
+    ("imdb_ppo", "official"): OFFICIAL,
+    ("imdb_ppo", "official_ppo"): OFFICIAL | PPO_SCRIPT,
+    ("imdb_cory", "official"): OFFICIAL | CORY_SCRIPT,
+    ("imdb_cory", "official_cory"): OFFICIAL
+    | CORY_SCRIPT
+    | {"algorithm.official_swap": (True, "cory.py:347 to 371, trainers are built anew")},
+}
+# of how a run is measured, kept and placed
+ELSEWHERE = (
+    "evaluation.",
+    "hardware.",
+    "wandb.",
+    "model.adapter.",
+    "algorithm.stop.",
+    "model.architecture.",
 )
-def test_fidelity_official(experiment: str, fidelity: str, extra: dict[str, Any]) -> None:
-    cfg = compose_config(f"experiment={experiment}", f"fidelity={fidelity}")
+
+
+@pytest.mark.parametrize(("experiment", "fidelity"), TABLES)
+def test_fidelity_official(experiment: str, fidelity: str) -> None:
+    cfg = compose_config(f"experiment=cory/{experiment}", f"fidelity={fidelity}")
     cory.config.parse_config(cfg)
-    expected = OFFICIAL | extra
+    expected = {key: value for key, (value, _) in TABLES[experiment, fidelity].items()}
     assert {key: OmegaConf.select(cfg, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(("experiment", "fidelity"), TABLES)
+def test_no_setting_of_the_method_is_left_out(experiment: str, fidelity: str) -> None:
+    """Neither one that a preset changes, nor one that it leaves as it is."""
+    plain = leaves(compose_config(f"experiment=cory/{experiment}"))
+    preset = leaves(compose_config(f"experiment=cory/{experiment}", f"fidelity={fidelity}"))
+    table = TABLES[experiment, fidelity]
+    assert {key for key in plain if preset[key] != plain[key]} - {"fidelity"} <= table.keys()
+    method = {
+        key
+        for key in plain
+        if key.startswith(("task.", "algorithm.", "model.")) and not key.startswith(ELSEWHERE)
+    }
+    assert method - table.keys() == NOT_ITS_OWN
+
+
+# names, places, and settings of what is off
+NOT_ITS_OWN = {
+    *("task.name", "task.source", "task.path", "task.test_split", "task.answer_separator"),
+    *("model.name", "model.path", "model.remote_code", "model.chat", "model.attention"),
+    *("model.double_quantisation", "model.compute_precision"),
+    *("algorithm.name", "algorithm.warmup", "algorithm.final_share"),
+    *("algorithm.divide_by_std", "algorithm.group_baseline"),
+}

@@ -14,6 +14,7 @@ from cory.functional.logprobs import (
     sampled_kl,
     slabs,
     token_statistics,
+    training_kl,
     training_logprobs,
 )
 from tests.support.close import assert_close
@@ -159,6 +160,46 @@ def test_gradients_do_not_depend_on_the_slabs(
     assert_close(head.weight.grad, direct.weight.grad)
     # one slab keeps its logits; several are made again on the way back
     assert len(head.rows_seen) == (1 if len(sizes) == 1 else 2 * len(sizes))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize(("room", "sizes"), SLABS)
+def test_the_gradient_of_the_exact_kl_in_slabs(
+    monkeypatch: pytest.MonkeyPatch, room: int, sizes: list[int], temperature: float
+) -> None:
+    direct, head, factor = Head(0), Head(0), torch.arange(1.0, N + 1)
+    reference = Head(1)
+    ref_logits = (reference.hidden @ reference.weight).detach() / temperature
+    logp = (direct.hidden @ direct.weight / temperature).log_softmax(-1)
+    expected = (logp.exp() * (logp - ref_logits.log_softmax(-1))).sum(-1)
+    (factor * expected).sum().backward()
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room * logprobs.TENSORS_AT_ONCE)
+    got = training_kl(head.hidden, head.logits, reference.hidden, reference.logits, V, temperature)
+    assert head.rows_seen == reference.rows_seen == sizes
+    assert_close(got, expected)
+    (factor * got).sum().backward()
+    assert head.hidden.grad is not None and direct.hidden.grad is not None
+    assert_close(head.hidden.grad, direct.hidden.grad, 1e-4)
+    assert_close(head.weight.grad, direct.weight.grad, 1e-4)
+    assert reference.hidden.grad is None and reference.weight.grad is None
+
+
+def test_the_gradient_of_the_exact_kl_of_one_token_by_hand() -> None:
+    """It is p_j (log p_j / q_j - KL) in logit j, where a penalty in the reward has none at all."""
+    logits = LOGITS.clone().requires_grad_()
+    kl = training_kl(logits, lambda h: h, REF_LOGITS, lambda h: h, 3)
+    p, q = [1 / 8, 2 / 8, 5 / 8], [1 / 2, 1 / 4, 1 / 4]
+    terms = [math.log(x / y) for x, y in zip(p, q, strict=True)]
+    exact = sum(x * term for x, term in zip(p, terms, strict=True))
+    assert_close(kl, [exact])
+    (gradient,) = torch.autograd.grad(kl.sum(), logits)
+    assert_close(gradient, [[x * (term - exact) for x, term in zip(p, terms, strict=True)]])
+    # the score function with the exact KL as reward: its expectation over tokens is 0
+    reward = torch.tensor([exact] * 3)
+    chosen = torch.tensor(p) * reward
+    own = LOGITS.clone().requires_grad_()
+    (as_reward,) = torch.autograd.grad((chosen * own.log_softmax(-1)).sum(), own)
+    assert_close(as_reward, torch.zeros(1, 3))
 
 
 def test_no_tokens_give_no_statistics() -> None:

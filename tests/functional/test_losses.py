@@ -246,7 +246,8 @@ def test_the_ratio_of_a_whole_response_by_hand() -> None:
     assert_close(loss.per_token, [[-1.32] * 3, [-3.6, -3.6, 0], [0, 0, 0]])
     assert loss.clipped.tolist() == [[False] * 3, [True, True, False], [False] * 3]
     # the mean over a response's tokens is its loss: each logprob moves the ratio of all
-    gradient = grad_of(loss_average("responses", MASK, 9).part(loss.per_token, MASK), logprobs)
+    average = loss_average("responses", MASK, 9)
+    gradient = grad_of(average.part(loss.per_token, torch.arange(3)), logprobs)
     assert_close(gradient, [[-1.32] * 3, [0.0] * 3, [0.0] * 3])
 
 
@@ -261,14 +262,36 @@ AVERAGES = {  # of 1 to 6 over tokens 3, 2 and 0, at most 4 long
 def test_averages_by_hand_and_in_parts(how: str, expected: float) -> None:
     per_token = torch.tensor([[1.0, 2, 3], [4, 5, 0], [0, 0, 0]])
     average = loss_average(how, MASK, 4)
-    assert_close(average.part(per_token, MASK) / average.whole, expected)
+    assert_close(average.part(per_token, torch.arange(3)) / average.whole, expected)
     # microbatches of one row, one of them padded further
-    wide = torch.cat([MASK, torch.zeros(3, 2, dtype=torch.bool)], dim=1)
     parts = [
-        average.part(torch.cat([row, torch.zeros(2)])[None], mask[None])
-        for row, mask in zip(per_token, wide, strict=True)
+        average.part(torch.cat([row, torch.zeros(2)])[None], torch.tensor([number]))
+        for number, row in enumerate(per_token)
     ]
     assert_close(sum(parts) / average.whole, expected)
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        (1, (6 / 3 + 4 / 1 + 11 / 2) / 3),  # each response by itself; the last has no tokens
+        (2, (10 / 4 + 11 / 2) / 2),
+        (4, 21 / 6),
+        (None, 21 / 6),
+    ],
+)
+def test_tokens_of_so_many_turns_at_a_time(turns: int | None, expected: float) -> None:
+    """As TRL averages each small batch, and accumulates their gradients."""
+    per_token = torch.tensor([[1.0, 2, 3], [4, 0, 0], [5, 6, 0], [0, 0, 0]])
+    average = loss_average("tokens", per_token > 0, 9, turns)
+    assert_close(average.part(per_token, torch.arange(4)) / average.whole, expected)
+    parts = [average.part(per_token[[n]], torch.tensor([n])) for n in (3, 1, 0, 2)]
+    assert_close(sum(parts) / average.whole, expected)
+    # the minibatch is turns 5, 2, 0 and 3 of a batch of six, in this order
+    chosen = torch.tensor([5, 2, 0, 3])
+    wider = average.within(chosen, 6)
+    found = sum(wider.part(per_token[[n]], chosen[[n]]) for n in range(4)) / wider.whole
+    assert_close(found, expected)
 
 
 def test_an_unknown_average_is_refused_and_no_tokens_have_none() -> None:
@@ -277,4 +300,4 @@ def test_an_unknown_average_is_refused_and_no_tokens_have_none() -> None:
     nothing = torch.zeros(2, 3, dtype=torch.bool)
     for how in AVERAGES:
         average = loss_average(how, nothing, 4)
-        assert average.part(torch.zeros(2, 3), nothing) / average.whole == 0
+        assert average.part(torch.zeros(2, 3), torch.arange(2)) / average.whole == 0

@@ -15,6 +15,7 @@ from cory.config import Config, ConfigError
 from cory.memory import disk, preflight
 from cory.memory.disk import GIB, disk_usage, disk_warning, room_for
 from cory.runs.checkpoint import Checkpoints
+from tests.support.agents import build_agents
 from tests.support.building import LetterShare, build
 from tests.support.composing import parsed
 
@@ -38,13 +39,48 @@ def test_a_checkpoint_is_as_large_as_estimated(
     assert found == pytest.approx(written, rel=0.05, abs=2**19)
 
 
+@pytest.mark.parametrize("start", ["previous", "base"])
+@pytest.mark.parametrize("policies", ["specialised", "single"])
+def test_agents_with_new_optimisers_are_written_as_estimated(
+    maft: ConfigOf, tmp_path: Path, policies: str, start: str
+) -> None:
+    """Without moments, and in the precision that the next training goes on from."""
+    config = maft(
+        "algorithm.iterations=2",
+        f"algorithm.start={start}",
+        f"algorithm.policies={policies}",
+        "hardware.zero_stage=2",
+        "model.precision=bf16",
+        "algorithm.select=agreeing",
+    )
+    trainer = build_agents(config)
+    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
+    trainer.step(0)
+    checkpoints.save(1, trainer.agents, {})
+    files = list((tmp_path / "checkpoints/000001").glob("*/*.pt"))
+    names = [name for name, updates in trainer.updates.items() if updates]
+    assert len(names) > 0
+    assert sorted(path.parent.name for path in files) == sorted(names)
+    found = disk_usage(config, preflight.rows_of(config)[0])
+    written = sum(path.stat().st_size for path in files) * len(trainer.agents) / len(names)
+    assert found.checkpoint == pytest.approx(written, rel=0.05)
+    assert found.at_once == (2 if policies == "specialised" else 3)
+
+
 def test_papers_scale() -> None:
-    """Six copies at 14 bytes a weight: bf16, a float32 copy, two moments."""
+    """Six copies in bf16, as none is trained twice; in float32 where one is."""
     config = parsed("experiment=maft/phi3_arithmetic_maft")
     found = disk_usage(config, preflight.rows_of(config)[0])
-    assert found.checkpoint == pytest.approx(6 * 14 * 3.821e9, rel=1e-3)
+    assert found.checkpoint == pytest.approx(6 * 2 * 3.821e9, rel=1e-3)
     assert found.exports == pytest.approx(6 * 2 * 3.821e9 * (1 + exports(config)), rel=1e-3)
-    assert found.at_once == 3  # after one policy, after the last one, and the next one
+    assert found.at_once == 1  # as they were built they are not written
+    again = parsed("experiment=maft/phi3_math_iters")
+    found = disk_usage(again, preflight.rows_of(again)[0])
+    assert found.checkpoint == pytest.approx(6 * 4 * 3.821e9, rel=1e-3)
+    assert found.at_once == 3
+    base = parsed("experiment=maft/phi3_math_iters", "algorithm.start=base")
+    found = disk_usage(base, preflight.rows_of(base)[0])
+    assert found.checkpoint == pytest.approx(6 * 2 * 3.821e9, rel=1e-3)
 
 
 def exports(config: Config) -> int:
@@ -76,6 +112,10 @@ def test_refusal_and_warning(
     monkeypatch.setattr(disk, "room_for", lambda run_dir: found.most - 1)
     preflight.check(config, True)
     assert "warning: up to 3 checkpoints at once" in capsys.readouterr().out
+    assert "keep_last=1 needs" in disk_warning(config, rows)
+    two = parsed("keep_last=1")
+    monkeypatch.setattr(disk, "room_for", lambda run_dir: disk_usage(two, rows).most - 1)
+    assert disk_warning(two, rows).endswith("a checkpoint may fail")
     monkeypatch.setattr(disk, "room_for", lambda run_dir: found.checkpoint - 1)
     with pytest.raises(ConfigError, match=f"takes {found.checkpoint / GIB:.2f} GiB, and the disk"):
         preflight.check(config, False)

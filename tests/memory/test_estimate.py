@@ -292,6 +292,52 @@ def test_copies_are_split_one_after_the_other(folder: Path) -> None:
     assert loading(6) == 2 * (MODEL + COPY) + 5 * buffer
 
 
+@pytest.mark.parametrize("stage", [0, 3])
+def test_agents_that_share_an_engine_by_hand(folder: Path, stage: int) -> None:
+    """One holds all that a training needs, each a copy: in float32 if it is trained again."""
+    words = (
+        "experiment=maft/phi3_arithmetic_maft",
+        f"model.path={folder}",
+        "model.chat=false",
+        "model.architecture=null",
+        "algorithm.summary=false",
+        "hardware=cpu",
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=0",
+    )
+
+    def found(*more: str) -> dict[tuple[str, str], int]:
+        rows, _ = preflight.rows_of(parsed(*words, *more))
+        return {(row.what, row.when): row.bytes for row in rows}
+
+    once, twice = found(), found("algorithm.iterations=2")
+    weights = "weights that train" if stage == 0 else "weights that train, a share"
+    assert once[weights, ALWAYS] == 2 * COPY
+    assert once["float32 copy of the weights", ALWAYS] == 4 * COPY
+    assert once["Adam's two moments", ALWAYS] == 8 * COPY
+    assert once["weights of all policies", ALWAYS] == 6 * 2 * COPY
+    assert twice["weights of all policies", ALWAYS] == 6 * 4 * COPY
+    again = found("algorithm.iterations=2", "algorithm.start=base")
+    assert again["weights of all policies", ALWAYS] == 6 * 2 * COPY
+    # the last copy is made when the engine and five others are there
+    loaded = once["copies so far, or the checkpoint's file", LOADING]
+    held = sum(
+        size for (what, when), size in once.items() if when == ALWAYS and what != "reference"
+    )
+    assert loaded == held - 2 * COPY + 2 * COPY
+    single = found("algorithm.policies=single")
+    assert ("weights of all policies", ALWAYS) not in single
+    adapters = found("model.sharing=adapters", "model.adapter.targets=[c_attn]")
+    assert ("weights of all policies", ALWAYS) not in adapters
+
+
+def test_weights_of_agents_that_share_an_engine_are_in_main_memory(folder: Path) -> None:
+    config = parsed("experiment=maft/phi3_arithmetic_maft")
+    rows, _ = preflight.rows_of(config)
+    (stored,) = [row for row in rows if row.what == "weights of all policies"]
+    assert stored.offloaded and stored.bytes == pytest.approx(6 * 2 * 3.821e9 / 8, rel=1e-3)
+
+
 def test_peak_is_the_largest_phase() -> None:
     found = [
         Usage("a", 10, ALWAYS),

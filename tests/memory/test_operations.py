@@ -6,7 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from cory.memory.operations import estimated_hours, operations_of, operations_of_games
+from cory.memory.operations import (
+    estimated_hours,
+    operations_of,
+    operations_of_best_debates,
+    operations_of_games,
+    operations_of_verifier,
+)
 from cory.memory.workload import longest_context
 from tests.support.composing import parsed
 
@@ -43,6 +49,45 @@ def test_operations_of_a_debate_by_hand() -> None:
     tested = 20 * 2 * (2 + 9) * (longest + 16) * 1000 * 2
     assert operations_of(config, 1000, {}) == (training + tested, "")
     assert longest > ppo.sampling.max_response_tokens * 3
+
+
+def test_operations_of_the_best_debates_by_hand() -> None:
+    config = parsed(*DEBATE, "algorithm=sft", "algorithm.keep_share=0.5", "algorithm.epochs=3")
+    algorithm, evaluation = config.algorithm, config.evaluation
+    algorithm.iterations, algorithm.prompts_per_iteration = 10, 8
+    algorithm.sampling.min_response_tokens = algorithm.sampling.max_response_tokens = 20
+    evaluation.prompts, evaluation.samples, evaluation.greedy, evaluation.team = 5, 2, False, True
+    tokens = longest_context(config) + 20
+    # 2 agents x 3 turns are sampled (2), half of them learn three times (6)
+    training = 10 * 8 * tokens * 1000 * 6 * (2 + 0.5 * 3 * 6)
+    policies = algorithm.policy_count()
+    tested = 5 * 2 * (policies + 9) * tokens * 1000 * 2
+    assert operations_of_best_debates(config, 1000, {}) == (training + tested, "")
+
+
+def test_operations_of_a_verifier_by_hand() -> None:
+    config = parsed("experiment=maporl/verifier_gsm8k", "scale=small", "algorithm.epochs=2")
+    algorithm, evaluation = config.algorithm, config.evaluation
+    algorithm.iterations, algorithm.prompts_per_iteration = 10, 8
+    algorithm.answers_per_question, algorithm.keep_per_label = 7, 2
+    algorithm.sampling.min_response_tokens, algorithm.sampling.max_response_tokens = 10, 20
+    evaluation.prompts, evaluation.samples = 5, 3
+    query = config.task.max_prompt_tokens
+    # seven answers are sampled (2), two of each label learnt twice (6)
+    training = 10 * 8 * (query + 15) * 1000 * (7 * 2 + 2 * 2 * 2 * 6)
+    tested = 5 * 3 * (longest_context(config) + 20) * 1000 * (2 + 2)
+    total, left_out = operations_of_verifier(config, 1000, {})
+    assert total == training + tested and left_out == "; without the answers that it asks for"
+
+
+def test_only_where_an_endpoint_speaks_for_every_agent_hours_are_unknown() -> None:
+    game = parsed("experiment=spag/llama2_spag_1", "scale=paper")
+    assert game.algorithm.endpoint is not None and estimated_hours(game, {})[0] is not None
+    debate = parsed("experiment=maft/gpt35_arithmetic_base", "scale=paper")
+    assert estimated_hours(debate, {}) == (
+        None,
+        "no record, and no estimate of what its endpoint takes",
+    )
 
 
 def test_what_is_no_ppo_has_no_estimate() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import (
@@ -16,7 +17,7 @@ from transformers import (
 
 from cory.config import SamplingConfig
 from cory.models import generation
-from cory.models.generation import Places, Response, generate, inverse_cdf, warp
+from cory.models.generation import Places, Response, draw_limit, generate, inverse_cdf, warp
 from cory.models.loading import load_language_model, load_tokenizer
 from tests.support.close import assert_close
 
@@ -231,6 +232,16 @@ def test_frequencies_follow_the_distribution() -> None:
     places = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
     tokens = inverse_cdf(p.log().repeat(1000, 1), places)
     assert torch.bincount(tokens).tolist() == [100, 200, 700]
+
+
+def test_response_limits_are_drawn_uniformly_and_both_ends_are_included() -> None:
+    range_of_four = replace(PLAIN, min_response_tokens=3, max_response_tokens=6)
+    stream = np.random.default_rng(0)
+    drawn = [draw_limit(range_of_four, stream) for _ in range(2000)]
+    assert sorted(set(drawn)) == [3, 4, 5, 6]
+    assert all(400 < drawn.count(limit) < 600 for limit in range(3, 7))
+    one = replace(PLAIN, min_response_tokens=5, max_response_tokens=5)
+    assert draw_limit(one, stream) == 5
 
 
 def test_warp_by_hand() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,12 +16,22 @@ import pytest
 
 from cory.runs.lock import in_use
 from cory.runs.run_dir import RECORD, unfinished_run, write_settings
-from tests.support.commands import Command, last_wins, metrics, short_settings, until, workers
+from tests.support.commands import (
+    ROOT,
+    Command,
+    last_wins,
+    metrics,
+    short_settings,
+    until,
+    workers,
+)
 from tests.support.composing import compose_config
+from tests.support.playing import SPAG
 from tests.support.warm import MELTING, WarmCommand
 
 Started = Command | WarmCommand
 Train = Callable[..., Started]
+INTERRUPTED = "interrupted; the run in {} is unfinished; the same command goes on with it\n"
 ENDLESS = "algorithm.iterations=100000"
 # the first process starts after the others
 LATE = """
@@ -200,8 +211,70 @@ def test_sigterm_to_the_worker_itself_means_the_same(train: Train, tmp_path: Pat
     until(lambda: metrics(run_dir))
     os.kill(workers(run_dir)[0], signal.SIGTERM)
     assert command.wait() == 143
-    assert command.err.startswith(f"interrupted; the run in {run_dir} is unfinished")
+    assert command.err == INTERRUPTED.format(run_dir)
     assert list((run_dir / "checkpoints").iterdir())
+
+
+COLLECTING = {
+    "games": [
+        *SPAG,
+        "algorithm.iterations=20000",
+        "algorithm.iterations_per_epoch=20000",
+    ],
+    "debates": [
+        "experiment=maft/phi3_arithmetic_maft",
+        "scale=small",
+        "hardware.rollout_batch_size=1",
+        "hardware.generation_batch_size=1",
+    ],
+}
+
+
+@pytest.mark.parametrize("what", COLLECTING)
+def test_a_signal_to_the_worker_ends_the_collecting_of(what: str, tmp_path: Path) -> None:
+    """It may take hours; what is there is kept."""
+    run_dir = tmp_path / "run"
+    command = WarmCommand(tmp_path, last_wins([*COLLECTING[what], f"run_dir={run_dir}"]))
+    try:
+        until(lambda: any(path.stat().st_size for path in run_dir.glob(f"{what}/*.jsonl")))
+        (worker,) = workers(run_dir).values()
+        os.kill(worker, signal.SIGTERM)
+        until(lambda: command.poll() is not None, 15)
+    finally:
+        if command.poll() is None:
+            command.kill()  # its worker ends when it has ended
+    assert command.wait() == 143
+    assert re.search(rf"saved with [1-9]\d* of \d+ {what} of", command.out), command.out
+    assert command.err == INTERRUPTED.format(run_dir)
+
+
+@pytest.mark.parametrize(
+    ("module", "library"),
+    [
+        ("cory.train", "hydra"),
+        ("cory.runtime.worker", "torch"),
+        ("cory.runtime.torchrun", "omegaconf"),
+    ],
+)
+def test_ctrl_c_while_a_program_imports_its_libraries_is_no_traceback(
+    tmp_path: Path, module: str, library: str
+) -> None:
+    # a library of this name, found before the real one
+    (tmp_path / f"{library}.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    command = Command(tmp_path, ["-m", module, "run"], PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert (command.wait(), command.out, command.err) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_to_the_worker_while_it_imports_is_an_interrupted_run(
+    train: Train, tmp_path: Path
+) -> None:
+    run_dir = tmp_path / "run"
+    (tmp_path / "torch.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    command = train(f"run_dir={run_dir}", as_users=True, PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert command.wait() == 143
+    assert command.err == INTERRUPTED.format(run_dir)
 
 
 def multinode(run_dir: Path, port: int) -> list[str]:

@@ -167,6 +167,18 @@ def test_a_response_is_read_as_a_number(folder: Path, tokenizer: Any) -> None:
     assert not any(gsm8k.is_right(text, "8") for text in said)
 
 
+@pytest.mark.parametrize(("how", "value"), [("ignored", 7), ("read", 3), ("no_answer", None)])
+def test_the_setting_says_what_another_question_counts_for(
+    folder: Path, tokenizer: Any, how: str, value: int | None
+) -> None:
+    """For rewards, for votes and for accuracy alike."""
+    gsm8k = task(folder, tokenizer, f"task.next_question={how}")
+    said = "So it is 7. Question: Tom has 3 cats. Answer: 3"
+    assert gsm8k.read(said) == value
+    assert gsm8k.is_right(said, "7") is (value == 7)
+    assert gsm8k.is_right("So it is 7.", "7")
+
+
 def test_long_training_prompts_are_left_out_and_counted(
     folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:

@@ -413,8 +413,10 @@ def test_weights_that_are_gathered_to_be_read_are_not_changed(self_play: Setting
     with engine.whole(), engine.whole():
         pass
     engine._is_whole = True
-    with pytest.raises(ValueError, match="gathered to be read"), engine.whole(to_change=True):
-        pass
+    with pytest.raises(ValueError, match="gathered to be read"):
+        engine.set_weights({})
+    with pytest.raises(ValueError, match="gathered to be read"):
+        engine.set_exact_weights(engine.exact_weights())
 
 
 def test_adam_starts_anew_with_every_set(self_play: Settings) -> None:

@@ -2,13 +2,14 @@ r"""The number that a response gives as its answer.
 
 The last number of the text, with or without currency, percent, units, punctuation. Where the text
 marks its answer, as `#### 18` or `\boxed{18}`, only the last mark is read. Numbers in words do not
-count, nor does text from a new "Question:" on.
+count. What text from a new "Question:" on counts for is a choice (detail 18).
 """
 
 import re
 from decimal import Decimal
 from fractions import Fraction
 
+from cory.config import IGNORED, NO_ANSWER
 from cory.tasks.answers.plain_numbers import plain_number
 
 NEXT_QUESTION = "Question:"
@@ -39,9 +40,16 @@ MARK = re.compile(
 APART = re.compile(r"(^|[=≈])\s*-(?:\s|\\[,;: ])+")  # the sign of \boxed{- 18}; in a text a dash
 
 
-def final_number(response: str) -> Fraction | None:
-    """The exact value of the number in a response; None where there is none."""
-    text = plain_number(response.partition(NEXT_QUESTION)[0])
+def final_number(response: str, next_question: str = IGNORED) -> Fraction | None:
+    """The exact value of the number in a response; None where there is none.
+
+    next_question: of a response that goes on with another question: `ignored`: the text before it
+        is read; `read`: all of it; `no_answer`: nothing
+    """
+    before, goes_on, after = response.partition(NEXT_QUESTION)
+    if goes_on and next_question == NO_ANSWER:
+        return None
+    text = plain_number(before if next_question == IGNORED else before + goes_on + after)
     marked = [
         APART.sub(r"\1-", mark["boxed"] or "") or mark["hashed"] or ""
         for mark in MARK.finditer(text)
@@ -53,9 +61,12 @@ def final_number(response: str) -> Fraction | None:
     return None
 
 
-def is_right(response: str, answer: str) -> bool:
-    """Whether the response's number has the answer's value: 0.50 is 1/2, and 18.00 is 18."""
-    given = final_number(response)
+def is_right(response: str, answer: str, next_question: str = IGNORED) -> bool:
+    """Whether the response's number has the answer's value: 0.50 is 1/2, and 18.00 is 18.
+
+    next_question: as in `final_number`
+    """
+    given = final_number(response, next_question)
     return given is not None and given == final_number(answer)
 
 

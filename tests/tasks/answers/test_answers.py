@@ -191,6 +191,25 @@ def test_the_number_of_a_response(response: str, value: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("response", "ignored", "read", "no_answer"),
+    [
+        ("It is 9. Question: Tom has 3 cats. Answer: 3", 9, 3, None),
+        ("#### 9\nQuestion: Tom has 3 cats. Answer: 4", 9, 9, None),  # the only mark
+        ("#### 9 Question: Tom has cats. #### 3", 9, 3, None),
+        ("Question: Tom has 3 cats.", None, 3, None),
+        ("The question: how many? 9", 9, 9, 9),
+        ("9", 9, 9, 9),
+    ],
+)
+def test_a_response_that_goes_on_with_another_question(
+    response: str, ignored: int | None, read: int | None, no_answer: int | None
+) -> None:
+    for how, value in (("ignored", ignored), ("read", read), ("no_answer", no_answer)):
+        assert final_number(response, how) == value, how
+        assert is_right(response, "9", how) is (value == 9), how
+
+
+@pytest.mark.parametrize(
     ("response", "answer", "right"),
     [
         ("It is 70000.00 dollars", "70,000", True),

@@ -1,0 +1,97 @@
+"""One engine for several policies with full copies of a model, of which one works at a time.
+
+The engine holds the weights of one policy, with gradients and Adam's moments; each policy's own
+weights lie in main memory. It serves policies whose every training begins with a new optimiser.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from cory.models.engine import Engine
+from cory.models.exact_weights import read_parts, write_parts
+
+# in place of a checkpoint: the weights are still those that a policy is built with
+AS_BUILT = Path()
+
+
+class SharedEngine:
+    """An engine, and the policy whose weights it holds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.occupant: StoredWeights | None = None
+
+
+class StoredWeights:
+    """One policy's weights in main memory, from where they are put into the shared engine.
+
+    Every process stores the part that it steps on. In the precision of the passes if every training
+    starts from the pretrained weights, else in float32: the bits that rounding drops count then.
+    """
+
+    def __init__(self, name: str, shared: SharedEngine) -> None:
+        """Takes over the weights that the engine holds now."""
+        self.name = name
+        self.shared = shared
+        engine = shared.engine
+        self._parts = [
+            torch.empty(part.shape, dtype=engine.kept_precision) for part in engine.exact_weights()
+        ]
+        self._copy_out()
+        # the checkpoint that holds them as they are here; None: there is none
+        self._saved_in: Path | None = AS_BUILT
+
+    @property
+    def present(self) -> bool:
+        """Whether the engine holds these weights now."""
+        return self.shared.occupant is self
+
+    def enter(self) -> None:
+        """Put these weights into the engine, and its present ones back; every process does it."""
+        earlier, engine = self.shared.occupant, self.shared.engine
+        if earlier is self:
+            return
+        if earlier is not None:
+            earlier._saved_in = engine.saved_in
+            if engine.saved_in is None:
+                earlier._copy_out()
+        engine.set_exact_weights(self._parts)
+        engine.model.name = self.name
+        engine.saved_in = self._saved_in
+        self.shared.occupant = self
+
+    def _copy_out(self) -> None:
+        for stored, part in zip(self._parts, self.shared.engine.exact_weights(), strict=True):
+            stored.copy_(part)
+
+    @property
+    def saved_in(self) -> Path | None:
+        """The checkpoint that holds these weights as they are, or `AS_BUILT`; None: none does."""
+        return self.shared.engine.saved_in if self.present else self._saved_in
+
+    @saved_in.setter
+    def saved_in(self, place: Path) -> None:
+        if self.present:
+            self.shared.engine.saved_in = place
+        self._saved_in = place
+
+    def save(self, folder: Path) -> None:
+        """As `Engine.save`."""
+        if self.present:
+            self._copy_out()
+        write_parts(self.shared.engine.parts_file(folder, self.name), self._parts)
+
+    def load(self, folder: Path) -> None:
+        """As `Engine.load`."""
+        path = self.shared.engine.parts_file(folder, self.name)
+        if not path.exists():  # of a version in which every policy had an engine
+            self.enter()
+            self.shared.engine.load(folder)
+            self._copy_out()
+            return
+        if self.present:
+            self.shared.occupant = None
+        self._parts = read_parts(path)

@@ -1,0 +1,158 @@
+"""Context lengths; LongRoPE models end where their first set of rotary frequencies does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import GPT2Config, LlamaConfig, Phi3Config, Phi3ForCausalLM
+
+from cory.config import ConfigError
+from cory.functional.masking import pad_turns
+from cory.memory.architecture import shape_of
+from cory.models.context import context_length, require_context_length
+from cory.models.policy import Policy
+from cory.models.team import Team
+from tests.support.composing import parsed
+from tests.support.llama import BOS, EOS, llama_tokenizer
+
+SWITCH, WHOLE = 32, 128
+PER_HEAD = 16
+SHORT, LONG = [1.0] * (PER_HEAD // 2), [1.5 * (n + 1) for n in range(PER_HEAD // 2)]
+
+
+def phi3(short: list[float], long: list[float]) -> Phi3Config:
+    """Settings as of Phi-3-mini-128k, of a few thousand weights."""
+    return Phi3Config(
+        vocab_size=len(llama_tokenizer()),
+        hidden_size=4 * PER_HEAD,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=WHOLE,
+        original_max_position_embeddings=SWITCH,
+        rope_parameters={
+            "rope_type": "longrope",
+            "rope_theta": 10000.0,
+            "short_factor": short,
+            "long_factor": long,
+            "original_max_position_embeddings": SWITCH,
+        },
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        pad_token_id=EOS,
+        initializer_range=0.2,
+    )
+
+
+def team_of(folder: Path, config: Phi3Config) -> Team:
+    torch.manual_seed(0)
+    Phi3ForCausalLM(config).save_pretrained(folder)
+    llama_tokenizer().save_pretrained(folder)
+    return Team(parsed(f"model.path={folder}").model, torch.device("cpu"))
+
+
+def sampled_and_fresh(team: Team, prompts: list[str], limit: int) -> list[tuple[Any, Any]]:
+    """Log-probabilities of each response: while it was sampled, and by one pass over all rows."""
+    (model,) = team.new_models(["agent_0"], torch.Generator())
+    config = parsed()
+    policy = Policy(team, model, None, config.hardware)
+    said = policy.respond(
+        list(prompts), limit, config.algorithm.sampling, torch.Generator().manual_seed(1)
+    )
+    assert max(len(response.ids) for _, response in said) == limit
+    contexts, responses = [ids for ids, _ in said], [response.ids for _, response in said]
+    ids, mask, response = pad_turns(contexts, responses, EOS)
+    with torch.no_grad():
+        fresh, _ = model.eval()(ids, mask, response)
+    return [
+        (torch.tensor(one.sampler_logprobs), fresh[row][response[row]])
+        for row, (_, one) in enumerate(said)
+    ]
+
+
+def test_the_library_changes_frequencies_for_all_rows_at_the_switch() -> None:
+    """What the limit guards against, seen on the library's own model."""
+    torch.manual_seed(0)
+    model = Phi3ForCausalLM(phi3(SHORT, LONG)).eval()
+    ids = torch.randint(3, 90, (1, SWITCH + 1), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        whole = model(ids).logits.log_softmax(-1)[:, : SWITCH - 1]
+        part = model(ids[:, : SWITCH - 1]).logits.log_softmax(-1)
+    assert (whole - part).abs().max() > 0.05
+
+
+def test_up_to_the_switch_a_response_is_scored_as_it_was_sampled(tmp_path: Path) -> None:
+    team = team_of(tmp_path, phi3(SHORT, LONG))
+    prompt = "a" * 10
+    room = team.context_length - team.tokens(prompt)
+    for sampled, fresh in sampled_and_fresh(team, [prompt, "b"], room):
+        assert torch.allclose(sampled, fresh, atol=1e-4)
+
+
+def test_beyond_the_switch_a_response_is_refused(tmp_path: Path) -> None:
+    team = team_of(tmp_path, phi3(SHORT, LONG))
+    prompt = "a" * 10
+    room = SWITCH - team.tokens(prompt)
+    with pytest.raises(ConfigError, match=f"context of {SWITCH} tokens"):
+        sampled_and_fresh(team, [prompt], room + 1)
+
+
+def test_with_one_set_the_whole_context_is_there(tmp_path: Path) -> None:
+    team = team_of(tmp_path, phi3(LONG, LONG))
+    assert team.context_length == WHOLE
+    prompt = "a" * 10
+    for sampled, fresh in sampled_and_fresh(team, [prompt, "b"], SWITCH):
+        assert torch.allclose(sampled, fresh, atol=1e-4)
+
+
+def test_every_reader_of_a_models_length_takes_this_one() -> None:
+    assert shape_of(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
+
+
+@pytest.mark.parametrize(
+    ("config", "length"),
+    [
+        (phi3(SHORT, LONG), SWITCH),
+        (phi3(SHORT, SHORT), WHOLE),
+        (GPT2Config(n_positions=77), 77),
+        # frequencies that are scaled once and for all
+        (
+            LlamaConfig(
+                max_position_embeddings=WHOLE,
+                rope_parameters={
+                    "rope_type": "llama3",
+                    "rope_theta": 10000.0,
+                    "factor": 8.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": SWITCH,
+                },
+            ),
+            WHOLE,
+        ),
+        # one set of settings for each kind of layer
+        (
+            SimpleNamespace(
+                max_position_embeddings=WHOLE,
+                rope_parameters={
+                    "full_attention": phi3(SHORT, LONG).rope_parameters,
+                    "sliding_attention": {"rope_type": "default"},
+                },
+            ),
+            SWITCH,
+        ),
+        (SimpleNamespace(), None),
+    ],
+)
+def test_lengths(config: Any, length: int | None) -> None:
+    assert context_length(config) == length
+
+
+def test_a_language_model_without_a_length_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^model.path=x: its config.json does not say"):
+        require_context_length(SimpleNamespace(), "model.path=x")

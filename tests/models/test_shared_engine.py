@@ -1,0 +1,172 @@
+"""Policies that take turns in one engine, against policies that have one each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cory.config import Config
+from cory.models.policy import Policy
+from cory.models.shared_engine import AS_BUILT
+from cory.runs.checkpoint import Checkpoints
+from cory.runtime.worker import build_parts
+from tests.models.test_engine import descend
+from tests.support.agents import NAMES, Settings, build_agents, sums
+
+SETTINGS = ["algorithm.iterations=2", "hardware.microbatch_size=4"]
+
+
+def built(config: Config) -> dict[str, Policy]:
+    return build_parts(config).new_policies(config.algorithm.names())
+
+
+def weights_of(policy: Policy) -> list[torch.Tensor]:
+    """Those of the passes, whole."""
+    with policy.whole():
+        return [weight.detach().clone() for weight in policy.engine.trainable.values()]
+
+
+def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    return all(torch.equal(one, other) for one, other in zip(ours, others, strict=True))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("keep_whole_below", [0, 200])
+def test_the_same_steps_as_with_an_engine_each(
+    maft: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: int,
+    precision: str,
+    keep_whole_below: int,
+) -> None:
+    """Trained in turn and again, to the last bit: bf16 must not drop what was too small for it."""
+    if keep_whole_below and stage < 3:
+        pytest.skip("the setting is of stage 3 alone")
+    config = maft(
+        *SETTINGS,
+        "algorithm.minibatch_size=4",
+        "algorithm.learning_rate=1e-5",  # far below what bf16 resolves
+        f"hardware.zero_stage={stage}",
+        f"hardware.keep_whole_below={keep_whole_below}",
+        f"model.precision={precision}",
+    )
+    ours = built(config)
+    monkeypatch.setattr(type(config.algorithm), "one_engine", lambda *_: False)
+    others = built(config)
+    assert len({id(policy.engine) for policy in ours.values()}) == 1
+    assert len({id(policy.engine) for policy in others.values()}) == len(NAMES)
+    heads = [weights_of(policy)[-2] for policy in ours.values()]  # all else begins the same
+    assert not any(torch.equal(heads[0], head) for head in heads[1:])
+    start = weights_of(ours[NAMES[0]])
+    for name in (NAMES[0], NAMES[3], NAMES[0], NAMES[1], NAMES[3]):
+        found = []
+        for policy in (ours[name], others[name]):
+            policy.start_update()
+            policy.engine.reset_optimizer()
+            policy.engine.set_learning_rate(1e-5)
+            found.append(descend(policy.engine, steps=3))
+        assert found[0] == found[1]
+    assert not same(weights_of(ours[NAMES[0]]), start)
+    for name in NAMES:
+        assert same(weights_of(ours[name]), weights_of(others[name]))
+
+
+def test_reading_is_no_change(maft: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that were only read are not copied back; the reference needs nobody's."""
+    policies = built(maft(*SETTINGS))
+    one, other = policies[NAMES[0]], policies[NAMES[1]]
+    copied: list[str] = []
+    kept = type(one.kept)
+    copy_out = kept._copy_out
+    monkeypatch.setattr(kept, "_copy_out", lambda self: (copied.append(self.name), copy_out(self)))
+    for policy in (one, other, one):
+        weights_of(policy)
+        assert policy.kept.present
+    assert one.reference("base").model is one.model and not other.kept.present
+    other.reference("base").model.eval()
+    assert one.kept.present and not copied
+    assert {policy.kept.saved_in for policy in policies.values()} == {AS_BUILT}
+    one.engine.reset_optimizer()
+    weights_of(other)
+    assert copied == [NAMES[0]]
+    assert one.kept.saved_in is None and other.kept.saved_in == AS_BUILT
+    with one.whole():
+        one.engine._is_whole = True
+        with pytest.raises(ValueError, match="gathered to be read"):
+            weights_of(other)
+
+
+@pytest.mark.parametrize("stage", [0, 2, 3])
+def test_a_checkpoint_holds_what_has_changed(maft: Settings, tmp_path: Path, stage: int) -> None:
+    """Two iterations are one and one to the last bit, saved between two policies and at the end."""
+    words = [
+        *SETTINGS,
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=0",
+        "model.precision=bf16",
+    ]
+    config = maft(*words, f"run_dir={tmp_path / 'whole'}")
+    whole = build_agents(config)
+    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 3)
+    places: list[set[str]] = []
+
+    def save() -> None:
+        checkpoints.save(0, whole.agents, {"algorithm": whole.state_dict()})
+        place = tmp_path / "checkpoints/000000"
+        trained = {name for name, updates in whole.updates.items() if updates}
+        places.append({path.parent.name for path in place.glob("*/*")})
+        assert places[-1] == trained
+        assert not [path for path in place.rglob("*") if "optim" in path.name]
+
+    whole.step(0, save)
+    assert 0 < len(places[2]) < len(places[-1]) < len(NAMES)  # of those who learnt, more each time
+    checkpoints.save(1, whole.agents, {"algorithm": whole.state_dict()})
+    shared = [
+        (tmp_path / "checkpoints" / place / name / "weights_0.pt").stat().st_ino
+        for name in sorted(places[-1])
+        for place in ("000000", "000001")
+    ]
+    assert shared[::2] == shared[1::2]
+    whole.step(1)
+
+    again = build_agents(maft(*words, f"run_dir={tmp_path / 'again'}"))
+    restored = checkpoints.restore(again.agents)
+    assert restored is not None and restored[0] == 1
+    again.load_state_dict(restored[1]["algorithm"])
+    again.step(1)
+    found, expected = (
+        {name: weights_of(policy) for name, policy in trainer.agents.items()}
+        for trainer in (again, whole)
+    )
+    assert all(same(found[name], expected[name]) for name in NAMES)
+
+
+def test_a_checkpoint_with_an_engine_each_is_taken_up(
+    maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As runs before wrote them: with moments, by DeepSpeed."""
+    config = maft(*SETTINGS, f"run_dir={tmp_path / 'one'}")
+    with monkeypatch.context() as before:
+        before.setattr(type(config.algorithm), "one_engine", lambda *_: False)
+        before.setattr(type(config.algorithm), "new_each_training", lambda *_: False)
+        old = build_agents(config)
+        old.step(0)
+        checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 3)
+        checkpoints.save(1, old.agents, {})
+    new = build_agents(maft(*SETTINGS, f"run_dir={tmp_path / 'other'}"))
+    assert checkpoints.restore(new.agents) is not None
+    assert sums(new) == sums(old)
+
+
+def test_fp16_begins_with_the_first_scale(maft: Settings) -> None:
+    """Each training on its own: the scale of the loss is not another policy's."""
+    policies = built(maft(*SETTINGS, "hardware.zero_stage=2"))
+    engine = policies[NAMES[0]].engine
+    scaler = engine._loss_scaler()
+    first = dict(vars(scaler))
+    scaler.cur_scale = 7.0
+    engine.reset_optimizer()
+    assert dict(vars(scaler)) == first

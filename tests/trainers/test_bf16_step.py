@@ -1,0 +1,90 @@
+"""A whole step of PPO with weights, optimiser and products in bf16, beside the same in float32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from cory.config import Config
+from cory.episode import Batch, Turn, turns_of
+from cory.models.ppo_policy import PPOPolicy
+from cory.trainers.estimators import Estimate
+from cory.trainers.minibatch import Stage
+from cory.trainers.ppo import PPOTrainer
+from tests.support.building import LetterShare, build
+
+ConfigOf = Callable[..., Config]
+BF16 = "model.precision=bf16"
+WORDS = ["algorithm=cory", "algorithm.epochs=1", "algorithm.learning_rate=1e-3"]
+WORDS += ["algorithm.kl_estimator=full"]
+
+
+def weights(trainer: PPOTrainer) -> dict[str, Tensor]:
+    """Every weight of every agent."""
+    return {
+        f"{name}.{key}": weight.detach().clone()
+        for name, agent in trainer.agents.items()
+        for key, weight in agent.model.named_parameters()
+    }
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_two_steps(config_of: ConfigOf, stage: int) -> None:
+    """Both pass the checks of a first update, which raise where they do not."""
+    trainer = build(config_of(*WORDS, BF16, f"hardware.zero_stage={stage}"), LetterShare())
+    before = weights(trainer)
+    for iteration in range(2):
+        metrics = trainer.step(iteration)
+        assert all(math.isfinite(value) for value in metrics.values())
+        assert all(metrics[f"ppo/gradient_norm/{name}"] > 0 for name in trainer.agents)
+    after = weights(trainer)
+    assert {weight.dtype for weight in after.values()} == {torch.bfloat16}
+    assert all(weight.isfinite().all() for weight in after.values())
+    for name, agent in trainer.agents.items():
+        assert agent.updates == 2
+        own = [key for key in after if key.startswith(name)]
+        moved = sum(not torch.equal(before[key], after[key]) for key in own)
+        assert moved > 0.9 * len(own)
+        assert metrics[f"objective/kl/{name}"] > 0
+    reference = next(iter(trainer.agents.values())).team.pretrained
+    assert {weight.dtype for weight in reference.parameters()} == {torch.bfloat16}
+
+
+def update(agent: PPOPolicy, trainer: PPOTrainer, turns: list[Turn]) -> tuple[Batch, dict]:
+    """An update of the agent on these turns, with bounds that are met, and its statistics."""
+    known = agent.annotate(turns)
+    mask, stream = known.response_mask, torch.Generator().manual_seed(4)
+
+    def noise(scale: float) -> Tensor:
+        return torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
+
+    assert known.values is not None
+    old = replace(known, logprobs=known.logprobs + noise(0.3), values=known.values + noise(0.2))
+    estimate = Estimate(noise(1.0), known.values + noise(0.5))
+    return known, trainer.update(agent, old, estimate, Stage(0, 1, 1e-3))
+
+
+def test_numbers_are_those_of_float32_but_for_rounding(config_of: ConfigOf) -> None:
+    exact, rounded = (build(config_of(*WORDS, *more), LetterShare()) for more in ([], [BF16]))
+    exact.step(0)
+    for name in exact.agents:
+        turns = turns_of(exact.episodes, name)
+        # both from the model as it came, which the first step of `exact` has changed
+        fresh = build(config_of(*WORDS), LetterShare())
+        batch, expected = update(fresh.agents[name], fresh, turns)
+        half, found = update(rounded.agents[name], rounded, turns)
+        mask = batch.response_mask
+        assert half.logprobs.dtype == half.credits.dtype == torch.float32
+        off = (half.logprobs - batch.logprobs)[mask].abs()
+        assert 0 < off.max() < 0.05 and off.mean() < 0.01
+        assert batch.values is not None and half.values is not None
+        assert (half.values - batch.values)[mask].abs().max() < 0.05
+        for key in ("loss/policy", "loss/value", "gradient_norm", "policy/ratio"):
+            one, other = (numbers[f"ppo/{key}/{name}"] for numbers in (expected, found))
+            assert other == pytest.approx(one, rel=0.03), key
+            assert abs(one) > 1e-3

@@ -1,0 +1,165 @@
+"""The exact KL as a term of the loss, and averages over the tokens of a few turns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from cory.config import Config, ConfigError
+from cory.episode import Batch, turns_of
+from cory.functional.logprobs import full_kl
+from cory.models.ppo_policy import PPOPolicy
+from cory.models.reference import reference_outputs
+from cory.models.team import response_states
+from cory.trainers.estimators import Estimate
+from cory.trainers.minibatch import Stage
+from cory.trainers.ppo import PPOTrainer
+from tests.support.building import LetterShare, build
+from tests.support.close import assert_close
+
+ConfigOf = Callable[..., Config]
+FULL = ["algorithm.kl_in=loss", "algorithm.kl_loss=full"]
+WORDS = ["algorithm=ppo", "algorithm.epochs=1", "algorithm.kl_coef=0.7", "algorithm.value_coef=0"]
+WORDS += ["algorithm.learning_rate=1e-2", "hardware.microbatch_size=2"]
+
+
+def uneven(trainer: PPOTrainer) -> tuple[PPOPolicy, Batch]:
+    """The agent after two steps, with responses of one to six tokens."""
+    for iteration in range(2):
+        trainer.step(iteration)
+    agent = trainer.agents["agent_0"]
+    turns = turns_of(trainer.episodes, "agent_0")
+    for number, turn in enumerate(turns):
+        del turn.response_ids[1 + number % 6 :]
+    return agent, agent.annotate(turns)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_the_term_and_its_gradient_by_hand(
+    config_of: ConfigOf, sharing: str, temperature: float
+) -> None:
+    """Advantages of 0, so that the gradient is that of the penalty alone."""
+    words = [*WORDS, *FULL, f"model.sharing={sharing}", "algorithm.weight_decay=0"]
+    words += [f"algorithm.policy_temperature={temperature}"]
+    trainer = build(config_of(*words), LetterShare())
+    agent, batch = uneven(trainer)
+    agent.engine.reset_optimizer()
+    inputs = batch.input_ids, batch.attention_mask, batch.response_mask
+    agent.model.eval()
+    agent.model.activate()
+    lm = agent.model.lm
+    logits = lm.get_output_embeddings()(response_states(lm, *inputs))
+    with torch.no_grad(), agent.team.reference(agent.model) as reference:
+        ref_logits = reference.get_output_embeddings()(response_states(reference, *inputs))
+    agent.model.activate()
+    kl = full_kl(logits / temperature, ref_logits / temperature).mean()
+    assert kl > 1e-4
+    weights = list(agent.engine.trainable.values())
+    gradients = torch.autograd.grad(0.7 * kl, weights, allow_unused=True)
+    norm = sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5
+    nothing = torch.zeros_like(batch.logprobs)
+    old = replace(batch, ref_logprobs=nothing)  # is not read: it is of the sampled tokens
+    found = trainer.update(agent, old, Estimate(nothing, nothing), Stage(0, 1, 1e-4))
+    assert_close(found["ppo/loss/kl/agent_0"], float(kl.detach()), 1e-4)
+    assert_close(found["ppo/gradient_norm/agent_0"], norm, 1e-3)
+    assert norm > 1e-4
+
+
+def test_a_reference_of_the_same_layers_is_without_dropout(config_of: ConfigOf) -> None:
+    """With adapters the reference is the policy's model, which is in training mode."""
+    words = [*WORDS, *FULL, "model.sharing=adapters", "model.dropout=true"]
+    trainer = build(config_of(*words), LetterShare())
+    agent, batch = uneven(trainer)
+    inputs = batch.input_ids, batch.attention_mask, batch.response_mask
+    agent.model.eval()
+    expected, _ = reference_outputs(agent.team, agent.model, *inputs)
+    for module in agent.model.lm.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.5
+    agent.start_update()
+    for _ in range(2):
+        assert_close(reference_outputs(agent.team, agent.model, *inputs)[0], expected)
+        assert agent.model.lm.training  # it goes on as it was
+    assert not torch.allclose(response_states(agent.model.lm, *inputs), expected, atol=1e-2)
+
+
+def test_the_penalty_of_the_loss_alone_draws_back(config_of: ConfigOf) -> None:
+    trainer = build(config_of(*WORDS, *FULL), LetterShare())
+    agent, batch = uneven(trainer)
+    agent.engine.reset_optimizer()
+    nothing = Estimate(torch.zeros_like(batch.logprobs), torch.zeros_like(batch.logprobs))
+    stage = Stage(0, 1, 1e-3)
+    steps = [trainer.update(agent, batch, nothing, stage)["ppo/loss/kl/agent_0"] for _ in range(3)]
+    assert steps[0] > steps[1] > steps[2] > 0
+
+
+@pytest.mark.parametrize("hardware", ["microbatch_size=8", "zero_stage=1"])
+def test_layouts_give_the_same(config_of: ConfigOf, hardware: str) -> None:
+    words = [*WORDS, *FULL, "algorithm.loss_average_turns=2"]
+    plain, other = [
+        build_and_run(config_of(*words, *more)) for more in ([], [f"hardware.{hardware}"])
+    ]
+    assert plain.keys() == other.keys()
+    for key, value in plain.items():
+        assert abs(value - other[key]) <= 2e-4 * max(1.0, abs(value)), key
+
+
+def build_and_run(config: Config) -> dict[str, float]:
+    trainer = build(config, LetterShare())
+    trainer.step(0)
+    return {k: v for k, v in trainer.step(1).items() if not k.startswith("time/")}
+
+
+@pytest.mark.parametrize("turns", [None, 1, 2, 4])
+def test_tokens_of_a_few_turns_are_averaged_first(config_of: ConfigOf, turns: int | None) -> None:
+    """In the order in which the minibatch takes the turns; for the value and the KL as well."""
+    given = "null" if turns is None else turns
+    words = [*WORDS, "algorithm.kl_in=loss", f"algorithm.loss_average_turns={given}"]
+    trainer = build(config_of(*words), LetterShare())
+    agent, batch = uneven(trainer)
+    stream, mask = torch.Generator().manual_seed(1), batch.response_mask
+    known = torch.where(mask, torch.randn(mask.shape, generator=stream), 0.0)
+    estimate = Estimate(known, batch.values)  # at a ratio of 1 the loss is minus the advantage
+    minibatch, orders = trainer._minibatch, []
+
+    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor) -> dict:
+        orders.append(chosen)
+        return minibatch(agent, batch, estimate, chosen)
+
+    trainer._minibatch = noted  # type: ignore[method-assign]
+    found = trainer.update(agent, batch, estimate, Stage(0, 1, 1e-12))
+    (order,) = orders
+    parts = [known[rows][mask[rows]].mean() for rows in order.split(turns or 8)]
+    assert_close(found["ppo/loss/policy/agent_0"], -float(torch.stack(parts).mean()), 1e-4)
+    away = batch.ref_logprobs - batch.logprobs
+    kl = away.exp() - 1 - away
+    parts = [kl[rows][mask[rows]].mean() for rows in order.split(turns or 8)]
+    assert_close(found["ppo/loss/kl/agent_0"], float(torch.stack(parts).mean()), 1e-4)
+    assert found["ppo/loss/kl/agent_0"] > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["algorithm.kl_loss=full"], r"kl_loss=full needs algorithm\.kl_in=loss"),
+        ([*FULL[:1], "algorithm.kl_loss=k1"], r"kl_loss must be one of k3, full, got k1"),
+        (
+            [*FULL, "model.sharing=adapters", "hardware.zero_stage=3"],
+            r"kl_loss=full needs hardware\.zero_stage of at most 2",
+        ),
+        (["algorithm.loss_average_turns=3"], r"minibatch_size \(8\) must be a multiple of"),
+        (["algorithm.loss_average_turns=0"], r"loss_average_turns must be at least 1, got 0"),
+        (
+            ["algorithm.loss_average_turns=2", "algorithm.loss_average=constant"],
+            r"loss_average_turns needs algorithm\.loss_average=tokens, got constant",
+        ),
+    ],
+)
+def test_refusals(config_of: ConfigOf, words: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config_of("algorithm=ppo", *words)

@@ -1,0 +1,267 @@
+"""One PPO run computed again by hand, from the recorded turns to the gradient.
+
+Everything is switched on, and every number differs from its neighbour: an update that leaves a step
+out, or takes one setting for another, gives other numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cory.config import Config
+from cory.episode import Batch, turns_of
+from cory.models.ppo_policy import PPOPolicy
+from cory.trainers.estimators import Estimate
+from cory.trainers.metrics import agent_metrics
+from cory.trainers.minibatch import Stage
+from cory.trainers.ppo import PPOTrainer
+from tests.support.building import LetterShare, build
+from tests.support.close import assert_close
+
+ConfigOf = Callable[..., Config]
+AGENTS, ITERATIONS = ("agent_0", "agent_1"), 4
+SETTINGS = {
+    "epochs": 1,
+    "gamma": 0.9,
+    "gae_lambda": 0.7,
+    "whiten_advantages": "true",
+    "kl_estimator": "k1",
+    "kl_coef": 0.5,
+    "kl_controller": "adaptive",
+    "kl_target": 0.02,
+    "kl_horizon": 20,
+    "score_scaling": "normalise",
+    "score_clip": 1.3,
+    "clip_range": 0.1,
+    "clip_range_high": 0.35,
+    "value_clip_range": 0.05,
+    "value_coef": 0.6,
+    "learning_rate": 1e-2,
+    "max_grad_norm": "null",
+    "swap_every": 2,
+}
+WORDS = ["algorithm=cory", *(f"algorithm.{key}={value}" for key, value in SETTINGS.items())]
+
+
+@dataclass
+class Recorded:
+    """What one agent's update was given, and what it had been computed from."""
+
+    credits: list[float]  # of its turns, before scaling
+    scores: list[float]
+    batch: Batch
+    estimate: Estimate
+    kl_coef: float
+
+
+def recorded(trainer: PPOTrainer, iterations: int) -> dict[str, list[Recorded]]:
+    """The updates of each agent in a run of so many iterations."""
+    found: dict[str, list[Recorded]] = {name: [] for name in trainer.agents}
+    update = trainer.update
+
+    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, stage: Stage) -> dict[str, float]:
+        turns = turns_of(trainer.episodes, agent.name)
+        credits = [float(turn.credit or 0.0) for turn in turns]
+        scores = [float(turn.score or 0.0) for turn in turns]
+        found[agent.name].append(Recorded(credits, scores, batch, estimate, agent.kl_coef))
+        return update(agent, batch, estimate, stage)
+
+    trainer.update = noted  # type: ignore[method-assign]
+    for iteration in range(iterations):
+        trainer.step(iteration)
+    trainer.update = update  # type: ignore[method-assign]
+    return found
+
+
+def uneven(trainer: PPOTrainer) -> None:
+    """Let responses have one to six tokens."""
+    interact = trainer.interact
+
+    def cut(*given: object) -> list:
+        episodes = interact(*given)  # type: ignore[arg-type]
+        for number, episode in enumerate(episodes):
+            for turn in episode.turns:
+                del turn.response_ids[1 + number % 6 :]
+        return episodes
+
+    trainer.interact = cut  # type: ignore[assignment]
+
+
+@pytest.fixture
+def run(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+) -> tuple[PPOTrainer, dict[str, list[Recorded]]]:
+    trainer = build(config_of(*WORDS), LetterShare())
+    uneven(trainer)
+    monkeypatch.setattr("cory.trainers.ppo.agent_metrics", of_cut_responses)
+    return trainer, recorded(trainer, ITERATIONS)
+
+
+def of_cut_responses(agent: PPOPolicy, turns: list, batch: Batch, _: object) -> dict[str, float]:
+    """The metrics of cut turns, with the policy's own log-probabilities as the sampler's."""
+    return agent_metrics(agent, turns, batch, batch.logprobs[batch.response_mask].tolist())
+
+
+def rewards_by_hand(one: Recorded, before: list[Recorded]) -> list[list[float]]:
+    """Rewards of every token: the scaled credit at the end, and the KL penalty everywhere."""
+    so_far = np.array([credit for each in [*before, one] for credit in each.credits])
+    shift, scale = so_far.mean(), so_far.std(ddof=1)
+    rewards = []
+    for row, credit in enumerate(one.credits):
+        mask = one.batch.response_mask[row]
+        kl = (one.batch.logprobs - one.batch.ref_logprobs)[row, mask].double().numpy()
+        tokens = -one.kl_coef * kl
+        tokens[-1] += np.clip((credit - shift) / scale, -1.3, 1.3)
+        rewards.append(tokens.tolist())
+    return rewards
+
+
+def advantages_by_hand(rewards: list[list[float]], values: list[list[float]]) -> list[list[float]]:
+    """GAE as the sum that it is: temporal differences to come, each discounted by gamma lambda."""
+    found = []
+    for reward, value in zip(rewards, values, strict=True):
+        after = [*value[1:], 0.0]
+        deltas = [r + 0.9 * v - w for r, v, w in zip(reward, after, value, strict=True)]
+        found.append(
+            [
+                sum((0.9 * 0.7) ** k * delta for k, delta in enumerate(deltas[t:]))
+                for t in range(len(deltas))
+            ]
+        )
+    return found
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_advantages_and_returns_from_credits_kl_and_values(
+    run: tuple[PPOTrainer, dict[str, list[Recorded]]], agent: str
+) -> None:
+    """Credits are scaled by this agent's credits so far, and advantages whitened last."""
+    updates = run[1][agent]
+    clipped = 0
+    for number, one in enumerate(updates):
+        mask = one.batch.response_mask
+        assert one.batch.values is not None and one.estimate.returns is not None
+        values = [
+            row[real].double().tolist() for row, real in zip(one.batch.values, mask, strict=True)
+        ]
+        rewards = rewards_by_hand(one, updates[:number])
+        advantages = advantages_by_hand(rewards, values)
+        returns = [
+            [a + v for a, v in zip(*pair, strict=True)]
+            for pair in zip(advantages, values, strict=True)
+        ]
+        flat = np.array([x for row in advantages for x in row])
+        whitened = (flat - flat.mean()) / flat.std(ddof=1)
+        assert_close(one.estimate.returns[mask].double(), [x for row in returns for x in row], 1e-4)
+        assert_close(one.estimate.advantages[mask].double(), whitened.tolist(), 1e-3)
+        assert not one.estimate.advantages[~mask].any()
+        # what would hide an error is not the case
+        assert flat.std(ddof=1) < 0.8 or flat.std(ddof=1) > 1.25 or abs(flat.mean()) > 0.1
+        assert np.std(np.array(one.credits) - np.array(one.scores)) > 1e-3
+        clipped += int((one.batch.credits.abs() == 1.3).sum())
+    assert clipped > 0
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_controller_moves_the_coefficient_that_is_used(
+    run: tuple[PPOTrainer, dict[str, list[Recorded]]], agent: str
+) -> None:
+    updates = run[1][agent]
+    coefficient, before = 0.5, []
+    for one in updates:
+        assert one.kl_coef == pytest.approx(coefficient, rel=1e-6)
+        kl = float((one.batch.logprobs - one.batch.ref_logprobs)[one.batch.response_mask].sum()) / 8
+        error = min(0.2, max(-0.2, kl / 0.02 - 1))
+        before.append(coefficient)
+        coefficient *= 1 + error * 8 / 20  # eight turns an iteration
+    assert run[0].agents[agent].kl_coef == pytest.approx(coefficient, rel=1e-6)
+    assert all(one != after for one, after in pairwise(before))
+
+
+@pytest.mark.parametrize("kl_in", ["reward", "loss"])
+def test_the_loss_and_its_gradient_by_hand(config_of: ConfigOf, kl_in: str) -> None:
+    """Old log-probabilities, values and returns are such that every bound is met from both sides.
+
+    The norm of the gradient tells how the parts of the loss are weighed.
+    """
+    words = [*WORDS, f"algorithm.kl_in={kl_in}", "hardware.microbatch_size=2"]
+    trainer = build(config_of(*words), LetterShare())
+    trainer.step(0)
+    trainer.step(1)
+    agent = trainer.agents["agent_0"]
+    for number, turn in enumerate(turns_of(trainer.episodes, "agent_0")):
+        del turn.response_ids[1 + number % 6 :]
+    known = agent.annotate(turns_of(trainer.episodes, "agent_0"))
+    mask, stream = known.response_mask, torch.Generator().manual_seed(4)
+
+    def noise(scale: float) -> Tensor:
+        return torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
+
+    assert known.values is not None
+    old = replace(
+        known,
+        logprobs=known.logprobs + noise(0.4),
+        ref_logprobs=known.logprobs + noise(0.5),
+        values=known.values + noise(0.2),
+    )
+    estimate = Estimate(noise(1.0), known.values + noise(0.3))
+    coefficient = agent.kl_coef
+    assert coefficient != 0.5
+
+    agent.engine.reset_optimizer()
+    agent.model.eval()
+    inputs = known.input_ids, known.attention_mask, mask
+    logprobs, values = agent.model(*inputs)
+    assert values is not None and old.values is not None and estimate.returns is not None
+    ratio, gain = (logprobs - old.logprobs)[mask].exp(), estimate.advantages[mask]
+    low = torch.where(ratio < 0.9, 0.9, ratio)
+    bounded = torch.where(low > 1.35, 1.35, low)
+    policy = torch.maximum(-gain * ratio, -gain * bounded)
+    value, start, target = values[mask], old.values[mask], estimate.returns[mask]
+    near = torch.minimum(torch.maximum(value, start - 0.05), start + 0.05)
+    squares = torch.maximum((value - target) ** 2, (near - target) ** 2)
+    away = (old.ref_logprobs - logprobs)[mask]
+    kl = (away.exp() - 1 - away) * (kl_in == "loss")
+    total = policy.mean() + 0.6 * squares.mean() + coefficient * kl.mean()
+    weights = list(agent.engine.trainable.values())
+    gradients = torch.autograd.grad(total, weights, allow_unused=True)
+    norm = sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5
+    policy, squares = policy.detach(), squares.detach()
+    ratio = ratio.detach()
+    sides = {(bool(r > 1), bool(a > 0)) for r, a in zip(ratio, gain, strict=True)}
+    assert len(sides) == 4 and bool((ratio > 1.35).any()) and bool((ratio < 0.9).any())
+
+    found = trainer.update(agent, old, estimate, Stage(0, 1, 1e-3))
+    assert_close(found["ppo/loss/policy/agent_0"], float(policy.mean()), 1e-4)
+    assert_close(found["ppo/loss/value/agent_0"], float(squares.mean()), 1e-4)
+    cut = float((policy > -gain * ratio).float().mean())
+    assert_close(found["ppo/policy/clipfrac/agent_0"], cut)
+    cut = float((squares > (value - target) ** 2).float().mean())
+    assert_close(found["ppo/value/clipfrac/agent_0"], cut)
+    assert found["ppo/policy/clipfrac/agent_0"] > 0.1 and cut > 0.1
+    assert_close(found["ppo/gradient_norm/agent_0"], norm, 1e-3)
+
+
+def test_every_epoch_goes_through_all_turns_in_another_order(config_of: ConfigOf) -> None:
+    words = ["algorithm=cory", "algorithm.epochs=4", "algorithm.minibatch_size=4"]
+    trainer = build(config_of(*words), LetterShare())
+    minibatch, orders = trainer._minibatch, []
+
+    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor) -> dict:
+        orders.append(chosen.tolist())
+        return minibatch(agent, batch, estimate, chosen)
+
+    trainer._minibatch = noted  # type: ignore[method-assign]
+    trainer.step(0)
+    trainer.step(1)
+    epochs = [tuple(orders[n] + orders[n + 1]) for n in range(0, len(orders), 2)]
+    assert len(epochs) == 2 * 2 * 4  # iterations, agents, epochs
+    assert all(sorted(epoch) == list(range(8)) for epoch in epochs)
+    assert len(set(epochs)) == len(epochs)
