@@ -20,7 +20,7 @@ from typing import TextIO
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -30,10 +30,6 @@ from cory.config import (
     Config,
     ConfigError,
     cores,
-    experiment_names,
-    nearest,
-    parse_config,
-    plug_in_folders,
     require,
 )
 from cory.runs.lock import lock
@@ -43,11 +39,12 @@ from cory.runs.run_dir import (
     as_stored,
     is_complete,
     named_by_time,
-    require_own,
+    remove_unbegun,
     unfinished_run,
     write_settings,
 )
-from cory.runs.user_function import require_functions
+from cory.runtime.before import parsed, refuse_early
+from cory.runtime.hydra_errors import one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
 from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
 from cory.runtime.side_by_side import SideBySide
@@ -74,13 +71,12 @@ def _job(cfg: DictConfig) -> float | None:
     try:
         if stopping():
             raise JobFailed
-        config = parse_config(cfg)
+        config = parsed(cfg)
         require(
             config.sweep == "adhoc" or HydraConfig.get().mode == RunMode.MULTIRUN,
             f"sweep={config.sweep} lists no runs: its file needs 'hydra.mode: MULTIRUN' and, under "
             f"hydra.sweeper.params, the values of each run",
         )
-        require_functions(config.reward)
         if config.preflight_only:
             from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
 
@@ -91,7 +87,7 @@ def _job(cfg: DictConfig) -> float | None:
             _beside.wait_for_room(config, at_once)
         run_dir = choose_run_dir(config, cfg)
         remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
-        require_own(run_dir)
+        refuse_early(run_dir, config)
         # Before anything is looked at or written. Several nodes all come here: there the worker
         # that writes the records takes the lock.
         locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
@@ -106,10 +102,13 @@ def _job(cfg: DictConfig) -> float | None:
                 _beside.start(run_dir, config, held, at_once)
                 return None
             if not launch(run_dir, config.hardware, held):
+                if held is not None and not stopping():
+                    remove_unbegun(run_dir)
                 raise JobFailed
             return objective_of(run_dir, config.objective)
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
         raise JobFailed from None
     finally:
         _beside.passed += 1
@@ -210,56 +209,6 @@ def remove_empty(folder: Path) -> None:
         folder = folder.parent
 
 
-def one_line(error: Exception) -> str:
-    """Hydra's errors span several lines; users get the key and the rule."""
-    text = str(error)
-    option = re.search(r"Could not find '([^/']+)/([^']+)'", text)
-    if option and isinstance(error, MissingConfigException) and option[1] == "hydra":
-        group, _, name = f"hydra/{option[2]}".rpartition("/")
-        known = ", ".join(sorted(error.options or ()))
-        return (
-            f"{group}={name} is not installed; choose one of {known}, "
-            f'or install others: pip install "cory[sweep]"'
-        )
-    if option and isinstance(error, MissingConfigException):
-        own = own_folder(sys.argv[1:])
-        nested = (  # Hydra does not list what lies in subfolders
-            str(path.relative_to(folder / option[1]).with_suffix(""))
-            for folder in (CONF, *plug_in_folders(), *([] if own is None else [own]))
-            for path in (folder / option[1]).rglob("*.yaml")
-        )
-        named = experiment_names(CONF) if option[1] == "experiment" else ()
-        options = sorted({*(error.options or ()), *nested, *named})
-        hint = nearest(option[2], options)
-        known = ", ".join(options)
-        return f"{option[1]}={option[2]} is not an option{hint or ';'} choose one of {known}"
-    override = re.search(r"Could not override '(.+)'", text)
-    cause = error.__cause__
-    if override and isinstance(cause, OmegaConfBaseException):
-        parent, leaf = cause.parent_node, override[1].rpartition(".")
-        hint = nearest(leaf[2], [str(key) for key in parent or ()])
-        return f"{override[1]} is not a setting{hint}"
-    said = " ".join(line.strip() for line in text.splitlines() if line.strip())
-    word = unreadable_word() if isinstance(error, HydraException) else None
-    if word is None or word in said:
-        return said
-    key, equals, value = word.partition("=")
-    hint = f"; what has special characters needs quotes: \"{key}='{value}'\"" if equals else ""
-    return f"{word} cannot be read ({said}){hint}"
-
-
-def unreadable_word() -> str | None:
-    """The first word of the command line that breaks Hydra's grammar; Hydra does not name it."""
-    parser = OverridesParser.create()
-    for word in sys.argv[1:]:
-        if not word.startswith("-"):
-            try:
-                parser.parse_override(word)
-            except HydraException:
-                return word
-    return None
-
-
 class WithoutHydrasLine:
     """stderr, less the line that Hydra adds to a failed job: the job has said what failed."""
 
@@ -322,7 +271,7 @@ def main() -> None:
         except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
             if wants_traceback:
                 raise
-            print(f"error: {one_line(error)}", file=sys.stderr)
+            print(f"error: {one_line(error, CONF)}", file=sys.stderr)
             sys.exit(1)
 
 

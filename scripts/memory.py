@@ -27,7 +27,7 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 from cory.config import parse_config
 from cory.memory import preflight
 from cory.memory.estimate import peak
-from cory.models.loading import ASSETS
+from cory.models.places import ASSETS
 from cory.runs.run_dir import RECORD
 from cory.runs.stored_settings import read_settings
 from cory.tasks.data.reviews import package_reviews

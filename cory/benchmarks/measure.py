@@ -30,7 +30,8 @@ from cory.benchmarks.store import (
     record_scores,
 )
 from cory.config import GEOMETRIC_MEAN, ConfigError, SuiteConfig, require
-from cory.models.loading import ASSETS, load_language_model, load_tokenizer, nf4
+from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.models.places import ASSETS
 from cory.runs.lock import lock
 from cory.runs.provenance import WHAT_RUNS, device_name, git
 from cory.runs.run_dir import AGENTS, RECORD

@@ -56,7 +56,7 @@ from cory.config.offline import (
     SpagConfig,
 )
 from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
-from cory.config.parse import parse_config
+from cory.config.parse import meant, parse_config, parse_groups
 from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ClassifierConfig,
@@ -84,7 +84,7 @@ from cory.config.task import (
     QuestionsConfig,
     TaskFacts,
 )
-from cory.config.together import plan_of, products_of
+from cory.config.together import check_together, plan_of, products_of
 
 __all__ = [
     "ADAMW_8BIT",
@@ -164,6 +164,7 @@ __all__ = [
     "as_before",
     "batch_plan",
     "builder",
+    "check_together",
     "cores",
     "exact_div",
     "experiment_names",
@@ -171,12 +172,14 @@ __all__ = [
     "judges",
     "load",
     "load_suite",
+    "meant",
     "named_experiments",
     "named_options",
     "nearest",
     "of_part",
     "option",
     "parse_config",
+    "parse_groups",
     "plan_of",
     "plug_in_folders",
     "products_of",

@@ -28,6 +28,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "special_tokens_in_text": ("value_dropout", False),
     "generation_batch_size": ("rollout_batch_size", None),
     "cuda_graphs": ("rollout_batch_size", False),
+    "contradictions": ("held_out_share", "refused"),
     "plain_http": ("key_variable", False),
     "parallel_runs": ("keep_last", 1),
     "objective": ("keep_last", None),

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cory.config.checks import (
+    MOST_ROUNDS,
     exact_div,
     require,
     require_at_least,
     require_choice,
+    require_count,
     require_positive,
 )
 
@@ -195,7 +197,8 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
     sampling: SamplingConfig
 
     def __post_init__(self) -> None:
-        require_at_least("algorithm.iterations", self.iterations, 0)
+        require_count("algorithm.iterations", self.iterations, 0, MOST_ROUNDS)
+        require_count("algorithm.epochs", self.epochs, 1, MOST_ROUNDS)
         for key in (
             "prompts_per_iteration",
             "samples_per_prompt",

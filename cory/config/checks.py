@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from string import Formatter
 
+MOST_ROUNDS = 1_000_000  # iterations of a run, passes over data: above it is a slip
+
 
 class ConfigError(ValueError):
     """A setting that cannot be: one line that names the key, the value and the rule."""
@@ -22,6 +24,12 @@ def require_choice(key: str, value: object, choices: tuple[object, ...]) -> None
 
 def require_at_least(key: str, value: float, least: float) -> None:
     require(least <= value < math.inf, f"{key} must be at least {least}, got {value}")
+
+
+def require_count(key: str, value: int, least: int, most: int) -> None:
+    """A number of rounds of work; above `most` it is a slip, and would never end."""
+    require_at_least(key, value, least)
+    require(value <= most, f"{key} must be at most {most}, got {value}")
 
 
 def require_positive(key: str, value: float) -> None:

@@ -40,8 +40,9 @@ class HardwareConfig:
             f"the nodes that all of them reach",
         )
         require(
-            self.rendezvous is None or self.rendezvous.rpartition(":")[2].isdigit(),
-            f"hardware.rendezvous must be host:port, got {self.rendezvous}",
+            self.rendezvous is None or is_address(self.rendezvous),
+            f"hardware.rendezvous must be host:port, the port from 1 to 65535, got "
+            f"{self.rendezvous}",
         )
         require(
             not self.offload_optimizer or self.zero_stage > 0,
@@ -75,6 +76,13 @@ class HardwareConfig:
     def threads(self, runs: int) -> int:
         """Threads of each process where so many runs share the cores of this machine."""
         return max(1, cores() // (runs * self.processes))
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is host:port, as a rendezvous needs it."""
+    host, _, port = text.rpartition(":")
+    digits = port.isascii() and port.isdigit() and len(port) <= 5
+    return bool(host.strip()) and digits and 0 < int(port) < 2**16
 
 
 def cores() -> int:

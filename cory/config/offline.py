@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from cory.config.algorithm import AlgorithmFacts, OptimiserConfig, SamplingConfig
 from cory.config.checks import (
+    MOST_ROUNDS,
     require,
     require_at_least,
     require_choice,
+    require_count,
     require_fields,
 )
 from cory.config.model import EndpointConfig
@@ -75,7 +77,8 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
     sampling: SamplingConfig
 
     def __post_init__(self) -> None:
-        require_at_least("algorithm.iterations", self.iterations, 0)
+        require_count("algorithm.iterations", self.iterations, 0, MOST_ROUNDS)
+        require_count("algorithm.epochs", self.epochs, 1, MOST_ROUNDS)
         for key in (
             "prompts_per_iteration",
             "game_batch",

@@ -1,6 +1,8 @@
 """From composed YAML to checked dataclasses."""
 
 import copy
+import difflib
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -14,12 +16,78 @@ from cory.config.options import option
 from cory.config.reward import NO_PARTS, SumConfig, of_part
 from cory.config.together import check_together
 
+GROUPS = ("model", "task", "algorithm", "reward", "hardware")  # every run has an option of each
+
 
 def parse_config(cfg: DictConfig) -> Config:
     """Checks a composed config and returns it as dataclasses, or raises ConfigError."""
+    config, errors = parse_groups(cfg)
+    require(config is not None, (errors or [""])[0])
+    assert config is not None
+    check_together(config)
+    return config
+
+
+def parse_groups(cfg: DictConfig) -> tuple[Config | None, list[str]]:
+    """The settings as dataclasses, each group by itself; None where one of them is refused.
+
+    returns: besides, the first refusal of each group; without the rules that span several groups
+    """
     cfg = copy.deepcopy(cfg)
+    for group in GROUPS:
+        if OmegaConf.select(cfg, f"{group}.name") is None:
+            return None, [f"{group} is missing: every run needs one; {group}=<option> chooses it"]
+    named = set(cfg)
     with open_dict(cfg):
         complete(cfg)
+    try:
+        schema = _schema_of(cfg)
+    except ConfigError as error:
+        return None, [str(error)]
+    errors = []
+    try:
+        plain = OmegaConf.to_container(cfg, resolve=True)
+        assert isinstance(plain, dict)
+        for key, value in plain.items():
+            if key not in named and key not in schema:
+                continue  # of `complete`, which took a misplaced setting for a group's
+            try:
+                _check_alone(schema, str(key), value, cfg)
+            except ConfigError as error:
+                errors.append(str(error))
+        merged = OmegaConf.merge(schema, cfg)
+        missing = OmegaConf.missing_keys(merged)
+        require(not missing, f"no value given for {', '.join(sorted(missing))}")
+        if cfg.reward.name == "sum":
+            check_parts(merged.reward.parts)
+        config = OmegaConf.to_object(merged)
+    except OmegaConfBaseException as error:
+        return None, errors or [explain(error, cfg)]
+    except ConfigError as error:
+        return None, [*errors, *_others(merged, errors)] or [str(error)]
+    assert isinstance(config, Config)
+    return (None, errors) if errors else (config, [])
+
+
+def _others(merged: Any, errors: list[str]) -> list[str]:
+    """The refusal of the settings that are in no group, where some group is refused, too."""
+    shell = object.__new__(Config)  # whose groups are never looked at, but for `hardware`
+    if any(error.startswith("hardware") for error in errors):
+        return []
+    for field in fields(Config):
+        node = OmegaConf.select(merged, field.name)
+        plain = not OmegaConf.is_config(node)
+        if plain or field.name == "hardware":
+            setattr(shell, field.name, node if plain else OmegaConf.to_object(node))
+    try:
+        shell.__post_init__()
+    except ConfigError as error:
+        return [str(error)]
+    return []
+
+
+def _schema_of(cfg: DictConfig) -> DictConfig:
+    """The types of all settings: those of a run, with those of its options."""
     schema = OmegaConf.structured(Config)
     for group in ("task", "algorithm", "reward"):
         schema[group] = option(group, OmegaConf.select(cfg, f"{group}.name")).settings
@@ -32,18 +100,22 @@ def parse_config(cfg: DictConfig) -> Config:
     )
     if cfg.reward.name == "sum":
         add_parts(schema, cfg)
+    assert isinstance(schema, DictConfig)
+    return schema
+
+
+def _check_alone(schema: DictConfig, key: str, value: Any, cfg: DictConfig) -> None:
+    """The rules of one setting, or one group of settings, by itself; ConfigError names it."""
     try:
-        merged = OmegaConf.merge(schema, cfg)
-        missing = OmegaConf.missing_keys(merged)
-        require(not missing, f"no value given for {', '.join(sorted(missing))}")
-        if cfg.reward.name == "sum":
-            check_parts(merged.reward.parts)
-        config = OmegaConf.to_object(merged)
+        merged = OmegaConf.merge(schema, {key: value})
+        node = OmegaConf.select(merged, key) if isinstance(value, dict) else None
+        if not isinstance(node, DictConfig) or OmegaConf.missing_keys(node):
+            return  # what is missing is told of all groups together
+        if key == "reward" and cfg.reward.name == "sum":
+            check_parts(node.parts)
+        OmegaConf.to_object(node)
     except OmegaConfBaseException as error:
         raise ConfigError(explain(error, cfg)) from None
-    assert isinstance(config, Config)
-    check_together(config)
-    return config
 
 
 def add_parts(schema: DictConfig, cfg: DictConfig) -> None:
@@ -68,6 +140,28 @@ def check_parts(parts: DictConfig) -> None:
             OmegaConf.to_object(part)
 
 
+def meant(key: str, cfg: Any) -> str:
+    """`; did you mean group.x?` where a setting within a group was typed without its group."""
+    paths = sorted(_paths(cfg, ""), key=lambda path: (path.count("."), path))
+    ends = [path for path in paths if path.endswith(f".{key}")]
+    if not ends:
+        leaf, group = key.rpartition(".")[2], key.rpartition(".")[0]
+        near = difflib.get_close_matches(leaf, {path.rpartition(".")[2] for path in paths}, n=1)
+        ends = [path for path in paths if near and path.endswith(f"{group}.{near[0]}".strip("."))]
+    return f"; did you mean {' or '.join(ends[:2])}?" if ends else ""
+
+
+def _paths(node: Any, prefix: str) -> Iterator[str]:
+    """The dotted names of all settings of a config."""
+    if not isinstance(node, DictConfig) or node._is_none() or node._is_missing():
+        return
+    for name in node:
+        inner = node._get_node(name)
+        yield f"{prefix}{name!s}"
+        if isinstance(inner, DictConfig) and not inner._is_interpolation():
+            yield from _paths(inner, f"{prefix}{name!s}.")
+
+
 def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
     """One line for an OmegaConf error, with the nearest known key when one was misspelt."""
     first = str(error).splitlines()[0]
@@ -82,6 +176,7 @@ def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
     known = [f.name for f in fields(node)] if hasattr(node, "__dataclass_fields__") else []
     leaf, group = key.rpartition(".")[2], key.partition(".")[0]
     hint = nearest(leaf, known)
+    hint = hint or (meant(key, cfg) if key == leaf else "")
     if hint or group not in ("task", "algorithm", "reward"):
         return f"{key} is not a setting{hint}"
     # an experiment may have set it for another option, in whose place this one was typed

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cory.config.algorithm import AlgorithmFacts, OptimiserConfig, SamplingConfig
-from cory.config.checks import require, require_at_least, require_fields
+from cory.config.checks import MOST_ROUNDS, require, require_at_least, require_count, require_fields
 from cory.config.debate import DebateConfig
 
 
@@ -19,7 +19,8 @@ class SupervisedConfig(OptimiserConfig, AlgorithmFacts):
     sampling: SamplingConfig
 
     def __post_init__(self) -> None:
-        require_at_least("algorithm.iterations", self.iterations, 0)
+        require_count("algorithm.iterations", self.iterations, 0, MOST_ROUNDS)
+        require_count("algorithm.epochs", self.epochs, 1, MOST_ROUNDS)
         for key in ("prompts_per_iteration", "minibatch_size", "epochs"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
         self.check_optimiser()

@@ -37,6 +37,13 @@ def check_together(config: Config) -> None:
         f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration})",
     )
     plan_of(config)
+    whitens = getattr(algorithm, "whiten_advantages", False)
+    tokens = algorithm.prompts_per_iteration * algorithm.sampling.max_response_tokens
+    require(
+        not whitens or tokens > 1,
+        "algorithm.whiten_advantages=true needs at least two tokens in an iteration: "
+        "algorithm.prompts_per_iteration times algorithm.sampling.max_response_tokens is 1",
+    )
     require(
         isinstance(algorithm, SupervisedConfig | OfflineConfig)
         or algorithm.max_mean_ratio is None

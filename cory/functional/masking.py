@@ -35,9 +35,14 @@ def masked_var(x: Tensor, mask: Tensor) -> Tensor:
 def whiten(x: Tensor, mask: Tensor, epsilon: float = 1e-8) -> Tensor:
     """`x` shifted to mean 0 and scaled to variance 1 over the True entries; 0 elsewhere.
 
+    One value alone is its own mean: it becomes 0.
+
     x: any shape, float
-    mask: same shape, bool; at least two True
+    mask: same shape, bool
     """
+    _check_mask(x, mask)
+    if mask.sum() < 2:
+        return torch.zeros_like(x)
     scaled = (x - masked_mean(x, mask)) * torch.rsqrt(masked_var(x, mask) + epsilon)
     return torch.where(mask, scaled, 0.0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from cory.memory.preflight import main_memory
+from cory.memory.machine import main_memory
 from cory.runs.provenance import versions
 
 MOST_PROCESSES = 8  # 16 prompts are divided by 2, 4 or 8 processes with two microbatches each

@@ -1,9 +1,7 @@
 """Checks whether a run fits into memory before anything heavy is loaded."""
 
 import logging
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,22 +35,13 @@ from cory.memory.estimate import (
     peak,
     total,
 )
+from cory.memory.machine import main_memory
 from cory.models.loading import local_classifier, local_skeleton, skeleton
 from cory.rewards.verifier import whole_model
 
 GIB = 2**30
 WARN_ABOVE = 0.9  # share of the available memory
 LIBRARIES = GIB // 2  # Python and its libraries, in every process (docs/memory.md)
-
-
-def main_memory() -> int:
-    """Bytes of main memory of this machine, or of the container that it is."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        path = Path("/sys/fs/cgroup") / name
-        if path.is_file() and (text := path.read_text(encoding="utf-8").strip()).isdigit():
-            limits.append(int(text))
-    return min(limits)
 
 
 def device_memory(hardware: HardwareConfig) -> int | None:

@@ -77,6 +77,17 @@ def require_own(run_dir: Path) -> None:
     )
 
 
+def remove_unbegun(run_dir: Path) -> None:
+    """Remove what a run leaves that was refused by its workers before it began; else nothing."""
+    if not run_dir.is_dir():  # moved or deleted
+        return
+    if any(path.name not in BEFORE_THE_START for path in run_dir.iterdir()):
+        return
+    for path in run_dir.iterdir():
+        path.unlink()
+    run_dir.rmdir()
+
+
 def _is_ours(path: Path) -> bool:
     """Whether a command of before may have left this file in a folder without settings."""
     if path.name == LOCK:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -119,7 +119,8 @@ class Run:
                     f"(a second Ctrl-C ends it at once)",
                     file=sys.stderr,
                 )
-                self._request.touch()
+                with suppress(FileNotFoundError):  # the folder is gone, as the workers notice
+                    self._request.touch()
                 self._asked = True
             return None
         self._request.unlink(missing_ok=True)

@@ -52,6 +52,7 @@ from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import SETTINGS, read_settings
 from cory.runtime import loop
 from cory.runtime.allocator import keep_freed_memory
+from cory.runtime.folder_watch import FolderWatch
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import Task
@@ -229,6 +230,7 @@ def run_worker() -> None:
     stop = StopRequest(run_dir)
     stop_on_signal(stop)
     watch = WorkerWatch(stop)
+    folder = FolderWatch(run_dir, watch)
     code = 0
     try:
         work(run_dir, stop)
@@ -239,12 +241,17 @@ def run_worker() -> None:
         code = STOPPED
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
         code = REFUSED
-        if watch.first_to_fail():
+        if folder.gone():
+            folder.say()
+        elif watch.first_to_fail():
             print(f"error: {error}", file=sys.stderr)
     except Exception:
         code = REFUSED
-        if watch.first_to_fail():
+        if folder.gone():  # whatever it was that missed a file
+            folder.say()
+        elif watch.first_to_fail():
             traceback.print_exc()
+    folder.close()
     if code != REFUSED:
         watch.close()
     sys.stdout.flush()

@@ -4,11 +4,14 @@ A new task is a class with the members of `Task`, and a line in the table TASKS 
 cory/config/options.py. May import: config, distributed, episode, games.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from __future__ import annotations
 
-from cory.episode import Prompt
-from cory.tasks.data.epochs import EpochSampler
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:  # they need torch and numpy, which the command does without
+    from cory.episode import Prompt
+    from cory.tasks.data.epochs import EpochSampler
 
 
 class Form(Protocol):

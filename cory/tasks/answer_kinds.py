@@ -58,7 +58,7 @@ def number_in_data(value: object) -> str | None:
 def choice_in_data(value: object) -> str | None:
     """The letter of an option that is given as a letter or counted from 0."""
     text = as_text(value).strip().upper()
-    if text.isdecimal() and int(text) < len(CHOICES):
+    if text.isdecimal() and len(text) <= 3 and int(text) < len(CHOICES):
         return CHOICES[int(text)]
     return text if len(text) == 1 and text in CHOICES else None
 

@@ -33,6 +33,7 @@ from cory.games.words import (
 )
 from cory.tasks.data.epochs import EpochSampler
 from cory.tasks.data.reviews import package_reviews
+from cory.tasks.data.shrink import at_most
 
 # the reviews that words are counted in; other tasks have no prompts from them
 REVIEWS = "lm"
@@ -59,10 +60,7 @@ class GameTask:
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` words of a split, or all."""
         words = self.train_words if split == "train" else self.test_words
-        require(
-            count is None or count <= len(words),
-            f"evaluation.prompts ({count}) exceeds the {len(words)} {split} words",
-        )
+        count = at_most(count, len(words), f"{split} words")
         return [self.prompt_of(word) for word in words[:count]]
 
     def prompt_of(self, text: str) -> Prompt:

@@ -9,7 +9,8 @@ from cory.config import ImdbConfig, require
 from cory.episode import Prompt
 from cory.tasks.data.epochs import EpochSampler
 from cory.tasks.data.reviews import clean, package_reviews
-from cory.tasks.data.tables import split_rows
+from cory.tasks.data.shrink import at_most
+from cory.tasks.data.tables import is_blank, split_rows
 
 # evaluation prompts do not depend on a run's seed: all runs are measured on the same ones
 HELD_OUT_SEED = 20_241_001
@@ -40,10 +41,7 @@ class ImdbTask:
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; their lengths are the same every time."""
         reviews = self.parts[split]
-        require(
-            count is None or count <= len(reviews),
-            f"evaluation.prompts ({count}) exceeds the {len(reviews)} {split} reviews",
-        )
+        count = at_most(count, len(reviews), f"{split} reviews")
         stream = np.random.default_rng(HELD_OUT_SEED)
         return [self._prompt(f"{split}-{row}", text, stream) for row, text in reviews[:count]]
 
@@ -93,4 +91,4 @@ def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
     columns = {"task.text_column": config.text_column}
     offline = "task.source=package, or task.source=path with a local file"
     rows = enumerate(split_rows(config.source, config.path, split, columns, offline=offline))
-    return [(row, clean(str(text))) for row, (text,) in rows if text and str(text).strip()]
+    return [(row, clean(str(text))) for row, (text,) in rows if text and not is_blank(str(text))]

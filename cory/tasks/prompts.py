@@ -17,6 +17,7 @@ from cory.tasks.data.chats import chat_messages
 from cory.tasks.data.prompt_set import PromptSet
 from cory.tasks.data.rows import Row, plain_value, rows_of
 from cory.tasks.data.subset import held_out_part, without_tested
+from cory.tasks.data.tables import is_blank
 
 
 class PromptsForm:
@@ -144,7 +145,7 @@ class PromptsTask(PromptsForm, PromptSet):
             raise ConfigError(
                 f"{where} must be a text or a list of chat messages, got {str(value)[:40]}"
             )
-        require(bool(value.strip()), f"{where} is empty: every row needs a prompt")
+        require(not is_blank(value), f"{where} is empty: every row needs a prompt")
         prompt = Prompt(
             id=row.id,
             text=self._text(row, value),

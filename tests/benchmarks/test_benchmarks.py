@@ -23,7 +23,7 @@ from cory.benchmarks import harness, measure
 from cory.benchmarks.measure import BenchmarkRequest, chosen_benchmarks, measure_benchmarks
 from cory.benchmarks.store import geometric_mean, read_scores
 from cory.config import ConfigError, SuiteConfig, load_suite
-from cory.models.loading import ASSETS
+from cory.models.places import ASSETS
 from cory.report.pages.write import checked, gather_tables
 from cory.report.records.archive import read as read_archive
 from tests.support.close import assert_close

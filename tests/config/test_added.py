@@ -106,12 +106,16 @@ def test_conf_gives_the_value_of_before() -> None:
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),
         "next_question": ("task",),
         "plain_http": (),  # below
+        "contradictions": (),
         **dict.fromkeys(CLASSIFIERS, ()),  # below
     }
     assert places.keys() == ADDED.keys()
     endpoint = compose_config("experiment=spag/llama2_im").algorithm.endpoint
     assert endpoint.plain_http is ADDED["plain_http"][1]
     assert ADDED["plain_http"][0] in endpoint
+    prompts = compose_config("task=prompts", "task.path=here").task
+    assert prompts.contradictions == ADDED["contradictions"][1]
+    assert ADDED["contradictions"][0] in prompts
     cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale
     for key, (beside, value) in ADDED.items():
         for group in places[key]:

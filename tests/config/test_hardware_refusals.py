@@ -55,7 +55,18 @@ from tests.support.composing import parsed
             "hardware.nodes=2 needs hardware.rendezvous=host:port, a port on one of the nodes "
             "that all of them reach",
         ),
-        ("hardware.rendezvous=here", "hardware.rendezvous must be host:port, got here"),
+        *(
+            (
+                f"hardware.rendezvous='{place}'",
+                f"hardware.rendezvous must be host:port, the port from 1 to 65535, got {place}",
+            )
+            for place in ("here", "host:", ":29500", "host:0", "host:65536", "host:99999999", "h:²")
+        ),
+        (
+            "algorithm.prompts_per_iteration=1 algorithm.minibatch_size=1 "
+            "algorithm.sampling.min_response_tokens=1 algorithm.sampling.max_response_tokens=1",
+            "algorithm.whiten_advantages=true needs at least two tokens in an iteration",
+        ),
         (
             "model.precision=fp16",
             "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",

@@ -490,8 +490,6 @@ def test_what_cannot_be_measured_is_refused(words: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("evaluation.prompts=13", "evaluation.prompts (13) exceeds the 12 test reviews"),
-        ("evaluation.prompts=49 evaluation.split=train", "evaluation.prompts (49) exceeds the 48"),
         (
             "algorithm.prompts_per_iteration=49 algorithm.minibatch_size=49",
             "algorithm.prompts_per_iteration (49) draws 49 different prompts, which exceeds the 48",

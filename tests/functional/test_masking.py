@@ -47,6 +47,13 @@ def test_whiten_by_hand() -> None:
     assert_close(whiten(x, mask), [-(0.5**0.5), 0.5**0.5, 0.0])
 
 
+def test_one_value_alone_is_its_own_mean() -> None:
+    """One prompt with a reply of one token."""
+    x, mask = torch.tensor([[3.0, 5.0]]), torch.tensor([[True, False]])
+    assert_close(whiten(x, mask), [[0.0, 0.0]])
+    assert_close(whiten(x, torch.zeros(1, 2, dtype=torch.bool)), [[0.0, 0.0]])
+
+
 def test_whiten_gives_mean_zero_and_variance_one() -> None:
     torch.manual_seed(0)
     x, mask = 5 + 3 * torch.randn(8, 6), torch.rand(8, 6) < 0.6

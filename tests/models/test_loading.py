@@ -162,7 +162,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LlamaForCaus
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, packed: tuple[Path, LlamaForCausalLM]) -> Path:
     """The package's folder, where Python finds it."""
-    monkeypatch.setattr(cory.models.loading, "PACKAGES", {"holds_a_model": "pip install it"})
+    monkeypatch.setattr(cory.models.places, "PACKAGES", {"holds_a_model": "pip install it"})
     monkeypatch.syspath_prepend(str(packed[0]))
     return packed[0] / "holds_a_model"
 
@@ -268,5 +268,5 @@ def test_a_packaged_model_is_not_packed_once_more() -> None:
 def test_the_conf_file_names_a_known_package() -> None:
     """The model itself is 93 MB: whoever installs it sees it load in one command."""
     config = parsed("model=smollm2_135m").model
-    assert config.path.removeprefix("package:") in cory.models.loading.PACKAGES
+    assert config.path.removeprefix("package:") in cory.models.places.PACKAGES
     assert config.sharing == "adapters" and config.adapter.targets == ["q_proj", "v_proj"]

@@ -156,8 +156,7 @@ def test_lengths(folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str
     assert said in capsys.readouterr().err
     with pytest.raises(ConfigError, match=r"tokens of test prompt anli-test-0$"):
         short.held_out(None, "test")
-    with pytest.raises(ConfigError, match=r"evaluation.prompts \(4\) exceeds the 3 test"):
-        task(folder, tokenizer).held_out(4, "test")
+    assert len(task(folder, tokenizer).held_out(4, "test")) == 3  # all that there are
 
 
 @pytest.mark.parametrize(

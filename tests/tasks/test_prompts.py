@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -17,6 +18,7 @@ from transformers import AutoTokenizer
 from cory.config import ConfigError, PromptsConfig
 from cory.episode import Prompt
 from cory.tasks.data import rows as reading
+from cory.tasks.data.shrink import _note as at_most_note
 from cory.tasks.prompts import PromptsForm, PromptsTask
 from tests.support.composing import parsed
 
@@ -297,8 +299,7 @@ def test_long_prompts_are_left_out_or_refused_by_their_line(
         match=r"^task.max_prompt_tokens \(30\) is below the 50 tokens of test prompt mine.jsonl:10",
     ):
         test.held_out(None, "test")
-    with pytest.raises(ConfigError, match=r"evaluation.prompts=null asks all of them$"):
-        train.held_out(6, "test")
+    assert len(train.held_out(6, "test")) == 5  # all that there are
 
 
 def test_dates_become_text_and_other_values_are_refused(make: Make, tmp_path: Path) -> None:
@@ -481,6 +482,18 @@ FILES = [
     ("mine.jsonl", "", "has no rows"),
     ("mine.jsonl", '{"prompt": "a"}\nx\n', "line 2 is not JSON: Expecting value"),
     ("mine.jsonl", "[1]\n", "line 1 must be an object with keys"),
+    ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\\u200b"}\n', "line 2: 'prompt' is empty"),
+    ("mine.jsonl", '{"prompt": "\\u2060 \\u3164\\ufeff"}\n', "line 1: 'prompt' is empty"),
+    (
+        "mine.jsonl",
+        '{"prompt": "a"}\n{"prompt": "b\\ud83d"}\n',
+        "line 2: 'prompt' holds \\ud83d, ha",
+    ),
+    ("mine.jsonl", '{"prompt": "a", "tags": ["\\uDC00"]}\n', "line 1: 'tags' holds \\udc00, half"),
+    ("mine.jsonl", '{"prompt": "a", "\\ud800": 1}\n', "line 1: '?' holds \\ud800, half of a"),
+    ("mine.json", '[{"prompt": "a"}, {"prompt": "\\ud800"}]', "row 2: 'prompt' holds \\ud800"),
+    ("mine.jsonl", '{"prompt": "a"}\n' + "[" * 100_000 + "\n", "line 2 is not JSON"),
+    ("mine.jsonl", '{"prompt": ' + "1" * 5_000 + "}\n", "line 1 is not JSON"),
     ("mine.json", "[]", "there is no row in task.train_split=train"),
     ("mine.json", '{"prompt": "a"}\n{"prompt": "b"}', "is not JSON: Extra data"),
     ("mine.json", '{"prompt": ["a"]}', "must be a list of objects with keys"),
@@ -544,3 +557,79 @@ def test_a_small_run_has_the_same_prompts() -> None:
 def test_a_form_is_made_of_settings_alone() -> None:
     config = parsed("task=prompts", "task.path=nowhere", "task.held_out_share=0.2").task
     assert PromptsForm(config).prompt_of("Why?") == Prompt("probe", "Why?")
+
+
+def test_bytes_that_are_no_text_are_refused_by_their_line(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_bytes(b'{"prompt": "a"}\n{"prompt": "\xff"}\n')
+    with pytest.raises(ConfigError, match=r"^task\.path=mine\.jsonl: line 2 is not UTF-8: "):
+        make()
+
+
+def test_a_pair_of_surrogates_is_a_character(make: Make, tmp_path: Path) -> None:
+    rows = [json.dumps({"prompt": f"{n} \U0001f600"}) for n in range(9)]
+    (tmp_path / "mine.jsonl").write_text("\n".join(rows))
+    assert all(prompt.text.endswith("\U0001f600") for prompt in every(make()).values())
+
+
+def test_a_note_says_how_many_questions_are_asked_again(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "mine.jsonl", [{"prompt": f"Say {n // 3}: "} for n in range(15)])
+    make("task.held_out_share=0.4")
+    said = "note: task.path=mine.jsonl: {} of {} {} prompts repeat the question of another one\n"
+    assert capsys.readouterr().err == said.format(6, 9, "train") + said.format(4, 6, "test")
+    write(tmp_path / "mine.jsonl", ROWS)
+    make()
+    assert capsys.readouterr().err == ""
+
+
+def test_contradictions_are_refused_unless_they_are_allowed(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["task.answer_column=target", "task.answers=number"]
+    rows = [{"prompt": f"Say {n % 10}:", "target": n % 10 if n < 12 else n} for n in range(20)]
+    write(tmp_path / "mine.jsonl", rows)
+    with pytest.raises(ConfigError) as refused:
+        make(*words)
+    said = (
+        "task.path=mine.jsonl: 8 of 10 questions have answers that contradict each other; "
+        "mine.jsonl:{} and mine.jsonl:{} ask the same"
+    )
+    numbers = [
+        int(part.partition(":")[2].split()[0])
+        for part in str(refused.value).split("mine.jsonl")[2:]
+    ]
+    assert numbers[1] == numbers[0] + 10
+    assert str(refused.value).startswith(said.format(*numbers))
+    assert str(refused.value).endswith("; task.contradictions=allowed takes them as they are")
+    make(*words, "task.contradictions=allowed")
+    assert f"note: {said.format(*numbers)}" in capsys.readouterr().err
+    same = [
+        {**row, "target": f"{row['target'] % 10}.0" if n % 2 else row["target"] % 10}
+        for n, row in enumerate(rows)
+    ]
+    write(tmp_path / "mine.jsonl", [{**row, "target": str(row["target"])} for row in same])
+    make(*words)  # 3 and 3.0 are one answer
+
+
+def test_an_answer_of_a_million_digits_is_none_at_once(make: Make, tmp_path: Path) -> None:
+    write(
+        tmp_path / "mine.jsonl", [{"prompt": f"Say {n}", "target": "7" * 10**6} for n in range(4)]
+    )
+    began = time.monotonic()
+    for kind in ("number", "choice"):
+        with pytest.raises(
+            ConfigError, match=rf"must be a .* with task\.answers={kind}, got '7777"
+        ):
+            make("task.answer_column=target", f"task.answers={kind}")
+    assert time.monotonic() - began < 20  # one conversion took a minute and a half
+
+
+def test_a_small_test_set_is_asked_as_a_whole(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = make()
+    at_most_note.cache_clear()
+    assert task.held_out(128, "test") == task.held_out(None, "test") == task.held_out(4, "test")
+    said = "note: evaluation.prompts=128: there are only 4 test questions; all are asked\n"
+    assert capsys.readouterr().err == said  # once, however often they are asked for

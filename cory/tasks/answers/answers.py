@@ -29,6 +29,8 @@ NUMBER = re.compile(
     # 10^2, and 1.8 x 10^1; plain_numbers.py writes times signs as \u00d7
     rf"(?:{EXPONENT.format('power')}|\s*[\u00d7\u00b7*x]\s*10{EXPONENT.format('ten')})?"
 )
+# of a numeral: to convert a million digits takes a minute and a half
+LONGEST = 30_000
 MOST_DIGITS = 1_000  # of a power: 9^9999999 has a million
 MARK = re.compile(
     r"\\boxed\s*\{(?P<boxed>(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
@@ -75,7 +77,9 @@ def is_number(text: str) -> bool:
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
-    """The value of a NUMBER; None where its denominator is 0, or its power too long."""
+    """The value of a NUMBER; None where its denominator is 0, or it is too long."""
+    if len(match[0]) > LONGEST:
+        return None
     top, bottom = _exact(match["top"]), _exact(match["bottom"] or "1")
     if bottom == 0:
         return None

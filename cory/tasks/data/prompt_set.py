@@ -1,7 +1,7 @@
 """The prompts of a task that are all made when it is built, and how runs draw from them."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from cory.config.task import MessageConfig, QuestionsConfig
 from cory.episode import Prompt
 from cory.tasks.data.chats import chat_tokens
 from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.repeats import look_for_repeats
+from cory.tasks.data.shrink import at_most
 from cory.tasks.data.subset import pick_subset, refuse_shared
 
 
@@ -32,11 +34,17 @@ class PromptSet:
     ) -> None:
         """prompts_of: all prompts of a part of the data, `train` or `test`
         stream: the order of the training prompts comes from it
-        disjoint: refuse training prompts that ask a test question
+        disjoint: refuse training prompts that ask a test question, as is done for files
         """
         train, test = pick_subset(config, prompts_of("train"), prompts_of("test"))
-        if disjoint:
+        own_file = config.source == "path" and not config.picks()
+        if disjoint or (own_file and not isinstance(config, PromptsConfig)):
             refuse_shared(train, test)
+        read: Callable[[str], Hashable | None] = getattr(self, "read", str)
+        strict = isinstance(config, PromptsConfig) and config.contradictions == "refused"
+        where = f"task.path={config.path}" if config.path is not None else f"task={config.name}"
+        setting = "task.contradictions" if strict else None
+        look_for_repeats({"train": train, "test": test}, read, where, setting)
         self._tokenizer = tokenizer
         self._max_tokens = config.max_prompt_tokens
         self.parts = {"train": self._short_enough(train), "test": test}
@@ -52,11 +60,7 @@ class PromptSet:
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; ConfigError for one that is too long."""
         prompts = self.parts[split]
-        require(
-            count is None or count <= len(prompts),
-            f"evaluation.prompts ({count}) exceeds the {len(prompts)} {split} questions; "
-            f"evaluation.prompts=null asks all of them",
-        )
+        count = at_most(count, len(prompts), f"{split} questions")
         prompts = prompts[:count]
         for prompt, tokens in zip(prompts, self._lengths(prompts), strict=True):
             require(

@@ -1,6 +1,8 @@
 """Rows of a data set on the hub, in a local file, or in a folder with one file per split."""
 
 import json
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,9 @@ from typing import Any
 from cory.config import ConfigError, require
 from cory.config.task import MessageConfig, QuestionsConfig
 
+# letters and signs by their category, of which nothing is seen
+INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 
 
@@ -59,10 +64,18 @@ def row_texts(where: str, *columns: tuple[str, object]) -> list[str]:
     """
     texts = []
     for name, value in columns:
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or is_blank(value):
             raise ConfigError(f"{where} has no text in '{name}'")
         texts.append(value)
     return texts
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text shows nothing: white space, control and zero-width characters."""
+    return all(
+        character in INVISIBLE or unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc", "Cf")
+        for character in text
+    )
 
 
 def hub_table(
@@ -138,9 +151,11 @@ def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
         require(bool(line.strip()), f"{where} is empty")
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # ... brackets within brackets
             raise ConfigError(f"{where} is not JSON: {error}") from None
         require(isinstance(row, dict), f"{where} must be an object with keys")
+        if ESCAPED_HALF.search(line):
+            _refuse_halves(row, where)
         rows.append(row)
     return rows
 
@@ -212,7 +227,7 @@ def _json_list(file: Path, key: str) -> list[dict[str, Any]]:
     """The objects of a .json file, which is a list of them."""
     try:
         rows = json.loads(_text(file, key))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{key}={file} is not JSON: {error}; with an object on each line it must end in .jsonl"
         ) from None
@@ -220,14 +235,32 @@ def _json_list(file: Path, key: str) -> list[dict[str, Any]]:
         isinstance(rows, list) and all(isinstance(row, dict) for row in rows),
         f"{key}={file} must be a list of objects with keys",
     )
+    for number, row in enumerate(rows, 1):
+        _refuse_halves(row, f"{key}={file}: row {number}")
     found: list[dict[str, Any]] = rows
     return found
+
+
+def _refuse_halves(row: dict[str, Any], where: str) -> None:
+    """ConfigError for half of a surrogate pair, which JSON can escape and no text can hold."""
+    for name, value in row.items():
+        try:
+            json.dumps([name, value], ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(error.object[error.start]):04x}"
+            raise ConfigError(
+                f"{where}: '{name.encode(errors='replace').decode()}' holds {half}, half of a "
+                f"character (a lone surrogate)"
+            ) from None
 
 
 def _text(file: Path, key: str) -> str:
     try:
         return file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
+    except UnicodeDecodeError as error:
+        line = file.read_bytes()[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{key}={file}: line {line} is not UTF-8: {error}") from None
+    except OSError as error:
         raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
 
 

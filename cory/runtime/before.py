@@ -1,0 +1,253 @@
+"""What can be refused of a run in the command itself, before any worker starts; without torch.
+
+Each check yields lines that name key, value and rule. A worker checks the same again, and what only
+it can know: lengths in tokens, weights, devices.
+"""
+
+import json
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from cory.config import (
+    Config,
+    ConfigError,
+    ModelConfig,
+    OfflineConfig,
+    VerifierRewardConfig,
+    check_together,
+    judges,
+    parse_groups,
+    require,
+)
+from cory.memory.machine import main_memory
+from cory.models.places import resolve
+from cory.runs.run_dir import AGENTS, RECORD, require_own
+from cory.runs.stored_settings import read_settings
+from cory.runs.user_function import require_functions
+from cory.runtime.data_before import data_refusals
+
+Refusals = Iterator[str]
+GIB = 2**30
+BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
+NF4_BYTES = 0.5
+ADAPTER = "adapter_config.json"
+# names of a model's longest text in config.json: most architectures', GPT-2's
+CONTEXT = ("max_position_embeddings", "n_positions")
+# device files of GPUs that torch calls CUDA: NVIDIA's, under Windows, on a board, AMD's
+GPU_FILES = ("nvidiactl", "dxg", "nvhost-gpu", "nvmap", "kfd")
+DEVICES = Path("/dev")
+
+
+def parsed(cfg: DictConfig) -> Config:
+    """The checked settings; a ConfigError has a line for every mistake that is found."""
+    config, errors = parse_groups(cfg)
+    if config is not None:
+        errors = [*said_by(check_together, config)]
+        if errors and not config.preflight_only:
+            errors += refusals(config)
+    require(config is not None and not errors, "\n".join(errors))
+    assert config is not None
+    return config
+
+
+def refuse_early(run_dir: Path, config: Config) -> None:
+    """Refuse what can be refused without a model; a ConfigError has a line for every mistake.
+
+    A run that is finished needs nothing any more.
+    """
+    if (run_dir / RECORD).exists():
+        require_own(run_dir)
+        return
+    found = [*said_by(require_own, run_dir), *refusals(config)]
+    require(not found, "\n".join(found))
+
+
+def refusals(config: Config) -> list[str]:
+    """A line for everything that is wrong with a run, as far as this can be told quickly."""
+    found: list[str] = []
+    for check in CHECKS:
+        found += check(config)
+    return list(dict.fromkeys(found))
+
+
+def said_by(check: Callable[..., object], *arguments: Any) -> Refusals:
+    """The refusal of a check that raises ConfigError, if it does."""
+    try:
+        check(*arguments)
+    except ConfigError as error:
+        yield str(error)
+
+
+def function_refusals(config: Config) -> Refusals:
+    """Functions of the user's that a reward names."""
+    yield from said_by(require_functions, config.reward)
+
+
+def model_refusals(config: Config) -> Refusals:
+    """Models and judges: a folder that is none, and a context that is too short."""
+    for key, model in models_of(config).items():
+        said = [*said_by(resolve, model.path, f"{key}.path")]
+        yield from said or context_refusals(config, model, key)
+    for key, judge in judges(config.reward).items():
+        path = getattr(judge, "path", None)
+        if isinstance(judge, VerifierRewardConfig):
+            yield from verifier_refusals(judge, f"{key}.path")
+        elif isinstance(path, str):
+            yield from said_by(resolve, path, f"{key}.path")
+
+
+def models_of(config: Config) -> dict[str, ModelConfig]:
+    """The language models that a run trains, by their group of settings."""
+    partner = config.partner
+    return {"model": config.model} | ({} if partner is None else {"partner": partner})
+
+
+def verifier_refusals(judge: VerifierRewardConfig, key: str) -> Refusals:
+    """A verifier is a folder with a whole model or an adapter."""
+    folder = Path(judge.path).expanduser()
+    if folder.is_dir() and (folder / ADAPTER).is_file():
+        return
+    yield from said_by(resolve, judge.path, key)
+
+
+def context_refusals(config: Config, model: ModelConfig, key: str) -> Refusals:
+    """Prompt and response in one text; the worker also counts the tokens of chat templates."""
+    task, algorithm = config.task, config.algorithm
+    described = described_in(model, key)
+    context = next((described[name] for name in CONTEXT if name in described), None)
+    longest = task.max_prompt_tokens + algorithm.sampling.max_response_tokens
+    if not isinstance(context, int) or algorithm.speaks_remotely() or longest <= context:
+        return
+    yield (
+        f"task.max_prompt_tokens ({task.max_prompt_tokens}) and "
+        f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
+        f"exceed the context of model={model.name} ({context} tokens)"
+    )
+
+
+def described_in(model: ModelConfig, key: str) -> dict[str, Any]:
+    """A model's config.json; the settings' own `architecture` where it is not on this machine."""
+    file = Path(resolve(model.path, f"{key}.path")) / "config.json"
+    if not file.is_file():
+        return dict(model.architecture or {})
+    try:
+        described = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}  # the worker's own words say what is wrong with it
+    return described if isinstance(described, dict) else {}
+
+
+def run_refusals(config: Config) -> Refusals:
+    """Other runs that this one needs: those it starts from, and opponents."""
+    named = {} if config.init_from is None else {"init_from": config.init_from}
+    algorithm = config.algorithm
+    if isinstance(algorithm, OfflineConfig):
+        opponents = algorithm.runs_played_against
+        named |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
+    for key, place in named.items():
+        yield from said_by(require_agents, Path(place), f"{key}={place}")
+
+
+def require_agents(run_dir: Path, said: str) -> None:
+    """ConfigError unless the folder is a run, or an iteration of one, that has left agents."""
+    read_settings(run_dir, said)
+    agents = run_dir / AGENTS
+    require(agents.is_dir(), f"{said}: the run has no agents; they appear when it finishes")
+
+
+def game_refusals(config: Config) -> Refusals:
+    """A file of games that is to be learned from."""
+    algorithm = config.algorithm
+    reads = isinstance(algorithm, OfflineConfig) and algorithm.from_file
+    if reads and not Path(algorithm.games).expanduser().is_file():
+        yield f"algorithm.games={algorithm.games}: there is no such file"
+
+
+def device_refusals(config: Config) -> Refusals:
+    """A GPU that is certainly not there; how many there are, the worker counts."""
+    if config.hardware.device != "cuda":
+        return
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
+    if hidden or not any((DEVICES / name).exists() for name in GPU_FILES):
+        yield "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu"
+
+
+def memory_refusals(config: Config) -> Refusals:
+    """Weights that main memory cannot hold even once; the worker estimates all of it."""
+    hardware = config.hardware
+    if hardware.device != "cpu":
+        return
+    room = main_memory() // hardware.processes
+    shared = hardware.world if hardware.zero_stage == 3 else 1
+    for key, model in models_of(config).items():
+        parameters = stored_parameters(model, key)
+        each = NF4_BYTES if model.quantisation != "none" else BYTES[model.precision]
+        held = parameters * each / shared
+        if held > room:
+            yield (
+                f"{key}={model.name} with hardware={hardware.name}: its weights alone take "
+                f"{held / GIB:.2f} GiB per process, and main memory for each process is "
+                f"{room / GIB:.2f} GiB; preflight_only=true says what else is needed"
+            )
+
+
+def stored_parameters(model: ModelConfig, key: str) -> int:
+    """The number of weights in a folder's safetensors files, from their headers; 0: unknown."""
+    try:
+        files = sorted(Path(resolve(model.path, f"{key}.path")).glob("*.safetensors"))
+        return sum(map(_elements, files))
+    except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
+        return 0  # what is wrong with them, the worker says
+
+
+def _elements(file: Path) -> int:
+    with file.open("rb") as opened:
+        (length,) = struct.unpack("<Q", opened.read(8))
+        if length > file.stat().st_size:
+            return 0
+        header = json.loads(opened.read(length))
+    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    if not ends or max(ends) > file.stat().st_size:
+        return 0  # cut short
+    counted = 0
+    for name, entry in header.items():
+        if name != "__metadata__":
+            size = 1
+            for side in entry["shape"]:
+                size *= int(side)
+            counted += size
+    return counted
+
+
+def endpoint_refusals(config: Config) -> Refusals:
+    """A key that is not in the environment, of every endpoint that a run asks."""
+    algorithm, endpoints = config.algorithm, []
+    if getattr(algorithm, "endpoint", None) is not None and algorithm.speaks_remotely():
+        endpoints.append(algorithm.endpoint)
+    endpoints += [
+        judge.endpoint for judge in judges(config.reward).values() if hasattr(judge, "endpoint")
+    ]
+    for endpoint in endpoints:
+        name = endpoint.key_variable
+        if name is not None and not os.environ.get(name, "").strip():
+            yield (
+                f"{endpoint.key}.key_variable={name}: this environment variable is not set; it has "
+                f"to hold the key"
+            )
+
+
+CHECKS: tuple[Callable[[Config], Refusals], ...] = (
+    model_refusals,
+    function_refusals,
+    data_refusals,
+    run_refusals,
+    game_refusals,
+    endpoint_refusals,
+    device_refusals,
+    memory_refusals,
+)

@@ -1,0 +1,243 @@
+"""What a command refuses before any worker starts: all of it together, at once, leaving nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from cory import train
+from cory.config import Config, ConfigError
+from cory.models.places import ASSETS
+from cory.runs.run_dir import AGENTS, METRICS, RECORD, write_settings
+from cory.runtime import before, data_before
+from cory.runtime.before import memory_refusals, parsed, refusals, refuse_early
+from tests.support.composing import compose_config
+from tests.support.composing import parsed as checked
+
+PROMPTS = ("task=prompts", "task.test_split=null", "task.held_out_share=0.5")
+
+
+def lines(path: Path, *rows: object) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def model_folder(folder: Path, **described: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(described))
+    return folder
+
+
+def test_the_command_needs_neither_torch_nor_transformers() -> None:
+    """They take seconds to import, and refusals would wait for them."""
+    heavy = ("torch", "transformers", "datasets", "deepspeed", "peft")
+    code = f"import sys, cory.train; print([m for m in {heavy} if m in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answer.stdout == "[]\n", answer.stderr
+
+
+def test_all_mistakes_in_settings_are_told_together() -> None:
+    wrong = ("algorithm.clip_range=5", "hardware.microbatch_size=0", "wandb.mode=x", "seed=abc")
+    with pytest.raises(ConfigError) as refused:
+        parsed(compose_config(*wrong))
+    said = str(refused.value).splitlines()
+    keys = ["algorithm.clip_range", "hardware.microbatch_size", "seed", "wandb.mode"]
+    assert sorted(line.partition(" ")[0].rstrip(":") for line in said) == keys
+    with pytest.raises(ConfigError, match="must lie in") as refused:
+        checked(*wrong)  # elsewhere one is told
+    assert "\n" not in str(refused.value)
+
+
+def test_settings_without_a_group_are_told_with_the_groups() -> None:
+    with pytest.raises(ConfigError) as refused:
+        parsed(compose_config("algorithm.clip_range=5", "keep_last=0"))
+    assert "keep_last must be at least 1, got 0" in str(refused.value).splitlines()
+
+
+def test_everything_that_settings_name_is_told_together(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    nowhere = f"{tmp_path}/nowhere"
+    config = checked(
+        *PROMPTS, f"task.path={nowhere}.jsonl", f"model.path={nowhere}", "reward=sentiment",
+        "reward.path=asset:typo", f"init_from={nowhere}", "hardware=gpu1",
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(before, "DEVICES", tmp_path)
+        with pytest.raises(ConfigError) as refused:
+            refuse_early(tmp_path / "mine", config)
+    said = str(refused.value).splitlines()
+    assert [line.partition("=")[0] for line in said] == [
+        "run_dir", "model.path", "reward.path", "task.path", "init_from", "hardware.device",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["model.path={tmp}/no"], "model.path={tmp}/no: there is no such folder"),
+        (["model.path={tmp}"], "model.path={tmp}: the folder has no config.json"),
+        (["model.path=asset:tinny"], "model.path=asset:tinny: cory ships no such model"),
+        (["model.path=package:none"], "model.path=package:none: cory knows no such package"),
+        (["reward.path=./none"], "reward.path=./none: there is no such folder"),
+        (["reward=verifier", "reward.path={tmp}/none"], "reward.path={tmp}/none: there is no"),
+        (["init_from={tmp}/none"], "init_from={tmp}/none: there is no run"),
+        (["init_from={tmp}/begun"], "init_from={tmp}/begun: the run has no agents; they appear"),
+        (["init_from={tmp}/list"], "init_from={tmp}/list holds a config.yaml that cannot be read"),
+        (["reward=python", "reward.function={tmp}/no.py:f"], "there is no file {tmp}/no.py"),
+        (
+            ["model.path={tmp}/short", "task.max_prompt_tokens=9"],
+            "task.max_prompt_tokens (9) and algorithm.sampling.max_response_tokens (8) exceed the "
+            "context of model=tiny (16 tokens)",
+        ),
+        (
+            ["model.path={tmp}/gpt2", "task.max_prompt_tokens=9"],
+            "exceed the context of model=tiny (16 tokens)",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_setting_names_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
+    write_settings(tmp_path / "begun", compose_config(), [])
+    (tmp_path / "list").mkdir()
+    (tmp_path / "list" / "config.yaml").write_text("- 1\n")
+    model_folder(tmp_path / "short", max_position_embeddings=16)
+    model_folder(tmp_path / "gpt2", n_positions=16)
+    sampling = [f"algorithm.sampling.{end}_response_tokens=8" for end in ("min", "max")]
+    typed = [*sampling, *(word.format(tmp=tmp_path) for word in words)]
+    found = refusals(checked_of(typed))
+    assert len(found) == 1 and said.format(tmp=tmp_path) in found[0], found
+
+
+def checked_of(words: list[str]) -> Config:
+    needs_answers = ["task=arithmetic"] if "reward=verifier" in words else []
+    return checked(*needs_answers, *words)
+
+
+def test_a_context_that_is_long_enough_is_taken(tmp_path: Path) -> None:
+    model = model_folder(tmp_path / "model", max_position_embeddings=16)
+    sampling = [f"algorithm.sampling.{end}_response_tokens=8" for end in ("min", "max")]
+    assert refusals(checked(f"model.path={model}", "task.max_prompt_tokens=8", *sampling)) == []
+
+
+def test_opponents_and_files_of_games_are_looked_at(tmp_path: Path) -> None:
+    words = ["experiment=spag/llama2_im", "scale=small", "algorithm.games=/none.jsonl"]
+    config = checked(*words, f"+algorithm.opponents.other={tmp_path}/none")
+    assert refusals(config) == [
+        f"algorithm.opponents.other={tmp_path}/none: there is no run",
+        "algorithm.games=/none.jsonl: there is no such file",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words", "said"),
+    [
+        ("a.txt", "x", [], "must end in one of .jsonl, .json, .csv, .parquet"),
+        ("a.jsonl", "", [], "has no rows"),
+        ("a.jsonl", '{"prompt": "a"}\n\n', [], "line 2 is empty"),
+        ("a.jsonl", '{"prompt": "a"}\n[1]\n', [], "line 2 must be an object with keys"),
+        ("a.jsonl", '{"prompt": "a"\n', [], "line 1 is not JSON"),
+        ("a.jsonl", '{"promt": "a"}\n', [], "task.prompt_column=prompt is not in the data"),
+        ("a.jsonl", '{"promt": "a"}\n', [], "; it has promt; did you mean promt?"),
+        ("a.jsonl", '{"prompt": "a"}\n', ["task.columns=[b]"], "task.columns=b is not in the data"),
+        ("a.csv", "x,y\n1,2\n", [], "task.prompt_column=prompt is not in the data"),
+        ("a.csv", "prompt\na\n", ["task.answer_column=z"], "task.answer_column=z is not in the"),
+    ],
+)
+def test_files_and_their_columns_are_looked_at(
+    name: str, content: str, words: list[str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    path = f"task.path={tmp_path / name}"
+    found = refusals(checked(*PROMPTS, "task.prompt_column=prompt", path, *words))
+    assert len(found) == 1 and said in found[0], found
+
+
+def test_only_some_lines_of_a_long_file_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_before, "READ_WHOLE", 10)
+    monkeypatch.setattr(data_before, "LOOKED_AT", 2)
+    file = lines(tmp_path / "a.jsonl", {"prompt": "a"}, {"prompt": "b"}, 3)
+    path = f"task.path={file}"
+    assert refusals(checked(*PROMPTS, "task.prompt_column=prompt", path)) == []
+    assert "it has prompt" in refusals(checked(*PROMPTS, "task.prompt_column=text", path))[0]
+
+
+def test_a_gpu_that_is_not_there_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(before, "DEVICES", tmp_path)
+    config = checked("hardware=gpu1")
+    said = "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu"
+    assert refusals(config) == [said]
+    (tmp_path / "nvidiactl").touch()
+    assert refusals(config) == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert refusals(config) == [said]
+
+
+def test_weights_that_main_memory_cannot_hold_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_folder(tmp_path / "model", max_position_embeddings=4096)
+    save_file({"a": torch.zeros(100, 10), "b": torch.zeros(24)}, model / "model.safetensors")
+    words = [f"model.path={model}", "hardware=cpu2"]
+    monkeypatch.setattr(before, "main_memory", lambda: 2 * 4096)
+    assert [*memory_refusals(checked(*words))] == []
+    monkeypatch.setattr(before, "main_memory", lambda: 2 * 4095)
+    (said,) = memory_refusals(checked(*words))
+    assert said.startswith("model=tiny with hardware=cpu2: its weights alone take 0.00 GiB per")
+    assert [*memory_refusals(checked(*words, "hardware.zero_stage=3"))] == []  # shared by two
+    assert [*memory_refusals(checked(*words, "model.precision=bf16"))] == []
+    for damage in (b"", b"\xff" * 100, b"\x02\x00\x00\x00\x00\x00\x00\x00{}"):
+        (model / "model.safetensors").write_bytes(damage)
+        assert [*memory_refusals(checked(*words))] == []
+
+
+def test_a_key_that_is_not_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("reward=judge", "reward.endpoint.model=m", "reward.endpoint.key_variable=NOT_SET")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    (said,) = refusals(checked(*words))
+    assert said.startswith("reward.endpoint.key_variable=NOT_SET: this environment variable is not")
+    monkeypatch.setenv("NOT_SET", "key")
+    assert refusals(checked(*words)) == []
+
+
+def test_a_finished_run_needs_nothing_any_more(tmp_path: Path) -> None:
+    cfg = compose_config(f"init_from={tmp_path}/gone")
+    write_settings(tmp_path / "run", cfg, [])
+    for name in (METRICS, RECORD):
+        (tmp_path / "run" / name).write_text("{}")
+    (tmp_path / "run" / AGENTS).mkdir()
+    refuse_early(tmp_path / "run", parsed(cfg))
+    with pytest.raises(ConfigError, match="gone: there is no run"):
+        refuse_early(tmp_path / "other", parsed(cfg))
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny_2x"])
+def test_shipped_models_are_taken(name: str) -> None:
+    assert (ASSETS / name).is_dir()
+    assert refusals(checked(f"model={name}")) == []
+
+
+def test_several_lines_are_printed_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["model.path=./no", "reward.path=./none", "run_dir=a/b", "hydra.run.dir=c/d"]
+    monkeypatch.setattr(sys, "argv", ["cory-train", *words])
+    with pytest.raises(SystemExit) as end:
+        train.main()
+    assert end.value.code == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "error: model.path=./no: there is no such folder",
+        "error: reward.path=./none: there is no such folder",
+    ]
+    assert [*tmp_path.iterdir()] == []
