@@ -89,7 +89,7 @@ ALGORITHMS = {
         "algorithm.critic_epochs=1",
     ],
 }
-LONGEST_S = 300  # a start that takes longer hangs
+LONGEST_S = 1200  # a start that takes longer hangs
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from transformers import AutoModelForCausalLM
 
 from cory.config import Config, ConfigError
 from cory.functional.masking import pad_left, pad_right
-from cory.models.generation import generate
 from cory.models.loading import load_language_model
+from cory.models.sampling.generation import generate
 from cory.models.team import ActorCriticModel, Team
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
