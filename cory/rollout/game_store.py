@@ -173,7 +173,7 @@ def require_unchanged(path: Path, key: str) -> None:
         return
     try:
         size, sha256 = int(known["bytes"]), str(known["sha256"])
-    except (LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"{about_of(path)} cannot be read: its '{FILE}'") from error
     require(
         path.stat().st_size == size and begins_with(path, size, sha256),

@@ -120,5 +120,5 @@ def digests_in(path: Path) -> dict[str, Digest]:
     try:
         named = json.loads(path.read_bytes())
         return {str(name): (int(size), str(sha256)) for name, (size, sha256) in named.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}

@@ -187,7 +187,7 @@ def record_fault(run_dir: Path, only: tuple[str, ...] | None = None) -> str | No
             for name, (size, digest) in named.items()
             if only is None or name in only
         ]
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         return f"its {RECORD} lists no files"
     return fault_of(run_dir, files)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -130,9 +131,29 @@ def tear_the_manifest(folder: Path) -> None:
     path.write_text(path.read_text()[:20])
 
 
+def text_for_numbers(folder: Path) -> None:
+    change_manifest(folder, "files", {"state_0.pt": ["many", 3]})
+
+
+def text_for_the_layout(folder: Path) -> None:
+    change_manifest(folder, "layout", {"processes": "one", "zero_stage": None})
+
+
+def list_for_names(folder: Path) -> None:
+    change_manifest(folder, "files", ["state_0.pt"])
+
+
+def change_manifest(folder: Path, key: str, value: Any) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+
+
 @pytest.mark.parametrize(
     ("damage", "word"),
     [
+        (text_for_numbers, "is torn"),
+        (text_for_the_layout, "is torn: its manifest.json cannot be read"),
+        (list_for_names, "is torn: its manifest.json cannot be read"),
         (truncate, "is torn: state_0.pt has 100 of"),
         (flip_a_byte, "is damaged"),
         (lose_a_file, "lacks state_0.pt"),

@@ -206,7 +206,7 @@ def write(text: str | bytes) -> Callable[[Path], None]:
         ("copies", "config.yaml", write("- a list"), "config.yaml that cannot be read"),
         ("copies", "config.yaml", write(b"\xff\xfe: 1"), "config.yaml that cannot be read"),
         ("copies", "config.yaml", write("a: [1"), "config.yaml that cannot be read"),
-        ("copies", "config.yaml", write("model: ${nothing}"), "config.yaml that cannot be read"),
+        ("copies", "config.yaml", write("model: {path: '${nothing}'}"), "that cannot be read"),
         ("copies", "config.yaml", write("model: 3"), "model.path"),
         ("copies", "config.yaml", write("{}"), "was trained without model="),
         ("adapters", "agents/agent_0/adapter_model.safetensors", cut, "cannot be read"),

@@ -100,7 +100,9 @@ def test_a_change_before_the_checkpoint_is_refused(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("damage", ["digit", "cut", "no digest", "torn digest", "list", "text"])
+@pytest.mark.parametrize(
+    "damage", ["digit", "cut", "no digest", "torn digest", "list", "text", "infinite"]
+)
 def test_a_change_behind_the_checkpoint_is_cut_off_and_said(
     written: Written, name: str, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,7 +114,12 @@ def test_a_change_behind_the_checkpoint_is_cut_off_and_said(
     elif damage == "no digest":
         digests.unlink()
     else:
-        text = {"torn digest": '{"metrics', "list": "[3]", "text": '{"metrics.jsonl": ["a", 3]}'}
+        text = {
+            "torn digest": '{"metrics',
+            "list": "[3]",
+            "text": '{"metrics.jsonl": ["a", 3]}',
+            "infinite": '{"metrics.jsonl": [Infinity, 3]}',
+        }
         digests.write_text(text[damage])
     assert written.again() == BACK
     said = capsys.readouterr().err

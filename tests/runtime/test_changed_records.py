@@ -190,6 +190,11 @@ def flip(path: Path) -> None:
         ("record.json", lambda path: path.write_text(""), "its record.json cannot be read"),
         ("record.json", lambda path: path.write_text("[]"), "its record.json cannot be read"),
         ("record.json", lambda path: path.write_text('{"files": 3}'), "lists no files"),
+        (
+            "record.json",
+            lambda path: path.write_text('{"files": {"metrics.jsonl": [Infinity, "x"]}}'),
+            "lists no files",
+        ),
     ],
 )
 def test_a_finished_run_is_believed_only_if_what_it_left_is_there(
