@@ -16,8 +16,8 @@ from cory.functional.credit import rounds_of
 from cory.functional.selection import Answers, mix_critic_debates, select
 from cory.functional.votes import VoteRule
 from cory.models.fingerprint import weights_fingerprint
-from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
+from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.interactions import Interaction
 from cory.rollout.speak import speak_with
 from cory.runs.jsonl import Line

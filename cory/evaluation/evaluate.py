@@ -13,8 +13,8 @@ from cory.config import EvaluationConfig, SamplingConfig
 from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn, reward_columns
 from cory.functional.statistics import any_of_first, interval, pass_at_k
 from cory.models.fingerprint import weights_fingerprint
-from cory.models.generation import draw_uniforms
 from cory.models.policy import Actor, Policy
+from cory.models.sampling.generation import draw_uniforms
 from cory.rewards import Reward
 from cory.rollout.interactions import PIONEER, Interaction, single_turn
 from cory.rollout.speak import Speaking, speak_with

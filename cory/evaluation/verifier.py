@@ -11,8 +11,8 @@ from cory.episode import Metrics, Prompt
 from cory.evaluation.evaluate import MEASURED, BeforeEach, EvalRequest, as_line, line_turn
 from cory.functional.ranking import auc
 from cory.models.fingerprint import weights_fingerprint
-from cory.models.generation import draw_uniforms
 from cory.models.policy import Policy
+from cory.models.sampling.generation import draw_uniforms
 from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable

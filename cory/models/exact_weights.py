@@ -39,14 +39,14 @@ def set_exact_weights(
     values: as `exact_weights` returns them, in any precision and on any device
     """
     split = hasattr(optimizer, "fp32_partitioned_groups_flat")
-    if split:  # weights that are kept whole, too
+    if split:  # small weights, which are kept whole, would be read as they were
         optimizer.checkpoint_event_prologue()
     for own, value in zip(exact_weights(optimizer, trainable), values, strict=True):
         own.copy_(value)
     if split:
         for number in range(len(values)):
             optimizer._reassign_or_swap_out_partitioned_parameters(number)
-        optimizer.checkpoint_event_epilogue()
+        optimizer.checkpoint_event_epilogue()  # puts these together again
     elif hasattr(optimizer, "single_partition_of_fp32_groups"):
         optimizer.update_lp_params()
     elif hasattr(optimizer, "fp32_groups"):

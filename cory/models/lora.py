@@ -100,9 +100,10 @@ class SharedBase:
         """Write the adapter as a folder for PeftModel.from_pretrained on `base`."""
         config = self.peft.peft_config[name]
         config.base_model_name_or_path = base
-        config.inference_mode = True
+        config.inference_mode, targets = True, config.target_modules
+        config.target_modules = sorted(targets)  # a set, which every process orders otherwise
         config.save_pretrained(str(folder))
-        config.inference_mode = False
+        config.inference_mode, config.target_modules = False, targets
         # it would look for the base's config.json to learn whether there are new embeddings
         state = get_peft_model_state_dict(self.peft, adapter_name=name, save_embedding_layers=False)
         save_file({key: own(value) for key, value in state.items()}, folder / WEIGHTS)

@@ -14,10 +14,10 @@ from cory import distributed
 from cory.config import HardwareConfig, SamplingConfig, require
 from cory.episode import Context, Turn
 from cory.functional.masking import pad_turns
-from cory.models.cache import keeps_all
 from cory.models.engine import Engine
-from cory.models.generation import Response, draw_uniforms, generate
 from cory.models.precision import kept_casts
+from cory.models.sampling.cache import keeps_all
+from cory.models.sampling.generation import Response, draw_uniforms, generate
 from cory.models.shared_engine import StoredWeights
 from cory.models.team import ActorCriticModel, Team
 

@@ -84,6 +84,23 @@ def test_settings_of_appendix_b3(row: str) -> None:
         assert_has(f"{model}_{task}_maft", {key: value})
 
 
+RELEASED = {  # `generate` of the released code, which leaves top_k to its library
+    "algorithm.sampling.temperature": 1,
+    "algorithm.sampling.top_k": 50,  # transformers' default
+    "algorithm.sampling.top_p": 0.9,
+    "algorithm.sampling.repetition_penalty": 1,
+    "algorithm.sampling.min_response_tokens": 2048,
+    "algorithm.sampling.max_response_tokens": 2048,
+    "algorithm.weight_decay": 0,
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_sampling_of_the_released_code(model: str) -> None:
+    for task in TASKS:
+        assert_has(f"{model}_{task}_maft", RELEASED)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_step_learns_from_one_answer_whatever_the_processes(model: str) -> None:
     config = parse_config(composed(f"{model}_math_maft"))

@@ -18,7 +18,7 @@ from cory.config import Config, ConfigError, EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.evaluate import EvalRequest, TeamEvaluator, score_metrics
 from cory.functional.statistics import wilson
-from cory.models.generation import draw_uniforms
+from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults

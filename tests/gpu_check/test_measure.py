@@ -18,7 +18,8 @@ from cory.gpu_check.compare import Check, checks
 from cory.gpu_check.machine import this_machine
 from cory.gpu_check.measure import NUMBERS, ORDER, RESULT, Order, run_case, run_process
 from cory.gpu_check.random_models import make_llama
-from cory.models import generation, ppo_policy, team
+from cory.models import ppo_policy, team
+from cory.models.sampling import generation
 from cory.trainers import estimators, objective, ppo
 
 Judge = Callable[[str], list[Check]]

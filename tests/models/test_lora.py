@@ -14,8 +14,8 @@ from transformers import AutoModelForCausalLM
 
 from cory.config import Config, ConfigError
 from cory.functional.masking import pad_left, pad_right
-from cory.models.generation import generate
 from cory.models.loading import load_language_model
+from cory.models.sampling.generation import generate
 from cory.models.team import ActorCriticModel, Team
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
@@ -176,6 +176,23 @@ def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> N
         agent.engine.backward(logprobs.sum())
         calls.append(len(seen))
     assert calls == [1, 2]
+
+
+def test_an_exported_adapter_is_described_by_the_same_bytes(
+    pair: tuple[Team, list[ActorCriticModel]], tmp_path: Path
+) -> None:
+    """PEFT keeps the targets as a set, whose order is another one in every process."""
+    base = pair[1][0].base
+    assert base is not None
+    config = base.peft.peft_config[NAMES[0]]
+    kept = config.target_modules
+    for number, targets in enumerate((["c_attn", "c_fc", "c_proj"], ["c_proj", "c_fc", "c_attn"])):
+        config.target_modules = dict.fromkeys(targets).keys()
+        base.save(NAMES[0], tmp_path / str(number), "somewhere")
+        assert list(config.target_modules) == targets
+    config.target_modules = kept
+    one, other = ((tmp_path / name / "adapter_config.json").read_bytes() for name in "01")
+    assert one == other
 
 
 def test_an_exported_adapter_loads_with_peft_and_says_the_same(

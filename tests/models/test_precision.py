@@ -20,7 +20,6 @@ from cory.algorithms import parts
 from cory.config import Config, ConfigError, SamplingConfig
 from cory.models import policy
 from cory.models.attention import BY_ROWS
-from cory.models.generation import draw_uniforms, generate
 from cory.models.precision import (
     attention_for,
     kept_casts,
@@ -28,6 +27,7 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
+from cory.models.sampling.generation import draw_uniforms, generate
 from cory.models.team import response_states
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build

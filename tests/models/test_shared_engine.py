@@ -137,11 +137,15 @@ def test_a_checkpoint_holds_what_has_changed(maft: Settings, tmp_path: Path, sta
     assert restored is not None and restored[0] == 1
     again.load_state_dict(restored[1]["algorithm"])
     again.step(1)
-    found, expected = (
+    unsaved = build_agents(maft(*words, f"run_dir={tmp_path / 'unsaved'}"))
+    for iteration in range(2):
+        unsaved.step(iteration)
+    found, expected, others = (
         {name: weights_of(policy) for name, policy in trainer.agents.items()}
-        for trainer in (again, whole)
+        for trainer in (again, whole, unsaved)
     )
     assert all(same(found[name], expected[name]) for name in NAMES)
+    assert all(same(others[name], expected[name]) for name in NAMES)
 
 
 def test_a_checkpoint_with_an_engine_each_is_taken_up(

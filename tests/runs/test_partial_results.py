@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cory.models.generation import draw_uniforms
+from cory.models.sampling.generation import draw_uniforms
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults, resumable
 from cory.runs.stop import Stopped

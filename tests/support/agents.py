@@ -32,6 +32,7 @@ MAFT = [
     "algorithm.learning_rate=3e-3",
     "algorithm.critic_learning_rate=1e-3",
     "algorithm.later_learning_rate=2e-3",
+    "algorithm.sampling.top_k=0",
     "algorithm.sampling.top_p=1.0",
 ]
 

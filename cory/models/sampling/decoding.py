@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
-from cory.models.cache import PreallocatedLayer
-from cory.models.prefill import read
+from cory.models.sampling.cache import PreallocatedLayer
+from cory.models.sampling.prefill import read
 
 
 class PlainPass:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from cory.models.cache import cache_for, joined, occupied
-from cory.models.decoding import PlainPass, RecordedPass
-from cory.models.prefill import prefill
+from cory.models.sampling.cache import cache_for, joined, occupied
+from cory.models.sampling.decoding import PlainPass, RecordedPass
+from cory.models.sampling.prefill import prefill
 
 
 class WorkingRows:

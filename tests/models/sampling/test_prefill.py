@@ -6,12 +6,12 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from cory.models import prefill as prefill_module
-from cory.models.cache import cache_for
-from cory.models.generation import generate
 from cory.models.loading import load_language_model
-from cory.models.prefill import common_beginning, prefill
-from tests.models.test_generation import PLAIN, uniforms
+from cory.models.sampling import prefill as prefill_module
+from cory.models.sampling.cache import cache_for
+from cory.models.sampling.generation import generate
+from cory.models.sampling.prefill import common_beginning, prefill
+from tests.models.sampling.test_generation import PLAIN, uniforms
 from tests.support.close import assert_close
 
 RULES = list(range(100, 120))  # 20 tokens

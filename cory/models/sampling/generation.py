@@ -18,8 +18,8 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.models.cache import keeps_all
-from cory.models.working_rows import WorkingRows
+from cory.models.sampling.cache import keeps_all
+from cory.models.sampling.working_rows import WorkingRows
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
 COMPACT_BELOW = 0.5

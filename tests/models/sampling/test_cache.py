@@ -16,10 +16,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from cory.models import generation, working_rows
-from cory.models.cache import PreallocatedLayer, cache_for
 from cory.models.precision import set_products
-from tests.models.test_generation import PLAIN
+from cory.models.sampling import generation, working_rows
+from cory.models.sampling.cache import PreallocatedLayer, cache_for
+from tests.models.sampling.test_generation import PLAIN
 
 
 def states(rows: int, tokens: int, seed: int) -> tuple[Tensor, Tensor]:

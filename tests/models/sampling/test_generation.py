@@ -16,9 +16,16 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.models import generation
-from cory.models.generation import Places, Response, draw_limit, generate, inverse_cdf, warp
 from cory.models.loading import load_language_model, load_tokenizer
+from cory.models.sampling import generation
+from cory.models.sampling.generation import (
+    Places,
+    Response,
+    draw_limit,
+    generate,
+    inverse_cdf,
+    warp,
+)
 from tests.support.close import assert_close
 
 PLAIN = SamplingConfig(

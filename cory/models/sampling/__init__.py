@@ -1,0 +1,4 @@
+"""Sampling of responses: passes over working rows with a cache of keys and values.
+
+May import: config.
+"""
