@@ -32,14 +32,17 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import venv
 from datetime import date
 from functools import partial
 from pathlib import Path
 
+from cory.config import ConfigError
 from cory.performance.alternation import Answer, Worker, in_turn, ratio
 from cory.performance.machine import cpu_model
 from cory.performance.workloads import PRECISIONS, WORKLOADS, command
+from cory.runs.own_folder import require_own_folder
 from cory.runs.provenance import git, versions
 
 HERE = Path(__file__).resolve().parent
@@ -81,6 +84,10 @@ def environment(name: str, folder: Path) -> Path:
     python, done = place / "bin" / "python", place / "installed"
     if done.exists() and done.read_text() == wanted:
         return python
+    try:  # `clear` empties it
+        require_own_folder(place, ("pyvenv.cfg",), f"--environments: {place}")
+    except ConfigError as error:
+        sys.exit(f"error: {error}")
     print(f"making {place}", flush=True)
     venv.create(place, with_pip=True, clear=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", TORCH]

@@ -23,11 +23,13 @@ import transformers
 # else DeepSpeed guesses while it is imported, and says so
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
+from cory.config import ConfigError
 from cory.gpu_check.cases import Case, in_order
 from cory.gpu_check.extrapolate import paper_hours
 from cory.gpu_check.machine import this_machine
 from cory.gpu_check.page import page
 from cory.gpu_check.runner import FAILED, MEASURED, NOT_RUN, PASSED, RESULTS, Runner
+from cory.runs.own_folder import require_own_folder
 from cory.runs.provenance import git
 from cory.runs.run_dir import write_whole
 from cory.train import compose
@@ -69,6 +71,11 @@ def main() -> int:
         print(f"error: no case is named so: {' '.join(args.only)}", file=sys.stderr)
         return 1
     folder = args.outputs / args.device
+    try:
+        require_own_folder(folder, (RESULTS, "cases"), f"--outputs: {folder}")
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     if args.again:
         (folder / RESULTS).unlink(missing_ok=True)
     print(
