@@ -33,7 +33,9 @@ class Pass:
             eos_token="<|endoftext|>",
         )
         agents = [
-            AutoModelForCausalLM.from_pretrained(str(folder), dtype=getattr(torch, dtype))
+            AutoModelForCausalLM.from_pretrained(
+                str(folder), dtype=getattr(torch, dtype), trust_remote_code=False
+            )
             for _ in range(2)
         ]
         for agent in agents:

@@ -55,6 +55,9 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--top-p", type=float)
     parser.add_argument("--max-tokens", type=int, help="of one answer")
     parser.add_argument("--batch-size", type=int, help="debates held and written at a time")
+    parser.add_argument(
+        "--remote-code", action="store_true", help="let the checkpoint's own Python run"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     return parser.parse_args()
 
@@ -73,6 +76,7 @@ def debaters_of(args: argparse.Namespace) -> Debaters:
         args.top_p,
         args.max_tokens,
         args.batch_size,
+        args.remote_code,
     )
     config = settings_of(args.run, options, args.device)
     return Debaters(args.run, config, args.device, args.base)

@@ -112,7 +112,7 @@ CASES = (
 
 def make_model(folder: Path, layers: int) -> None:
     """A random GPT-2, most of it in its layers, with the tokenizer of a shipped model."""
-    tokenizer = AutoTokenizer.from_pretrained(ASSETS / "tiny")
+    tokenizer = AutoTokenizer.from_pretrained(ASSETS / "tiny", trust_remote_code=False)
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=len(tokenizer),

@@ -31,10 +31,16 @@ from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.functional.statistics import mean
 from cory.games.state import GameState
-from cory.games.transcript import FinishedGame, read_games
+from cory.games.transcript import FinishedGame
 from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.game_store import NUMBER, GameSet, sampled_ids, tokenizer_of, vocabulary_digest
+from cory.rollout.game_store import (
+    GameSet,
+    read_set,
+    require_ids,
+    sampled_ids,
+    vocabulary_digest,
+)
 from cory.rollout.opponents import Opponents
 from cory.rollout.self_play import play
 from cory.tasks.game import GameTask
@@ -205,12 +211,11 @@ class GameCollector:
         """A file's first games about training words; whether their token ids are this model's."""
         config, task = self.training.config, self.training.task
         path = Path(config.games).expanduser()
-        every = read_games(path, task.game, "algorithm.games")
+        every, same_tokens = read_set(
+            path, task.game, "algorithm.games", self.training.parts.team.tokenizer
+        )
         words = set(task.train_words)
         games = [played for played in every if played.word in words]
-        if all(NUMBER in played.extra for played in games):
-            # a run writes games as they end: the first lines of its file are the shortest games
-            games.sort(key=lambda played: int(played.extra[NUMBER]))
         wanted = config.games_per_epoch
         require(
             len(games) >= wanted,
@@ -218,7 +223,7 @@ class GameCollector:
             f"words; algorithm.iterations_per_epoch x algorithm.prompts_per_iteration asks for "
             f"{wanted}",
         )
-        return games[:wanted], tokenizer_of(path) == self.own_tokens
+        return games[:wanted], same_tokens
 
     def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
         """Play every word once, many games side by side; those on disk are not played again."""
@@ -227,8 +232,9 @@ class GameCollector:
         games = GameSet(path, training.task.game, self.own_tokens)
         wanted = training.config.games_per_epoch
         if again:
+            require_ids(games.found.values(), len(training.parts.team.tokenizer))
             require(
-                len(games.found) == wanted,
+                sorted(games.found) == list(range(wanted)),
                 f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "
                 f"learn from; delete {training.run_dir} to start again",
             )

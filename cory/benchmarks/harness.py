@@ -140,7 +140,13 @@ def benchmark_runner(
     from lm_eval import evaluate  # noqa: PLC0415  an extra, and slow to import
     from lm_eval.models.huggingface import HFLM  # noqa: PLC0415
 
-    lm = HFLM(model, tokenizer=tokenizer, batch_size=batch_size, add_bos_token=suite.bos)
+    lm = HFLM(
+        model,
+        tokenizer=tokenizer,
+        batch_size=batch_size,
+        add_bos_token=suite.bos,
+        trust_remote_code=False,
+    )
 
     def measure(benchmark: Benchmark) -> BenchmarkScore:
         require(

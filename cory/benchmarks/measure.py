@@ -29,7 +29,7 @@ from cory.benchmarks.store import (
     read_scores,
     record_scores,
 )
-from cory.config import GEOMETRIC_MEAN, SuiteConfig, require
+from cory.config import GEOMETRIC_MEAN, ConfigError, SuiteConfig, require
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.places import ASSETS
 from cory.runs.lock import lock
@@ -172,8 +172,11 @@ def _base_of(folder: Path, path: str) -> str:
     path: `model.path` of the run's settings. A model that comes with cory is stored in the adapter
         with its folder at that time, which may have changed.
     """
-    adapter = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
-    named = str(adapter["base_model_name_or_path"])
+    try:
+        adapter = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+        named = str(adapter["base_model_name_or_path"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ConfigError(f"{folder / ADAPTER} names no base model") from error
     shipped = path.startswith("asset:") and Path(named).name == path.removeprefix("asset:")
     return path if shipped and (ASSETS / Path(named).name).is_dir() else named
 

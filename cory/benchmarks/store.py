@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cory.config import GEOMETRIC_MEAN, ConfigError
-from cory.runs.run_dir import RECORD, write_whole
+from cory.runs.run_dir import RECORD, line_of, read_record, write_whole
 
 FILE = "benchmarks.json"
 KEY = "benchmarks"  # in record.json
@@ -34,7 +34,7 @@ def read_scores(run_dir: Path) -> Sections:
     if not path.exists():
         return {}
     try:
-        sections: Sections = json.loads(path.read_text(encoding="utf-8"))
+        sections: Sections = line_of(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     return sections
@@ -79,7 +79,9 @@ def record_scores(run_dir: Path) -> None:
     Scores over the first few questions stay out: they would look comparable to the paper's.
     """
     path = run_dir / RECORD
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = read_record(run_dir)
+    if content is None:
+        raise ConfigError(f"{path} cannot be read")
     content[KEY] = {
         model: {
             name: {key: entry[key] for key in RECORDED if key in entry}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from cory.config import ConfigError
 from cory.endpoint.client import Reply
 from cory.runs.jsonl import JsonlStore
+from cory.runs.run_dir import line_of
 
 Name = tuple[str, str]  # of a request: its key, and a hash of its content and settings
 
@@ -56,10 +56,12 @@ class Journal:
 
     def _take(self, number: int, row: bytes) -> None:
         try:
-            line = json.loads(row)
+            line = line_of(row)
             name = str(line.pop("key")), str(line.pop("digest"))
             reply = Reply(**line)
-        except (ValueError, TypeError, LookupError, AttributeError):
+            if [type(value) for value in asdict(reply).values()] != [str, int, int, str, str]:
+                raise TypeError
+        except (ValueError, TypeError, LookupError):
             raise ConfigError(
                 f"{self.store.path}: line {number} is not a reply of an endpoint; mend or delete "
                 f"the line"

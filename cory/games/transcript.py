@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class FinishedGame:
         """
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"it is not JSON: {error}") from None
         require(isinstance(row, dict), "it must be an object with keys")
         position = _position(row, game)
@@ -82,7 +83,7 @@ def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
     games = []
     try:
         text = path.read_text(encoding="utf-8")
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -113,7 +114,7 @@ def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
 
 def _position(row: dict[str, Any], game: GameRules) -> GameState:
     word, max_turns, turns = (row.get(key) for key in KEYS[:3])
-    require(isinstance(word, str) and bool(word.strip()), "'word' must be a text")
+    require(_is_text(word) and bool(str(word).strip()), "'word' must be a text")
     require(type(max_turns) is int and max_turns >= 1, "'max_turns' must be a whole number above 0")
     require(isinstance(turns, list) and bool(turns), "'turns' must be a list of utterances")
     assert isinstance(word, str) and isinstance(max_turns, int) and isinstance(turns, list)
@@ -129,9 +130,14 @@ def _position(row: dict[str, Any], game: GameRules) -> GameState:
             f"utterance {number + 1} must have 'role' {role}: roles take turns",
         )
         text = turn.get("text")
-        require(isinstance(text, str), f"utterance {number + 1} must have a 'text'")
-        position = position.after(role, text)
+        require(_is_text(text), f"utterance {number + 1} must have a 'text'")
+        position = position.after(role, str(text))
     return position
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is a text that can be written: JSON can name halves of characters."""
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
 
 
 def _outcome(row: dict[str, Any], game: GameRules) -> GameResult:
@@ -140,7 +146,7 @@ def _outcome(row: dict[str, Any], game: GameRules) -> GameResult:
         isinstance(winners, list) and all(winner in game.roles for winner in winners),
         f"'winners' must be a list of roles ({', '.join(game.roles)})",
     )
-    require(isinstance(reason, str), "'reason' must be a text where 'winners' or 'valid' is given")
+    require(_is_text(reason), "'reason' must be a text where 'winners' or 'valid' is given")
     require(isinstance(valid, bool), "'valid' must be true or false where 'winners' is given")
     assert isinstance(winners, list) and isinstance(reason, str) and isinstance(valid, bool)
     require(valid or not winners, "'winners' must be empty where 'valid' is false")

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from omegaconf import OmegaConf
-from safetensors import SafetensorError
 
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.config import (
     Config,
-    ConfigError,
     MaftConfig,
     builder,
     parse_config,
@@ -51,6 +49,7 @@ class DebateOptions:
     top_p: float | None
     max_tokens: int | None
     batch_size: int | None
+    remote_code: bool = False  # the checkpoint's own Python may run; settings cannot allow it
 
     def __post_init__(self) -> None:
         for name in ("agents", "turns", "max_tokens", "batch_size"):
@@ -80,12 +79,17 @@ def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
     name = OmegaConf.select(cfg, "algorithm.name")
     require(name == "maft", f"{run_dir} is a run of algorithm={name}; only those of maft debate")
     config = parse_config(cfg)
+    require(
+        options.remote_code or not config.model.remote_code,
+        f"{run_dir} was trained with model.remote_code=true: the checkpoint's own Python runs "
+        f"only with --remote-code",
+    )
     algorithm: MaftConfig = config.algorithm
     require(
         algorithm.endpoint is None,
         f"{run_dir}: a model behind an endpoint spoke in this run; it has no agents",
     )
-    model = config.model
+    model = replace(config.model, remote_code=options.remote_code)
     if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
         model = replace(model, precision="fp32", compute_precision="fp32")
     own = algorithm.sampling
@@ -260,10 +264,7 @@ class Debaters:
         # nobody asks for values
         found = list(dict.fromkeys(names))
         models = list(self.team.new_models(found, torch.Generator(), value_head=False))
-        try:
-            start_from(run_dir, models, config.model, "model", "RUN_DIR")
-        except (OSError, SafetensorError) as error:
-            raise ConfigError(f"{run_dir}: its agents cannot be loaded ({error})") from error
+        start_from(run_dir, models, config.model, "model", "RUN_DIR")
         return {model.name: Policy(self.team, model, None, config.hardware) for model in models}
 
     def _actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:

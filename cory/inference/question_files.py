@@ -1,6 +1,5 @@
 """Files of questions, and files of debates, which grow batch by batch."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from cory.config import ConfigError, require
 from cory.runs.jsonl import JsonlStore, Line
+from cory.runs.run_dir import line_of
 from cory.tasks.data.tables import FORMATS, column, local_table
 
 TEXT = ".txt"  # a question per line
@@ -119,7 +119,7 @@ class DebateFile:
         found = []
         for number, (row, question) in enumerate(zip(rows, questions, strict=False)):
             try:
-                line: Line = json.loads(row)
+                line: Line = line_of(row)
                 settings, asked = line["settings"], (line["row"], line["question"], line["answer"])
                 theirs = {key: settings[key] for key in self.settings}
             except (ValueError, TypeError, LookupError):

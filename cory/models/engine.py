@@ -14,14 +14,22 @@ from typing import Any
 import deepspeed
 import torch
 from deepspeed.ops import __compatible_ops__ as deepspeed_ops
+from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
+from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
+from deepspeed.runtime.zero.config import ZeroStageEnum
+from deepspeed.utils.tensor_fragment import fragment_address
 from torch import Tensor
 
 from cory import distributed
-from cory.config import BatchPlan, HardwareConfig, OptimiserConfig
+from cory.config import BatchPlan, ConfigError, HardwareConfig, OptimiserConfig
 from cory.models.exact_weights import exact_weights, read_parts, set_exact_weights, write_parts
 from cory.models.optimiser import moments_to_zero, new_optimiser
 from cory.models.precision import DTYPES
 from cory.models.team import ActorCriticModel
+from cory.models.weight_files import UNREADABLE, first_line, load_plain
+
+# what DeepSpeed's files hold beside tensors and plain values; all of these only hold values
+HELD = (ZeroStageEnum, LossScaler, DynamicLossScaler, fragment_address)
 
 
 def deepspeed_settings(
@@ -79,6 +87,14 @@ def stop_process_group() -> None:
         torch.distributed.destroy_process_group()
 
 
+class PlainCheckpointEngine(TorchCheckpointEngine):  # type: ignore[misc]  # it has no types
+    """Reads and writes DeepSpeed's files; DeepSpeed's own reader runs what a file asks it to."""
+
+    def load(self, path: str, map_location: Any = None) -> Any:
+        """As `load_plain`."""
+        return load_plain(Path(path), map_location, HELD)
+
+
 class Engine:
     """One agent's model under DeepSpeed: forward, backward, step.
 
@@ -116,6 +132,7 @@ class Engine:
             optimizer=new_optimiser(list(self.trainable.values()), settings),
             config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
+        self._engine.checkpoint_engine = PlainCheckpointEngine(self._engine._config)
         if self.keeps_gradients and precision == "fp32" and distributed.count() == 1:
             # the mean over one process: DeepSpeed would copy every gradient to and fro for it
             self._engine.enable_backward_allreduce = False
@@ -308,7 +325,20 @@ class Engine:
             hook.remove()
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote; called by every process."""
+        """Load what `save` wrote; called by every process.
+
+        ConfigError where the files hold code, or something else than this model's state.
+        """
+        try:
+            self._load(folder)
+        except (ConfigError, torch.OutOfMemoryError):
+            raise
+        except UNREADABLE as error:
+            raise ConfigError(
+                f"{folder / self.model.name} does not fit this model: {first_line(error)}"
+            ) from error
+
+    def _load(self, folder: Path) -> None:
         path = self.parts_file(folder, self.model.name)
         if not self.keeps_moments and path.exists():  # else of a version that kept all moments
             self.set_exact_weights(read_parts(path))
@@ -318,7 +348,7 @@ class Engine:
             str(folder), tag=self.model.name, load_module_strict=self.model.base is None
         )
         if path is None:
-            raise FileNotFoundError(f"{folder} has no checkpoint of {self.model.name}")
+            raise ConfigError(f"{folder} has no checkpoint of {self.model.name}")
 
 
 def _without_frozen(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cory import distributed
+from cory.models.weight_files import load_plain
 
 
 def exact_weights(optimizer: Any, trainable: Iterable[Tensor]) -> list[Tensor]:
@@ -64,5 +65,5 @@ def write_parts(path: Path, parts: list[Tensor]) -> None:
 
 def read_parts(path: Path) -> list[Tensor]:
     """What `write_parts` wrote, on the CPU."""
-    parts: list[Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    parts: list[Tensor] = load_plain(path, "cpu")
     return parts

@@ -1,12 +1,12 @@
 """Finding and loading models and tokenizers: hub names, folders, asset:<name>, package:<name>."""
 
 import importlib.util
+import pickle
 from pathlib import Path
 from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     CONFIG_MAPPING,
@@ -25,6 +25,7 @@ from cory.config import ConfigError, require
 from cory.models.context import context_length
 from cory.models.places import packaged, resolve
 from cory.models.precision import cast_weights
+from cory.models.weight_files import UNREADABLE, first_line, load_plain
 
 
 def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrainedTokenizerBase:
@@ -32,7 +33,7 @@ def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrained
 
     remote_code: whether the checkpoint's own Python may run
     """
-    tokenizer = _load(AutoTokenizer, path, key, trust_remote_code=remote_code)
+    tokenizer = _load(AutoTokenizer, path, key, remote_code)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -56,7 +57,7 @@ def load_language_model(
     remote_code: whether the checkpoint's own Python may run
     attention: the library's word for an implementation; None: its own choice
     """
-    config = _load(AutoConfig, path, key, trust_remote_code=remote_code)
+    config = _load(AutoConfig, path, key, remote_code)
     if not keep_dropout:
         # some models read the rate from their config at every pass, others when they are built
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
@@ -66,10 +67,10 @@ def load_language_model(
         AutoModelForCausalLM,
         path,
         key,
+        remote_code,
         config=config,
         dtype=torch.float32 if packed else dtype,
         output_loading_info=True,
-        trust_remote_code=remote_code,
         attn_implementation=attention,
         **quantised(quantisation, device),
     )
@@ -151,7 +152,9 @@ def load_classifier(
     if quantisation is not None:
         config = _load(AutoConfig, path, key)
         with torch.device("meta"):
-            head = output_head(AutoModelForSequenceClassification.from_config(config))
+            head = output_head(
+                AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
+            )
         # by itself the library keeps the last layer of some classifiers, and quantises others'
         quantisation.llm_int8_skip_modules = None if head is None else [head[0]]
     model, info = _load(
@@ -206,31 +209,26 @@ def skeleton(
     remote_code: the checkpoint brings its own class, and architecture is the nearest known one
     """
     if architecture is None:
-        config = _load(AutoConfig, path, key)
-    else:
-        config = _described(architecture)
-        if remote_code:
-            return _empty(config)
-        try:
-            local = AutoConfig.from_pretrained(
-                resolve(path, key), local_files_only=True, **_file_of(path, key)
-            )
-        except OSError:
-            local = config
-        for name, value in architecture.items():
-            actual = getattr(local, name, None)
-            require(
-                actual == value,
-                f"model.architecture.{name}={value}, but config.json of {key}={path} has {actual}; "
-                f"for another model set model.architecture=null",
-            )
-        config = local
-    return _empty(config)
+        return _empty(_load(AutoConfig, path, key, remote_code), remote_code)
+    config = _described(architecture)
+    if remote_code:
+        return _empty(config)
+    local = _local_config(path, key)
+    if local is None:
+        return _empty(config)
+    for name, value in architecture.items():
+        actual = getattr(local, name, None)
+        require(
+            actual == value,
+            f"model.architecture.{name}={value}, but config.json of {key}={path} has {actual}; "
+            f"for another model set model.architecture=null",
+        )
+    return _empty(local)
 
 
-def _empty(config: Any) -> PreTrainedModel:
+def _empty(config: Any, remote_code: bool = False) -> PreTrainedModel:
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config)
+        return AutoModelForCausalLM.from_config(config, trust_remote_code=remote_code)
 
 
 def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
@@ -247,15 +245,22 @@ def local_classifier(path: str, key: str) -> PreTrainedModel | None:
     if config is None:
         return None
     with torch.device("meta"):
-        return AutoModelForSequenceClassification.from_config(config)
+        return AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
 
 
 def _local_config(path: str, key: str) -> Any:
     """A model's config.json; None where it is not on this machine."""
     try:
-        return AutoConfig.from_pretrained(resolve(path, key), local_files_only=True)
+        return AutoConfig.from_pretrained(
+            resolve(path, key),
+            local_files_only=True,
+            trust_remote_code=False,
+            **_file_of(path, key),
+        )
     except OSError:
         return None
+    except UNREADABLE as error:
+        raise ConfigError(f"{key}={path}: cannot be loaded: {first_line(error)}") from error
 
 
 def _described(architecture: dict[str, Any]) -> Any:
@@ -287,13 +292,23 @@ def _file_of(path: str, key: str) -> dict[str, str]:
     return {"gguf_file": packaged(path, key).name} if path.startswith("package:") else {}
 
 
-def _load(auto_class: Any, path: str, key: str, **options: Any) -> Any:
+def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **options: Any) -> Any:
+    """What a class of the library loads from a checkpoint; ConfigError where it cannot.
+
+    remote_code: whether the checkpoint's own Python may run; without a word the library would ask
+    """
     name = resolve(path, key)
     try:
-        return auto_class.from_pretrained(name, **_file_of(path, key), **options)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        return auto_class.from_pretrained(
+            name, trust_remote_code=remote_code, **_file_of(path, key), **options
+        )
+    except torch.OutOfMemoryError:
+        raise
+    except UNREADABLE as error:
+        if isinstance(error, pickle.UnpicklingError):
+            _refuse_code(Path(name), f"{key}={path}")
         if Path(name).is_dir():
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = first_line(error)
             if isinstance(error, RuntimeError):  # the library's own words name no file
                 reason = "the weights do not fit config.json"
             raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error
@@ -301,3 +316,13 @@ def _load(auto_class: Any, path: str, key: str, **options: Any) -> Any:
             f"{key}={path}: no local folder, not in the local cache, and the hub did not give it; "
             f"to work offline set {key} to a folder (HF_HUB_OFFLINE=1 stops asking the hub)"
         ) from error
+
+
+def _refuse_code(folder: Path, said: str) -> None:
+    """ConfigError for weights that are pickled with code, naming the file where it is local."""
+    for file in sorted(folder.glob("*.bin")):
+        try:
+            load_plain(file, "meta")
+        except ConfigError as error:
+            raise ConfigError(f"{said}: {error}") from error
+    raise ConfigError(f"{said}: its weights hold code, which is not run; take a .safetensors form")

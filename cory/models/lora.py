@@ -1,6 +1,7 @@
 """One frozen language model, and a LoRA adapter on it for each agent (Hu et al., 2021)."""
 
 import contextlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,16 @@ from peft import (
 )
 from peft.tuners.lora import LoraLayer
 from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULT_TARGETS
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from cory.config import AdapterConfig, ConfigError, require
+from cory.models.weight_files import UNREADABLE, first_line, load_tensors
 
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
+DESCRIPTION = "adapter_config.json"
 NO_ADAPTER = "__base__"  # PEFT's word for a row without an adapter
 
 
@@ -109,22 +112,52 @@ class SharedBase:
         save_file({key: own(value) for key, value in state.items()}, folder / WEIGHTS)
 
     def load(self, name: str, folder: Path) -> None:
-        """Load the adapter's weights from such a folder."""
-        try:
-            answer = set_peft_model_state_dict(self.peft, load_file(folder / WEIGHTS), name)
-        except RuntimeError as error:
-            raise ConfigError(f"{folder}: the adapter's weights do not fit this model") from error
-        require(not answer.unexpected_keys, f"{folder}: the adapter was made for other layers")
+        """Load the adapter's weights from such a folder; ConfigError where they are others."""
+        _fill(self.peft, folder, name)
 
 
 def load_adapter(lm: PreTrainedModel, folder: Path) -> None:
     """Load an adapter from a folder onto a language model, frozen."""
+    _require_plain_lora(folder)
     try:
+        # an adapter without safetensors is refused before PEFT would look for a pickle
+        load_tensors(folder / WEIGHTS)
         peft = PeftModel.from_pretrained(lm, str(folder))
-        answer = set_peft_model_state_dict(peft, load_file(folder / WEIGHTS))
-    except (OSError, ValueError, RuntimeError) as error:
+    except ConfigError:
+        raise
+    except UNREADABLE as error:
         raise ConfigError(f"{folder}: the adapter does not fit the model that it is for") from error
+    _fill(peft, folder, "default")
+
+
+def _require_plain_lora(folder: Path) -> None:
+    """ConfigError for an adapter_config.json of something else than LoRA on plain layers.
+
+    PEFT imports the module that `megatron_core` names.
+    """
+    path = folder / DESCRIPTION
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {first_line(error)}") from error
+    require(
+        isinstance(described, dict)
+        and described.get("peft_type") == "LORA"
+        and described.get("megatron_config") is None,
+        f"{path} describes no LoRA adapter of plain layers (peft_type LORA, no megatron_config)",
+    )
+
+
+def _fill(peft: PeftModel, folder: Path, name: str) -> None:
+    """Overwrite all weights of one adapter with those of a folder."""
+    weights = load_tensors(folder / WEIGHTS)
+    try:
+        answer = set_peft_model_state_dict(peft, weights, name)
+    except UNREADABLE as error:
+        raise ConfigError(f"{folder}: the adapter's weights do not fit this model") from error
     require(not answer.unexpected_keys, f"{folder}: the adapter was made for other layers")
+    lost = sorted(key for key in answer.missing_keys if f".{name}." in key)
+    require(not lost, f"{folder}: the adapter has no weights for {', '.join(lost[:3])}")
 
 
 def own(tensor: Tensor) -> Tensor:

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from cory import distributed
 from cory.config import ConfigError, VerifierRewardConfig, require
@@ -24,7 +22,7 @@ from cory.models.precision import (
     store_as_products,
 )
 from cory.models.team import ActorCriticModel, rendered, response_states
-from cory.runs.export import VALUE_HEAD
+from cory.runs.export import VALUE_HEAD, load_head
 from cory.tasks import Task
 
 ADAPTER = "adapter_config.json"
@@ -65,7 +63,7 @@ def whole_model(config: VerifierRewardConfig) -> str:
         return config.base
     try:
         return str(json.loads(described.read_text(encoding="utf-8"))["base_model_name_or_path"])
-    except (ValueError, KeyError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise ConfigError(
             f"reward.path={config.path}: its {ADAPTER} names no base; set reward.base"
         ) from error
@@ -122,16 +120,7 @@ class Verifier:
             f"reward.chat=true: the tokenizer of {key} has no chat template",
         )
         self.model = self._model(device)
-        try:
-            head = load_file(folder / VALUE_HEAD)
-        except SafetensorError as error:
-            raise ConfigError(f"{key}: its {VALUE_HEAD} cannot be read ({error})") from error
-        width = self.model.head.weight.shape[1]
-        require(
-            head.get("weight", torch.empty(0)).shape == (1, width),
-            f"{key}: its head was made for another width than the model's {width}",
-        )
-        self.model.head.load_state_dict(head)
+        load_head(self.model.head, folder / VALUE_HEAD, key)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
         store_as_products(self.model.lm)

@@ -1,19 +1,22 @@
 """Sets of games on disk, written game by game, so that a killed run loses no finished game.
 
 `games/epoch_000.jsonl` has a game a line, in the form of cory/games/transcript.py, in the order in
-which the games ended; `games/epoch_000.json`, written when none is missing, counts them and names
-the tokenizer that their token ids belong to.
+which the games ended; `games/epoch_000.json`, written when none is missing, counts them, names
+the tokenizer that their token ids belong to, and has the length and SHA-256 of the file.
 """
 
 import hashlib
 import json
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from cory import distributed
-from cory.config import ConfigError
+from cory.config import ConfigError, require
 from cory.games import GameRules
-from cory.games.transcript import FinishedGame, game_statistics
+from cory.games.transcript import FinishedGame, game_statistics, read_games
+from cory.runs.durable import begins_with
 from cory.runs.jsonl import JsonlStore, decoded, unwritten
 from cory.runs.run_dir import write_whole
 
@@ -21,6 +24,7 @@ ADVICE = "; the same command goes on with the games that are in it"
 NUMBER = "game"  # which game of the set a line is
 IDS = "ids"  # token ids of each utterance; null where no model spoke
 TOKENIZER = "tokenizer"
+FILE = "file"  # of the games: length in bytes and SHA-256
 
 
 class GameSet:
@@ -39,13 +43,20 @@ class GameSet:
     def _open(self, game: GameRules) -> None:
         self.store = JsonlStore(self.path, ADVICE)
         rows, _ = self.store.read()
-        rows = rows[: len(decoded(rows))]
-        self.store.open(rows)
-        for number, row in enumerate(rows, 1):
+        sound = rows[: len(decoded(rows))]
+        if len(sound) < len(rows):
+            print(
+                f"note: {self.path}, line {len(sound) + 1} is damaged; from there on "
+                f"{len(rows) - len(sound)} games are played again",
+                file=sys.stderr,
+            )
+        self.store.open(sound)
+        for number, row in enumerate(sound, 1):
             try:
-                played = FinishedGame.from_json(row.decode(), game)
-                self.found[int(played.extra[NUMBER])] = played
-            except (ConfigError, KeyError) as error:
+                played = FinishedGame.from_json(row.decode("utf-8"), game)
+                sampled_ids(played)
+                self.found[game_number(played)] = played
+            except ConfigError as error:
                 raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
 
     def add(self, number: int, played: FinishedGame) -> None:
@@ -60,13 +71,55 @@ class GameSet:
         games = [self.found[number] for number in sorted(self.found)]
         if self.store is not None:
             self.store.close()
+            size, sha256 = self.store.digest
             self.store = None
-            about = {**game_statistics(games), TOKENIZER: self.tokenizer}
+            about = {
+                **game_statistics(games),
+                TOKENIZER: self.tokenizer,
+                FILE: {"bytes": size, "sha256": sha256},
+            }
             try:
                 write_whole(about_of(self.path), json.dumps(about, indent=1) + "\n")
             except OSError as error:
                 raise unwritten(self.path, error, ADVICE) from error
         return games
+
+
+def read_set(
+    path: Path, game: GameRules, key: str, tokenizer: Any
+) -> tuple[list[FinishedGame], bool]:
+    """The games of a file, in the order of their numbers if all have one.
+
+    ConfigError where it is damaged, or not what a run has written.
+
+    key: the setting that `path` comes from
+    returns: the games, and whether their token ids are this tokenizer's
+    """
+    games = read_games(path, game, key)
+    said = f"{key}={path}"
+    require_unchanged(path, key)
+    same_tokens = tokenizer_of(path) == vocabulary_digest(tokenizer)
+    try:
+        require_ids(games, len(tokenizer) if same_tokens else None)
+        if all(NUMBER in played.extra for played in games):
+            # a run writes games as they end: the first lines of its file are the shortest games
+            games.sort(key=game_number)
+    except ConfigError as error:
+        raise ConfigError(f"{said}: {error}") from None
+    return games, same_tokens
+
+
+def require_ids(games: Iterable[FinishedGame], known: int | None) -> None:
+    """ConfigError for token ids that are none, or that the tokenizer does not have.
+
+    known: tokens of the tokenizer; None: the ids are another one's
+    """
+    for played in games:
+        most = max((i for one in sampled_ids(played) or [] for i in one or []), default=0)
+        require(
+            known is None or most < known,
+            f"a game about '{played.word}' holds token id {most}; the tokenizer has {known}",
+        )
 
 
 def sampled_ids(played: FinishedGame) -> list[list[int] | None] | None:
@@ -77,7 +130,7 @@ def sampled_ids(played: FinishedGame) -> list[list[int] | None] | None:
     if not (
         isinstance(ids, list)
         and len(ids) == len(played.utterances)
-        and all(one is None or all(isinstance(i, int) for i in one) for one in ids)
+        and all(one is None or (isinstance(one, list) and all(map(_is_id, one))) for one in ids)
     ):
         raise ConfigError(
             f"a game about '{played.word}': '{IDS}' must be null or a list of whole numbers for "
@@ -91,16 +144,55 @@ def about_of(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
+def _is_id(value: object) -> bool:
+    """Whether a value can be a token id, which 32 bits hold."""
+    return type(value) is int and 0 <= value < 2**31
+
+
+def game_number(played: FinishedGame) -> int:
+    """Which game of its set it is; ConfigError where its line does not say."""
+    number = played.extra.get(NUMBER)
+    if type(number) is not int or number < 0:
+        raise ConfigError(f"'{NUMBER}' must be the number of the game, a whole number from 0")
+    return number
+
+
 def tokenizer_of(path: Path) -> str | None:
     """The `vocabulary_digest` of a set's tokenizer; None where it is unknown."""
-    try:
-        about: dict[str, Any] = json.loads(about_of(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise ConfigError(f"{about_of(path)} cannot be read: {error}") from None
-    name = about.get(TOKENIZER)
+    name = _about(path).get(TOKENIZER)
     return None if name is None else str(name)
+
+
+def require_unchanged(path: Path, key: str) -> None:
+    """ConfigError for a set of games that is not what a run has written, as far as that is known.
+
+    Sets of earlier versions, and of others, come without a hash.
+    """
+    known = _about(path).get(FILE)
+    if known is None:
+        return
+    try:
+        size, sha256 = int(known["bytes"]), str(known["sha256"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"{about_of(path)} cannot be read: its '{FILE}'") from error
+    require(
+        path.stat().st_size == size and begins_with(path, size, sha256),
+        f"{key}={path}: it is not what was written, which {about_of(path)} tells; put it back, or "
+        f"take '{FILE}' out of there",
+    )
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """What is said about a set of games; nothing where it is not whole, or somebody else's."""
+    try:
+        about = json.loads(about_of(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{about_of(path)} cannot be read: {error}") from None
+    if not isinstance(about, dict):
+        raise ConfigError(f"{about_of(path)} cannot be read: it is no JSON object")
+    return about
 
 
 def vocabulary_digest(tokenizer: Any) -> str:

@@ -21,13 +21,14 @@ from cory import distributed
 from cory.config import HardwareConfig, require
 from cory.models.policy import Policy
 from cory.models.shared_engine import AS_BUILT
+from cory.models.weight_files import load_plain
+from cory.runs.durable import PIECE, sync
 from cory.runs.run_dir import CHECKPOINTS, WriteError
 
 MANIFEST = "manifest.json"
 # Seconds: while the processes read files they meet at least this often, as a collective that waits
 # for some ten minutes would end the run.
 BEAT_S = 30.0
-PIECE = 2**22  # bytes that are read at once
 
 
 class Checkpoints:
@@ -71,6 +72,7 @@ class Checkpoints:
                 shutil.rmtree(place, ignore_errors=True)
                 part.rename(place)
                 sync(self.folder)
+                sync(self.folder.parent)
                 for old in self._places()[self.keep_last :]:
                     shutil.rmtree(old)
         # torch reports a full disk as a RuntimeError
@@ -106,7 +108,7 @@ class Checkpoints:
             if any(file.startswith(f"{agent.name}/") for file in files):
                 agent.kept.load(place)
             agent.kept.saved_in = place
-        return done, torch.load(place / state_file(), weights_only=True)
+        return done, load_plain(place / state_file())
 
     def _newest_sound(self) -> tuple[int, dict[str, Any], list[str]] | None:
         """Iterations, layout and files of the newest checkpoint without a fault.
@@ -165,16 +167,18 @@ def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
     """A checkpoint's fault, None if there is none but perhaps in a hash; and its manifest."""
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-        files, settings, _ = manifest["files"], manifest["settings"], manifest["layout"]
+        files, settings, layout = manifest["files"], manifest["settings"], manifest["layout"]
         if settings != digest:
             return "belongs to a run with other settings", {}
+        if not all(type(layout[key]) is int for key in ("processes", "zero_stage")):
+            raise TypeError
         for name, (size, _) in files.items():
             path = place / name
             if not path.is_file():
                 return f"lacks {name}", {}
             if path.stat().st_size != size:
                 return f"is torn: {name} has {path.stat().st_size} of {size} bytes", {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return f"is torn: its {MANIFEST} cannot be read", {}
     return None, manifest
 
@@ -202,7 +206,7 @@ def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[s
                 os.link(earlier / file, part / file)
             for folder in {(part / file).parent for file in own}:
                 sync(folder)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             shutil.rmtree(part / name, ignore_errors=True)
         else:
             linked[name] = own
@@ -251,12 +255,3 @@ def _reading(
         if to_disk:
             sync(path)
         found[name] = [path.stat().st_size, digest.hexdigest()]
-
-
-def sync(path: Path) -> None:
-    """Return once a file or folder is on the disk itself (fsync)."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -4,17 +4,21 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from omegaconf import OmegaConf
-from safetensors.torch import load_file, save_file
+from omegaconf.errors import OmegaConfBaseException
+from safetensors.torch import save_file
+from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from cory.config import GAE, Config, ConfigError, ModelConfig, require
 from cory.models.loading import load_language_model
 from cory.models.places import resolve
 from cory.models.team import ActorCriticModel
+from cory.models.weight_files import load_tensors
 from cory.runs.run_dir import AGENTS
-from cory.runs.stored_settings import read_settings
+from cory.runs.stored_settings import SETTINGS, read_settings
 
 VALUE_HEAD = "value_head.safetensors"
 
@@ -144,22 +148,28 @@ def agent_folders(
     require(
         (run_dir / AGENTS).is_dir(), f"{key}: the run has no agents; they appear when it finishes"
     )
-    theirs = OmegaConf.select(settings, group)
-    require(theirs is not None, f"{key} was trained without {group}={config.name}")
+    require(settings.get(group) is not None, f"{key} was trained without {group}={config.name}")
+
+    def made_with(name: str) -> Any:
+        try:
+            return OmegaConf.select(settings, f"{group}.{name}", throw_on_missing=True)
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"{key}: {group}.{name} in its {SETTINGS} cannot be read") from error
+
     for name in ("path", "sharing"):
-        ours = getattr(config, name)
+        ours, theirs = getattr(config, name), made_with(name)
         require(
-            theirs[name] == ours or {theirs[name], ours} == {"adapters", "adapter_copies"},
-            f"{key} was trained with {group}.{name}={theirs[name]}, not {ours}",
+            theirs == ours or {str(theirs), ours} == {"adapters", "adapter_copies"},
+            f"{key} was trained with {group}.{name}={theirs}, not {ours}",
         )
     if config.sharing != "copies":
         for name in ("rank", "alpha", "targets"):
-            ours, made_with = getattr(config.adapter, name), theirs.adapter[name]
+            ours, theirs = getattr(config.adapter, name), made_with(f"adapter.{name}")
             require(
-                made_with == ours,
-                f"{key} was trained with {group}.adapter.{name}={made_with}, not {ours}",
+                theirs == ours,
+                f"{key} was trained with {group}.adapter.{name}={theirs}, not {ours}",
             )
-    there = sorted((run_dir / AGENTS).iterdir())
+    there = sorted(path for path in (run_dir / AGENTS).iterdir() if path.is_dir())
     found = {name: there[0] if len(there) == 1 else run_dir / AGENTS / name for name in names}
     require(
         all(folder.is_dir() for folder in found.values()),
@@ -192,7 +202,25 @@ def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setti
         note = f"{setting}={run_dir} has no value heads: {model.name} begins with a new one"
         print(f"note: {note}", file=sys.stderr)
         return
-    model.value_head.load_state_dict(load_file(folder / VALUE_HEAD))
+    load_head(model.value_head, folder / VALUE_HEAD, f"{setting}={run_dir}")
+
+
+def load_head(head: nn.Module, path: Path, key: str) -> None:
+    """Load a value head; ConfigError where the file is damaged or of another width.
+
+    key: the setting and value that named it
+    """
+    try:
+        found = load_tensors(path)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: its value head cannot be loaded: {error}") from error
+    named = dict(head.named_parameters())
+    width = named["weight"].shape[1]
+    require(
+        found.keys() == named.keys() and all(found[k].shape == named[k].shape for k in named),
+        f"{key}: its head was made for another width than the model's {width}",
+    )
+    head.load_state_dict(found)
 
 
 def trained_without_values(run_dir: Path) -> bool:

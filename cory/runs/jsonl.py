@@ -1,15 +1,18 @@
 """Files of JSON lines that are appended to and survive a kill at any moment."""
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from cory.runs.run_dir import WriteError
+from cory.runs.durable import sync
+from cory.runs.run_dir import WriteError, line_of
 
 Line = dict[str, Any]
+Digest = tuple[int, str]  # length in bytes and SHA-256
 
 
 class JsonlStore:
@@ -29,6 +32,7 @@ class JsonlStore:
         self.advice = advice
         self.name = name or str(path)
         self.sync_each = sync_each
+        self.size, self._hash = 0, hashlib.sha256()  # of all lines, while it is open
         self._file: IO[bytes] | None = None
         self._error: OSError | None = None  # the first failure to write
 
@@ -57,12 +61,26 @@ class JsonlStore:
                     os.fsync(file.fileno())
                 partial.replace(self.path)
             self._file = self.path.open("ab")
+            sync(self.path.parent)  # that the file is there
         except OSError as error:
             raise self._unwritten(error) from error
+        self.size, self._hash = len(kept), hashlib.sha256(kept)
 
-    def append(self, lines: Iterable[Line]) -> None:
-        """Write lines at the end; after a failure nothing more, as a torn line may be there."""
+    @property
+    def digest(self) -> Digest:
+        """Length and SHA-256 of all lines so far."""
+        return self.size, self._hash.hexdigest()
+
+    def append(self, lines: Iterable[Line], sealed: bool = False) -> None:
+        """Write lines at the end; after a failure nothing more, as a torn line may be there.
+
+        sealed: a line with the SHA-256 of all before it follows them; see `seal`
+        """
         data = "".join(map(encoded, lines)).encode("utf-8")
+        if sealed:
+            so_far = self._hash.copy()
+            so_far.update(data)
+            data += encoded(seal(so_far.hexdigest())).encode("utf-8")
         assert self._file is not None, "open comes first"
         if self._error is not None:
             raise self._unwritten(self._error)
@@ -74,6 +92,8 @@ class JsonlStore:
         except OSError as error:
             self._error = error
             raise self._unwritten(error) from error
+        self.size += len(data)
+        self._hash.update(data)
 
     def sync(self) -> None:
         """Return once every line is on the disk itself."""
@@ -96,17 +116,22 @@ def unwritten(name: str | Path, error: OSError, advice: str) -> WriteError:
     return WriteError(f"{name} cannot be written ({error.strerror}){advice}")
 
 
+def seal(sha256: str) -> Line:
+    """The line that says what all lines before it hash to."""
+    return {"sha256": sha256}
+
+
 def encoded(line: Line) -> str:
     """A line of a .jsonl file."""
     return json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def decoded(rows: Iterable[bytes]) -> list[Any]:
+def decoded(rows: Iterable[bytes]) -> list[Line]:
     """The values of lines, up to the first line that is damaged."""
     values = []
     for row in rows:
         try:
-            values.append(json.loads(row))
+            values.append(line_of(row))
         except ValueError:
             break
     return values

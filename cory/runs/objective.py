@@ -1,11 +1,10 @@
 """The number by which a sweeper judges a finished run."""
 
-import json
 import math
 from pathlib import Path
 
 from cory.config import nearest, require
-from cory.runs.run_dir import RECORD
+from cory.runs.run_dir import RECORD, read_record
 
 
 def objective_of(run_dir: Path, metric: str | None) -> float | None:
@@ -16,13 +15,17 @@ def objective_of(run_dir: Path, metric: str | None) -> float | None:
     """
     if metric is None:
         return None
-    final = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))["final"]
+    record = read_record(run_dir)
+    final = {} if record is None else record.get("final")
+    require(isinstance(final, dict), f"{run_dir / RECORD} has no final metrics")
+    assert isinstance(final, dict)
     require(
         metric in final,
         f"objective={metric} is no metric of the run in {run_dir}{nearest(metric, sorted(final))}",
     )
-    value = float(final[metric])
+    value = final[metric]
     require(
-        math.isfinite(value), f"objective={metric} of the run in {run_dir} is {value}, not a number"
+        isinstance(value, int | float) and math.isfinite(value),
+        f"objective={metric} of the run in {run_dir} is {value}, not a number",
     )
-    return value
+    return float(value)

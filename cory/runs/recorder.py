@@ -4,11 +4,10 @@
 """
 
 import hashlib
-import json
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,10 +17,11 @@ import torch
 
 from cory.config import Config, require
 from cory.episode import Episode, Metrics, reward_columns
-from cory.runs.jsonl import JsonlStore, Line, decoded
+from cory.runs.jsonl import Digest, Line
 from cory.runs.precision import precision_of
 from cory.runs.provenance import WHAT_RUNS, device_name, git, memory_used, versions
-from cory.runs.run_dir import METRICS, RECORD, SAMPLES, TIMES, write_whole
+from cory.runs.record_files import RecordFiles
+from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, TIMES
 from cory.runs.stored_settings import SETTINGS
 from cory.runs.wandb_mirror import Mirror
 
@@ -60,8 +60,11 @@ class Record(Protocol):
         """Return once everything logged is on the disk itself."""
         ...
 
-    def finish(self) -> None:
-        """Mark the run as complete."""
+    def finish(self, files: Mapping[str, Digest]) -> None:
+        """Mark the run as complete.
+
+        files: length and SHA-256 of each file that the run leaves beside the records
+        """
         ...
 
     def close(self) -> None:
@@ -82,7 +85,7 @@ class NoRecord:
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def finish(self) -> None: ...
+    def finish(self, files: Mapping[str, Digest]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -114,7 +117,9 @@ class Recorder:
         # docs and results may change while a sweep goes on; the code that runs may not
         self.clean = git("status", "--porcelain", "--", *WHAT_RUNS) == ""
         self.commits = [self.commit]  # of every start of this run, each once
-        self.stores: dict[str, JsonlStore] = {}
+        self.packages = versions()
+        self.earlier_packages: list[dict[str, str | None]] = []  # of earlier starts, each once
+        self.files = RecordFiles(run_dir, ADVICE)
         self.mirror: Mirror | None = None
         self.last: Metrics = {}
 
@@ -135,16 +140,18 @@ class Recorder:
                 self.commits.append(self.commit)
                 print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
             self._add_sources(state.get("sources", {}))
+            self._add_packages(state.get("packages", []))
+            self.files.check(done, state.get(FILES))
         (self.run_dir / RECORD).unlink(missing_ok=True)
-        lines = self._open(METRICS, lambda line: line["iteration"] < done)
+        lines = self.files.open(METRICS, lambda line: line["iteration"] < done)
         logged = len(lines)
         require(
             done - 1 <= logged <= done,
             f"{self.run_dir / METRICS} has {logged} of the {done} iterations before the newest "
             f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
         )
-        self._open(TIMES, lambda line: line["iteration"] < logged)
-        self._open(
+        self.files.open(TIMES, lambda line: line["iteration"] < logged)
+        self.files.open(
             SAMPLES,
             lambda line: line["iteration"] < (done if line["kind"] == TRAINING else logged),
         )
@@ -165,18 +172,21 @@ class Recorder:
         if self.mirror is not None:
             self.mirror.log(iteration, metrics)
         if times:
-            self.stores[TIMES].append([{"iteration": iteration, **times}])
-        # written last: it marks the iteration as done
-        self.stores[METRICS].append([{"iteration": iteration, **numbers}])
+            self.files.append(TIMES, [{"iteration": iteration, **times}])
+        # it marks the iteration as done
+        self.files.append(METRICS, [{"iteration": iteration, **numbers}])
+        # last: what comes after the newest checkpoint counts as far as this goes
+        self.files.vouch()
 
     def sync(self) -> None:
         """Return once the records are on the disk itself; a checkpoint relies on them."""
-        for store in self.stores.values():
-            store.sync()
+        self.files.sync()
 
     def state_dict(self) -> dict[str, Any]:
-        """Start time, seconds of work and commits so far."""
+        """Start time, seconds of work and commits so far; length and hash of each file."""
         return {
+            FILES: self.files.digests,
+            "packages": [*self.earlier_packages, self.packages],
             "began": self.began,
             "wall_s": self._wall_s(),
             "commits": self.commits,
@@ -191,6 +201,17 @@ class Recorder:
             if earlier and own not in earlier:
                 print(f"note: {self.run_dir} was begun with another {name}", file=sys.stderr)
             self.sources[name] = [*(one for one in earlier if one != own), own]
+
+    def _add_packages(self, before: Sequence[dict[str, str | None]]) -> None:
+        """Say which packages have other versions than at an earlier start."""
+        for theirs in before:
+            changed = {name: old for name, old in theirs.items() if self.packages.get(name) != old}
+            if changed:
+                self.earlier_packages.append(theirs)
+                named = ", ".join(
+                    f"{name} {old}, now {self.packages.get(name)}" for name, old in changed.items()
+                )
+                print(f"note: {self.run_dir} was begun with {named}", file=sys.stderr)
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
@@ -215,16 +236,17 @@ class Recorder:
                 "prompt": episode.prompt.text,
                 "turns": turns,
             }
-            self.stores[SAMPLES].append([line])
+            self.files.append(SAMPLES, [line])
         if self.mirror is not None:
             self.mirror.log_samples(iteration, episodes)
 
     def log_lines(self, lines: list[Line]) -> None:
         """Lines of samples.jsonl as they are."""
-        self.stores[SAMPLES].append(lines)
+        self.files.append(SAMPLES, lines)
 
-    def finish(self) -> None:
-        """Write record.json, which marks the run as complete."""
+    def finish(self, files: Mapping[str, Digest]) -> None:
+        """Write record.json, which marks the run as complete, once all else is on the disk."""
+        self.sync()
         settings = (self.run_dir / SETTINGS).read_bytes()
         record = {
             "experiment": self.config.experiment,
@@ -237,7 +259,7 @@ class Recorder:
             "commits": self.commits,
             "clean": self.clean and len(self.commits) == 1,
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
-            "packages": versions(),
+            "packages": self.packages,
             "python": platform.python_version(),
             "precision": precision_of(asdict(self.config)),
             "device": device_name(self.config.hardware.device),
@@ -249,29 +271,20 @@ class Recorder:
                 "peak_gib": round(memory_used(self.config.hardware.device) / 2**30, 3),
             },
         }
+        if self.earlier_packages:
+            record["earlier_packages"] = self.earlier_packages
         if self.sources:
             record["user_code_sha256"] = self.sources
-        write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
+        record[FILES] = {**self.files.digests, **files}
+        self.files.write(RECORD, record, to_disk=True)
+        (self.run_dir / DIGESTS).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the files and the W&B run, whether or not the run finished."""
-        for store in self.stores.values():
-            store.close()
+        self.files.close()
         if self.mirror is not None:
             self.mirror.finish()
 
     def _wall_s(self) -> float:
         """Seconds of work over all starts, without the time in between."""
         return self.earlier_s + time.time() - self.opened
-
-    def _open(self, name: str, counts: Callable[[Line], bool]) -> list[Line]:
-        """Cut a file back to the lines that count, and open it for more; those lines."""
-        store = self.stores[name] = JsonlStore(self.run_dir / name, ADVICE, sync_each=False)
-        rows, _ = store.read()
-        kept = [
-            (row, line)
-            for row, line in zip(rows, decoded(rows), strict=False)  # damaged ones do not count
-            if counts(line)
-        ]
-        store.open([row for row, _ in kept])
-        return [line for _, line in kept]

@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import ConfigError, require
+from cory.runs.durable import fault_of, sync
 from cory.runs.environment_values import FILE as VALUES
 from cory.runs.environment_values import changed_value, hashes_of
 from cory.runs.lock import LOCK, in_use
@@ -35,6 +36,8 @@ CHECKPOINTS = "checkpoints"
 AGENTS = "agents"
 ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
 RECORD = "record.json"
+DIGESTS = "digests.json"  # length and SHA-256 of the records of an unfinished run
+FILES = "files"  # in the record: length and SHA-256 of each file that the run has left
 STOP = "stop"  # while it exists, the run is asked to save and leave
 FAILED_NODE = "failed"  # several nodes: the name of one whose part failed
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
@@ -123,8 +126,9 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
         f"run_dir={run_dir} holds a run with another value of {changed}={new.get(changed or '')}; "
         f"set the variable as it was, or {INSTEAD}",
     )
-    done = (run_dir / RECORD).exists()
-    if (run_dir / CHECKPOINTS).exists() and not done:
+    saved = (run_dir / CHECKPOINTS).exists()
+    done = _is_believed(run_dir, saved)
+    if saved and not done:
         for key in ("nodes", "processes", "zero_stage"):
             ours, theirs = cfg.hardware[key], stored.hardware[key]
             require(
@@ -133,6 +137,59 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
                 f"{ours}; go on with the same, or delete {CHECKPOINTS} to start again",
             )
     return done
+
+
+def _is_believed(run_dir: Path, saved: bool) -> bool:
+    """Whether there is a record, and all that it names; ConfigError where something is lost.
+
+    saved: there are checkpoints, from which the run can go on
+    """
+    for name in (METRICS, TIMES, SAMPLES):
+        require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {INSTEAD}")
+    if not (run_dir / RECORD).exists():
+        return False
+    fault = record_fault(run_dir)
+    require(
+        fault is None or saved,
+        f"run_dir={run_dir} holds a finished run, but {fault}; put it back, or delete the "
+        f"directory to run it again",
+    )
+    if fault is not None:
+        print(f"note: {run_dir} is not finished: {fault}", file=sys.stderr)
+    return fault is None
+
+
+def read_record(run_dir: Path) -> dict[str, Any] | None:
+    """The record of a finished run; None where there is none that can be read."""
+    try:
+        record = json.loads((run_dir / RECORD).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def record_fault(run_dir: Path, only: tuple[str, ...] | None = None) -> str | None:
+    """Why a record is not believed; None where all that it names is there, to the last byte.
+
+    Records of earlier versions name no files.
+
+    only: look at these files alone
+    """
+    record = read_record(run_dir)
+    if record is None:
+        return f"its {RECORD} cannot be read"
+    if not (run_dir / METRICS).is_file():
+        return f"{METRICS} is not there"
+    named = record.get(FILES, {})
+    try:
+        files = [
+            (str(name), int(size), str(digest))
+            for name, (size, digest) in named.items()
+            if only is None or name in only
+        ]
+    except (AttributeError, TypeError, ValueError):
+        return f"its {RECORD} lists no files"
+    return fault_of(run_dir, files)
 
 
 def _files(run_dir: Path) -> list[Path]:
@@ -168,11 +225,18 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
         require(False, f"run_dir={run_dir} cannot be written: {error.strerror}")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step: a reader sees all of it or what was there before."""
+def write_whole(path: Path, text: str, to_disk: bool = False) -> None:
+    """Write a file in one step: a reader sees all of it or what was there before.
+
+    to_disk: return once it is on the disk itself
+    """
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
+    if to_disk:
+        sync(partial)
     partial.replace(path)
+    if to_disk:
+        sync(path.parent)
 
 
 def named_by_time(run_dir: Path) -> bool:
@@ -199,7 +263,7 @@ def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
 
 def _goes_on_as(other: Path, cfg: DictConfig) -> bool:
     """Whether a directory holds an unfinished run with these settings that nobody works on."""
-    if not (other / SETTINGS).exists() or (other / RECORD).exists() or in_use(other):
+    if not (other / SETTINGS).exists() or read_record(other) is not None or in_use(other):
         return False
     stored = read_settings(other)
     require_every_group(stored, str(other))
@@ -210,9 +274,26 @@ def _goes_on_as(other: Path, cfg: DictConfig) -> bool:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a .jsonl file."""
+    """The lines of a .jsonl file; ValueError with the number of one that is no JSON object."""
+    lines = []
     # bytes: splitting text would also cut at Unicode line separators inside responses
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
+    for number, row in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            lines.append(line_of(row))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+    return lines
+
+
+def line_of(row: bytes | str) -> dict[str, Any]:
+    """The value of a line of JSON; ValueError where it is no object with keys."""
+    try:
+        value = json.loads(row if isinstance(row, str) else row.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
 
 
 def settings_digest(cfg: DictConfig) -> str:

@@ -39,8 +39,10 @@ from cory.models.precision import set_float32_products
 from cory.models.team import Team
 from cory.report import run_summary
 from cory.rewards import Reward, RunFacts, RunReward
-from cory.runs.checkpoint import Checkpoints
+from cory.runs.checkpoint import Checkpoints, by_size, hashes_of
+from cory.runs.durable import sync, sync_folders
 from cory.runs.export import export, model_card, publish
+from cory.runs.jsonl import Digest
 from cory.runs.lock import lock
 from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
@@ -158,8 +160,9 @@ def work(run_dir: Path, stop: StopRequest) -> None:
         stop.begun = True
         export = partial(export_iteration, algorithm.agents, parts, run_dir)
         loop.run(algorithm, config, record, checkpoints, pieces, stop, export, watched)
-        export_agents(algorithm.agents, parts, run_dir)
-        record.finish()
+        # each is on the disk itself before the checkpoints are removed, which are that until then
+        files = export_agents(algorithm.agents, parts, run_dir)
+        record.finish({f"{AGENTS}/{name}": digest for name, digest in files.items()})
         checkpoints.clear()
     finally:
         record.close()
@@ -168,10 +171,13 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     stop_process_group()
 
 
-def export_agents(agents: Mapping[str, Policy], parts: Parts, run_dir: Path) -> None:
-    """Export every agent to a folder that others can load."""
+def export_agents(agents: Mapping[str, Policy], parts: Parts, run_dir: Path) -> dict[str, Digest]:
+    """Export every agent to a folder that others can load, on the disk itself.
+
+    returns: length and SHA-256 of each file, by its name below that folder
+    """
     if not agents:  # a model behind an endpoint spoke for all
-        return
+        return {}
     part = run_dir / f"{AGENTS}.part"
     if distributed.rank() == 0:
         shutil.rmtree(part, ignore_errors=True)
@@ -185,9 +191,18 @@ def export_agents(agents: Mapping[str, Policy], parts: Parts, run_dir: Path) -> 
                     export(agent.model, tokenizer, folder, agent.team.config.path, card)
                 except (OSError, SafetensorError) as error:
                     raise WriteError(f"{part} cannot be written ({error})") from error
-    if distributed.rank() == 0:
-        publish(part, run_dir)
     distributed.wait_for_all()
+    try:
+        names = distributed.from_first(by_size(part, {}) if distributed.rank() == 0 else [])
+        files = hashes_of(part, names, to_disk=True)
+        if distributed.rank() == 0:
+            sync_folders(part)
+            publish(part, run_dir)
+            sync(run_dir)
+    except OSError as error:
+        raise WriteError(f"{part} cannot be written ({error})") from error
+    distributed.wait_for_all()
+    return {name: (size, digest) for name, (size, digest) in files.items()}
 
 
 def export_iteration(agents: Mapping[str, Policy], parts: Parts, run_dir: Path, done: int) -> None:

@@ -129,6 +129,20 @@ def test_they_say_what_the_run_said_to_the_same_questions(
     assert {turn["agent"] for turns in untrained["turns"] for turn in turns} == {"base"}
 
 
+def test_a_run_from_elsewhere_does_not_let_code_run(
+    maft: Callable[..., Config], tmp_path: Path
+) -> None:
+    config = maft()
+    allowed = replace(config, model=replace(config.model, remote_code=True))
+    OmegaConf.save(OmegaConf.create(asdict(allowed)), tmp_path / "config.yaml")
+    with pytest.raises(ConfigError, match=r"model\.remote_code=true.* only with --remote-code"):
+        settings_of(tmp_path, AS_THERE, "cpu")
+    typed = replace(AS_THERE, remote_code=True)
+    assert settings_of(tmp_path, typed, "cpu").model.remote_code
+    OmegaConf.save(OmegaConf.create(asdict(config)), tmp_path / "config.yaml")
+    assert not settings_of(tmp_path, AS_THERE, "cpu").model.remote_code
+
+
 def test_options_change_the_debate_and_are_refused_by_name(
     maft: Callable[..., Config], tmp_path: Path
 ) -> None:

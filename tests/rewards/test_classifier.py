@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -90,6 +92,20 @@ def test_a_reward_model_gives_its_only_output(reward_model: str) -> None:
     # rows of other lengths beside one change nothing: the last token is found without padding
     assert_close(scores(classifier(reward_model, label=None, batch_size=4)), found)
     assert len({round(score, 4) for score in found}) == len(SAID)
+
+
+@pytest.mark.parametrize("column", [2, -1, 1.5, "1", None])
+def test_a_label_beside_the_logits_is_refused(bert: str, tmp_path: Path, column: Any) -> None:
+    """A column that is not there fails at the first score; a negative one reads another class."""
+    folder = tmp_path / "judge"
+    shutil.copytree(bert, folder)
+    described = json.loads((folder / "config.json").read_text())
+    described["label2id"] = {"BAD": 0, "GOOD": column}
+    (folder / "config.json").write_text(json.dumps(described))
+    with pytest.raises(ConfigError) as error:
+        classifier(str(folder), label="GOOD")
+    assert str(error.value).startswith(f"reward.path={folder}: ")
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(("label", "rule"), [(None, "has BAD, GOOD"), ("good", "of BAD, GOOD")])

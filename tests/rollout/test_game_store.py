@@ -210,12 +210,90 @@ def test_part_of_a_set_is_not_its_shortest_games(self_play: Settings, tmp_path: 
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
     lines = lines_of(path)
     path.write_text("".join(lines[number] + "\n" for number in (4, 5, 0, 3, 2, 1)))
+    about = json.loads(path.with_suffix(".json").read_text())
+    del about["file"]  # its hash
+    path.with_suffix(".json").write_text(json.dumps(about))
     config = self_play(
         "algorithm.iterations=1", "algorithm.prompts_per_iteration=3", f"algorithm.games={path}"
     )
     trainer = build_games(config)
     games, _ = collector(trainer)._read()
     assert [played.extra["game"] for played in games] == [0, 1, 2]
+
+
+def damaged(path: Path, about: Path, how: str) -> None:
+    rows = path.read_bytes().splitlines(keepends=True)
+    whole = json.loads(about.read_text())
+    if how == "a letter":
+        rows[1] = rows[1].replace(b'"text": "', b'"text": "x', 1)
+    elif how == "a game less":
+        rows.pop()
+    elif how in ("number", "no number"):
+        row = json.loads(rows[1])
+        row["game"] = "two" if how == "number" else -1
+        rows[1] = json.dumps(row).encode() + b"\n"
+    elif how == "id":
+        rows[1] = rows[1].replace(b'"ids": [[', b'"ids": [[99999, ', 1)
+    elif how == "huge id":
+        rows[1] = rows[1].replace(b'"ids": [[', b'"ids": [[' + b"9" * 30 + b", ", 1)
+    elif how == "half a character":
+        rows[1] = rows[1].replace(b'"text": "', b'"text": "\\ud800', 1)
+    elif how == "deep":
+        rows[1] = b"[" * 100_000 + b"\n"
+    elif how == "bytes":
+        rows[1] = b"\xff" + rows[1]
+    path.write_bytes(b"".join(rows))
+    if how not in ("a letter", "a game less"):
+        del whole["file"]
+    about.write_text({"list": "[]", "text": '{"file": {"bytes": "a"}}'}.get(how, json.dumps(whole)))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("a letter", "it is not what was written"),
+        ("a game less", "it is not what was written"),
+        ("number", "'game' must be the number of the game"),
+        ("no number", "'game' must be the number of the game"),
+        ("id", "holds token id 99999; the tokenizer has"),
+        ("huge id", "'ids' must be null or a list of whole numbers"),
+        ("half a character", "line 2: utterance 1 must have a 'text'"),
+        ("deep", "line 2: it is not JSON"),
+        ("bytes", "cannot be read"),
+        ("list", "epoch_000.json cannot be read"),
+        ("text", "epoch_000.json cannot be read"),
+    ],
+)
+def test_a_damaged_set_of_another_run_is_refused_in_one_line(
+    self_play: Settings, tmp_path: Path, how: str, said: str
+) -> None:
+    first = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
+    first.step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    config = self_play("algorithm.iterations=1", f"algorithm.games={path}")
+    games, same_tokens = collector(build_games(config))._read()
+    assert len(games) == 6 and same_tokens
+    damaged(path, path.with_suffix(".json"), how)
+    with pytest.raises(ConfigError) as error:
+        build_games(config).step(0)
+    assert said in str(error.value) and "\n" not in str(error.value)
+    assert str(path.with_suffix("")) in str(error.value)
+
+
+@pytest.mark.parametrize("damage", [b"\xff\n", b"3\n", b"[" * 100_000 + b"\n", b'{"word": "x"\n'])
+def test_games_from_a_damaged_line_on_are_played_again(
+    self_play: Settings, tmp_path: Path, damage: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = self_play()
+    build_games(config).step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    expected = lines_of(path)
+    rows = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*rows[:2], damage, *rows[3:]]))
+    build_games(config).step(0)
+    assert lines_of(path) == expected
+    said = capsys.readouterr().err
+    assert f"{path}, line 3 is damaged; from there on 4 games are played again" in said
 
 
 @pytest.mark.parametrize("ids", ["abc", [[1, 2]], [[1], ["x"], [2], [3]]])

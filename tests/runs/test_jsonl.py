@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -68,7 +69,27 @@ def test_it_is_cut_back_to_the_chosen_lines_in_one_step(
 
 
 def test_damage_ends_the_values() -> None:
-    assert decoded([b'{"n": 1}', b"\0\0", b'{"n": 2}']) == [{"n": 1}]
+    for damaged in (
+        b"\0\0",
+        b"3",
+        b"[{}]",
+        b"null",
+        b"[" * 100_000,
+        b'{"n": ' + b"9" * 5000 + b"}",
+    ):
+        assert decoded([b'{"n": 1}', damaged, b'{"n": 2}']) == [{"n": 1}]
+
+
+def test_length_and_hash_are_those_of_the_file(path: Path) -> None:
+    store = JsonlStore(path)
+    rows, _ = store.read()
+    for kept in (rows, rows[:1], []):
+        store.open(kept)
+        for number in range(3):
+            content = path.read_bytes()
+            assert store.digest == (len(content), hashlib.sha256(content).hexdigest())
+            store.append([{"n": number, "text": "é"}])
+        store.close()
 
 
 @pytest.mark.parametrize("each", [True, False])
@@ -79,6 +100,8 @@ def test_when_lines_are_on_the_disk_itself(
     monkeypatch.setattr(os, "fsync", synced.append)
     store = JsonlStore(tmp_path / "lines.jsonl", sync_each=each)
     store.open([])
+    assert len(synced) == 1  # the folder, in which the file may be new
+    synced.clear()
     store.append(LINES)
     assert store.path.read_bytes().count(b"\n") == 2  # another process can read them
     assert len(synced) == each

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,62 @@ def test_results_of_other_weights_are_not_used(tmp_path: Path) -> None:
     third = Work(tmp_path / "x")
     third.lines("other weights")
     assert third.skipped == BATCHES
+
+
+def flip(rows: list[bytes]) -> None:
+    rows[-3] = rows[-3].replace(b"0.", b"1.")  # a digit of the last batch
+
+
+def lose(rows: list[bytes]) -> None:
+    del rows[2]
+
+
+def inserted(row: bytes) -> Callable[[list[bytes]], None]:
+    return lambda rows: rows.insert(2, row)
+
+
+@pytest.mark.parametrize(
+    ("damage", "kept"),
+    [
+        (flip, 3),
+        (lose, 0),
+        (inserted(b"3\n"), 0),
+        (inserted(b"{}\n"), 0),
+        (inserted(b"\xff\n"), 0),
+        (inserted(b"[" * 100_000 + b"\n"), 0),
+    ],
+)
+def test_batches_that_were_changed_are_answered_again(
+    tmp_path: Path,
+    damage: Callable[[list[bytes]], None],
+    kept: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever was changed: the lines are those of a run that nobody has touched."""
+    expected = Work(tmp_path / "whole").lines()
+    with pytest.raises(Stopped):
+        Work(tmp_path / "cut", stop_before=7).lines()
+    (path,) = (tmp_path / "cut").iterdir()
+    rows = path.read_bytes().splitlines(keepends=True)
+    assert len(rows) == 1 + 7 + 4  # a head, and a hash behind each batch
+    damage(rows)
+    path.write_bytes(b"".join(rows))
+    again = Work(tmp_path / "cut")
+    assert again.lines() == expected
+    assert again.skipped == BATCHES[:kept]
+    assert f"note: {path} is not what was written from line" in capsys.readouterr().err
+
+
+def test_a_file_of_an_earlier_version_is_gone_on_with(tmp_path: Path) -> None:
+    """Its batches have no hashes; it gets none."""
+    expected = Work(tmp_path / "whole").lines()
+    with pytest.raises(Stopped):
+        Work(tmp_path / "cut", stop_before=4).lines()
+    (path,) = (tmp_path / "cut").iterdir()
+    rows = [json.loads(row) for row in path.read_text().splitlines()]
+    head = {key: value for key, value in rows[0].items() if key != "sealed"}
+    old = [head, *(row for row in rows[1:] if "sha256" not in row)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in old))
+    again = Work(tmp_path / "cut")
+    assert again.lines() == expected and again.skipped == BATCHES[:2]
+    assert len(path.read_bytes().splitlines()) == 1 + 8

@@ -74,4 +74,5 @@ def sums(trainer: SupervisedTrainer) -> dict[str, list[int]]:
 def debates_of(folder: Path, iteration: int = 0) -> list[dict]:
     """What is on disk of an iteration's debates."""
     path = folder / "debates" / f"{iteration:06d}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    return [line for line in lines if line.keys() != {"sha256"}]  # behind each batch

@@ -90,6 +90,28 @@ def test_a_resumed_run_knows_that_its_agents_were_updated(
     assert other.agents["agent_0"].updated
 
 
+def test_a_resumed_run_samples_with_the_same_dropout(
+    config_of: ConfigOf, with_rates: str, tmp_path: Path
+) -> None:
+    config = config_of("algorithm=cory", "algorithm.swap_every=1", with_rates, DROPOUT)
+    whole, resumed = build(config, LetterShare()), build(config, LetterShare())
+    for iteration in range(2):
+        whole.step(iteration)
+    state, streams = whole.state_dict(), whole.streams.state_dict()
+    for agent in whole.agents.values():
+        agent.engine.save(tmp_path)
+    expected = [without_times(whole.step(iteration)) for iteration in (2, 3)]
+    resumed.load_state_dict(state)
+    resumed.streams.load_state_dict(streams)
+    for agent in resumed.agents.values():
+        agent.engine.load(tmp_path)
+    assert [without_times(resumed.step(iteration)) for iteration in (2, 3)] == expected
+
+
+def without_times(metrics: dict[str, float]) -> dict[str, float]:
+    return {key: value for key, value in metrics.items() if not key.startswith("time/")}
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [

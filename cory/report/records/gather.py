@@ -23,7 +23,17 @@ from cory.report.records.benchmarks import (
 )
 from cory.runs.lock import in_use
 from cory.runs.provenance import git
-from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, read_lines
+from cory.runs.run_dir import (
+    FILES,
+    METRICS,
+    OVERRIDES,
+    RECORD,
+    SAMPLES,
+    TIMES,
+    read_lines,
+    read_record,
+    record_fault,
+)
 from cory.runs.stored_settings import SETTINGS, read_settings
 
 FIDELITY = "paper"  # the one that pages are about
@@ -98,7 +108,9 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
     """
     try:
         settings = read_settings(run_dir)
-        record = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
+        record = read_record(run_dir)
+        if record is None:
+            raise ValueError(f"its {RECORD} is no record")
         overrides = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
         plain = OmegaConf.to_container(settings)
         assert isinstance(plain, dict)
@@ -110,14 +122,14 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
             seed=int(record["seed"]),
             scale=scale,
             fidelity=fidelity_of(overrides),
-            record={key: value for key, value in record.items() if key != "final"},
+            record={key: value for key, value in record.items() if key not in ("final", FILES)},
             code=training_code(record["commit"]),
             overrides=overrides,
             settings={str(key): value for key, value in plain.items() if key != "run_dir"},
             lines=lines,
             probes=probes_of(run_dir),
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{run_dir} cannot be read: {error!r}") from None
 
 
@@ -146,8 +158,11 @@ def short(commit: str | None) -> str:
 
 def why_unfinished(run_dir: Path) -> str:
     """Why a run has no record: it is still running, has diverged, or has failed."""
-    lines = read_lines(run_dir / METRICS) if (run_dir / METRICS).exists() else []
-    asked = OmegaConf.select(read_settings(run_dir), "algorithm.iterations")
+    try:
+        lines = read_lines(run_dir / METRICS) if (run_dir / METRICS).exists() else []
+        asked = OmegaConf.select(read_settings(run_dir), "algorithm.iterations")
+    except (OSError, ValueError) as error:
+        return f"damaged ({error})"
     so_far = f"{len(lines)} of {asked} iterations, no {RECORD}"
     if in_use(run_dir) is not None:
         return f"still at work when looked at ({so_far})"
@@ -184,6 +199,9 @@ def _flaws(
     digest = hashlib.sha256((run_dir / SETTINGS).read_bytes()).hexdigest()
     if record["settings_sha256"] != digest:
         yield f"{SETTINGS} was changed after the run"
+    fault = record_fault(run_dir, (METRICS, TIMES, SAMPLES))
+    if fault is not None:
+        yield fault
     # a run without training has one line, of its evaluation
     if len(run.lines) != max(record["iterations"], 1):
         yield f"{METRICS} holds {len(run.lines)} of {record['iterations']} iterations"

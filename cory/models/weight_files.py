@@ -1,0 +1,81 @@
+"""Files of weights and training state, read as tensors and plain values: no file runs code.
+
+A pickle can call any function while it is read. torch's own unpickler (`weights_only`) builds
+tensors, containers and numbers alone, and the classes that it is told of. A safetensors file holds
+nothing else.
+"""
+
+import pickle
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from cory.config import ConfigError
+
+# what a damaged or made-up file can raise in the libraries' readers
+UNREADABLE = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    EOFError,
+    AssertionError,
+    ImportError,
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    SafetensorError,
+    StrictDataclassError,  # a config.json with a value of another type
+)
+
+
+def load_plain(
+    path: Path, map_location: Any = None, held: Sequence[Callable[..., Any]] = ()
+) -> Any:
+    """What torch.save has written; ConfigError where it holds code or cannot be read.
+
+    map_location: as of torch.load
+    held: classes that it may hold beside tensors and plain values
+    """
+    try:
+        with torch.serialization.safe_globals(list(held)):
+            return torch.load(path, map_location=map_location, weights_only=True)
+    except torch.OutOfMemoryError:
+        raise
+    except UNREADABLE as error:
+        raise ConfigError(f"{path} {fault(error)}") from error
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; ConfigError where it cannot be read."""
+    try:
+        return load_file(path)
+    except (OSError, ValueError, SafetensorError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if missing else first_line(error)
+        raise ConfigError(f"{path} cannot be read: {reason}") from error
+
+
+def fault(error: BaseException) -> str:
+    """What an error of torch.load says about a file, after its name."""
+    if isinstance(error, pickle.UnpicklingError):
+        named = re.search(r"GLOBAL (\S+)", str(error))
+        if named is None:
+            return "cannot be read: it is no file of tensors"
+        return f"holds code, which is not run: it names {named[1]}; weights are tensors alone"
+    return f"cannot be read: {first_line(error)}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its class."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,294 @@
+"""Weights and checkpoints from elsewhere: nothing that they hold is run, and a line says so."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import io
+import json
+import os
+import pickle
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification
+
+import cory
+from cory.config import Config, ConfigError
+from cory.models.loading import (
+    load_classifier,
+    load_encoder,
+    load_language_model,
+    load_tokenizer,
+    local_classifier,
+    local_skeleton,
+    longest_text,
+    skeleton,
+)
+from cory.models.lora import load_adapter
+from cory.models.weight_files import load_plain
+from cory.runs.checkpoint import Checkpoints
+from tests.support.building import LetterShare, build
+
+ConfigOf = Callable[..., Config]
+ROOT = Path(cory.__file__).resolve().parent
+LOADERS = {"from_pretrained", "from_config"}
+# take a model that is there, or are one class that is installed; the last is TRL's, in a script
+ONE_CLASS = {"PeftModel", "LlamaForCausalLM", "AutoModelForCausalLMWithValueHead"}
+
+
+class Payload:
+    """Makes a folder where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """A path that only code which must not run would make."""
+    return tmp_path / "ran"
+
+
+def refused(mark: Path, *said: object) -> pytest.RaisesExc[ConfigError]:
+    """Refused in one line that holds these words, with nothing run."""
+
+    def right(error: ConfigError) -> bool:
+        assert "\n" not in str(error) and not mark.exists()
+        assert all(str(word) in str(error) for word in said), str(error)
+        return True
+
+    return pytest.RaisesExc(ConfigError, check=right)
+
+
+def new_format(content: Any, path: Path) -> None:
+    torch.save(content, path)
+
+
+def old_format(content: Any, path: Path) -> None:
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+
+
+def plain_pickle(content: Any, path: Path) -> None:
+    path.write_bytes(pickle.dumps(content, protocol=2))
+
+
+@pytest.mark.parametrize("write", [new_format, old_format, plain_pickle])
+def test_a_pickle_with_code_is_named_and_not_run(
+    tmp_path: Path, mark: Path, write: Callable[[Any, Path], None]
+) -> None:
+    path = tmp_path / "state.pt"
+    write({"weights": torch.ones(2), "more": Payload(mark)}, path)
+    with contextlib.suppress(RuntimeError):  # too late: the payload does what it is for
+        torch.load(path, weights_only=False)
+    assert mark.exists()
+    mark.rmdir()
+    with refused(mark, path, "holds code, which is not run: it names"):
+        load_plain(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 no archive", b"\x80\x02}."])
+def test_what_is_no_file_of_tensors_is_refused(tmp_path: Path, mark: Path, content: bytes) -> None:
+    path = tmp_path / "state.pt"
+    path.write_bytes(content)
+    if content == b"\x80\x02}.":  # an empty dictionary, pickled: not what torch.save writes
+        content = b""
+    with refused(mark, path, "cannot be read"):
+        load_plain(path)
+
+
+def forge(place: Path, name: str, content: Any) -> None:
+    """Put other content into a checkpoint, and its hash into the manifest."""
+    torch.save(content, place / name)
+    found = (place / name).read_bytes()
+    manifest = json.loads((place / "manifest.json").read_text())
+    assert name in manifest["files"]
+    manifest["files"][name] = [len(found), hashlib.sha256(found).hexdigest()]
+    (place / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("stage", "file"),
+    [
+        (0, "agent_0/mp_rank_00_model_states.pt"),
+        (2, "agent_0/mp_rank_00_model_states.pt"),
+        (2, "agent_1/zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+        (3, "agent_0/zero_pp_rank_0_mp_rank_00_model_states.pt"),
+        (3, "agent_0/zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+        (0, "state_0.pt"),
+    ],
+)
+def test_a_checkpoint_runs_no_code(
+    config_of: ConfigOf, tmp_path: Path, mark: Path, stage: int, file: str
+) -> None:
+    config = config_of(f"hardware.zero_stage={stage}", "hardware.keep_whole_below=0")
+    trainer = build(config, reward=LetterShare())
+    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
+    checkpoints.save(1, trainer.agents, {"number": 1})
+    assert checkpoints.restore(trainer.agents) == (1, {"number": 1})
+    place = tmp_path / "checkpoints" / "000001"
+    sound = torch.load(place / file, weights_only=False)
+    forge(place, file, {**sound, "more": Payload(mark)})
+    with refused(mark, place / file, "holds code, which is not run"):
+        checkpoints.restore(trainer.agents)
+    if file != "state_0.pt":
+        forge(place, file, {"other": "content"})
+        with refused(mark, place / "agent_", "does not fit this model"):
+            checkpoints.restore(trainer.agents)
+
+
+def as_pickle(folder: str, copy: Path, mark: Path) -> str:
+    """A copy of a model's folder with its weights in a pickle, beside a payload."""
+    shutil.copytree(folder, copy)
+    weights = load_file(copy / "model.safetensors")
+    (copy / "model.safetensors").unlink()
+    torch.save(weights, copy / "pytorch_model.bin")
+    load_plain(copy / "pytorch_model.bin")
+    torch.save({**weights, "more": Payload(mark)}, copy / "pytorch_model.bin")
+    return str(copy)
+
+
+def test_pickled_weights_with_code_are_refused(
+    tiny_model: str, tiny_judge: str, tmp_path: Path, mark: Path
+) -> None:
+    model = as_pickle(tiny_model, tmp_path / "model", mark)
+    with refused(mark, f"model.path={model}: {model}/pytorch_model.bin holds code"):
+        load_language_model(model, "model.path", False)
+    with refused(mark, f"x.encoder={model}: {model}/pytorch_model.bin holds code"):
+        load_encoder(model, "x.encoder", torch.float32)
+    judge = as_pickle(tiny_judge, tmp_path / "judge", mark)
+    with refused(mark, f"reward.path={judge}: {judge}/pytorch_model.bin holds code"):
+        load_classifier(judge, "reward.path")
+
+
+def test_pickled_weights_without_code_are_read(tiny_model: str, tmp_path: Path) -> None:
+    copy = as_pickle(tiny_model, tmp_path / "model", tmp_path / "ran")
+    whole = load_language_model(tiny_model, "model.path", False).state_dict()
+    torch.save(whole, Path(copy) / "pytorch_model.bin")
+    found = load_language_model(copy, "model.path", False).state_dict()
+    assert all(torch.equal(found[key], value) for key, value in whole.items())
+
+
+def test_an_adapter_in_a_pickle_is_refused(tiny_model: str, tmp_path: Path, mark: Path) -> None:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    described = {"peft_type": "LORA", "r": 2, "target_modules": ["c_attn"]}
+    (folder / "adapter_config.json").write_text(json.dumps(described))
+    torch.save({"x": Payload(mark)}, folder / "adapter_model.bin")
+    lm = load_language_model(tiny_model, "model.path", False)
+    with refused(mark, folder / "adapter_model.safetensors", "there is no such file"):
+        load_adapter(lm, folder)
+    for other in ({"megatron_config": {}, "megatron_core": "antigravity"}, {"peft_type": "IA3"}):
+        (folder / "adapter_config.json").write_text(json.dumps(described | other))
+        with refused(mark, folder / "adapter_config.json", "describes no LoRA adapter"):
+            load_adapter(lm, folder)
+    assert "antigravity" not in sys.modules
+
+
+def with_code(folder: str, copy: Path, mark: Path, auto_class: str) -> str:
+    """A copy of a model's folder that brings a class and a tokenizer of its own."""
+    shutil.copytree(folder, copy)
+    described = json.loads((copy / "config.json").read_text())
+    described["model_type"] = "made_up"
+    described["auto_map"] = {"AutoConfig": "own.Config", auto_class: "own.Model"}
+    (copy / "config.json").write_text(json.dumps(described))
+    described = json.loads((copy / "tokenizer_config.json").read_text())
+    described["tokenizer_class"] = "Own"
+    described["auto_map"] = {"AutoTokenizer": ["own.Own", None]}
+    (copy / "tokenizer_config.json").write_text(json.dumps(described))
+    (copy / "own.py").write_text(f"from pathlib import Path\nPath({str(mark)!r}).touch()\n")
+    return str(copy)
+
+
+def test_a_checkpoints_own_python_is_neither_run_nor_asked_for(
+    tiny_model: str,
+    tiny_judge: str,
+    tmp_path: Path,
+    mark: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda *_: mark.touch() or "y")  # it may not ask
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 100))
+    model = with_code(tiny_model, tmp_path / "model", mark, "AutoModelForCausalLM")
+    judge = with_code(tiny_judge, tmp_path / "judge", mark, "AutoModelForSequenceClassification")
+    calls: list[Callable[[], object]] = [
+        lambda: load_language_model(model, "key", False),
+        lambda: load_tokenizer(model, "key"),
+        lambda: load_encoder(model, "key", torch.float32),
+        lambda: longest_text(model, "key"),
+        lambda: skeleton(model, "key", None),
+        lambda: skeleton(model, "key", {"model_type": "gpt2"}),
+        lambda: local_skeleton(model, "key"),
+        lambda: load_classifier(judge, "key"),
+        lambda: local_classifier(judge, "key"),
+    ]
+    for call in calls:
+        with refused(mark, "key=", "cannot be loaded"):
+            call()
+    monkeypatch.undo()
+    # the same folder runs it where the command allows it
+    with pytest.raises(ConfigError):
+        load_language_model(model, "key", False, remote_code=True)
+    assert mark.exists()
+
+
+def calls_of_loaders() -> list[tuple[str, ast.Call]]:
+    """Every call in cory/ and scripts/ that loads or builds a model, tokenizer or configuration."""
+    found = []
+    files = [*ROOT.rglob("*.py"), *(ROOT.parent / "scripts").glob("*.py")]
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            owner = node.func.value
+            if node.func.attr in LOADERS and not (
+                isinstance(owner, ast.Name) and owner.id in ONE_CLASS
+            ):
+                found.append((f"{path.relative_to(ROOT.parent)}:{node.lineno}", node))
+    return found
+
+
+def test_every_loader_says_whether_code_may_run() -> None:
+    """Without a word transformers asks on the terminal, and runs the code if stdin says yes."""
+    found = calls_of_loaders()
+    assert len(found) >= 7
+    silent = [
+        place
+        for place, call in found
+        if "trust_remote_code" not in {keyword.arg for keyword in call.keywords}
+    ]
+    assert not silent
+
+
+def test_no_file_is_unpickled() -> None:
+    """torch.load says weights_only=True; pickle is imported for the name of its error alone."""
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            owner, name = node.func.value, node.func.attr
+            if isinstance(owner, ast.Name) and (owner.id, name) == ("torch", "load"):
+                (safe,) = (k.value for k in node.keywords if k.arg == "weights_only")
+                assert isinstance(safe, ast.Constant) and safe.value is True, path
+            assert not (isinstance(owner, ast.Name) and owner.id in ("pickle", "joblib")), path
+
+
+def test_the_library_asks_where_nobody_says_a_word(
+    tiny_judge: str, tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why the word has to be said: transformers' own behaviour."""
+    judge = with_code(tiny_judge, tmp_path / "judge", mark, "AutoModelForSequenceClassification")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(AttributeError, match="Config"):  # the code has run; it has no such class
+        AutoModelForSequenceClassification.from_pretrained(judge)
+    assert mark.exists()
