@@ -202,6 +202,7 @@ OFFICIAL: dict[str, tuple[Any, str]] = {
     "algorithm.value_coef": (0.1 * 0.5, "ppo_config.py:91, times ppo_trainer.py:1197"),
     "algorithm.ratio": ("token", "ppo_trainer.py:1200"),
     "algorithm.loss_average": ("tokens", "ppo_trainer.py:1205; core.py:121"),
+    "algorithm.loss_average_turns": (None, "ppo_trainer.py:1205, a minibatch of 256 is one batch"),
     "algorithm.policy_temperature": (1.0, "ppo_trainer.py:993"),
     "algorithm.max_mean_ratio": (10, "ppo_config.py:117"),
     "algorithm.score_scaling": ("normalise", "cory.py:83 and 84"),
@@ -278,5 +279,5 @@ NOT_ITS_OWN = {
     *("model.name", "model.path", "model.remote_code", "model.chat", "model.attention"),
     *("model.double_quantisation", "model.compute_precision"),
     *("algorithm.name", "algorithm.warmup", "algorithm.final_share"),
-    *("algorithm.divide_by_std", "algorithm.group_baseline"),
+    *("algorithm.divide_by_std", "algorithm.group_baseline", "algorithm.kl_loss"),
 }

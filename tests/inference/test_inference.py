@@ -34,11 +34,14 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[list[str]], Metrics]:
     parts = build_parts(config)
     trainer = builder("algorithm", "maft")(config.algorithm, parts)
     stream = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for policy in trainer.agents.values():
-            for name, weight in policy.model.trainable().items():
-                if not name.startswith("value_head."):
-                    weight += 0.1 * torch.randn(weight.shape, generator=stream)
+    for policy in trainer.agents.values():
+        policy.engine.set_weights(
+            {
+                name: weight.detach() + 0.1 * torch.randn(weight.shape, generator=stream)
+                for name, weight in policy.model.trainable().items()
+                if not name.startswith("value_head.")
+            }
+        )
     export_agents(trainer.agents, parts, run_dir)
     OmegaConf.save(OmegaConf.create(asdict(config)), run_dir / "config.yaml")
     pieces = PartialResults(run_dir / "evaluation", "settings")

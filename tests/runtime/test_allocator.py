@@ -60,7 +60,7 @@ def test_a_worker_keeps_it(
 ) -> None:
     calls: list[str] = []
 
-    def build(config: Config) -> None:
+    def build(config: Config, stop: StopRequest) -> None:
         calls.append("build")
         raise Built
 

@@ -236,7 +236,8 @@ def test_a_signal_to_the_worker_ends_the_collecting_of(what: str, tmp_path: Path
     run_dir = tmp_path / "run"
     command = WarmCommand(tmp_path, last_wins([*COLLECTING[what], f"run_dir={run_dir}"]))
     try:
-        until(lambda: any(path.stat().st_size for path in run_dir.glob(f"{what}/*.jsonl")))
+        # a line may say whose debates they are, and another one the hash of a batch
+        until(lambda: any(lines(path) > 3 for path in run_dir.glob(f"{what}/*.jsonl")))
         (worker,) = workers(run_dir).values()
         os.kill(worker, signal.SIGTERM)
         until(lambda: command.poll() is not None, 15)
@@ -275,6 +276,10 @@ def test_ctrl_c_to_the_worker_while_it_imports_is_an_interrupted_run(
     command = train(f"run_dir={run_dir}", as_users=True, PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert command.wait() == 143
     assert command.err == INTERRUPTED.format(run_dir)
+
+
+def lines(path: Path) -> int:
+    return len(path.read_bytes().splitlines())
 
 
 def multinode(run_dir: Path, port: int) -> list[str]:

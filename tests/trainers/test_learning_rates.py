@@ -120,7 +120,15 @@ def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: Settings)
 def test_each_fine_tuning_of_maft_is_a_schedule_of_its_own(maft: Settings, tmp_path: Path) -> None:
     config = maft("algorithm.iterations=2", "algorithm.epochs=3", *FALLING)
     trainer = build_agents(config)
-    noted = {name: rates_of(policy) for name, policy in trainer.agents.items()}
+    noted: dict[str, list[float]] = {name: [] for name in trainer.agents}
+    engine: Any = trainer.agents["critic_0"].engine  # all policies take turns in it
+    given = engine.set_learning_rate
+
+    def noting(value: float) -> None:
+        noted[engine.model.name].append(value)
+        given(value)
+
+    engine.set_learning_rate = noting
     seen = dict.fromkeys(noted, 0)
     for iteration, peaks in ((0, (3e-3, 1e-3)), (1, (2e-3, 2e-3))):
         metrics = trainer.step(iteration)
