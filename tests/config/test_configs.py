@@ -90,6 +90,7 @@ NEEDED = {
     "algorithm=imitation": ["experiment=spag/llama2_im"],
     "algorithm=spag": ["experiment=spag/llama2_spag_1"],
     "reward=game_outcome": ["experiment=spag/llama2_im"],
+    "fidelity=official_maft": ["experiment=maft/phi3_math_maft"],
     "fidelity=official_maporl": ["experiment=maporl/gsm8k_maporl"],
     "fidelity=official_imitation": ["experiment=spag/llama2_im"],
     "fidelity=official_spag": ["experiment=spag/llama2_spag_1"],

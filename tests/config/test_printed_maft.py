@@ -101,6 +101,69 @@ def test_sampling_of_the_released_code(model: str) -> None:
         assert_has(f"{model}_{task}_maft", RELEASED)
 
 
+# What the released code has. "sft" is its training script, of which only these values are known to
+# us; "debate" the one in which fine-tuned agents debate about MATH (lines of that file, whose
+# stored copy names no repository).
+OFFICIAL: dict[str, tuple[Any, str]] = {
+    "algorithm.learning_rate": (1e-5, "sft: learning rate 1e-5, one script for all agents"),
+    "algorithm.critic_learning_rate": (1e-5, "sft: the same"),
+    "algorithm.later_learning_rate": (None, "sft: the same in every iteration"),
+    "algorithm.schedule": ("cosine", "sft: lr_scheduler_type cosine"),
+    "algorithm.warmup": (0.03, "sft: warmup_ratio 0.03"),
+    "algorithm.final_share": (0.0, "sft: the library's cosine ends at 0"),
+    "algorithm.epochs": (2, "sft: 2 epochs"),
+    "algorithm.critic_epochs": (2, "sft: 2 epochs"),
+    "algorithm.minibatch_size": (3 * 16 * 4, "sft: batch 3, accumulation 16, 4 GPUs"),
+    "algorithm.weight_decay": (0.0, "sft: weight_decay 0"),
+    "algorithm.max_grad_norm": (1.0, "sft: inferred, transformers' default"),
+    "algorithm.critic_share": (0.6667, "all corrected answers, half as many kept ones (detail 51)"),
+    "algorithm.critic_loss": ("all_turns", "all of an agent's answers (detail 52)"),
+    "algorithm.unreadable_votes": ("dropped", "detail 54"),
+    "algorithm.vote_ties": ("lexicographic", "detail 54; there the largest"),
+    "algorithm.turns": (2, "debate: rounds = 2"),
+    "algorithm.evaluation_turns": (2, "debate: rounds = 2"),
+    "algorithm.summary": (True, "debate: --summarize, by the model as it came"),
+    "algorithm.identities": (False, "debate: prompts without ids"),
+    "algorithm.sampling.temperature": (1.0, "debate:30 and 56"),
+    "algorithm.sampling.top_p": (0.9, "debate:30 and 56"),
+    "algorithm.sampling.top_k": (50, "debate:29 and 55 name none, transformers' default"),
+    "algorithm.sampling.repetition_penalty": (1.0, "debate:29 and 55 name none"),
+    "algorithm.sampling.max_response_tokens": (2048, "debate:29 and 55"),
+    "model.precision": ("bf16", "sft: bf16"),
+    "model.sharing": ("copies", "sft: FSDP over all weights"),
+}
+# that the tables above print, or that the released code leaves to what is debated
+OF_THE_PAPER = {
+    *("name", "iterations", "prompts_per_iteration", "agents", "evaluation_agents"),
+    *("policies", "select", "start", "optimizer", "endpoint"),
+    "sampling.min_response_tokens",
+}
+
+
+def method_of(*words: str) -> dict[str, Any]:
+    found = leaves(compose_config("experiment=maft/phi3_math_maft", *words))
+    elsewhere = ("algorithm.prompts.", "algorithm.diversity.")
+    return {
+        key: value
+        for key, value in found.items()
+        if key.startswith("algorithm.") and not key.startswith(elsewhere)
+    }
+
+
+def test_fidelity_official() -> None:
+    cfg = compose_config("experiment=maft/phi3_math_maft", "fidelity=official_maft")
+    plan_of(parse_config(cfg))
+    expected = {key: value for key, (value, _) in OFFICIAL.items()}
+    assert {key: OmegaConf.select(cfg, key) for key in expected} == expected
+
+
+def test_no_setting_of_the_method_is_left_out_of_the_released_ones() -> None:
+    plain, preset = method_of(), method_of("fidelity=official_maft")
+    assert {key for key in plain if preset[key] != plain[key]} <= OFFICIAL.keys()
+    left = {key.removeprefix("algorithm.") for key in plain.keys() - OFFICIAL.keys()}
+    assert left == OF_THE_PAPER
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_step_learns_from_one_answer_whatever_the_processes(model: str) -> None:
     config = parse_config(composed(f"{model}_math_maft"))
