@@ -56,7 +56,14 @@ SMALL = [  # of a paper's experiment
     "model.dropout=true",
     "model.adapter.targets=null",
 ]
-GAMES = [*SMALL, *STEPS, "algorithm.iterations_per_epoch=4", "evaluation.prompts=4"]
+GAMES = [
+    *SMALL,
+    *STEPS,
+    "algorithm.iterations_per_epoch=4",
+    "algorithm.instructions.per_iteration=4",
+    "evaluation.prompts=1",
+    "evaluation.samples=2",
+]
 # What each algorithm is run with. The first ones run on the quickstart's model and prompts.
 ALGORITHMS = {
     "ppo": ["algorithm=ppo", *PPO],
