@@ -28,8 +28,9 @@ def sweep(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
 def test_a_failed_parallel_job_stops_no_other_and_a_second_start_does_what_is_missing(
     sweep: list[str], tmp_path: Path, tiny_model: str
 ) -> None:
-    empty = tmp_path / "model"
+    empty = tmp_path / "model"  # of weights and tokenizer
     empty.mkdir()
+    (empty / "config.json").write_bytes((Path(tiny_model) / "config.json").read_bytes())
     # the second is refused before a worker starts, the first by its worker
     words = [*sweep, *PARALLEL, f"model.path={empty},{tiny_model}", "algorithm.clip_range=0.1,5"]
     command = WarmCommand(tmp_path, words)
@@ -37,7 +38,7 @@ def test_a_failed_parallel_job_stops_no_other_and_a_second_start_does_what_is_mi
     errors = command.err.splitlines()
     refused = [line for line in errors if line.startswith("error: algorithm.clip_range must lie")]
     (failed,) = [n for n, line in enumerate(errors) if line.startswith("quickstart seed 0: failed")]
-    assert errors[failed + 1].startswith(f"error: model.path={empty}: the folder has no config")
+    assert errors[failed + 1].startswith(f"error: model.path={empty}: cannot be loaded")
     assert len(refused) == 2 and len(errors) == 4, command.err
     first, *ends = command.out.splitlines()
     assert first.startswith("4 runs, 2 at a time with 1 thread each (parallel_runs=1: one after")
