@@ -58,7 +58,8 @@ def test_a_key_goes_to_other_machines_only_encrypted(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.0.1", "[::1]", "LOCALHOST"])
 def test_a_key_may_go_to_this_machine_as_it_is(host: str) -> None:
-    replace(CONFIG, base_url=f"http://{host}:8000/v1")
+    config = replace(CONFIG, base_url=f"http://{host}:8000/v1")  # refused where it is another one
+    assert config.key_variable is not None and not config.plain_http
 
 
 def test_an_option_is_mounted_where_an_algorithm_has_room_for_it(tmp_path: Path) -> None:
