@@ -3,14 +3,19 @@ PYTHON ?= python3
 # Installed before everything else, so that no requirement chooses another torch. Which build the
 # pin is (CPU or CUDA) depends on the package index that pip asks; TORCH=... chooses another.
 TORCH ?= torch==2.13.0
+# A file of versions that may be installed, as requirements.lock; empty: the newest that fit
+LOCK ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= paper
 # runs of a sweep at a time: a number, or null for as many as cores and memory allow; empty: as the
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
+# what `make board` shows, and the file that it writes
+RUNS ?= outputs
+PAGE ?= board.html
 
-.PHONY: help install demo test test-all lint check-gpu smollm2 benchmark benchmarks debate report clean
+.PHONY: help install demo test test-slow test-all lint lock check-gpu smollm2 benchmark benchmarks debate board report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -18,16 +23,24 @@ help: ## List the targets
 $(BIN)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet "$(TORCH)"
-	$(BIN)/pip install --quiet --editable ".[dev]" "$(TORCH)"
+	$(BIN)/pip install --quiet $(if $(LOCK),--constraint $(LOCK)) --editable ".[dev]" "$(TORCH)"
 	touch $@
 
 install: $(BIN)/installed ## Create .venv and install cory with everything it needs
+
+lock: install ## Write requirements.lock: the versions that are installed here
+	@{ echo "# Versions that the tests ran with, written by \`make lock\`; used by LOCK=requirements.lock and the Dockerfile."; \
+	$(BIN)/pip freeze --all --exclude-editable | grep -v '^pip==' | sed -E 's/\+(cpu|cu[0-9]+)$$//' | grep -E '^[A-Za-z0-9._-]+=='; } > requirements.lock.part
+	mv requirements.lock.part requirements.lock
 
 demo: install ## Run the quickstart: CORY on movie reviews, minutes on a laptop CPU
 	$(BIN)/python -m cory.train
 
 test: install ## Run the tests of every part, minutes
 	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: install ## Run the tests that `make test` leaves out
+	$(BIN)/python -m pytest -m slow
 
 test-all: install ## Run every test: also whole runs in every layout, kills, sweeps in parallel, learning
 	$(BIN)/python -m pytest
@@ -56,17 +69,18 @@ benchmark: install ## Measure how fast iterations are, beside TRL and CoMLRL, an
 debate: install ## Let a MAFT run's agents debate: make debate RUN=<run directory> [QUESTION="..."]
 	$(BIN)/python scripts/debate.py $(RUN) $(if $(QUESTION),--question "$$QUESTION")
 
+board: install ## Write one HTML file that shows runs: make board [RUNS="outputs/a outputs/b"] [PAGE=board.html]
+	$(BIN)/cory-board $(RUNS) -o $(PAGE)
+
 # A page is written also when a run has failed: it names what is missing. Tables of settings
-# and what is computed exactly have no sweep; a scale may have one of its own.
+# and what is computed exactly have no sweep; where a scale has one of its own, cory.train takes it.
 reproduce-%: install ## Say what a sweep costs, run it, write its page: make reproduce-cory-fig3 SCALE=small
 	$(BIN)/python scripts/cost.py $(subst -, ,$*) --scale $(SCALE) $(if $(PARALLEL),--parallel $(PARALLEL))
 	@status=0; \
-	for sweep in $(subst -,/,$*)_$(SCALE) $(subst -,/,$*); do \
-		[ -f conf/sweep/$$sweep.yaml ] || continue; \
-		$(BIN)/python -m cory.train sweep=$$sweep scale=$(SCALE) \
+	if [ -f conf/sweep/$(subst -,/,$*).yaml ]; then \
+		$(BIN)/python -m cory.train sweep=$(subst -,/,$*) scale=$(SCALE) \
 			$(if $(PARALLEL),parallel_runs=$(PARALLEL)) || status=$$?; \
-		break; \
-	done; \
+	fi; \
 	$(BIN)/python scripts/table.py $(subst -, ,$*) --scale $(SCALE) || status=$$?; \
 	exit $$status
 

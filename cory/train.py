@@ -7,19 +7,12 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
     # until the command listens, Ctrl-C ends it without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import math
 import os
-import re
-import shlex
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr
+from contextlib import ExitStack, nullcontext, redirect_stderr
 from pathlib import Path
-from typing import TextIO
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -32,9 +25,11 @@ from cory.config import (
     cores,
     require,
 )
+from cory.runs.extension import begin, drop_earlier_record, extension_of, take_back
 from cory.runs.lock import lock
-from cory.runs.objective import objective_of
 from cory.runs.run_dir import (
+    CHECKPOINTS,
+    MANIFEST,
     METRICS,
     as_stored,
     is_complete,
@@ -43,20 +38,47 @@ from cory.runs.run_dir import (
     unfinished_run,
     write_settings,
 )
+from cory.runs.sweeps.differences import write_varied
+from cory.runs.sweeps.objective import objective_of
 from cory.runtime.before import parsed, refuse_early
-from cory.runtime.hydra_errors import one_line
+from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
-from cory.runtime.launch import JobFailed, launch, listen, stop_code, stoppable, stopping
+from cory.runtime.launch import (
+    JobFailed,
+    launch,
+    listen,
+    refuse_launchers,
+    stop_code,
+    stoppable,
+    stopping,
+)
 from cory.runtime.side_by_side import SideBySide
+from cory.runtime.sweeps.begin import composed_job, require_objective, say_begin, without_hydra
+from cory.runtime.sweeps.end import told_at_the_end
+from cory.runtime.sweeps.jobs import (
+    job_of_sweep,
+    keep_typed,
+    numbered_before,
+    of_this_scale,
+    refuse_one_folder,
+    runs_here,
+)
+from cory.runtime.sweeps.progress import (
+    BEFORE,
+    FAILED,
+    FINISHED,
+    REFUSED,
+    STOPPED,
+    Job,
+    Progress,
+)
 
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
 CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir())
-# One process of several says what is wrong. A launcher ends all of them as soon as one has ended,
-# so that the others must not be first.
-UNTIL_SAID_S = 30
-
-_beside = SideBySide()  # of this command, if it is a sweep
+# of this command, if it is a sweep
+_progress = Progress()
+_beside = SideBySide(_progress)
 
 look_beside(CONF)
 
@@ -68,58 +90,86 @@ def _job(cfg: DictConfig) -> float | None:
     returns: the number that `objective` names, for sweepers that look for the best settings
     """
     listen()  # where a launcher gives each job of a sweep a process of its own
+    job = job_of_sweep(_progress)
+    if job is not None and job.number == 1:
+        say_begin(_progress, HydraConfig.get().sweeper, composed_job, CONF)
     try:
         if stopping():
             raise JobFailed
-        config = parsed(cfg)
-        require(
-            config.sweep == "adhoc" or HydraConfig.get().mode == RunMode.MULTIRUN,
-            f"sweep={config.sweep} lists no runs: its file needs 'hydra.mode: MULTIRUN' and, under "
-            f"hydra.sweeper.params, the values of each run",
-        )
-        if config.preflight_only:
-            from cory.memory import preflight  # noqa: PLC0415  torch and transformers take seconds
-
-            preflight.print_estimate(config)
-            return None
-        at_once = runs_at_once(config) if _beside.busy else None
-        if at_once is not None:  # before the run has a folder
-            _beside.wait_for_room(config, at_once)
-        run_dir = choose_run_dir(config, cfg)
-        remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
-        refuse_early(run_dir, config)
-        # Before anything is looked at or written. Several nodes all come here: there the worker
-        # that writes the records takes the lock.
-        locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
-        with ExitStack() as stack:
-            held = stack.enter_context(locked)
-            if not ready(run_dir, cfg):
-                return objective_of(run_dir, config.objective)
-            at_once = at_once or runs_at_once(config)
-            if held is not None and at_once > 1:
-                stack.pop_all()  # closed when the run ends
-                _beside.jobs = jobs_in_all()
-                _beside.start(run_dir, config, held, at_once)
-                return None
-            if not launch(run_dir, config.hardware, held):
-                if held is not None and not stopping():
-                    remove_unbegun(run_dir)
-                raise JobFailed
-            return objective_of(run_dir, config.objective)
+        return _one_run(cfg, job)
     except ConfigError as error:
         for line in str(error).splitlines():
             print(f"error: {line}", file=sys.stderr)
+        if job is not None and job.ended is None:
+            _progress.say_end(job, REFUSED, str(error).partition("\n")[0])
         raise JobFailed from None
+    except JobFailed:
+        if job is not None and job.began is None:
+            _progress.forget(job)
+        elif job is not None and job.ended is None:
+            _progress.say_end(job, STOPPED if stopping() else FAILED)
+        raise
     finally:
-        _beside.passed += 1
         remove_empty(Path(HydraConfig.get().runtime.output_dir))
+
+
+def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
+    """A run, or a job of a sweep, from its settings to its end; or to its start beside others."""
+    config = parsed(cfg)
+    require_objective(config)
+    require(
+        config.sweep == "adhoc" or HydraConfig.get().mode == RunMode.MULTIRUN,
+        f"sweep={config.sweep} lists no runs: its file needs 'hydra.mode: MULTIRUN' and, under "
+        f"hydra.sweeper.params, the values of each run",
+    )
+    if config.preflight_only:
+        print_plan(config)
+        return None
+    at_once = runs_at_once(config) if _beside.busy else None
+    if at_once is not None:  # before the run has a folder
+        _beside.wait_for_room(config, at_once)
+    run_dir = choose_run_dir(config, cfg)
+    remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
+    refuse_early(run_dir, config)
+    # Before anything is looked at or written. Several nodes all come here: there the worker
+    # that writes the records takes the lock.
+    locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
+    with ExitStack() as stack:
+        held = stack.enter_context(locked)
+        if not ready(run_dir, cfg, config, job):
+            return objective_of(run_dir, config.objective)
+        at_once = at_once or runs_at_once(config)
+        if job is not None and held is not None and at_once > 1:
+            stack.pop_all()  # closed when the run ends
+            _beside.start(job, run_dir, config, held, at_once)
+            return None
+        if job is not None:
+            _progress.say_begin(job)
+        if not launch(run_dir, config.hardware, held):
+            if held is not None and not stopping():
+                remove_unbegun(run_dir)
+                take_back(run_dir)
+            raise JobFailed
+        if job is not None:
+            _progress.say_end(job, FINISHED)
+        return objective_of(run_dir, config.objective)
+
+
+def print_plan(config: Config) -> None:
+    """What `preflight_only=true` prints: memory, disk and, for a named GPU, hours."""
+    from cory.memory import planning, preflight  # noqa: PLC0415  torch and transformers take seconds
+
+    if config.hardware.gpu is None or config.hardware.device == "cuda":
+        preflight.print_estimate(config)
+    if config.hardware.gpu is not None:
+        options = planning.read_options(CONF / "hardware")
+        print("\n".join(planning.plan_lines(config, options, {})))
 
 
 def runs_at_once(config: Config) -> int:
     """How many runs of this sweep work side by side while one with these settings does."""
     hydras = HydraConfig.get()
-    # another launcher starts each job in a process of its own
-    if hydras.mode != RunMode.MULTIRUN or not hydras.launcher["_target_"].endswith("BasicLauncher"):
+    if hydras.mode != RunMode.MULTIRUN or not runs_here(hydras):
         return 1
     if config.objective is not None:
         return 1  # a sweeper waits for the number of each run
@@ -132,20 +182,6 @@ def runs_at_once(config: Config) -> int:
     return preflight.runs_at_once(config)
 
 
-def jobs_in_all() -> int | None:
-    """The number of jobs of this sweep; None where a sweeper other than Hydra's own decides."""
-    sweeper = HydraConfig.get().sweeper
-    if not sweeper["_target_"].endswith(".BasicSweeper"):
-        return None
-    listed = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
-    typed = [word for word in sys.argv[1:] if "=" in word and not word.startswith("-")]
-    choices = {}  # a word that is typed replaces the listed one
-    for word in OverridesParser.create().parse_overrides([*listed, *typed]):
-        swept = word.is_sweep_override()
-        choices[word.get_key_element()] = len([*word.sweep_string_iterator()]) if swept else 1
-    return math.prod(choices.values())
-
-
 def compose(*overrides: str) -> DictConfig:
     """The settings that these words on the command line make, without a run.
 
@@ -154,16 +190,15 @@ def compose(*overrides: str) -> DictConfig:
     look_beside(CONF)  # forgotten wherever Hydra's own state has been put back
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
-    choices = cfg.hydra.runtime.choices
-    # these read `${hydra:...}`, which only a run of Hydra resolves
-    OmegaConf.set_struct(cfg, False)
-    del cfg["hydra"]
-    for group in ("experiment", "sweep", "scale"):
-        cfg[group] = choices[group]
-    if OmegaConf.is_interpolation(cfg, "run_dir"):
-        cfg.run_dir = "unused"
-    OmegaConf.set_struct(cfg, True)
-    return cfg
+    return without_hydra(cfg)
+
+
+def compose_or_refuse(*overrides: str) -> DictConfig:
+    """As `compose`; ConfigError, in one line, where Hydra refuses."""
+    try:
+        return compose(*overrides)
+    except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
+        raise ConfigError(one_line(error, CONF)) from error
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
@@ -178,20 +213,39 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
         )
         return run_dir
     before = unfinished_run(run_dir, cfg) if run_dir == hydras else None
+    if before is None and run_dir == hydras:
+        before = numbered_before(cfg)
     if before is None:
         return run_dir
     cfg.run_dir = str(before)
     return before
 
 
-def ready(run_dir: Path, cfg: DictConfig) -> bool:
-    """Whether there is something to do; then the settings are in the run directory."""
-    if is_complete(run_dir, cfg):
+def ready(
+    run_dir: Path, cfg: DictConfig, config: Config, job: Job | None, words: list[str] | None = None
+) -> bool:
+    """Whether there is something to do; then the settings are in the run directory.
+
+    words: the overrides; None: those that were typed
+    """
+    if job is not None:
+        job.run_dir = run_dir
+    extension = extension_of(run_dir, cfg, config)
+    if is_complete(run_dir, cfg, extension is not None):
         print(f"{run_dir} is complete; delete it to run it again")
+        if job is not None:
+            _progress.say_end(job, BEFORE)
         return False
-    if (run_dir / METRICS).exists():
+    if extension is not None:
+        begin(run_dir, extension)
+    elif any((run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}")):
         print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
-    write_settings(run_dir, as_stored(run_dir, cfg), typed_words())
+    elif (run_dir / METRICS).exists():
+        print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
+    write_settings(run_dir, as_stored(run_dir, cfg), typed_words() if words is None else words)
+    drop_earlier_record(run_dir, config.algorithm.iterations)
+    if job is not None:
+        write_varied(run_dir, job.varied)
     return True
 
 
@@ -209,61 +263,19 @@ def remove_empty(folder: Path) -> None:
         folder = folder.parent
 
 
-class WithoutHydrasLine:
-    """stderr, less the line that Hydra adds to a failed job: the job has said what failed."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        if text.startswith("Error executing job with overrides"):
-            return len(text)
-        return self._stream.write(text)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._stream, name)
-
-
-def refuse_launchers() -> None:
-    """The workers are started here; torchrun or deepspeed around it would start too many."""
-    words = [word for word in sys.argv[1:] if not re.match("--local[-_]rank", word)]
-    if "RANK" not in os.environ and words == sys.argv[1:]:
-        return
-    if os.environ.get("RANK", "0") != "0":
-        time.sleep(UNTIL_SAID_S)
-        sys.exit(1)
-    if not any(word.startswith("hardware") for word in words):
-        many = os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1"))
-        words.append(f"hardware.processes={many}")
-    sys.exit(
-        f"error: cory.train starts its own workers, without torchrun, deepspeed or another "
-        f"launcher; type: python -m cory.train {shlex.join(words)}"
-    )
-
-
-@contextmanager
-def hydra_raises() -> Iterator[None]:
-    """Inside, Hydra raises what it would print, by a variable that is as before afterwards."""
-    before = os.environ.get("HYDRA_FULL_ERROR")
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    try:
-        yield
-    finally:
-        del os.environ["HYDRA_FULL_ERROR"]
-        if before is not None:
-            os.environ["HYDRA_FULL_ERROR"] = before
-
-
 def main() -> None:
     """The console command `cory-train`."""
     refuse_launchers()
     wants_traceback = "HYDRA_FULL_ERROR" in os.environ
     own = own_folder(sys.argv[1:])
+    sys.argv[1:] = of_this_scale(sys.argv[1:], [CONF] if own is None else [CONF, own])
+    keep_typed(sys.argv[1:])
     with hydra_raises(), stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
         try:
             if own is not None:
                 refuse_same_names(own, CONF)
-            with _beside.waited_for():
+            refuse_one_folder(sys.argv[1:])
+            with told_at_the_end(_progress), _beside.waited_for():
                 _job()
         except (JobFailed, KeyboardInterrupt):
             sys.exit(stop_code() or 1)

@@ -2,6 +2,7 @@
 
     python scripts/cost.py cory fig3                   at the paper's scale
     python scripts/cost.py cory fig3 --scale small
+    python scripts/cost.py cory fig3 --gpu h100        on GPUs that this machine need not have
 
 Durations come from finished runs of the same experiment and scale, in outputs/ or else in
 docs/results/; where there are none, from an estimate that says so.
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("table", help="one of its tables, for instance fig3")
     parser.add_argument("--scale", default="paper")
     parser.add_argument("--parallel", help="as parallel_runs=<...> of the sweep; else its default")
+    parser.add_argument("--gpu", help="plan for such GPUs, as hardware.gpu=<...> of a run")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
     args = parser.parse_args()
@@ -40,6 +42,7 @@ def main() -> None:
             return
         archived = archive.read(args.docs / args.paper / "records" / args.scale)
         words = [f"parallel_runs={args.parallel}"] if args.parallel else []
+        words += [f"hardware.gpu={args.gpu}", "preflight_only=true"] if args.gpu else []
         lines = cost(
             table,
             args.outputs,

@@ -6,7 +6,11 @@ Each layout (algorithm, sharing, processes, ZeRO stage) is run once undisturbed.
 command is started, killed with SIGKILL at a random moment after it has written something (all of
 its processes, or only the command, or only one worker), and started again, until it has been killed
 as often as wanted and is left to finish. metrics.jsonl, samples.jsonl and every file of agents/
-must then be the same, byte for byte. Exits with 1 unless they are, for every kill.
+(and with keep_best of best/) must then be the same, byte for byte. Exits with 1 unless they are,
+for every kill.
+
+With --extend the run that is killed has first finished half of its iterations; it is killed while
+it goes on to all of them, with the settings EXTENDED.
 """
 
 import argparse
@@ -96,6 +100,11 @@ ALGORITHMS = {
         "algorithm.critic_epochs=1",
     ],
 }
+# Of runs that are extended: nothing depends on how many iterations there are in all.
+EXTENDED = [
+    *("algorithm.schedule=constant", "algorithm.warmup=0", "keep_state=true"),
+    "evaluation.probes=[]",  # asked at the end of a run, the first one's too
+]
 LONGEST_S = 1200  # a start that takes longer hangs
 
 
@@ -121,6 +130,12 @@ class Layout:
         # Hydra takes each setting once: the last one
         return [sys.executable, "-m", "cory.train", *{w.split("=")[0]: w for w in words}.values()]
 
+    @property
+    def half(self) -> int:
+        """Half of its iterations, rounded up."""
+        named = dict(word.split("=", 1) for word in ALGORITHMS[self.algorithm])
+        return (int(named["algorithm.iterations"]) + 1) // 2
+
     def __str__(self) -> str:
         return f"{self.algorithm} {self.sharing} x{self.processes} ZeRO-{self.zero_stage}"
 
@@ -143,6 +158,7 @@ def main() -> int:
     parser.add_argument(
         "--settings", nargs="*", default=[], help="settings of cory.train, as key=value"
     )
+    parser.add_argument("--extend", action="store_true", help="kill extensions of finished runs")
     args = parser.parse_args()
     wanted = [
         row for row in LAYOUTS if not args.layouts or any(t in str(row) for t in args.layouts)
@@ -160,7 +176,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for row in [row for row in wanted if kills[row]]:
             began = time.monotonic()
-            same, hit, phases = survive(row, kills[row], chance, Path(folder), args.settings)
+            settings, first = args.settings, None
+            if args.extend:
+                settings = [*settings, *EXTENDED, f"evaluate_every={row.half}"]
+                first = [*settings, f"algorithm.iterations={row.half}"]
+            same, hit, phases = survive(row, kills[row], chance, Path(folder), settings, first)
             moments.update(hit)
             seconds_of.update(phases)
             good += kills[row] if same is None else 0
@@ -175,16 +195,24 @@ def main() -> int:
 
 
 def survive(
-    row: Layout, kills: int, chance: random.Random, folder: Path, extra: list[str]
+    row: Layout,
+    kills: int,
+    chance: random.Random,
+    folder: Path,
+    extra: list[str],
+    first: list[str] | None = None,
 ) -> tuple[str | None, list[str], Counter[str]]:
     """Run a layout undisturbed and killed.
 
+    first: settings with which the run that is killed has finished before; None: it begins anew
     returns: the first difference if any, what each kill hit, and seconds by phase
     """
     whole, killed = folder / "whole", folder / "killed"
     for run_dir in (whole, killed):
         shutil.rmtree(run_dir, ignore_errors=True)
     finish(row, whole, extra)
+    if first is not None:
+        finish(row, killed, first)
     hit: list[str] = []
     longest = 1.5  # seconds between a step and the kill
     while len(hit) < kills:
@@ -194,6 +222,8 @@ def survive(
             continue
         # it finished before the kill: begin anew, and be quicker
         shutil.rmtree(killed)
+        if first is not None:
+            finish(row, killed, first)
         hit.clear()
         longest /= 2
         if longest < 0.01:
@@ -309,8 +339,11 @@ def alive(pid: int) -> bool:
 
 def difference(whole: Path, killed: Path) -> str | None:
     """The first file that is not the same, or None."""
-    names = ["metrics.jsonl", "samples.jsonl"]
-    names += sorted(str(p.relative_to(whole)) for p in (whole / "agents").rglob("*") if p.is_file())
+    names = ["metrics.jsonl", "samples.jsonl", "prompt_scores.jsonl"]
+    names += ["best/best.json"] if (whole / "best").exists() else []
+    for folder in ("agents", "best/agents"):
+        files = (path for path in (whole / folder).rglob("*") if path.is_file())
+        names += sorted(str(path.relative_to(whole)) for path in files)
     for name in names:
         if not (killed / name).exists():
             return f"{name} is missing"

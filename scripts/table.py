@@ -16,7 +16,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cory.report.pages.overview import Everything, Shown
+from cory.report.pages.shown import Everything, Shown
 from cory.report.pages.write import (
     Places,
     checked,

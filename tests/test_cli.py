@@ -142,7 +142,11 @@ def test_wandb_offline_mirrors_the_run(train: Train, tmp_path: Path) -> None:
     assert [line["iteration"] for line in offline.numbers()] == [0, 1]
     said = [{k: v for k, v in line.items() if "time/" not in k} for line in offline.numbers()]
     assert said == numbers(tmp_path / "w")
-    assert list(offline.tables()) == ["samples/00001"]
+    (table,) = offline.increments()
+    assert {row[0] for row in table["data"]} == {1}
+    assert answer.stdout.splitlines()[-1] == (
+        f"W&B: recorded offline in w/wandb; to upload: wandb sync w/wandb/{offline.folder.name}"
+    )
 
 
 @pytest.mark.slow
@@ -171,5 +175,8 @@ def test_the_wheel_carries_settings_and_models(tmp_path: Path) -> None:
         "cory/conf/sweep/cory/fig3.yaml",
         "cory/assets/tiny_sentiment/model.safetensors",
         "cory/train.py",
+        "cory/report/board/page/page.html",
+        "cory/report/board/page/page.css",
+        "cory/report/board/page/main.js",
     ):
         assert part in names

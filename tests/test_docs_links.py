@@ -147,7 +147,7 @@ def test_the_layers_are_those_of_the_code() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     (drawn,) = re.findall(r"^```\n(train .+?)^```", text, flags=re.MULTILINE | re.DOTALL)
     known = {name for names in LAYERS for name in names}
-    rows = [[word for word in line[:35].split() if word in known] for line in drawn.splitlines()]
+    rows = [[word for word in line[:36].split() if word in known] for line in drawn.splitlines()]
     assert [sorted(row) for row in rows] == [sorted(names) for names in reversed(LAYERS)]
     boxes = set(re.findall(r'^    (\w+)\["', text, flags=re.MULTILINE))
     assert boxes - {"ground"} == known - set(LAYERS[0])

@@ -34,7 +34,9 @@ def typed(
     """
     monkeypatch.setattr(train, "launch", lambda run_dir, *_: print("launch", run_dir) or True)
     # those of a sweep at scale=small, which work side by side
-    monkeypatch.setattr(SideBySide, "start", lambda self, run_dir, *_: print("launch", run_dir))
+    monkeypatch.setattr(
+        SideBySide, "start", lambda self, job, run_dir, *_: print("launch", run_dir)
+    )
     state = Singleton.get_state()  # Hydra's own: compose_config must work without it
 
     def call(*words: str) -> tuple[int, str, str]:
@@ -123,6 +125,9 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm.iterations=1000001", "algorithm.iterations must be at most 1000000, got 10000"),
         ("experiment=spag/llama2_im algorithm.iterations=9000000", "must be at most 1000000, got"),
         ("algorithm.epochs=1000001", "algorithm.epochs must be at most 1000000, got 1000001"),
+        # one folder for several runs
+        ("-m seed=0,1 run_dir=mine", "run_dir=mine is one folder for all runs of a sweep; hydra."),
+        ("sweep=cory/fig3 run_dir=mine", "run_dir=mine is one folder for all runs of a sweep;"),
         ("reward=exact_match", "reward=exact_match needs a task with answers; task=imdb has none"),
     ],
 )  # fmt: skip
@@ -166,13 +171,21 @@ def test_a_sweep_goes_on_after_a_refused_job(typed: Typed) -> None:
     code, out, err = typed("-m", "algorithm.clip_range=5,0.1,abc,0.3")
     assert code == 1
     assert out.count("launch") == 2
-    assert [line[:27] for line in err.splitlines()] == ["error: algorithm.clip_range"] * 2, err
+    errors = [line[:27] for line in err.splitlines() if line.startswith("error")]
+    assert errors == ["error: algorithm.clip_range"] * 2, err
+    refused = [line for line in err.splitlines() if " refused; " in line]
+    assert [line.partition(" refused")[0] for line in refused] == [
+        "job 1 of 4: clip_range=5",
+        "job 3 of 4: clip_range=abc",
+    ], err
 
 
 def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> None:
     code, out, err = typed("sweep=cory/fig3", "scale=small")
     assert (code, err) == (0, "")
-    assert len(set(out.splitlines())) == out.count("launch") == 9
+    launched = [line for line in out.splitlines() if line.startswith("launch")]
+    assert len(set(launched)) == len(launched) == 9
+    assert out.startswith("sweep=cory/fig3: 9 runs (3 settings x 3 seeds), ")
 
 
 @pytest.mark.parametrize(
@@ -216,11 +229,11 @@ def test_the_same_run_may_start_again_and_is_skipped_when_done(
     for extra in ("hardware.microbatch_size=32", "wandb.project=x", "seed=0"):
         code, out, err = typed(extra)
         assert (code, err) == (0, "") and out.endswith(f"launch {run}\n")
-        assert ("unfinished run" in out) == (extra != "hardware.microbatch_size=32")
+        assert ("begins the run in" in out) == (extra != "hardware.microbatch_size=32")
         (run / METRICS).write_text("{}")
     assert (run / OVERRIDES).read_text() == "seed=0\n"
     before = (run / SETTINGS).read_text()
-    assert_refused(typed("seed=3"), f"run_dir={run} holds a run with seed=0, not 3; delete it or")
+    assert_refused(typed("seed=3"), f"run_dir={run} holds a run with seed=0, not 3; repeat")
     assert (run / SETTINGS).read_text() == before
     (run / RECORD).write_text("{}")
     assert typed() == (0, f"{run} is complete; delete it to run it again\n", "")
@@ -250,7 +263,10 @@ def test_a_folder_with_files_of_others_stays_as_it_was(
         (mine / name).parent.mkdir(parents=True, exist_ok=True)
         (mine / name).write_text(name)
     said = "holds agents, metrics.jsonl, notes but no config.yaml: it is no run; name a new or an"
-    assert_refused(typed(*words.format(mine=mine).split()), f"run_dir={mine} {said}")
+    code, out, err = typed(*words.format(mine=mine).split())
+    (line, *ends) = err.splitlines()
+    assert [end.partition(";")[0] for end in ends] == ["job 1 of 1 refused"] * len(ends)
+    assert_refused((code, out, f"{line}\n"), f"run_dir={mine} {said}")
     files = [path for path in mine.rglob("*") if path.is_file()]
     assert sorted(str(path.relative_to(mine)) for path in files) == [
         "agents/mine.txt", METRICS, "notes/plan.md",

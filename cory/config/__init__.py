@@ -22,7 +22,7 @@ from cory.config.evaluation import (
 )
 from cory.config.experiment import Config, WandbConfig
 from cory.config.game import GameConfig, GameStyles, GameTexts, ScriptedConfig
-from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
+from cory.config.hardware import GPUS, BatchPlan, Gpu, HardwareConfig, batch_plan, cores
 from cory.config.maft import (
     AGREEING,
     CORRECT,
@@ -55,7 +55,7 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
-from cory.config.options import Game, Option, builder, game, load, option, plug_in_folders
+from cory.config.options import Game, Option, builder, game, is_own, load, option, plug_in_folders
 from cory.config.parse import meant, parse_config, parse_groups
 from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
@@ -94,6 +94,7 @@ __all__ = [
     "GAE",
     "GENERATION_ONLY",
     "GEOMETRIC_MEAN",
+    "GPUS",
     "IGNORED",
     "ITSELF",
     "NONE",
@@ -125,6 +126,7 @@ __all__ = [
     "GameOutcomeConfig",
     "GameStyles",
     "GameTexts",
+    "Gpu",
     "GuardConfig",
     "HardwareConfig",
     "ImdbConfig",
@@ -169,6 +171,7 @@ __all__ = [
     "exact_div",
     "experiment_names",
     "game",
+    "is_own",
     "judges",
     "load",
     "load_suite",

@@ -95,6 +95,10 @@ class OptimiserConfig:
         """Whether a policy's training goes on from the weights that its last one ended with."""
         return True
 
+    def follows_run_length(self) -> bool:
+        """Whether the learning rate of an iteration depends on how many there are in all."""
+        return self.schedule != CONSTANT or self.warmup > 0
+
     def one_engine(self, sharing: str) -> bool:
         """Whether all policies of a model use one engine, one after another."""
         return False

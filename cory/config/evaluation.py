@@ -25,6 +25,7 @@ class EvaluationConfig:
     greedy: bool  # also one greedy response per prompt
     team: bool  # also the agents in their roles, each seeing the answers before its own
     probes: list[str]  # texts that every agent answers at the end, kept in samples.jsonl
+    before: bool  # also before the training, with the same prompts and random numbers as after it
 
     def __post_init__(self) -> None:
         if self.prompts is not None:

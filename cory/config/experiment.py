@@ -17,6 +17,11 @@ class WandbConfig:
     project: str
     init_timeout: int  # seconds until a server that takes calls and says nothing is given up
     finish_timeout: int  # seconds that the end of a run waits for what is not uploaded yet
+    entity: str | None  # user or team that the project belongs to; None: the account's default
+    name: str | None  # of the run; None: experiment, what varies in the sweep, seed
+    group: str | None  # None: sweep or experiment, and what varies in the sweep beside the seed
+    tags: list[str]  # beside the scale and the commit
+    notes: str | None
 
     def __post_init__(self) -> None:
         require_choice("wandb.mode", self.mode, ("disabled", "offline", "online"))
@@ -24,6 +29,23 @@ class WandbConfig:
             0 < len(self.project) <= 128 and not set(self.project) & set("/\\#?%:"),
             f"wandb.project must be 1 to 128 characters without / \\ # ? % :, got '{self.project}'",
         )
+        if self.entity is not None:
+            require(
+                0 < len(self.entity) <= 128 and not set(self.entity) & set("/\\#?%: "),
+                f"wandb.entity must be 1 to 128 characters without / \\ # ? % : and spaces, "
+                f"got '{self.entity}'",
+            )
+        for key in ("name", "group"):
+            text = getattr(self, key)
+            require(
+                text is None or 0 < len(text.strip()) <= len(text) <= 128,
+                f"wandb.{key} must have 1 to 128 characters, got '{text}'",
+            )
+        for tag in self.tags:
+            require(
+                0 < len(tag.strip()) <= len(tag) <= 64,
+                f"wandb.tags must have 1 to 64 characters each, got '{tag}'",
+            )
         require_at_least("wandb.init_timeout", self.init_timeout, 1)
         require_at_least("wandb.finish_timeout", self.finish_timeout, 1)
 
@@ -39,14 +61,20 @@ class Config:
     reward: Any  # ... of the reward
     hardware: HardwareConfig
     wandb: WandbConfig
+    tensorboard: bool  # also write event files for TensorBoard
     seed: int
     evaluate_every: int  # iterations; 0: only at the end
     evaluation: EvaluationConfig
+    untrained_store: str | None  # folder where runs share evaluations of untrained agents
     samples_every: int  # iterations between the episodes kept as text; 0: only at the end
     samples_kept: int  # episodes kept each time
     checkpoint_every: int  # iterations; 0: only where the run is asked to stop
     export_every: int  # iterations between agents written as folders; 0: only at the end
     keep_last: int  # checkpoints kept while the run lasts
+    keep_state: bool | None  # keep a finished run's last one; None: up to 1 GiB, not in sweeps
+    stretch_schedule: bool  # an extended run goes on with the rates of a run of the new length
+    keep_best: str | None  # metric: the agents of the iteration with its best value stay in best/
+    keep_best_mode: str  # max | min: which value is the best
     init_from: str | None  # directory of a finished run whose agents this one starts from
     parallel_runs: int | None  # runs of a sweep at a time; None: as many as cores and memory allow
     objective: str | None  # metric whose last value a sweeper is told; None: nothing is told
@@ -61,6 +89,13 @@ class Config:
         for key in ("seed", "samples_kept", *every):
             require_at_least(key, getattr(self, key), 0)
         require_at_least("keep_last", self.keep_last, 1)
+        require_choice("keep_best_mode", self.keep_best_mode, ("max", "min"))
+        measured = str(self.keep_best).startswith("eval/")
+        require(
+            not measured or self.evaluate_every > 0,
+            f"keep_best={self.keep_best} needs evaluate_every above 0: agents that are evaluated "
+            f"only at the end cannot be compared with those of before",
+        )
         if self.parallel_runs is not None:
             require_at_least("parallel_runs", self.parallel_runs, 1)
         require(
@@ -73,5 +108,12 @@ class Config:
             f"objective={self.objective} needs parallel_runs=1, got {self.parallel_runs}: Hydra's "
             f"sweepers wait for the number of each run",
         )
+        for key in ("gpu", "memory"):
+            value = getattr(self.hardware, key)
+            require(
+                value is None or self.preflight_only,
+                f"hardware.{key}={value} plans for a machine, which need not be this one: it needs "
+                f"preflight_only=true",
+            )
         require(bool(self.run_dir.strip()), "run_dir is empty; name a folder, or leave it out")
         require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")

@@ -139,6 +139,9 @@ class MaftConfig(SupervisedConfig):
     def new_each_training(self) -> bool:
         return True
 
+    def follows_run_length(self) -> bool:
+        return False  # the schedule runs over one fine-tuning of one policy
+
     def trains_on(self) -> bool:
         return self.start == "previous" and self.iterations > 1
 

@@ -167,6 +167,9 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
         """Games of one set."""
         return self.per_epoch * self.prompts_per_iteration
 
+    def follows_run_length(self) -> bool:
+        return False  # the schedule runs over one set of games
+
     def turns_per_policy(self) -> int:
         """One full minibatch; the number of winners' utterances is known only after the games."""
         return self.minibatch_size

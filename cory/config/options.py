@@ -145,6 +145,11 @@ def game(name: str) -> Game:
     return found
 
 
+def is_own(kind: str, name: object) -> bool:
+    """Whether this package itself has the task, reward, algorithm or game of this name."""
+    return name in KINDS[kind][0]
+
+
 def load(reference: str) -> Any:
     """The object that `module:name` refers to."""
     module, _, name = reference.partition(":")

@@ -21,7 +21,6 @@ class PromptsConfig(PickConfig):
     prompt_column: str  # texts, or chat messages
     answer_column: str | None  # right answers; None: there are none
     answers: str  # of ANSWERS: how answers are read and compared
-    contradictions: str  # refused | allowed: one question with answers that differ
     seconds: int  # formula: processor time in which two answers must be found equal
     columns: list[str] | None  # handed to the reward; None: all but prompt_column
     train_split: str  # split for training prompts, or a slice of it
@@ -52,7 +51,6 @@ class PromptsConfig(PickConfig):
         self.check_picks()
         require_choice("task.source", self.source, ("path", "hub"))
         require_choice("task.answers", self.answers, ANSWERS)
-        require_choice("task.contradictions", self.contradictions, ("refused", "allowed"))
         require_at_least("task.seconds", self.seconds, 1)
         require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
         require(

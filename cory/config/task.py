@@ -65,6 +65,7 @@ class PickConfig(TaskFacts):
     pick_train: int | None  # training problems; None: all, but those that are picked for the test
     pick_test: int | None  # test problems; None: all
     pick_seed: int
+    contradictions: str  # refused | allowed: one question with answers that differ
 
     @property
     def has_answers(self) -> bool:
@@ -76,6 +77,7 @@ class PickConfig(TaskFacts):
             if value is not None:
                 require_at_least(f"task.{key}", value, 1)
         require_at_least("task.pick_seed", self.pick_seed, 0)
+        require_choice("task.contradictions", self.contradictions, ("refused", "allowed"))
 
     def picks(self) -> bool:
         """Whether a run takes only some of the problems."""

@@ -8,7 +8,9 @@ import torch
 
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import TEAM, EvalRequest, ResponseSet, mean_with_interval
+from cory.evaluation.prompt_scores import by_prompt
 from cory.functional.credit import rounds_of
+from cory.functional.statistics import mean
 from cory.functional.transitions import answer_changes, transition_rates
 from cory.functional.votes import VoteRule
 from cory.tasks import Task
@@ -40,11 +42,14 @@ class DebateMetrics:
                 for row, (rounds, gold) in enumerate(zip(answers, golds, strict=True))
             ]
             who, count = f"turn_{number + 1}", len(responses.prompts)
-            by_prompt = [votes[start::count] for start in range(count)]
-            means = [sum(own) / len(own) for own in by_prompt]
+            means = by_prompt(votes, count)
             metrics |= mean_with_interval(f"{prefix}vote", who, means, len(votes))
             singles = [value for rounds in right for value in rounds[number]]
             metrics[f"eval/{prefix}right/{who}"] = sum(singles) / len(singles)
+            tries = responses.samples or 1
+            rows = [mean(rounds[number]) for rounds in right]
+            request.scores.add(f"eval/{prefix}vote/{who}", means, tries)
+            request.scores.add(f"eval/{prefix}right/{who}", by_prompt(rows, count), tries)
         if responses.samples is None:
             return metrics
         scores = [turn["score"] for row in responses.lines for turn in row["turns"]]

@@ -11,8 +11,9 @@ import torch
 from cory import distributed
 from cory.config import EvaluationConfig, SamplingConfig
 from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn, reward_columns
-from cory.functional.statistics import any_of_first, interval, pass_at_k
-from cory.models.fingerprint import weights_fingerprint
+from cory.evaluation.prompt_scores import PromptScores, by_prompt
+from cory.functional.statistics import any_of_first, interval, mean, pass_at_k
+from cory.models.fingerprint import alike, weights_fingerprint
 from cory.models.policy import Actor, Policy
 from cory.models.sampling.generation import draw_uniforms
 from cory.rewards import Reward
@@ -38,6 +39,9 @@ class EvalRequest:
     seed: int
     iteration: int
     final: bool  # no training follows: the probes are asked, too
+    # agents are as they were before any training; only what is compared with later is measured
+    untrained: bool = False
+    scores: PromptScores = field(default_factory=PromptScores)  # filled by the evaluator
 
 
 class Evaluator(Protocol):
@@ -46,7 +50,8 @@ class Evaluator(Protocol):
     def __call__(
         self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
     ) -> Metrics:
-        """The metrics; every response is left in `partial_results.lines`.
+        """The metrics; every response is left in `partial_results.lines`, and what prompts
+        contribute in `request.scores`.
 
         Training is not affected: the responses are a function of weights, roles and seed.
         """
@@ -95,8 +100,9 @@ class TeamEvaluator:
     def __call__(
         self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
     ) -> Metrics:
-        """As `Evaluator`."""
-        sets = self._response_sets(request)
+        """As `Evaluator`; agents that are still alike are asked once."""
+        twins = alike(self.agents) if request.untrained and self.alone else {}
+        sets = self._response_sets(request, twins)
         # as much at once as the processes together take, so that memory does not grow with the rows
         rows_each = self.rows or next(iter(self.agents.values())).hardware.responses_at_once
         size = rows_each * distributed.count()
@@ -121,14 +127,18 @@ class TeamEvaluator:
         ):
             responses.lines += lines
         metrics: Metrics = {}
-        for responses in sets:
+        request.scores.prompts = [prompt.id for prompt in sets[0].prompts]
+        for responses in [*sets, *twin_sets(sets, twins)]:
             if responses.kind == MEASURED:
                 metrics_of = self.team_metrics if responses.who == TEAM else score_metrics
                 metrics |= metrics_of(self.task, responses, request)
         return metrics
 
-    def _response_sets(self, request: EvalRequest) -> list[ResponseSet]:
-        """The responses to sample, without their lines, in the order in which they are sampled."""
+    def _response_sets(self, request: EvalRequest, twins: Mapping[str, str]) -> list[ResponseSet]:
+        """The responses to sample, without their lines, in the order in which they are sampled.
+
+        twins: agent -> the one that is asked in its place
+        """
         config, seed, agents = request.config, request.seed, self.agents
         prompts = self.task.held_out(config.prompts, config.split)
         probes = [
@@ -142,8 +152,13 @@ class TeamEvaluator:
         sets: list[ResponseSet] = []
         for samples in (config.samples, None) if config.greedy else (config.samples,):
             asked = agents if self.alone else {}
-            alone = {name: own(name, MEASURED, prompts, samples) for name in asked}
+            alone = {
+                name: own(name, MEASURED, prompts, samples)
+                for name in asked
+                if twins.get(name, name) == name
+            }
             sets += alone.values()
+            alone |= {name: alone[twins[name]] for name in asked if name not in alone}
             if config.team:
                 streams = [place_stream(seed, place) for place in range(self.places)]
                 sets.append(ResponseSet(TEAM, MEASURED, prompts, samples, streams, alone))
@@ -165,7 +180,7 @@ class TeamEvaluator:
 
         def repeat_alone(actor: str, role: str) -> list[Turn]:
             next(streams)
-            return [repeated(responses.alone[actor].lines[row], role) for row in rows]
+            return [repeated(responses.alone[actor].lines[row], actor, role) for row in rows]
 
         if team:
             episodes = self.interact(prompts, SpeakOrRepeat(speak, repeat_alone))
@@ -213,11 +228,22 @@ class SpeakOrRepeat:
         return self.speak.together(actor, roles, round, contexts)
 
 
-def repeated(line: Line, role: str) -> Turn:
+def twin_sets(sets: Sequence[ResponseSet], twins: Mapping[str, str]) -> list[ResponseSet]:
+    """What agents alone say that were not asked: the same as their twins."""
+    return [
+        replace(responses, who=name)
+        for responses in sets
+        if responses.kind == MEASURED and responses.who != TEAM
+        for name, twin in twins.items()
+        if twin == responses.who and name != twin
+    ]
+
+
+def repeated(line: Line, agent: str, role: str) -> Turn:
     """An agent's response alone, as a turn in another role."""
     (turn,) = line["turns"]
     context = turn["context"] or line["prompt"]
-    return Turn(turn["agent"], role, 0, context, turn["response"], [], TEXT_ONLY)
+    return Turn(agent, role, 0, context, turn["response"], [], TEXT_ONLY)
 
 
 def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:
@@ -256,19 +282,29 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
         # float32, as all means of scores here
         scores = [float(turn["score"]) for row in turns for turn in row]
         score = torch.tensor(scores).mean().item()
+        each = [mean(float(turn["score"]) for turn in row) for row in turns]
+        count = len(responses.prompts)
         known = responses.prompts[0].answer is not None
         solved = solved_by_prompt(task, responses, turns) if known else None
         if responses.samples is not None:
             metrics[f"eval/score/{who}"] = score
+            counted = {*scores} <= {0.0, 1.0}  # what is right, or passes a test
+            tries = responses.samples if counted else None
+            request.scores.add(f"eval/score/{who}", by_prompt(each, count), tries)
             metrics |= part_metrics(who, turns)
             if solved is not None:
                 for k in request.config.k:
                     metrics |= pass_metrics(who, k, solved)
+                k = min(request.config.k)
+                passed = [pass_at_k(sum(own), len(own), k) for own in solved]
+                request.scores.add(f"eval/pass_at_{k}/{who}", passed, responses.samples)
         elif solved is None:
             metrics[f"eval/greedy/{who}"] = score
+            request.scores.add(f"eval/greedy/{who}", by_prompt(each, count), None)
         else:
             first = [float(tries[0]) for tries in solved]
             metrics |= mean_with_interval("greedy", who, first, len(solved))
+            request.scores.add(f"eval/greedy/{who}", first, 1)
     return metrics
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from cory.config import ITSELF, OfflineConfig
 from cory.episode import Metrics, Prompt
 from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, EvalRequest, as_line
-from cory.functional.statistics import mean, standard_error
+from cory.evaluation.prompt_scores import PromptScores
+from cory.functional.statistics import contributions, mean, standard_error
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
 from cory.models.fingerprint import weights_fingerprint
@@ -71,6 +72,8 @@ class GameEvaluator:
                 lines[match.number] += games
         finally:
             self.opponents.dismiss()
+        request.scores.prompts = [prompt.id for prompt in matches[0].prompts]
+        add_contributions(request.scores, matches, lines, self.task.game.roles)
         return game_metrics(matches, lines, self.task.game.roles)
 
     def _matches(self, request: EvalRequest) -> list[Match]:
@@ -209,6 +212,46 @@ def game_metrics(
         empty = [mean(not turn["response"] for turn in own) for own in spoken]
         metrics |= mean_with_error("empty_share", opponent, empty)
     return metrics
+
+
+def add_contributions(
+    scores: PromptScores,
+    matches: Sequence[Match],
+    lines: Mapping[int, Sequence[Line]],
+    roles: Sequence[str],
+) -> None:
+    """What each word contributes to the win rates against others; among itself, to games solved.
+
+    A number that some opponent's games do not give, as without a valid game, is left out.
+    """
+    measured = [match for match in matches if match.purpose == MEASURED]
+    for opponent in dict.fromkeys(match.opponent for match in measured):
+        own = {m.role: lines[m.number] for m in measured if m.opponent == opponent}
+        match = next(match for match in measured if match.opponent == opponent)
+        words, tries = len(match.prompts), match.samples
+        if None in own:  # both sides are its own: one wins what the other loses
+            solved = [float(len(line["winners"]) > 1) for line in own[None]]
+            valid = [float(line["valid"]) for line in own[None]]
+            if any(valid):
+                found = contributions(by_word(solved, words), by_word(valid, words))
+                scores.add(f"eval/solved/{opponent}", found, tries)
+            continue
+        rates = []
+        for role in roles:
+            won = [win_scores([line], role) for line in own[role]]
+            if any(won):
+                sums = by_word([sum(score) for score in won], words)
+                found = contributions(sums, by_word([len(score) for score in won], words))
+                rates.append(found)
+                scores.add(f"eval/win_rate_{role}/{opponent}", found, tries)
+        if len(rates) == len(roles):
+            whole = [mean(of_word) for of_word in zip(*rates, strict=True)]
+            scores.add(f"eval/win_rate/{opponent}", whole, tries * len(roles))
+
+
+def by_word(games: Sequence[float], words: int) -> list[float]:
+    """The sum over each word's games; every word once, then every word again."""
+    return [sum(games[start::words]) for start in range(words)]
 
 
 def own_turns(line: Line) -> list[dict[str, Any]]:

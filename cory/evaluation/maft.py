@@ -9,6 +9,7 @@ from cory.episode import Metrics, Prompt
 from cory.evaluation.debates import DebateMetrics, answers_by_round, gold_answers, tie_breaker
 from cory.evaluation.diversity import DebateRecord, Diversity
 from cory.evaluation.evaluate import EvalRequest, ResponseSet
+from cory.evaluation.prompt_scores import by_prompt
 from cory.functional.statistics import binomial_se
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
@@ -44,6 +45,12 @@ class MaftMetrics:
             single = sum(first) / len(first)
             metrics[f"eval/single/{who}"] = single
             metrics[f"eval/single_se/{who}"] = binomial_se(single, len(first))
+            prompts = len(responses.prompts)
+            request.scores.add(
+                f"eval/single/{who}", by_prompt(first, prompts), responses.samples or 1
+            )
+        if request.untrained:
+            return metrics
         base = self._base_responses(responses.prompts, request)
         debates = [
             DebateRecord(

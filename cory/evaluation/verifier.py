@@ -9,7 +9,9 @@ from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, Prompt
 from cory.evaluation.evaluate import MEASURED, BeforeEach, EvalRequest, as_line, line_turn
-from cory.functional.ranking import auc
+from cory.evaluation.prompt_scores import PromptScores
+from cory.functional.ranking import auc, auc_contributions
+from cory.functional.statistics import mean
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Policy
 from cory.models.sampling.generation import draw_uniforms
@@ -51,7 +53,10 @@ class VerifierEvaluator:
             before_each=before_each,
         )
         lines = [line for _, batch in batches for line in batch]
-        return verdict_metrics(by_question(lines, len(prompts)))
+        questions = by_question(lines, len(prompts))
+        request.scores.prompts = [prompt.id for prompt in prompts]
+        add_contributions(request.scores, questions)
+        return verdict_metrics(questions)
 
     def _lines(
         self, request: EvalRequest, prompts: Sequence[Prompt], rows: range, stream: torch.Generator
@@ -118,6 +123,18 @@ def verdict_metrics(questions: Sequence[Sequence[Verdict]]) -> Metrics:
     if within:
         metrics["eval/verifier_auc/within"] = sum(within) / len(within)
     return metrics
+
+
+def add_contributions(scores: PromptScores, questions: Sequence[Sequence[Verdict]]) -> None:
+    """What each question contributes to the accuracy, and to the AUC where there is one."""
+    hits = [mean((score > 0.5) == right for score, right in given) for given in questions]
+    scores.add("eval/verifier_accuracy/natural", hits, len(questions[0]))
+    groups = [
+        ([score for score, right in given if right], [score for score, right in given if not right])
+        for given in questions
+    ]
+    if any(right for right, _ in groups) and any(wrong for _, wrong in groups):
+        scores.add("eval/verifier_auc/natural", auc_contributions(groups), None)
 
 
 def balanced(given: Sequence[Verdict]) -> list[Verdict]:

@@ -178,40 +178,47 @@ def operations_of_games(
     prompts = held_out_prompts(config, test_problems)
     if prompts is None:
         return total * weights, UNKNOWN_SPLIT
-    # against each opponent the policy speaks in as many games as either role has, and so does a
-    # model that is another one
-    idle = (ITSELF, SCRIPTED, RANDOM, ENDPOINT)
-    others = algorithm.played_against.values()
-    speakers = sum(1 if other in idle else 2 for other in others)
+    speakers = speakers_of(algorithm)
     held_out = prompts * config.evaluation.samples * 2 * turns * speakers * tokens * FORWARD
-    asks = ENDPOINT in (algorithm.games, *others)
+    asks = ENDPOINT in (algorithm.games, *algorithm.played_against.values())
     left_out = "; without what its endpoint takes" if asks else ""
     return (total + evaluations(config) * held_out) * weights, left_out
+
+
+def speakers_of(algorithm: OfflineConfig) -> int:
+    """Models that speak in an evaluation, in a game of each role against each opponent.
+
+    The policy speaks against each of them, and so does an opponent that is another model.
+    """
+    idle = (ITSELF, SCRIPTED, RANDOM, ENDPOINT)
+    return sum(1 if other in idle else 2 for other in algorithm.played_against.values())
+
+
+def answers_of(algorithm: MaftConfig, agents: int, turns: int) -> int:
+    """Answers in a debate.
+
+    Others' answers are summed up once for each agent who speaks after the first turn.
+    """
+    return agents * turns + (agents * (turns - 1) if algorithm.summary else 0)
 
 
 def operations_of_fine_tuning(
     config: Config, weights: int, test_problems: Mapping[str, Any]
 ) -> tuple[float, str]:
-    """The same for multiagent fine-tuning: every answer is learnt, which is too many.
-
-    Other agents' answers are summed up once for each who speaks after the first turn.
-    """
+    """The same for multiagent fine-tuning: every answer is learnt, which is too many."""
     algorithm = config.algorithm
     assert isinstance(algorithm, MaftConfig)
     tokens = longest_context(config) + mean_response(config)
 
-    def spoken_in(agents: int, turns: int) -> int:
-        return agents * turns + (agents * (turns - 1) if algorithm.summary else 0)
-
     passes = algorithm.epochs + (algorithm.critic_epochs if algorithm.turns > 1 else 0)
-    each = FORWARD * spoken_in(algorithm.agents, algorithm.turns)
+    each = FORWARD * answers_of(algorithm, algorithm.agents, algorithm.turns)
     each += algorithm.agents * passes * step_of(config)
     asked = algorithm.iterations * algorithm.prompts_per_iteration
     training = float(asked * tokens * weights * each)
     prompts = held_out_prompts(config, test_problems)
     if prompts is None:
         return training, UNKNOWN_SPLIT
-    answers = spoken_in(algorithm.evaluation_agents, algorithm.evaluation_turns)
+    answers = answers_of(algorithm, algorithm.evaluation_agents, algorithm.evaluation_turns)
     held_out = prompts * config.evaluation.samples * answers * tokens * weights * FORWARD
     return training + evaluations(config) * held_out, "; without measures of diversity"
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from cory.config import (
+    GPUS,
     ClassifierConfig,
     Config,
     ConfigError,
@@ -45,9 +46,17 @@ LIBRARIES = GIB // 2  # Python and its libraries, in every process (docs/memory.
 
 
 def device_memory(hardware: HardwareConfig) -> int | None:
-    """Bytes of the device for one process; None for a GPU that this machine lacks."""
+    """Bytes of the device for one process, of the machine that is planned for if one is named.
+
+    None for a GPU that this machine lacks.
+    """
+    gpu = GPUS[hardware.gpu].memory if hardware.gpu and hardware.device == "cuda" else None
+    planned = gpu if hardware.memory is None else hardware.memory
     if hardware.device == "cpu":
-        return main_memory() // hardware.processes
+        own = main_memory() if planned is None else int(planned * GIB)
+        return own // hardware.processes
+    if planned is not None:
+        return int(planned * GIB)
     if not torch.cuda.is_available():
         return None
     return int(torch.cuda.get_device_properties(0).total_memory)
@@ -178,22 +187,36 @@ def estimate_table(config: Config, rows: list[Usage], notes: list[str]) -> str:
     if any(row.offloaded for row in rows):
         when, most = peak(rows, offloaded=True)
         line("most at once in main memory", most, f"in phase: {when}")
-        line("main memory for each process", main_memory() // hardware.processes, "")
+        if not elsewhere(hardware):
+            line("main memory for each process", main_memory() // hardware.processes, "")
     room = device_memory(hardware)
     if room is None:
         lines.append("  this machine has no CUDA device to compare with")
     else:
-        gpu = hardware.device == "cuda"
-        line("the CUDA device has" if gpu else "main memory for each process", room, "")
+        line(name_of_device(hardware), room, "")
     lines.append(f"  {disk_line(config, rows)}")
     return "\n".join([text.rstrip() for text in lines] + [f"  {note}" for note in notes])
+
+
+def elsewhere(hardware: HardwareConfig) -> bool:
+    """Whether the run is planned for another machine, whose main memory is not known."""
+    return hardware.gpu is not None or hardware.memory is not None
+
+
+def name_of_device(hardware: HardwareConfig) -> str:
+    """What holds a process's share, for tables and refusals."""
+    if hardware.device == "cpu":
+        return "main memory for each process"
+    return "the CUDA device" if hardware.gpu is None else f"hardware.gpu={hardware.gpu}"
 
 
 def print_estimate(config: Config) -> None:
     """Print the estimate, and whether the run fits."""
     rows, notes = rows_of(config)
     print(estimate_table(config, rows, notes))
-    for check_of in (memory_warning, disk_warning):
+    # the disk of another machine is not known
+    checks = (memory_warning,) if elsewhere(config.hardware) else (memory_warning, disk_warning)
+    for check_of in checks:
         try:
             warning = check_of(config, rows)
         except ConfigError as error:
@@ -221,11 +244,11 @@ def check(config: Config, speak: bool) -> None:
 def memory_warning(config: Config, rows: list[Usage]) -> str | None:
     """A warning where the run may not fit; ConfigError where it cannot start."""
     warning = None
-    share = main_memory() // config.hardware.processes
-    cpu = config.hardware.device == "cpu"
-    name = "main memory for each process is" if cpu else "the CUDA device has"
-    pools = [(False, name, device_memory(config.hardware))]
-    if any(row.offloaded for row in rows):
+    hardware = config.hardware
+    has = f"{name_of_device(hardware)} {'is' if hardware.device == 'cpu' else 'has'}"
+    pools = [(False, has, device_memory(hardware))]
+    if any(row.offloaded for row in rows) and not elsewhere(hardware):
+        share = main_memory() // hardware.processes
         pools.append((True, "main memory for each process is", share))
     for offloaded, name, room in pools:
         if room is None:

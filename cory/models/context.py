@@ -5,6 +5,11 @@ from typing import Any
 
 from cory.config import ConfigError
 
+# names of a model's longest text in config.json: most architectures', GPT-2's
+LONGEST = ("max_position_embeddings", "n_positions")
+# what config.json has called its rotary frequencies, the newest name first
+ROPE = ("rope_parameters", "rope_scaling")
+
 
 def context_length(config: Any) -> int | None:
     """A model's context length, in tokens; None where it is not limited.
@@ -24,6 +29,20 @@ def context_length(config: Any) -> int | None:
     # of models with several kinds of layers, one for each kind
     kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
     return min([int(longest), *(end for kind in kinds if (end := _end_of_first_set(kind)))])
+
+
+def described_length(described: Mapping[str, Any]) -> int | None:
+    """The same from a config.json as it stands, without transformers; None: it does not tell."""
+    longest = next((described[name] for name in LONGEST if name in described), None)
+    if not isinstance(longest, int):
+        return None
+    rope = next((rope for name in ROPE if isinstance(rope := described.get(name), Mapping)), {})
+    end = "original_max_position_embeddings"  # earlier beside the frequencies, now among them
+    written = {"rope_type": rope.get("type"), end: described.get(end), **rope}
+    factors = (written.get("short_factor"), written.get("long_factor"))
+    if None in factors or not isinstance(written[end], int):
+        return longest
+    return min(longest, _end_of_first_set(written) or longest)
 
 
 def require_context_length(config: Any, key: str) -> int:

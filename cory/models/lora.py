@@ -116,8 +116,8 @@ class SharedBase:
         _fill(self.peft, folder, name)
 
 
-def load_adapter(lm: PreTrainedModel, folder: Path) -> None:
-    """Load an adapter from a folder onto a language model, frozen."""
+def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
+    """Load an adapter from a folder onto a language model, frozen; the model with it."""
     _require_plain_lora(folder)
     try:
         # an adapter without safetensors is refused before PEFT would look for a pickle
@@ -128,6 +128,13 @@ def load_adapter(lm: PreTrainedModel, folder: Path) -> None:
     except UNREADABLE as error:
         raise ConfigError(f"{folder}: the adapter does not fit the model that it is for") from error
     _fill(peft, folder, "default")
+    return peft
+
+
+def merged(adapted: PeftModel) -> PreTrainedModel:
+    """The language model with its adapter's products added to the weights of its layers."""
+    lm: PreTrainedModel = adapted.merge_and_unload(safe_merge=True)
+    return lm
 
 
 def _require_plain_lora(folder: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cory.config import experiment_names
-from cory.report.claims.judge import RELATIONS, experiments, metrics, operands, require_measure
+from cory.report.claims.measures import require_measure
+from cory.report.claims.sides import RELATIONS, experiments, metrics, operands
 from cory.report.kinds import COMPUTED, KIND_NAMES, TABLE_KINDS
 from cory.report.paper import Table, load_paper
 from cory.report.records import archive
@@ -48,9 +49,26 @@ def check_claims(table: Table, defined: set[str]) -> None:
 
     defined: the names of docs/metrics.md, see `defined_metrics`
     """
-    for claim in table.claims:
+    for flaw in _control_flaws(table):
+        raise ValueError(f"{table.where}: {flaw}")
+    for claim in [*table.claims, *table.controls.values()]:
         for flaw in _claim_flaws(table, claim, defined):
             raise ValueError(f"{table.where}: claim {claim['id']}: {flaw}")
+
+
+def _control_flaws(table: Table) -> Iterator[str]:
+    """Controls that the paper's file does not have, or that are named like a claim."""
+    known = table.about.get("controls", {})
+    for claim in table.claims:
+        for name in table.control_names(claim):
+            if name not in known:
+                yield f"claim {claim['id']}: control {name} is none of {', '.join(known)}"
+        if claim["id"] in known:
+            yield f"claim {claim['id']} has the name of a control"
+    experiments_there = set(experiment_names(table.conf))
+    for name in table.control_runs:
+        if name not in experiments_there:
+            yield f"a control is about {name}, which does not exist"
 
 
 def _computed_flaws(table: Table) -> Iterator[str]:

@@ -3,19 +3,19 @@
 To add a kind: write its results below tables/, its picture below figures/, and register both here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from cory.report.claims.judge import Lines
+from cory.report.claims.measures import Lines
 from cory.report.figures import debates as draw_debates
 from cory.report.figures import fine_tuning as draw_fine_tuning
 from cory.report.figures import games as draw_games
 from cory.report.figures import toys
 from cory.report.figures import training as draw_training
-from cory.report.figures.style import note
+from cory.report.figures.style import headline
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.collect import CountedRuns
 from cory.report.tables import (
@@ -30,7 +30,11 @@ from cory.report.tables import (
     training,
 )
 
-LINES = "Lines: means over seeds. Bands: one standard deviation."
+CURVES = (
+    "Thin: means over seeds. Thick: their running mean, whose end is the number in the table. Bars "
+    "at the end: one standard deviation over seeds."
+)
+LINES = "Points: means over seeds. Upright bars: one standard deviation."
 BARS = "Bars: means over seeds. Thin lines: one standard deviation."
 POINTS = "Points: means over seeds; filled: on the frontier. Crosses: one standard deviation."
 MEANS = "Means over seeds."
@@ -67,7 +71,7 @@ class Computed:
 
 
 TABLE_KINDS = {
-    "curves": Kind(training.curves_results, draw_training.draw_runs, LINES, averages=True),
+    "curves": Kind(training.curves_results, draw_training.draw_runs, CURVES, averages=True),
     "pareto": Kind(training.pareto_results, draw_training.draw_pareto, POINTS, averages=True),
     "pass_at_k": Kind(
         training.pass_at_k_results, draw_training.draw_pass_at_k, LINES, averages=True
@@ -149,7 +153,7 @@ def draw(table: Table, found: CountedRuns) -> Figure | None:
     """The figure of a table; None where there is nothing to draw."""
     if table.kind in COMPUTED:
         figure = COMPUTED[table.kind].figure(table)
-        note(figure, COMPUTED[table.kind].reading)
+        headline(figure, table.entry["title"], [COMPUTED[table.kind].reading])
         return figure
     kind = TABLE_KINDS[table.kind]
     if kind.figure is None or not found.runs:
@@ -158,8 +162,67 @@ def draw(table: Table, found: CountedRuns) -> Figure | None:
     if drawn is not None:
         circle = table.kind == "benchmarks" and table.scale == PAPER_SCALE
         reading = CIRCLE if circle else kind.reading
-        note(drawn, "\n".join(filter(None, [_of_scale(table), reading])))
+        notes = [_of_scale(table), _sizes(table, found), reading, _about_paper(table, drawn)]
+        headline(drawn, table.entry["title"], list(filter(None, notes)))
     return drawn
+
+
+def _sizes(table: Table, found: CountedRuns) -> str:
+    """`n = 3 seeds; 200 held-out prompts`: how much is behind each number."""
+    seeds = sorted({len(own) for own in found.counted.values() if own})
+    parts = [f"n = {_span(seeds)} seed{'s' if seeds[-1] > 1 else ''}"]
+    settings = [run.settings for run in found.runs]
+    if table.averages and table.kind != "pass_at_k":
+        drawn = {int(one["algorithm"]["prompts_per_iteration"]) for one in settings}
+        parts.append(f"{_span(sorted(drawn))} prompts an iteration")
+    else:
+        prompts = _span(sorted({_asked(one) for one in settings}))
+        samples = _span(sorted({int(one["evaluation"]["samples"]) for one in settings}))
+        games = table.kind in ("matches", "benchmarks", "factor")
+        what = "words" if games else "held-out prompts"
+        times = f", {samples} {'games' if games else 'responses'} each" if samples != "1" else ""
+        parts.append(f"{prompts} {what}{times}")
+    return "; ".join(parts) + "."
+
+
+def _asked(settings: Mapping[str, Any]) -> int:
+    """How many prompts an evaluation asks; all of the split where no number is set."""
+    return int(settings["evaluation"]["prompts"] or settings["task"].get("test_problems") or 0)
+
+
+def _span(numbers: Sequence[int]) -> str:
+    return " to ".join(str(number) for number in dict.fromkeys((numbers[0], numbers[-1])))
+
+
+def _about_paper(table: Table, figure: Figure) -> str:
+    """What the stars are, or that the paper prints no number; and whom agents are in the paper."""
+    lines = [line for axes in figure.axes for line in axes.get_lines()]
+    stars = any(line.get_marker() == "*" for line in lines)
+    known = {
+        str(row["label"]): second_hand.second_hand_text(row)
+        for row in table.rows
+        if "second_hand" in row
+    }
+    words = [
+        f"{row['label']} {row['printed']}"
+        for row in table.rows
+        if isinstance(row.get("printed"), str)
+    ]
+    said = "The paper prints no numbers for it." if table.in_paper else ""
+    if stars and known:
+        said = "Stars: the paper's, known second-hand, of its models and data; far ones left out."
+    elif stars:
+        said = "Stars: printed in the paper, of its models and data; far ones left out."
+    elif known:
+        said = f"Of the paper, second-hand: {'; '.join(map(' '.join, known.items()))}."
+    elif words:
+        said = f"Printed in the paper: {'; '.join(words)}."
+    texts = [line.get_label() for line in lines] + [
+        text.get_text() for axes in figure.axes for text in axes.texts
+    ]
+    agents = any(" agent 1" in str(text) for text in texts)
+    who = "Agent 0 starts as pioneer (LLM1 in the paper), agent 1 as observer (LLM2)."
+    return " ".join(filter(None, [said, who if agents else ""]))
 
 
 def _of_scale(table: Table) -> str:

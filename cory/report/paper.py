@@ -1,5 +1,6 @@
 """What conf/paper/<paper>.yaml asks for: one entry per table and figure, its rows and claims."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from cory.report import sweeps
-from cory.report.claims.judge import experiments
+from cory.report.claims.sides import experiments
 from cory.report.claims.templates import expand, fill
 
 PAPER_SCALE = "paper"
@@ -115,6 +116,35 @@ class Table:
         written = self.entry["claims"]  # a list among them: the claims of other entries
         flat = [own for one in written for own in (one if isinstance(one, list) else [one])]
         return [claim for own in flat for claim in expand(fill(own, self.words))]
+
+    @cached_property
+    def controls(self) -> dict[str, dict[str, Any]]:
+        """The positive controls that this table's claims depend on at this scale, by name.
+
+        Each is written like a claim, under `controls` in the paper's file; it is about baselines
+        alone, which must visibly work before anything else can be judged.
+        """
+        written = self.about.get("controls", {})
+        names = dict.fromkeys(n for claim in self.claims for n in self.control_names(claim))
+        words = self.words or {
+            word: by[self.scale] for word, by in self.about.get("by_scale", {}).items()
+        }
+        filled = {name: expand(fill({"id": name, **written[name]}, words))[0] for name in names}
+        return {
+            name: one
+            for name, one in filled.items()
+            if self.scale in one.get("scales", [self.scale])
+        }
+
+    def control_names(self, claim: Mapping[str, Any]) -> list[str]:
+        """The controls that one claim depends on: its own, else the table's."""
+        return list(claim.get("control", self.entry.get("control", [])))
+
+    @property
+    def control_runs(self) -> list[str]:
+        """The experiments that only controls are about; pages have no rows for them."""
+        named = {name for one in self.controls.values() for name in experiments(one)}
+        return sorted(named - set(self.shown))
 
     @property
     def shown(self) -> list[str]:

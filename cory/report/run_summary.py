@@ -3,9 +3,12 @@
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cory.report.agent_names import agent_name, roles_in
+from cory.report.before_after import LAST, changes, sentences, table
 from cory.report.tables.numbers import agents_in_metrics
 from cory.rollout.debate import DEBATER
 from cory.runs.recorder import TRAINING
@@ -26,7 +29,6 @@ LEARNT = re.compile(
     r"offline/(loss|kl|nll_game|nll_sft)"
 )
 CHANGES = {"wrong, now right": "eval/flow_wr", "right, now wrong": "eval/flow_rw"}
-LAST = 10  # iterations that an end value is averaged over
 
 
 def show_summary(run_dir: Path) -> None:
@@ -42,18 +44,22 @@ def show_summary(run_dir: Path) -> None:
         print("\n" + "\n\n".join(filter(None, found)))
         print(f"\nrecords in {run_dir}")
         return
+    roles, rows = roles_in(lines), changes(run_dir, lines)
     said = samples(read_lines(run_dir / SAMPLES))
-    print("\n" + "\n\n".join(filter(None, [training_table(lines), learnt(lines), *found, said])))
+    # the last table has the held-out rewards where there were any before
+    parts = [training_table(lines, roles, held_out=not rows), learnt(lines), *found, said]
+    print("\n" + "\n\n".join(filter(None, parts)))
     print(f"\n{record['iterations']} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
     print(phases(read_lines(run_dir / TIMES)))
     print(f"Agents: {run_dir / AGENTS}")
-    if any(key.startswith("objective/score/") for key in lines[-1]):
-        # matplotlib: half a second, which the start of a run need not take
-        from cory.report.figures.curves import draw_curves  # noqa: PLC0415
+    # matplotlib: half a second, which the start of a run need not take
+    from cory.report.figures.run_curves import draw_run_curves  # noqa: PLC0415
 
-        plot = run_dir / "curves.png"
-        draw_curves({record["experiment"]: [run_dir]}, plot)
-        print(f"Curves: {plot}")
+    plot = run_dir / "curves.png"
+    draw_run_curves(run_dir, plot)
+    print(f"Curves: {plot}")
+    if rows:
+        print("\n" + "\n".join([table(rows, roles), *sentences(rows, roles)]))
 
 
 def phases(lines: list[dict[str, Any]]) -> str:
@@ -73,15 +79,20 @@ def phases(lines: list[dict[str, Any]]) -> str:
     return "Time: " + ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
 
 
-def training_table(lines: list[dict[str, Any]]) -> str:
+def training_table(
+    lines: list[dict[str, Any]], roles: Mapping[str, str], held_out: bool = True
+) -> str:
     """First iteration beside the mean of the last ones, per agent."""
     agents = agents_in_metrics(lines)
-    wide = max([15, *(len(agent) + 8 for agent in agents)])
+    names = [agent_name(agent, roles) for agent in agents]
+    wide = max([15, *(len(name) + 8 for name in names)])
     head = f"{'':26}" + "".join(
-        f"{agent + ' first':>{wide}}{'last ' + str(LAST):>10}" for agent in agents
+        f"{name + ' first':>{wide}}{'last ' + str(LAST):>10}" for name in names
     )
     rows = [head]
     for name, key in ROWS.items():
+        if key.startswith("eval/") and not held_out:
+            continue
         cells = ""
         for agent in agents:
             values = [line[f"{key}/{agent}"] for line in lines if f"{key}/{agent}" in line]
@@ -100,8 +111,15 @@ def learnt(lines: list[dict[str, Any]]) -> str:
     for key in sorted({key for line in lines for key in line if LEARNT.match(key)}):
         values = [line[key] for line in lines if key in line]
         tail = values[-LAST:]
-        rows.append(f"{key:34}{values[0]:>10.3f}{sum(tail) / len(tail):>10.3f}")
+        rows.append(f"{learnt_title(key):34}{values[0]:>10.3f}{sum(tail) / len(tail):>10.3f}")
     return "\n".join([f"{'':34}{'first':>10}{'last ' + str(LAST):>10}", *rows]) if rows else ""
+
+
+def learnt_title(key: str) -> str:
+    """What the table calls a metric such as `supervised/loss/critic_0`: loss of critic agent 0."""
+    _, what, *who = key.split("/")
+    what = {"kl": "KL (nats)"}.get(what, what.replace("_", " "))
+    return " of ".join([what, *map(agent_name, who)])
 
 
 def verifier_table(line: dict[str, Any]) -> str:
@@ -153,7 +171,8 @@ def evaluation(line: dict[str, Any]) -> str:
     whom = list(found.get("score", {}))
     if not set(whom) - {"team"}:
         return ""
-    rows = [f"{'alone, held-out prompts':26}" + "".join(f"{who:>24}" for who in whom)]
+    names = [agent_name(who) for who in whom]
+    rows = [f"{'alone, held-out prompts':26}" + "".join(f"{name:>24}" for name in names)]
     for name in sorted(found, key=place):
         cells = "".join(f"{found[name].get(who, ''):>24}" for who in whom)
         rows.append(f"{title(name):26}{cells}")
@@ -210,15 +229,20 @@ def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
     blocks = []
     kept = [line for line in lines if line["kind"] == TRAINING]
     for number, line in enumerate(kept[-count:], 1):
-        rows = [f"episode {number}, iteration {line['iteration']}", f"  query     {line['prompt']}"]
+        rows = [f"episode {number}, iteration {line['iteration']}", f"  query: {line['prompt']}"]
         for turn in line["turns"]:
             text = textwrap.shorten(turn["response"], 84, placeholder=" ...")
             score = "absent" if turn["score"] is None else f"{turn['score']:+.2f}"
             # debates that only collect data are not paid
             mark = "" if turn["score"] is None and turn["response"] else f"   [{score}]"
-            role = turn["role"]
-            if role.startswith(DEBATER):  # it speaks several times
-                role = f"{role} turn {turn['round'] + 1}"
-            rows.append(f"  {role:<9} {text}{mark}")
+            rows.append(f"  {speaker(turn)}: {text}{mark}")
         blocks.append("\n".join(rows))
     return "\n".join(blocks)
+
+
+def speaker(turn: dict[str, Any]) -> str:
+    """Who said a turn: the agent with its role; in a debate, the place and turn."""
+    role = str(turn["role"])
+    if role.startswith(DEBATER):  # policies may be shared by agents, or differ by turn
+        return f"{agent_name(role.replace(DEBATER, 'agent_'))}, turn {turn['round'] + 1}"
+    return agent_name(turn["agent"], {} if role == "solo" else {turn["agent"]: role})

@@ -23,9 +23,8 @@ from cory.models.policy import Policy
 from cory.models.shared_engine import AS_BUILT
 from cory.models.weight_files import load_plain
 from cory.runs.durable import PIECE, sync
-from cory.runs.run_dir import CHECKPOINTS, WriteError
+from cory.runs.run_dir import CHECKPOINTS, ITERATIONS, MANIFEST, WriteError
 
-MANIFEST = "manifest.json"
 # Seconds: while the processes read files they meet at least this often, as a collective that waits
 # for some ten minutes would end the run.
 BEAT_S = 30.0
@@ -35,13 +34,24 @@ class Checkpoints:
     """The checkpoints of one run. Every process calls each method.
 
     digest: hash of the run's settings; checkpoints of other settings are not used
+    earlier: hashes of its settings before it was given more iterations
+    floor: iterations of the finished run that this one extends; without a checkpoint of these or
+        more, the run is refused instead of started again
     """
 
     def __init__(
-        self, run_dir: Path, digest: str, hardware: HardwareConfig, keep_last: int
+        self,
+        run_dir: Path,
+        digest: str,
+        hardware: HardwareConfig,
+        keep_last: int,
+        earlier: Sequence[str] = (),
+        floor: int = 0,
     ) -> None:
         self.folder = run_dir / CHECKPOINTS
         self.digest = digest
+        self.earlier = tuple(earlier)
+        self.floor = floor
         self.layout = {"processes": hardware.world, "zero_stage": hardware.zero_stage}
         self.keep_last = keep_last
 
@@ -93,6 +103,13 @@ class Checkpoints:
         returns: None when there is none; faults of newer ones are reported on stderr
         """
         found = self._newest_sound()
+        require(
+            self.floor == 0 or (found is not None and found[0] >= self.floor),
+            f"{self.folder} holds no sound training state after {self.floor} iterations or more, "
+            f"which this run extends; the finished run is in {ITERATIONS}/{self.floor}: "
+            f"init_from={self.folder.parent / ITERATIONS / str(self.floor)} begins a new run from "
+            f"its agents",
+        )
         if found is None:
             return None
         done, layout, files = found
@@ -118,7 +135,9 @@ class Checkpoints:
         places = distributed.from_first(self._places())
         for place in places:
             fault, manifest = distributed.from_first(
-                inspect(place, self.digest) if distributed.rank() == 0 else (None, {})
+                inspect(place, self.digest, *self.earlier)
+                if distributed.rank() == 0
+                else (None, {})
             )
             if fault is None:
                 hashes = hashes_of(place, list(manifest["files"]))
@@ -128,9 +147,14 @@ class Checkpoints:
                 fault = f"is damaged: {damaged[0]} is not what was written"
             if distributed.rank() == 0:
                 print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
-        if places and distributed.rank() == 0:
+        if places and self.floor == 0 and distributed.rank() == 0:
             print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
         return None
+
+    def done(self) -> int:
+        """Iterations before the newest checkpoint; 0 where there is none."""
+        places = self._places()
+        return int(places[0].name) if places else 0
 
     def newest(self) -> str:
         """The newest checkpoint, in words."""
@@ -138,9 +162,28 @@ class Checkpoints:
         return f"the last good one is {places[0]}" if places else "there is none before it"
 
     def clear(self) -> None:
-        """Remove all checkpoints: a finished run is not resumed."""
+        """Remove all checkpoints, of a finished run that is not to be extended."""
         if distributed.rank() == 0:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def keep_newest(self, at_most: int | None) -> int:
+        """Remove all checkpoints but the newest, by which a finished run can be extended.
+
+        at_most: bytes; one that takes more is removed, too; None: it is kept in any case
+        returns: its bytes; 0 where none is left, and in other processes than the first
+        """
+        if distributed.rank() != 0:
+            return 0
+        places = self._places()
+        files = [path for path in places[0].rglob("*") if path.is_file()] if places else []
+        size = sum(path.stat().st_size for path in files)
+        if not places or (at_most is not None and size > at_most):
+            self.clear()
+            return 0
+        for other in self.folder.iterdir():
+            if other != places[0]:
+                shutil.rmtree(other, ignore_errors=True)
+        return size
 
     def _places(self) -> list[Path]:
         """Folders of complete checkpoints, newest first."""
@@ -163,12 +206,15 @@ def state_file() -> str:
     return f"state_{distributed.rank()}.pt"
 
 
-def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
-    """A checkpoint's fault, None if there is none but perhaps in a hash; and its manifest."""
+def inspect(place: Path, *digests: str) -> tuple[str | None, dict[str, Any]]:
+    """A checkpoint's fault, None if there is none but perhaps in a hash; and its manifest.
+
+    digests: of the settings whose checkpoints are used
+    """
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         files, settings, layout = manifest["files"], manifest["settings"], manifest["layout"]
-        if settings != digest:
+        if settings not in digests:
             return "belongs to a run with other settings", {}
         if not all(type(layout[key]) is int for key in ("processes", "zero_stage")):
             raise TypeError

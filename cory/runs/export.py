@@ -60,11 +60,16 @@ def base_of(path: str) -> str:
 
 
 def model_card(
-    model: ActorCriticModel, own: ModelConfig, config: Config, commit: str | None
+    model: ActorCriticModel,
+    own: ModelConfig,
+    config: Config,
+    commit: str | None,
+    done: int | None = None,
 ) -> str:
     """The README.md of an exported agent: what it is and how to load it.
 
     own: settings of the agent's base model, which may be the team's second one
+    done: iterations so far, where the run is not over
     """
     kind = "full model" if model.base is None else "LoRA adapter"
     if model.base is None:
@@ -92,7 +97,7 @@ def model_card(
         else f"\n`{VALUE_HEAD}` is the linear value head on the last hidden state "
         f"(`weight` (1, H), `bias` (1,)).\n"
     )
-    task = config.task
+    task, length = config.task, config.algorithm.iterations if done is None else done
     data = f"source {task.source}" + ("" if task.source == "package" else f", {task.path}")
     front = ["---", f"base_model: {own.path}", "tags: [cory, reinforcement-learning]"]
     if model.base is not None:
@@ -111,7 +116,7 @@ A {kind} of `{own.path}`, trained by cory with `algorithm={config.algorithm.name
 | commit | {commit or "unknown"} |
 | data | task={config.task.name}, {data} |
 | reward | {config.reward.name} |
-| iterations | {config.algorithm.iterations} of {config.algorithm.prompts_drawn()} prompts |
+| iterations | {length} of {config.algorithm.prompts_drawn()} prompts |
 
 {note}    {load}
 {head}"""

@@ -35,7 +35,7 @@ class PartialResults:
         sizes: lines of each batch; batches that are not there whole are left out
         """
         if distributed.rank() == 0:
-            store = JsonlStore(self.folder / f"{iteration:06d}.jsonl", ADVICE)
+            store = JsonlStore(file_of(self.folder, iteration), ADVICE)
             self.lines, kept = self._sound(store, weights, sizes)
             store.open(kept)
             if not kept:
@@ -111,6 +111,11 @@ class PartialResults:
         if self.store is not None:
             self.store.close()
             self.store = None
+
+
+def file_of(folder: Path, iteration: int) -> Path:
+    """The file of an iteration's results."""
+    return folder / f"{iteration:06d}.jsonl"
 
 
 def resumable(

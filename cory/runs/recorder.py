@@ -1,6 +1,6 @@
-"""The records of a run: metrics.jsonl, times.jsonl, samples.jsonl, record.json.
+"""The records of a run: metrics, times, samples, prompt_scores (.jsonl), record.json.
 
-`wandb_mirror` sends them to W&B, too.
+`mirrors` sends them to W&B and TensorBoard, too.
 """
 
 import hashlib
@@ -17,13 +17,14 @@ import torch
 
 from cory.config import Config, require
 from cory.episode import Episode, Metrics, reward_columns
+from cory.runs.extension import HISTORY, extensions_of
 from cory.runs.jsonl import Digest, Line
+from cory.runs.mirrors.mirror import Mirror, mirrors_of
 from cory.runs.precision import precision_of
 from cory.runs.provenance import WHAT_RUNS, device_name, git, memory_used, versions
 from cory.runs.record_files import RecordFiles
-from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, TIMES
+from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, SCORES, TIMES
 from cory.runs.stored_settings import SETTINGS
-from cory.runs.wandb_mirror import Mirror
 
 ADVICE = "; the same command goes on from the last checkpoint"
 TRAINING = "training"  # kind of line in samples.jsonl; evaluation.py writes the others
@@ -52,6 +53,10 @@ class Record(Protocol):
         """Keep other lines of samples.jsonl, such as an evaluation's responses."""
         ...
 
+    def log_scores(self, line: Line) -> None:
+        """Keep what each prompt contributes to an evaluation's metrics."""
+        ...
+
     def state_dict(self) -> dict[str, Any]:
         """The state that a checkpoint keeps."""
         ...
@@ -60,10 +65,11 @@ class Record(Protocol):
         """Return once everything logged is on the disk itself."""
         ...
 
-    def finish(self, files: Mapping[str, Digest]) -> None:
+    def finish(self, files: Mapping[str, Digest], compared: Sequence[Line] = ()) -> None:
         """Mark the run as complete.
 
         files: length and SHA-256 of each file that the run leaves beside the records
+        compared: the rows of the table of before and after
         """
         ...
 
@@ -81,11 +87,12 @@ class NoRecord:
     def log(self, iteration: int, metrics: Metrics) -> None: ...
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None: ...
     def log_lines(self, lines: list[Line]) -> None: ...
+    def log_scores(self, line: Line) -> None: ...
     def sync(self) -> None: ...
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def finish(self, files: Mapping[str, Digest]) -> None: ...
+    def finish(self, files: Mapping[str, Digest], compared: Sequence[Line] = ()) -> None: ...
     def close(self) -> None: ...
 
 
@@ -120,7 +127,7 @@ class Recorder:
         self.packages = versions()
         self.earlier_packages: list[dict[str, str | None]] = []  # of earlier starts, each once
         self.files = RecordFiles(run_dir, ADVICE)
-        self.mirror: Mirror | None = None
+        self.mirrors: list[Mirror] = []
         self.last: Metrics = {}
 
     def start(self, done: int, state: dict[str, Any] | None) -> int:
@@ -143,6 +150,7 @@ class Recorder:
             self._add_packages(state.get("packages", []))
             self.files.check(done, state.get(FILES))
         (self.run_dir / RECORD).unlink(missing_ok=True)
+        begun = state is not None  # else the evaluation before the training is logged again, too
         lines = self.files.open(METRICS, lambda line: line["iteration"] < done)
         logged = len(lines)
         require(
@@ -153,24 +161,26 @@ class Recorder:
         self.files.open(TIMES, lambda line: line["iteration"] < logged)
         self.files.open(
             SAMPLES,
-            lambda line: line["iteration"] < (done if line["kind"] == TRAINING else logged),
+            lambda line: (
+                begun and line["iteration"] < (done if line["kind"] == TRAINING else logged)
+            ),
         )
+        self.files.open(SCORES, lambda line: begun and line["iteration"] < logged)
         for line in lines:
             self.last |= {key: value for key, value in line.items() if key != "iteration"}
-        if self.config.wandb.mode != "disabled":
-            self.mirror = Mirror(self.config, self.run_dir, self.commit)
+        self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
         return logged
 
     def log(self, iteration: int, metrics: Metrics) -> None:
-        """A line of metrics.jsonl and one of times.jsonl, and both to W&B.
+        """A line of metrics.jsonl and one of times.jsonl, and both to the mirrors.
 
         Times are apart so that metrics.jsonl is the same, byte for byte, when a run is repeated.
         """
         times = {key: value for key, value in metrics.items() if key.startswith("time/")}
         numbers = {key: value for key, value in metrics.items() if key not in times}
         self.last |= numbers
-        if self.mirror is not None:
-            self.mirror.log(iteration, metrics)
+        for mirror in self.mirrors:
+            mirror.log(iteration, metrics)
         if times:
             self.files.append(TIMES, [{"iteration": iteration, **times}])
         # it marks the iteration as done
@@ -237,14 +247,18 @@ class Recorder:
                 "turns": turns,
             }
             self.files.append(SAMPLES, [line])
-        if self.mirror is not None:
-            self.mirror.log_samples(iteration, episodes)
+        for mirror in self.mirrors:
+            mirror.log_samples(iteration, episodes)
 
     def log_lines(self, lines: list[Line]) -> None:
         """Lines of samples.jsonl as they are."""
         self.files.append(SAMPLES, lines)
 
-    def finish(self, files: Mapping[str, Digest]) -> None:
+    def log_scores(self, line: Line) -> None:
+        """A line of prompt_scores.jsonl."""
+        self.files.append(SCORES, [line])
+
+    def finish(self, files: Mapping[str, Digest], compared: Sequence[Line] = ()) -> None:
         """Write record.json, which marks the run as complete, once all else is on the disk."""
         self.sync()
         settings = (self.run_dir / SETTINGS).read_bytes()
@@ -275,15 +289,19 @@ class Recorder:
             record["earlier_packages"] = self.earlier_packages
         if self.sources:
             record["user_code_sha256"] = self.sources
+        if (self.run_dir / HISTORY).exists():
+            record["extended"] = [asdict(one) for one in extensions_of(self.run_dir)]
+        if compared:
+            record["before_after"] = list(compared)
         record[FILES] = {**self.files.digests, **files}
         self.files.write(RECORD, record, to_disk=True)
         (self.run_dir / DIGESTS).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the files and the W&B run, whether or not the run finished."""
+        """Close the files and the mirrors, whether or not the run finished."""
         self.files.close()
-        if self.mirror is not None:
-            self.mirror.finish()
+        for mirror in self.mirrors:
+            mirror.finish()
 
     def _wall_s(self) -> float:
         """Seconds of work over all starts, without the time in between."""

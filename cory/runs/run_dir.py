@@ -24,22 +24,28 @@ from cory.runs.stored_settings import (
     read_settings,
     require_every_group,
 )
+from cory.runs.sweeps.differences import VARIED
 
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"
+SCORES = "prompt_scores.jsonl"  # what each held-out prompt contributes to the evaluations' metrics
 OUTPUT = "output.txt"  # what a run of a sweep says while others work beside it
 EVALUATION = "evaluation"  # folder of an unfinished evaluation's results so far
 DEBATES = "debates"  # folder of the debates that data were collected from
 CHECKPOINTS = "checkpoints"
+MANIFEST = "manifest.json"  # makes a folder in it a whole checkpoint
 AGENTS = "agents"
 ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
+BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
 RECORD = "record.json"
+MANIFEST = "manifest.json"  # of a checkpoint: length and SHA-256 of its files
 DIGESTS = "digests.json"  # length and SHA-256 of the records of an unfinished run
 FILES = "files"  # in the record: length and SHA-256 of each file that the run has left
 STOP = "stop"  # while it exists, the run is asked to save and leave
 FAILED_NODE = "failed"  # several nodes: the name of one whose part failed
+ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow (cory/runs/extension.py)
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
 
 
@@ -48,7 +54,7 @@ class WriteError(RuntimeError):
 
 
 # what a command leaves before its workers begin
-BEFORE_THE_START = (SETTINGS, OVERRIDES, VALUES, LOCK, OUTPUT, STOP, FAILED_NODE)
+BEFORE_THE_START = (SETTINGS, OVERRIDES, VARIED, VALUES, LOCK, OUTPUT, STOP, FAILED_NODE)
 LOCK_TEXT = re.compile(r"(process \d+ on \S+)?\s*")
 INSTEAD = "delete it or choose another run_dir"
 
@@ -104,8 +110,11 @@ def _stored(run_dir: Path) -> DictConfig:
     return stored
 
 
-def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
-    """Whether the run in the directory is finished; refuses a directory of another run."""
+def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
+    """Whether the run in the directory is finished; refuses a directory of another run.
+
+    extends: it is to get more iterations than it was begun with
+    """
     require_own(run_dir)
     if not any(path.name not in BEFORE_THE_START for path in _files(run_dir)):
         return False  # an earlier start was refused before anything was done
@@ -113,12 +122,15 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
     as_kept = as_begun(cfg, stored)
     old, new = comparable_settings(stored), comparable_settings(as_kept)
     other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    if extends and other == [ITERATIONS_KEY]:
+        other = []
     if other:
-        key = min(other, key=lambda key: (not key.endswith(".name"), key))
+        # more iterations would be allowed: then it is what else differs
+        key = min(other, key=lambda key: (key == ITERATIONS_KEY, not key.endswith(".name"), key))
         require(
             False,
-            f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; "
-            f"{INSTEAD}",
+            f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; repeat "
+            f"what it was begun with, which its {OVERRIDES} lists, or choose another run_dir",
         )
     changed = changed_value(run_dir, as_kept)
     require(
@@ -127,26 +139,28 @@ def is_complete(run_dir: Path, cfg: DictConfig) -> bool:
         f"set the variable as it was, or {INSTEAD}",
     )
     saved = (run_dir / CHECKPOINTS).exists()
-    done = _is_believed(run_dir, saved)
+    done = not extends and _is_believed(run_dir, saved, cfg.algorithm.iterations)
     if saved and not done:
         for key in ("nodes", "processes", "zero_stage"):
             ours, theirs = cfg.hardware[key], stored.hardware[key]
             require(
                 ours == theirs,
                 f"run_dir={run_dir} holds checkpoints made with hardware.{key}={theirs}, not "
-                f"{ours}; go on with the same, or delete {CHECKPOINTS} to start again",
+                f"{ours}; go on with the same"
+                + ("" if extends else f", or delete {CHECKPOINTS} to start again"),
             )
     return done
 
 
-def _is_believed(run_dir: Path, saved: bool) -> bool:
+def _is_believed(run_dir: Path, saved: bool, iterations: int) -> bool:
     """Whether there is a record, and all that it names; ConfigError where something is lost.
 
     saved: there are checkpoints, from which the run can go on
+    iterations: that the run is to have; the record of fewer is of a run that goes on
     """
     for name in (METRICS, TIMES, SAMPLES):
         require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {INSTEAD}")
-    if not (run_dir / RECORD).exists():
+    if not (run_dir / RECORD).exists() or is_shorter(read_record(run_dir), iterations):
         return False
     fault = record_fault(run_dir)
     require(
@@ -166,6 +180,12 @@ def read_record(run_dir: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def is_shorter(record: dict[str, Any] | None, total: int) -> bool:
+    """Whether a record is of fewer iterations than the run is to have now."""
+    iterations = None if record is None else record.get("iterations")
+    return isinstance(iterations, int) and iterations < total
 
 
 def record_fault(run_dir: Path, only: tuple[str, ...] | None = None) -> str | None:
@@ -209,7 +229,10 @@ def as_stored(run_dir: Path, cfg: DictConfig) -> DictConfig:
     except ConfigError:
         return cfg
     kept = as_begun(cfg, stored)
-    return kept if comparable_settings(kept) == comparable_settings(stored) else cfg
+    ours, theirs = comparable_settings(kept), comparable_settings(stored)
+    for settings in (ours, theirs):  # a run that is extended differs in this
+        settings.pop(ITERATIONS_KEY, None)
+    return kept if ours == theirs else cfg
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
@@ -271,6 +294,15 @@ def _goes_on_as(other: Path, cfg: DictConfig) -> bool:
     if comparable_settings(stored) != comparable_settings(kept):
         return False
     return changed_value(other, kept) is None
+
+
+def holds_same_run(run_dir: Path, cfg: DictConfig) -> bool:
+    """Whether a directory holds a run, finished or not, with these settings."""
+    try:
+        stored = read_settings(run_dir)
+        return comparable_settings(stored) == comparable_settings(as_begun(cfg, stored))
+    except ConfigError:
+        return False
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

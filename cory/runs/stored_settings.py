@@ -28,13 +28,19 @@ FREE = (
     "objective",
     "hardware",
     "wandb",
+    "tensorboard",
     "run_dir",
     "sweep",
     "checkpoint_every",
     "export_every",
     "keep_last",
+    "keep_state",
+    "keep_best",
+    "keep_best_mode",
+    "stretch_schedule",
     "parallel_runs",
     "preflight_only",
+    "untrained_store",
 )
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import struct
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,21 @@ from cory.config import (
     parse_groups,
     require,
 )
+from cory.config.options import ALGORITHMS
 from cory.memory.machine import main_memory
+from cory.models.context import described_length
 from cory.models.places import resolve
-from cory.runs.run_dir import AGENTS, RECORD, require_own
+from cory.runs.run_dir import AGENTS, RECORD, is_shorter, read_record, require_own
 from cory.runs.stored_settings import read_settings
 from cory.runs.user_function import require_functions
 from cory.runtime.data_before import data_refusals
+from cory.runtime.metric_names import require_metric
 
 Refusals = Iterator[str]
 GIB = 2**30
 BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
 NF4_BYTES = 0.5
 ADAPTER = "adapter_config.json"
-# names of a model's longest text in config.json: most architectures', GPT-2's
-CONTEXT = ("max_position_embeddings", "n_positions")
 # device files of GPUs that torch calls CUDA: NVIDIA's, under Windows, on a board, AMD's
 GPU_FILES = ("nvidiactl", "dxg", "nvhost-gpu", "nvmap", "kfd")
 DEVICES = Path("/dev")
@@ -58,9 +60,10 @@ def parsed(cfg: DictConfig) -> Config:
 def refuse_early(run_dir: Path, config: Config) -> None:
     """Refuse what can be refused without a model; a ConfigError has a line for every mistake.
 
-    A run that is finished needs nothing any more.
+    A run that is finished needs nothing any more, unless it is to go on.
     """
-    if (run_dir / RECORD).exists():
+    shorter = is_shorter(read_record(run_dir), config.algorithm.iterations)
+    if (run_dir / RECORD).exists() and not shorter:
         require_own(run_dir)
         return
     found = [*said_by(require_own, run_dir), *refusals(config)]
@@ -118,10 +121,9 @@ def verifier_refusals(judge: VerifierRewardConfig, key: str) -> Refusals:
 def context_refusals(config: Config, model: ModelConfig, key: str) -> Refusals:
     """Prompt and response in one text; the worker also counts the tokens of chat templates."""
     task, algorithm = config.task, config.algorithm
-    described = described_in(model, key)
-    context = next((described[name] for name in CONTEXT if name in described), None)
+    context = described_length(described_in(model, key))
     longest = task.max_prompt_tokens + algorithm.sampling.max_response_tokens
-    if not isinstance(context, int) or algorithm.speaks_remotely() or longest <= context:
+    if context is None or algorithm.speaks_remotely() or longest <= context:
         return
     yield (
         f"task.max_prompt_tokens ({task.max_prompt_tokens}) and "
@@ -175,6 +177,12 @@ def device_refusals(config: Config) -> Refusals:
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
     if hidden or not any((DEVICES / name).exists() for name in GPU_FILES):
         yield "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu"
+
+
+def package_refusals(config: Config) -> Refusals:
+    """A package that only some runs need."""
+    if config.tensorboard and find_spec("tensorboard") is None:
+        yield 'tensorboard=true needs the package tensorboard: pip install "cory[tensorboard]"'
 
 
 def memory_refusals(config: Config) -> Refusals:
@@ -241,6 +249,12 @@ def endpoint_refusals(config: Config) -> Refusals:
             )
 
 
+def metric_refusals(config: Config) -> Refusals:
+    """A metric that no run logs; an algorithm of a user's own package may have others."""
+    if config.keep_best is not None and config.algorithm.name in ALGORITHMS:
+        yield from said_by(require_metric, "keep_best", config.keep_best)
+
+
 CHECKS: tuple[Callable[[Config], Refusals], ...] = (
     model_refusals,
     function_refusals,
@@ -249,5 +263,7 @@ CHECKS: tuple[Callable[[Config], Refusals], ...] = (
     game_refusals,
     endpoint_refusals,
     device_refusals,
+    package_refusals,
     memory_refusals,
+    metric_refusals,
 )

@@ -1,8 +1,12 @@
 """What Hydra refuses, in one line: it spans several, and names no key or every option."""
 
+import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
@@ -120,3 +124,31 @@ def unreadable_word() -> str | None:
             except HydraException:
                 return word
     return None
+
+
+class WithoutHydrasLine:
+    """stderr, less the line that Hydra adds to a failed job: the job has said what failed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        if text.startswith("Error executing job with overrides"):
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def hydra_raises() -> Iterator[None]:
+    """Inside, Hydra raises what it would print, by a variable that is as before afterwards."""
+    before = os.environ.get("HYDRA_FULL_ERROR")
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["HYDRA_FULL_ERROR"]
+        if before is not None:
+            os.environ["HYDRA_FULL_ERROR"] = before

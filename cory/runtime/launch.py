@@ -1,6 +1,8 @@
 """Starts the workers of a run, and stops them when the command is asked to stop."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,6 +23,9 @@ from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
 # signal's number
 COMMAND_STOP = "CORY_STOP"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# One process of several says what is wrong. A launcher ends all of them as soon as one has ended,
+# so that the others must not be first.
+UNTIL_SAID_S = 30
 INTERVAL = 0.1  # seconds between two looks
 
 _received: list[int] = []
@@ -31,18 +36,23 @@ class JobFailed(Exception):
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Within this context the first Ctrl-C or SIGTERM asks to stop; the second interrupts."""
+def stoppable(listens: bool = True) -> Iterator[None]:
+    """Within this context the first Ctrl-C or SIGTERM asks to stop; the second interrupts.
+
+    listens: to these signals, which only a program's main thread can
+    """
     before = [signal.getsignal(number) for number in SIGNALS]
     with tempfile.TemporaryDirectory(prefix="cory_") as folder:
         os.environ[COMMAND_STOP] = f"{folder}/stop"
         _received.clear()
-        listen()
+        if listens:
+            listen()
         try:
             yield
         finally:
-            for number, handler in zip(SIGNALS, before, strict=True):
-                signal.signal(number, handler)
+            if listens:
+                for number, handler in zip(SIGNALS, before, strict=True):
+                    signal.signal(number, handler)
 
 
 def listen() -> None:
@@ -99,6 +109,8 @@ class Run:
         self._request = run_dir / STOP
         self._request.unlink(missing_ok=True)
         self._asked = False
+        # a record that is there already is of a damaged run, which goes on from its kept state
+        self._earlier = written(run_dir / RECORD)
         # in a new session: Ctrl-C reaches this process only, which then asks the workers to stop
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, str(run_dir)],
@@ -124,7 +136,7 @@ class Run:
                 self._asked = True
             return None
         self._request.unlink(missing_ok=True)
-        if (self.run_dir / RECORD).exists():
+        if written(self.run_dir / RECORD) not in (None, self._earlier):
             return True  # the record decides: a process may fail after its work
         if code == 0 and self._nodes > 1:
             return True  # the record, written on another node, may take a while to be visible here
@@ -144,9 +156,24 @@ class Run:
         say_interrupted(self.run_dir)
 
 
-def launch(run_dir: Path, hardware: HardwareConfig, lock: RunLock | None) -> bool:
-    """Run the workers in other processes; whether they finished the run. See `Run`."""
-    run = Run(run_dir, hardware, lock)
+def written(path: Path) -> tuple[int, int] | None:
+    """Which writing of a file it is; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def launch(
+    run_dir: Path,
+    hardware: HardwareConfig,
+    lock: RunLock | None,
+    out: IO[bytes] | None = None,
+    err: IO[bytes] | None = None,
+) -> bool:
+    """Run the workers in other processes; whether they finished the run. Arguments as of `Run`."""
+    run = Run(run_dir, hardware, lock, 1, out, err)
     try:
         while (finished := run.finished()) is None:
             time.sleep(INTERVAL)
@@ -177,3 +204,20 @@ def environment(hardware: HardwareConfig, at_once: int = 1) -> dict[str, str]:
     # named here, so that DeepSpeed does not guess the device and warn
     always = {PARENT: str(os.getpid()), "DS_ACCELERATOR": hardware.device}
     return {**unless_chosen, **os.environ, **always}
+
+
+def refuse_launchers() -> None:
+    """The workers are started here; torchrun or deepspeed around it would start too many."""
+    words = [word for word in sys.argv[1:] if not re.match("--local[-_]rank", word)]
+    if "RANK" not in os.environ and words == sys.argv[1:]:
+        return
+    if os.environ.get("RANK", "0") != "0":
+        time.sleep(UNTIL_SAID_S)
+        sys.exit(1)
+    if not any(word.startswith("hardware") for word in words):
+        many = os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1"))
+        words.append(f"hardware.processes={many}")
+    sys.exit(
+        f"error: cory.train starts its own workers, without torchrun, deepspeed or another "
+        f"launcher; type: python -m cory.train {shlex.join(words)}"
+    )

@@ -1,8 +1,8 @@
 """The loop over iterations, shared by all algorithms."""
 
-import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from tqdm import tqdm
@@ -11,12 +11,15 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import Config
 from cory.episode import Metrics
-from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.evaluate import BeforeEach, EvalRequest
 from cory.rewards import RunReward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
 from cory.runs.stop import Stopped, StopPoint, StopRequest
+from cory.runtime.best_agents import BestAgents
+from cory.runtime.progress import bar_stream, progress
+from cory.runtime.untrained import Untrained
 from cory.trainers.divergence import TrainingDiverged
 
 SAVE_AFTER_S = 600.0  # seconds after which an iteration is saved within
@@ -31,6 +34,8 @@ def run(
     stop: StopRequest,
     export: Callable[[int], None],
     reward: RunReward | None = None,
+    untrained: Untrained | None = None,
+    best: BestAgents | None = None,
 ) -> None:
     """Iterate from the newest checkpoint on: step, keep samples, save, evaluate, log.
 
@@ -39,17 +44,26 @@ def run(
 
     export(done): writes the agents as they are after `done` iterations
     reward: one that follows the run; its metrics are logged with the iteration's
+    untrained: evaluates the agents before the first iteration, whose line has its metrics
+    best: keeps the agents of the best iteration
     """
     iterations = config.algorithm.iterations
     measure = partial(evaluated, algorithm, config, record, pieces, stop, reward)
-    start, metrics = resume(algorithm, record, checkpoints)
+    start, metrics, before = resume(algorithm, record, checkpoints)
+    if best is not None:
+        best.start(start)
+    if before is None:
+        before = (
+            {} if untrained is None else untrained_metrics(untrained, config, record, stop, reward)
+        )
     if iterations == 0:
         record.log(0, measure(0, "the evaluation"))
         put_away(record, pieces)
+    latest: Metrics = {}
     with tqdm(
         total=iterations,
         initial=start,
-        file=sys.stdout,
+        file=bar_stream(),
         desc=f"{config.experiment} seed {config.seed}",
         bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}",
         disable=distributed.rank() != 0 or iterations == 0,
@@ -59,14 +73,19 @@ def run(
             to_measure = last or due(iteration, config.evaluate_every)
             saved = metrics is not None  # trained before the restart; evaluation and log are left
             if metrics is None:
-                stop_point = SavingPoint(iteration, config, algorithm, record, checkpoints, stop)
+                stop_point = SavingPoint(
+                    iteration, config, algorithm, record, checkpoints, stop, before
+                )
                 metrics = stepped(algorithm, record, checkpoints, iteration, stop_point, reward)
+                metrics, before = before | metrics, {}
                 if last or due(iteration, config.samples_every):
                     record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
             leaving = not last and stop.asked_anywhere()
             if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
                 save_checkpoint(iteration + 1, metrics, algorithm, record, checkpoints)
                 saved = True
+                if untrained is not None:
+                    untrained.put_away()
             if to_measure:
                 where = f"the evaluation after iteration {iteration + 1} of {iterations}"
                 try:
@@ -77,10 +96,13 @@ def run(
                     raise
             if not last and due(iteration, config.export_every):
                 export(iteration + 1)
+            if best is not None:
+                best.offer(iteration, metrics)
             record.log(iteration, metrics)
             if to_measure:
                 put_away(record, pieces)
-            bar.set_postfix_str(progress(metrics, algorithm.agents), refresh=False)
+            latest |= metrics
+            bar.set_postfix_str(progress(latest, algorithm.agents), refresh=False)
             bar.update()
             metrics = None
             if leaving:
@@ -118,10 +140,12 @@ class SavingPoint:
         record: Record,
         checkpoints: Checkpoints,
         stop: StopRequest,
+        before: Metrics,
     ) -> None:
+        """before: metrics of the untrained agents, as long as they are not logged"""
         self.iteration = iteration
         self.config = config
-        self.save = partial(save_checkpoint, iteration, {}, algorithm, record, checkpoints)
+        self.save = partial(save_checkpoint, iteration, before, algorithm, record, checkpoints)
         self.stop = stop
         self.saved = time.monotonic()
 
@@ -155,8 +179,39 @@ def evaluated(
     if reward is not None:
         reward.at(min(iteration + 1, config.algorithm.iterations))
     request = EvalRequest(config.evaluation, config.seed, iteration, final)
+    with watched(config, stop, where) as before_each:
+        metrics = algorithm.evaluate(request, pieces, before_each)
+    record.log_lines(pieces.lines)
+    record.log_scores(request.scores.as_line(iteration))
+    if reward is not None:
+        metrics |= seconds_of(reward)
+    return metrics
+
+
+def untrained_metrics(
+    untrained: Untrained,
+    config: Config,
+    record: Record,
+    stop: StopRequest,
+    reward: RunReward | None,
+) -> Metrics:
+    """Metrics of the agents before any training; responses and scores go to the records."""
+    if reward is not None:
+        reward.at(0)
+    with watched(config, stop, "the evaluation before the training") as before_each:
+        lines = untrained.measure(before_each)
+    record.log_lines(lines)
+    record.log_scores(untrained.request.scores.as_line(untrained.request.iteration))
+    if reward is not None:
+        reward.metrics()  # which are of these responses, and of no iteration
+    return untrained.request.scores.metrics()
+
+
+@contextmanager
+def watched(config: Config, stop: StopRequest, where: str) -> Iterator[BeforeEach]:
+    """A bar over an evaluation's responses, which ends with Stopped where the run is to stop."""
     with tqdm(
-        file=sys.stdout,
+        file=bar_stream(),
         desc=f"evaluation of {config.experiment} seed {config.seed}",
         bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}",
         leave=False,
@@ -169,11 +224,7 @@ def evaluated(
             bar.total = rows
             bar.update(done - bar.n)
 
-        metrics = algorithm.evaluate(request, pieces, before_each)
-    record.log_lines(pieces.lines)
-    if reward is not None:
-        metrics |= seconds_of(reward)
-    return metrics
+        yield before_each
 
 
 def seconds_of(reward: RunReward) -> Metrics:
@@ -199,7 +250,10 @@ def put_away(record: Record, pieces: PartialResults) -> None:
 def save_checkpoint(
     done: int, metrics: Metrics, algorithm: Algorithm, record: Record, checkpoints: Checkpoints
 ) -> None:
-    """Write a checkpoint after `done` iterations, the last of which is not logged yet."""
+    """Write a checkpoint after `done` iterations.
+
+    metrics: what is not logged yet: of the last of them, or of the untrained agents
+    """
     state = {
         "algorithm": algorithm.state_dict(),
         "record": record.state_dict(),
@@ -211,38 +265,24 @@ def save_checkpoint(
 
 def resume(
     algorithm: Algorithm, record: Record, checkpoints: Checkpoints
-) -> tuple[int, Metrics | None]:
+) -> tuple[int, Metrics | None, Metrics | None]:
     """Restore everything from the newest checkpoint.
 
-    returns: the iteration to go on with; and its metrics where only its evaluation and log are left
+    returns: the iteration to go on with; its metrics where only its evaluation and log are left;
+        those of the untrained agents that are not logged yet, None without a checkpoint
     """
     restored = checkpoints.restore(algorithm.agents)
     if restored is None:
         record.start(0, None)
-        return 0, None
+        return 0, None, None
     done, state = restored
     algorithm.load_state_dict(state["algorithm"])
     logged = distributed.from_first(record.start(done, state["record"]))
     if logged < done:
-        return logged, state["metrics"]
-    return done, None
+        return logged, state["metrics"], {}
+    return done, None, state["metrics"] if done == 0 else {}
 
 
 def due(iteration: int, every: int) -> bool:
     """Whether an action is due that happens every `every` iterations; 0: never."""
     return every > 0 and (iteration + 1) % every == 0
-
-
-def progress(metrics: Metrics, agents: Collection[str]) -> str:
-    """The progress bar's text: each agent's reward, KL and combined reward; of many, rewards."""
-    if any(f"objective/score/{agent}" not in metrics for agent in agents):
-        return ""  # supervised and offline training have no reward
-    if len(agents) > 2:
-        rewards = " ".join(f"{metrics[f'objective/score/{agent}']:+.2f}" for agent in agents)
-        return f"rewards {rewards}"
-    return " | ".join(
-        f"{agent}: reward {metrics[f'objective/score/{agent}']:+.2f} "
-        f"kl {metrics[f'objective/kl/{agent}']:.2f} "
-        f"combined {metrics[f'objective/combined/{agent}']:+.2f}"
-        for agent in agents
-    )

@@ -13,35 +13,33 @@ from cory.config import Config
 from cory.runs.lock import RunLock
 from cory.runs.run_dir import OUTPUT
 from cory.runtime.launch import INTERVAL, JobFailed, Run, stopping
+from cory.runtime.sweeps.progress import FAILED, FINISHED, STOPPED, Job, Progress
 
 
 @dataclass
 class _Working:
     """A run at work."""
 
-    name: str
+    job: Job
     run: Run
     at_once: int  # runs that may share the cores with it, itself among them
     lock: RunLock
     out: IO[bytes]
     err: IO[bytes]
-    began: float
 
 
 class SideBySide:
     """The runs of a sweep at work: starts each when there is room, and tells how each ended.
 
     A run writes to a file in its folder, as lines of several runs would be mixed up here. Here
-    appears one line for each that ends, and what it wrote to stderr.
+    appears a line for each that begins or ends, and what it wrote to stderr.
     """
 
-    def __init__(self) -> None:
-        self.jobs: int | None = None  # of the sweep; None: not known
-        self.passed = 0  # jobs at work or over, among them refused ones and complete runs
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._working: list[_Working] = []
-        self._seconds: list[float] = []  # of the runs that are finished
         self._failed = False
-        self._at_once = 0  # of the newest run; 0: none has begun
+        self._introduced = False
 
     @property
     def busy(self) -> bool:
@@ -65,19 +63,20 @@ class SideBySide:
         if stopping():
             raise JobFailed
 
-    def start(self, run_dir: Path, config: Config, lock: RunLock, at_once: int) -> None:
+    def start(self, job: Job, run_dir: Path, config: Config, lock: RunLock, at_once: int) -> None:
         """Start a run, after `wait_for_room`.
 
+        job: what the sweep knows it as
         run_dir: locked, with the settings in it
         lock: of the run directory; closed when the run ends
         """
-        if self._at_once == 0:
+        if not self._introduced:
             self._introduce(config, at_once)
-        self._at_once = at_once
+        self._progress.at_once = at_once
+        self._progress.say_begin(job)
         out, err = (run_dir / OUTPUT).open("ab"), tempfile.TemporaryFile()  # noqa: SIM115
         run = Run(run_dir, config.hardware, lock, at_once, out, err)
-        name = f"{config.experiment} seed {config.seed}"
-        self._working.append(_Working(name, run, at_once, lock, out, err, time.monotonic()))
+        self._working.append(_Working(job, run, at_once, lock, out, err))
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
@@ -105,11 +104,11 @@ class SideBySide:
             self._wait()
 
     def _introduce(self, config: Config, at_once: int) -> None:
+        self._introduced = True
         threads = config.hardware.threads(at_once)
         print(
-            f"{'' if self.jobs is None else f'{self.jobs} runs, '}{at_once} at a time with "
-            f"{threads} thread{'s' if threads > 1 else ''} each (parallel_runs=1: one after "
-            f"another); what a run says is in {OUTPUT} of its folder",
+            f"{at_once} at a time with {threads} thread{'s' if threads > 1 else ''} each "
+            f"(parallel_runs=1: one after another); what a run says is in {OUTPUT} of its folder",
             flush=True,
         )
 
@@ -123,41 +122,18 @@ class SideBySide:
         time.sleep(INTERVAL)
 
     def _ended(self, one: _Working, finished: bool) -> None:
-        seconds = time.monotonic() - one.began
-        if finished:
-            self._seconds.append(seconds)
         self._failed |= not finished
-        end = "finished in" if finished else "stopped after" if stopping() else "failed after"
-        stream = sys.stdout if finished else sys.stderr
-        print(f"{one.name}: {end} {clock(seconds)}; {self._left()}", file=stream, flush=True)
         one.err.seek(0)
         said = one.err.read()
+        text = said.decode("utf-8", errors="replace")
+        errors = [line for line in text.splitlines() if line.startswith("error: ")]
+        how = FINISHED if finished else STOPPED if stopping() else FAILED
+        self._progress.say_end(one.job, how, errors[0] if errors else "")
         one.out.write(said)
-        sys.stderr.write(said.decode("utf-8", errors="replace"))
+        sys.stderr.write(text)
         sys.stderr.flush()
         for held in (one.lock, one.out, one.err):
             held.close()
-
-    def _left(self) -> str:
-        """How much of the sweep is over, and about how long the rest takes."""
-        over = self.passed - len(self._working)
-        of = "" if self.jobs is None else f" of {self.jobs}"
-        text = f"{over}{of} runs over, {len(self._working)} at work"
-        if self.jobs is None or not self._seconds or over == self.jobs or stopping():
-            return text
-        each = sum(self._seconds) / len(self._seconds)  # of a run, as far as is known
-        now, to_come = time.monotonic(), self.jobs - self.passed
-        of_these = [max(0.0, each - (now - one.began)) for one in self._working]
-        longest = each if to_come > 0 else max(of_these, default=0.0)
-        rest = max(longest, (sum(of_these) + each * to_come) / self._at_once)
-        return f"{text}, about {clock(rest)} left"
-
-
-def clock(seconds: float) -> str:
-    """Seconds as minutes:seconds, or hours:minutes:seconds."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 def _texts(settings: Any) -> Iterator[str]:

@@ -7,17 +7,14 @@ if __name__ == "__main__":  # until the worker listens, a signal ends it without
 
 import logging
 import os
-import shutil
 import sys
 import traceback
 import warnings
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import torch
 import transformers
-from safetensors import SafetensorError
 
 from cory import distributed
 from cory.algorithms import Algorithm
@@ -34,30 +31,47 @@ from cory.config import (
 )
 from cory.memory import preflight
 from cory.models.engine import start_process_group, stop_process_group
-from cory.models.policy import Policy
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
 from cory.report import run_summary
+from cory.report.before_after import changes
 from cory.rewards import Reward, RunFacts, RunReward
-from cory.runs.checkpoint import Checkpoints, by_size, hashes_of
-from cory.runs.durable import sync, sync_folders
-from cory.runs.export import export, model_card, publish
-from cory.runs.jsonl import Digest
+from cory.runs.checkpoint import Checkpoints
+from cory.runs.extension import (
+    accepted_digests,
+    command_to_go_on,
+    finished_part,
+    why_it_cannot_grow,
+)
 from cory.runs.lock import lock
+from cory.runs.mirrors.wandb_mirror import sync_hint
 from cory.runs.partial_results import PartialResults
-from cory.runs.provenance import git, memory_used
+from cory.runs.provenance import memory_used
 from cory.runs.recorder import NoRecord, Record, Recorder
-from cory.runs.run_dir import AGENTS, EVALUATION, ITERATIONS, WriteError, settings_digest
+from cory.runs.run_dir import (
+    AGENTS,
+    EVALUATION,
+    ITERATIONS,
+    METRICS,
+    WriteError,
+    read_lines,
+)
 from cory.runs.stop import Stopped, StopRequest
-from cory.runs.stored_settings import SETTINGS, read_settings
+from cory.runs.stored_settings import read_settings
 from cory.runtime import loop
 from cory.runtime.allocator import keep_freed_memory
+from cory.runtime.best_agents import BestAgents
+from cory.runtime.exporting import export_agents, export_iteration
 from cory.runtime.folder_watch import FolderWatch
+from cory.runtime.progress import above_bars
+from cory.runtime.untrained import Untrained, wanted
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
+
+KEPT_STATE = 2**30  # bytes of a training state that is kept unless a setting says otherwise
 
 
 def check_devices(hardware: HardwareConfig) -> None:
@@ -154,67 +168,93 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     record: Record = NoRecord()
     if distributed.rank() == 0:
         record = Recorder(run_dir, config, used_before, watched.sources() if watched else {})
-    checkpoints = Checkpoints(run_dir, settings_digest(settings), config.hardware, config.keep_last)
+    digest, *earlier = accepted_digests(run_dir, settings)
+    checkpoints = Checkpoints(
+        run_dir, digest, config.hardware, config.keep_last, earlier, finished_part(run_dir)
+    )
     pieces = PartialResults(run_dir / EVALUATION, checkpoints.digest)
+    untrained = Untrained(algorithm, config, parts.task) if wanted(config) else None
     try:
         stop.begun = True
-        export = partial(export_iteration, algorithm.agents, parts, run_dir)
-        loop.run(algorithm, config, record, checkpoints, pieces, stop, export, watched)
-        # each is on the disk itself before the checkpoints are removed, which are that until then
-        files = export_agents(algorithm.agents, parts, run_dir)
-        record.finish({f"{AGENTS}/{name}": digest for name, digest in files.items()})
-        checkpoints.clear()
+        best = best_agents(config, algorithm, parts, checkpoints)
+
+        def export(done: int) -> None:
+            export_iteration(algorithm.agents, parts, run_dir / ITERATIONS / str(done), done)
+
+        with above_bars():
+            loop.run(
+                algorithm,
+                config,
+                record,
+                checkpoints,
+                pieces,
+                stop,
+                export,
+                watched,
+                untrained,
+                best,
+            )
+        finish(algorithm, parts, record, best, checkpoints)
     finally:
         record.close()
     if distributed.rank() == 0:
         run_summary.show_summary(run_dir)
+        say_how_to_upload(run_dir)
     stop_process_group()
 
 
-def export_agents(agents: Mapping[str, Policy], parts: Parts, run_dir: Path) -> dict[str, Digest]:
-    """Export every agent to a folder that others can load, on the disk itself.
+def finish(
+    algorithm: Algorithm,
+    parts: Parts,
+    record: Record,
+    best: BestAgents | None,
+    checkpoints: Checkpoints,
+) -> None:
+    """Write agents and record, then put the training state away.
 
-    returns: length and SHA-256 of each file, by its name below that folder
+    Until both are on the disk itself, only the state is: in another order a crash would lose all.
     """
-    if not agents:  # a model behind an endpoint spoke for all
-        return {}
-    part = run_dir / f"{AGENTS}.part"
-    if distributed.rank() == 0:
-        shutil.rmtree(part, ignore_errors=True)
-    commit = git("rev-parse", "HEAD")
-    for agent in agents.values():
-        with agent.engine.whole():
-            if distributed.rank() == 0:
-                card = model_card(agent.model, agent.team.config, parts.config, commit)
-                folder, tokenizer = part / agent.name, agent.team.tokenizer
-                try:
-                    export(agent.model, tokenizer, folder, agent.team.config.path, card)
-                except (OSError, SafetensorError) as error:
-                    raise WriteError(f"{part} cannot be written ({error})") from error
-    distributed.wait_for_all()
-    try:
-        names = distributed.from_first(by_size(part, {}) if distributed.rank() == 0 else [])
-        files = hashes_of(part, names, to_disk=True)
-        if distributed.rank() == 0:
-            sync_folders(part)
-            publish(part, run_dir)
-            sync(run_dir)
-    except OSError as error:
-        raise WriteError(f"{part} cannot be written ({error})") from error
-    distributed.wait_for_all()
-    return {name: (size, digest) for name, (size, digest) in files.items()}
+    run_dir = Path(parts.config.run_dir)
+    files = export_agents(algorithm.agents, parts, run_dir)
+    rows = changes(run_dir, read_lines(run_dir / METRICS)) if distributed.rank() == 0 else []
+    record.finish(
+        {f"{AGENTS}/{name}": digest for name, digest in files.items()},
+        [row.as_line() for row in rows],
+    )
+    if best is not None:
+        best.finish()
+    put_state_away(parts.config, checkpoints, run_dir)
 
 
-def export_iteration(agents: Mapping[str, Policy], parts: Parts, run_dir: Path, done: int) -> None:
-    """Export the agents as they are now to a folder of this iteration, for `init_from`."""
-    place = run_dir / ITERATIONS / str(done)
-    if distributed.rank() == 0:
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            shutil.copy(run_dir / SETTINGS, place)
-        except OSError as error:
-            raise WriteError(f"{place} cannot be written ({error})") from error
-    export_agents(agents, parts, place)
+def say_how_to_upload(run_dir: Path) -> None:
+    """The last line of a run whose records W&B has offline."""
+    hint = sync_hint(run_dir)
+    if hint:
+        print(hint)
+
+
+def put_state_away(config: Config, checkpoints: Checkpoints, run_dir: Path) -> None:
+    """Keep the training state of a finished run, or remove it, as `keep_state` says."""
+    iterations = config.algorithm.iterations
+    useful = config.sweep == "adhoc" and why_it_cannot_grow(config, iterations) is None
+    at_most = {True: None, False: 0, None: KEPT_STATE if useful else 0}[config.keep_state]
+    size = checkpoints.keep_newest(at_most)
+    if size > 0 and useful:
+        print(
+            f"its training state is kept ({size / 2**20:.0f} MiB); to train longer:\n"
+            f"  {command_to_go_on(run_dir, iterations)}"
+        )
+
+
+def best_agents(
+    config: Config, algorithm: Algorithm, parts: Parts, checkpoints: Checkpoints
+) -> BestAgents | None:
+    """What keeps the best agents; None where none are to be kept, or there are none."""
+    if config.keep_best is None or not algorithm.agents:
+        return None
+    write = partial(export_iteration, algorithm.agents, parts)
+    place = Path(config.run_dir)
+    return BestAgents(place, config.keep_best, config.keep_best_mode, write, checkpoints.done)
 
 
 def run_worker() -> None:
@@ -237,6 +277,7 @@ def run_worker() -> None:
     except Stopped as stopped:
         if distributed.rank() == 0:
             print(stopped)
+            say_how_to_upload(run_dir)
         stop_process_group()  # waits for the one that closes the records
         code = STOPPED
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:

@@ -16,11 +16,39 @@ from cory.tasks.data.tables import is_blank, split_rows
 HELD_OUT_SEED = 20_241_001
 
 
-class ImdbTask:
+class ImdbForm:
+    """Beginnings of reviews, to be continued."""
+
+    def __init__(self, config: ImdbConfig) -> None:
+        self.config = config
+
+    def prompt_of(self, text: str) -> Prompt:
+        """The text unchanged: the beginning of a review is its own prompt."""
+        return Prompt(id="probe", text=text)
+
+    def read(self, response: str) -> None:
+        """None: a continuation gives no answer."""
+
+    def is_right(self, response: str, answer: str) -> bool:
+        """False: prompts of this task have no answer."""
+        return False
+
+    def observer_context(self, query: str, answers: Sequence[str]) -> str:
+        """The completed texts as quotations, then the query again (Ma et al., App. A.2)."""
+        config = self.config
+        quoted = config.answer_separator.join(
+            config.answer_template.format(query=query, response=answer) for answer in answers
+        )
+        return config.observer_template.format(answers=quoted, query=query)
+
+
+class ImdbTask(ImdbForm):
     """Prompts of 2 to 8 tokens from review beginnings (Ma et al., 4.1)."""
 
+    form = ImdbForm
+
     def __init__(self, config: ImdbConfig, tokenizer: Any, stream: np.random.Generator) -> None:
-        self.config = config
+        super().__init__(config)
         self.tokenizer = tokenizer
         self.stream = stream
         self.parts = {
@@ -44,25 +72,6 @@ class ImdbTask:
         count = at_most(count, len(reviews), f"{split} reviews")
         stream = np.random.default_rng(HELD_OUT_SEED)
         return [self._prompt(f"{split}-{row}", text, stream) for row, text in reviews[:count]]
-
-    def prompt_of(self, text: str) -> Prompt:
-        """The text unchanged: the beginning of a review is its own prompt."""
-        return Prompt(id="probe", text=text)
-
-    def read(self, response: str) -> None:
-        """None: a continuation gives no answer."""
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """False: prompts of this task have no answer."""
-        return False
-
-    def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The completed texts as quotations, then the query again (Ma et al., App. A.2)."""
-        config = self.config
-        quoted = config.answer_separator.join(
-            config.answer_template.format(query=query, response=answer) for answer in answers
-        )
-        return config.observer_template.format(answers=quoted, query=query)
 
     def _prompt(self, name: str, text: str, stream: np.random.Generator) -> Prompt:
         length = int(

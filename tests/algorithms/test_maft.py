@@ -15,6 +15,7 @@ from cory.runs.partial_results import PartialResults
 from cory.trainers.minibatch import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
+from tests.support.building import require_contributions
 
 
 def test_who_speaks(maft: Settings, tmp_path: Path) -> None:
@@ -260,6 +261,7 @@ def test_the_first_agents_answers_and_the_vote(
     pieces = PartialResults(tmp_path / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     metrics = trainer.evaluate(request, pieces, lambda done, rows: None)
+    require_contributions(request, metrics)
     assert [len(line["turns"]) for line in pieces.lines] == [6] * 6
     read = trainer.carried["task"].read
     gold = read("7")

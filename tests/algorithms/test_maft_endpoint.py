@@ -14,7 +14,8 @@ from cory.episode import Metrics
 from cory.evaluation.evaluate import EvalRequest
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults
-from cory.runtime.worker import build_parts, export_agents
+from cory.runtime.exporting import export_agents
+from cory.runtime.worker import build_parts
 from tests.support.chat_server import Body, ChatServer, Said, failure, reply
 
 KEY = "sk-never-to-be-written"

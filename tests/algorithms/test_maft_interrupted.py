@@ -16,7 +16,8 @@ from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import NoRecord
 from cory.runs.stop import Stopped, StopRequest
 from cory.runtime import loop
-from cory.runtime.worker import build_parts, export_iteration
+from cory.runtime.exporting import export_iteration
+from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
 
@@ -127,11 +128,12 @@ def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
 def test_agents_of_each_iteration_can_be_started_from(maft: Settings, tmp_path: Path) -> None:
     config = maft()
     settings = compose_like(config, tmp_path)
+    config.run_dir = str(tmp_path)
     parts = build_parts(config)
     trainer = build_agents(config)
     trainer.step(0)
-    export_iteration(trainer.agents, parts, tmp_path, 1)
     place = tmp_path / "iterations" / "1"
+    export_iteration(trainer.agents, parts, place, 1)
     assert sorted(path.name for path in (place / "agents").iterdir()) == sorted(NAMES)
     assert (place / "config.yaml").read_text() == settings
     again = build_agents(maft(f"init_from={place}", f"run_dir={tmp_path / 'again'}"))

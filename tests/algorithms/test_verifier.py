@@ -21,6 +21,7 @@ from cory.runs.export import VALUE_HEAD, export
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults
 from cory.trainers.supervised import SupervisedTrainer
+from tests.support.building import require_contributions
 from tests.support.close import assert_close
 from tests.support.supervising import VERIFIER, Holds, build_verifier
 
@@ -41,6 +42,7 @@ def examine(
     pieces = PartialResults(run_dir, "settings")
     request = EvalRequest(config.evaluation, config.seed, 1, final=True)
     metrics = trainer.evaluate(request, pieces, before_each)
+    require_contributions(request, metrics)
     lines = pieces.lines
     pieces.clear()
     return metrics, lines

@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from cory.config import ConfigError, as_before, parse_config
 from cory.config.added import ADDED
+from cory.runs.precision import as_begun
 from cory.runs.run_dir import is_complete, settings_digest, unfinished_run
 from tests.support.composing import compose_config
 
@@ -41,7 +42,10 @@ def of_before(cfg: DictConfig) -> DictConfig:
             del old[group]["rollout_dropout"], old[group]["special_tokens_in_text"]
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
+        for key in ("entity", "name", "group", "tags", "notes"):
+            del old.wandb[key]
         del old["parallel_runs"], old.algorithm["unreadable_votes"], old.task["next_question"]
+        del old["tensorboard"], old["untrained_store"], old.evaluation["before"]
         for key in (*ESTIMATOR, "schedule", "warmup", "final_share", "optimizer"):
             del old.algorithm[key]
     return old
@@ -52,6 +56,10 @@ def test_what_is_not_there_is_as_before() -> None:
     old = of_before(cfg)
     assert parse_config(old).parallel_runs == 1
     cfg.parallel_runs = 1  # which is not compared
+    cfg.untrained_store = None  # likewise
+    assert settings_digest(old) != settings_digest(cfg)  # it would begin with an evaluation
+    cfg = as_begun(cfg, old)
+    assert not cfg.evaluation.before
     assert parse_config(old) == parse_config(cfg)
     assert "attention" not in old.model and parse_config(old).partner.attention == "auto"
     assert settings_digest(old) == settings_digest(cfg)
@@ -99,24 +107,36 @@ def test_conf_gives_the_value_of_before() -> None:
         "special_tokens_in_text": ("model", "partner"),
         "generation_batch_size": ("hardware",),
         "cuda_graphs": ("hardware",),
+        "gpu": ("hardware",),
+        "memory": ("hardware",),
         "parallel_runs": ("",),
         "objective": ("",),
+        **dict.fromkeys(("keep_state", "keep_best", "keep_best_mode", "stretch_schedule"), ("",)),
+        "tensorboard": ("",),
+        **dict.fromkeys(("entity", "name", "group", "tags", "notes"), ("wandb",)),
         "unreadable_votes": ("algorithm",),
         **dict.fromkeys(("schedule", "warmup", "final_share", "optimizer"), ("algorithm",)),
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),
         "next_question": ("task",),
         "plain_http": (),  # below
-        "contradictions": (),
+        "contradictions": (),  # below
+        "untrained_store": ("",),
+        "before": ("evaluation",),
         **dict.fromkeys(CLASSIFIERS, ()),  # below
     }
     assert places.keys() == ADDED.keys()
     endpoint = compose_config("experiment=spag/llama2_im").algorithm.endpoint
     assert endpoint.plain_http is ADDED["plain_http"][1]
     assert ADDED["plain_http"][0] in endpoint
-    prompts = compose_config("task=prompts", "task.path=here").task
-    assert prompts.contradictions == ADDED["contradictions"][1]
-    assert ADDED["contradictions"][0] in prompts
+    for words in (("task=prompts", "task.path=here"), ("task=math",), ("task=gsm8k",)):
+        task = compose_config(*words).task
+        assert task.contradictions == ADDED["contradictions"][1]
+        assert ADDED["contradictions"][0] in task
     cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale
+    assert cfg.untrained_store == "outputs/untrained"
+    cfg.untrained_store = None  # which may differ between two starts
+    assert cfg.evaluation.before is True
+    cfg = as_begun(cfg, OmegaConf.create({"evaluation": {"probes": []}}))
     for key, (beside, value) in ADDED.items():
         for group in places[key]:
             node = cfg[group] if group else cfg
@@ -144,7 +164,7 @@ def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
     run_dir = tmp_path / "2026-11-01_10-00-00_seed0"
     run_dir.mkdir()
     old = OmegaConf.create(OmegaConf.to_yaml(cfg, resolve=True))
-    del old.model["attention"], old["parallel_runs"]
+    del old.model["attention"], old["parallel_runs"], old.evaluation["before"]
     cfg.parallel_runs = 2
     OmegaConf.save(old, run_dir / "config.yaml")
     (run_dir / "metrics.jsonl").touch()

@@ -24,7 +24,6 @@ THROUGH = {
     "iterations_per_epoch": "per_epoch",
     "minibatch_size": "plan_of",
     "plain_http": "_check_secrecy",
-    "microbatch_size": "plan_of",
     "generation_batch_size": "responses_at_once",
     "opponents": "played_against",
     "weights": "weight",

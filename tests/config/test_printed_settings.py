@@ -98,7 +98,15 @@ def test_table_2_one_optimiser_step_per_epoch(name: str) -> None:
     assert plan.microbatch * plan.accumulation * config.hardware.world == 32
 
 
-SHORT = {"prompts": 128, "samples": 1, "k": [1], "greedy": False, "team": False, "probes": []}
+SHORT = {
+    "prompts": 128,
+    "samples": 1,
+    "k": [1],
+    "greedy": False,
+    "team": False,
+    "probes": [],
+    "before": True,
+}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "imdb_cory_no_transfer": ("imdb_cory", {"algorithm.knowledge_transfer": False}),
     "imdb_cory_no_exchange": ("imdb_cory", {"algorithm.swap_every": None}),

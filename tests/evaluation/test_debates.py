@@ -13,13 +13,17 @@ from cory.config import EvaluationConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import MEASURED, TEAM, EvalRequest, ResponseSet
+from cory.evaluation.prompt_scores import PromptScores
 from cory.functional.votes import VoteRule
 
 REQUEST = EvalRequest(
-    EvaluationConfig(prompts=2, split="test", samples=1, k=[1], greedy=False, team=True, probes=[]),
+    EvaluationConfig(
+        prompts=2, split="test", samples=1, k=[1], greedy=False, team=True, probes=[], before=True
+    ),
     seed=0,
     iteration=0,
     final=True,
+    scores=PromptScores(["0", "1"]),
 )
 
 
@@ -65,6 +69,11 @@ def test_votes_and_single_answers_by_turn() -> None:
     assert found["eval/right/turn_2"] == pytest.approx(3 / 6)
     assert found["eval/vote_low/turn_2"] < 0.75 < found["eval/vote_high/turn_2"]
     assert found["eval/score/team"] == pytest.approx(4 / 12)
+    each = REQUEST.scores
+    assert each.values["eval/vote/turn_1"] == pytest.approx([1 / 3, 0])
+    assert each.values["eval/vote/turn_2"] == [1.0, 0.5]
+    assert each.values["eval/right/turn_2"] == pytest.approx([2 / 3, 1 / 3])
+    assert each.shares == dict.fromkeys(each.values, 1)
 
 
 def test_changes_by_turn_and_over_all_turns() -> None:

@@ -57,6 +57,7 @@ class Actor:
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
     model: Model = field(default_factory=Model)
     hardware: Hardware = field(default_factory=Hardware)
+    team: str = "one"
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -122,7 +123,7 @@ def sampling() -> SamplingConfig:
 def settings(**changes: Any) -> EvaluationConfig:
     values: dict[str, Any] = {
         "prompts": 10, "split": "test", "samples": 4, "k": [1, 2, 4],
-        "greedy": True, "team": True, "probes": ["who?"],
+        "greedy": True, "team": True, "probes": ["who?"], "before": False,
     }  # fmt: skip
     return EvaluationConfig(**values | changes)
 
@@ -511,3 +512,48 @@ def test_what_data_or_model_have_no_room_for_is_refused_before_training(
     with pytest.raises(ConfigError) as refusal:
         build_parts(config_of(*override.split()))
     assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)
+
+
+def test_what_prompts_contribute_has_the_metrics_as_its_mean(tmp_path: Path) -> None:
+    evaluator, _ = evaluator_of()
+    results = PartialResults(tmp_path / "evaluation", "settings")
+    request = EvalRequest(settings(), 0, 3, True)
+    metrics = evaluator(request, results, lambda done, rows: None)
+    scores = request.scores
+    assert scores.prompts == [f"q{i}" for i in range(10)]
+    whom = ("agent_0", "agent_1", "team", "pioneer", "observer")
+    names = {f"eval/{kind}/{who}" for who in whom for kind in ("score", "pass_at_1", "greedy")}
+    assert scores.values.keys() == names
+    for name in names:
+        assert abs(sum(scores.values[name]) / 10 - metrics[name]) < 1e-6, name
+    # of the team's greedy answers one is right where one of either agent's is
+    tries = {name: 1 if "greedy" in name else 4 for name in names}
+    assert scores.shares == tries  # a judge of 0 and 1 counts what is right
+    right = [
+        turn["response"].endswith("7")
+        for line in results.lines
+        if (line["who"], line["prompt_id"]) == ("agent_1", "q3") and line["sample"] is not None
+        for turn in line["turns"]
+    ]
+    assert scores.values["eval/score/agent_1"][3] == sum(right) / 4
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_untrained_agents_that_are_alike_are_asked_once(tmp_path: Path, weight: float) -> None:
+    """As if each were asked; agents with other weights are."""
+    found = {}
+    for untrained in (False, True):
+        evaluator, actors = evaluator_of((0.4, 0.4))
+        actors[1].model.weights = {
+            "w": torch.full((1,), weight), "value_head.weight": torch.ones(2)
+        }  # fmt: skip
+        results = PartialResults(tmp_path / str(untrained), "settings")
+        request = EvalRequest(settings(), 0, -1, False, untrained)
+        metrics = evaluator(request, results, lambda done, rows: None)
+        solo = sum(len(asked) for role, asked in actors[1].asked if role == "solo")
+        found[untrained] = (metrics, request.scores, solo)
+        whom = {line["who"] for line in results.lines}
+        assert ("agent_1" in whom) is (not untrained or weight == 1.0)
+    assert found[False][:2] == found[True][:2]
+    assert found[False][2] == 50
+    assert found[True][2] == (50 if weight == 1.0 else 0)

@@ -16,6 +16,7 @@ from cory.functional.statistics import standard_error
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults
 from cory.trainers.offline import OfflineTrainer
+from tests.support.building import require_contributions
 from tests.support.playing import SPAG, build_games, game_config
 
 Settings = Callable[..., Config]
@@ -114,6 +115,7 @@ def examine(
     pieces = PartialResults(folder, "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
     found = trainer.evaluate(request, pieces, before_each)
+    require_contributions(request, found)
     lines = list(pieces.lines)
     pieces.clear()
     return found, lines

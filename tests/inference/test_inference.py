@@ -20,7 +20,8 @@ from cory.inference.debaters import DebateOptions, Debaters, settings_of
 from cory.inference.question_files import DebateFile, Question, read_questions
 from cory.inference.transcript import accuracy_lines, readable
 from cory.runs.partial_results import PartialResults
-from cory.runtime.worker import build_parts, export_agents
+from cory.runtime.exporting import export_agents
+from cory.runtime.worker import build_parts
 from cory.tasks.questions import QuestionsForm
 from scripts import debate as command
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from transformers import GPT2Config, LlamaConfig, Phi3Config, Phi3ForCausalLM
 from cory.config import ConfigError
 from cory.functional.masking import pad_turns
 from cory.memory.architecture import shape_of
-from cory.models.context import context_length, require_context_length
+from cory.models.context import context_length, described_length, require_context_length
 from cory.models.policy import Policy
 from cory.models.team import Team
 from tests.support.composing import parsed
@@ -112,6 +113,36 @@ def test_with_one_set_the_whole_context_is_there(tmp_path: Path) -> None:
 
 def test_every_reader_of_a_models_length_takes_this_one() -> None:
     assert shape_of(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
+
+
+@pytest.mark.parametrize(("long", "length"), [(LONG, SWITCH), (SHORT, WHOLE)])
+def test_the_command_reads_the_same_from_the_file(
+    long: list[float], length: int, tmp_path: Path
+) -> None:
+    """As transformers writes it now, and as the hub's older files have it."""
+    phi3(SHORT, long).save_pretrained(tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text())
+    assert described_length(written) == context_length(phi3(SHORT, long)) == length
+    rope = written.pop("rope_parameters")
+    del rope["original_max_position_embeddings"], rope["rope_type"]
+    assert written["original_max_position_embeddings"] == SWITCH
+    older = {**written, "rope_scaling": {**rope, "type": "longrope"}}
+    assert described_length(older) == context_length(Phi3Config(**older)) == length
+
+
+@pytest.mark.parametrize(
+    ("described", "length"),
+    [
+        ({"n_positions": 77}, 77),
+        ({}, None),
+        ({"max_position_embeddings": "77"}, None),
+        ({"max_position_embeddings": 77, "rope_scaling": None}, 77),
+        ({"max_position_embeddings": 77, "rope_scaling": {"type": "longrope"}}, 77),
+        ({"max_position_embeddings": 77, "rope_scaling": {"type": "linear", "factor": 2}}, 77),
+    ],
+)
+def test_a_file_that_says_less_is_no_error(described: dict[str, Any], length: int | None) -> None:
+    assert described_length(described) == length
 
 
 @pytest.mark.parametrize(

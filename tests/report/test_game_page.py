@@ -13,9 +13,10 @@ import pytest
 from cory.functional.collaboration_game import disagreements
 from cory.report.checks import check_claims, load_table
 from cory.report.figures.toys import collaboration_figure
-from cory.report.pages.overview import Shown, index, report
+from cory.report.pages.overview import index, report
 from cory.report.pages.readme import readme_block
-from cory.report.pages.verdicts import tally, verdicts
+from cory.report.pages.shown import Shown
+from cory.report.pages.verdicts import counts, verdicts
 from cory.report.pages.write import checked, write_page
 from cory.report.paper import Table
 from cory.report.records.collect import CountedRuns
@@ -88,13 +89,17 @@ def test_the_page_has_figure_numbers_rules_and_claims(shown: tuple[Shown, Path])
 def test_overviews_count_its_claims_once(shown: tuple[Shown, Path]) -> None:
     found, _ = shown
     everything = {"toy_fig5": {"paper": found, "small": found}}
-    counted = "8 hold; questions: 2 no"
-    assert tally(found.judged) == counted
+    assert counts(found.judged) == {"holds": 8}
+    assert counts(found.judged, questions=True) == {"contradicted": 2}
     glance = index({"maporl": everything}, composed)
-    assert row(glance, "Fig. 5")[1:] == [f"[{counted}](maporl/toy_fig5.md)", "-"]
-    assert glance.count("](maporl/toy_fig5.png)") == 1 and "not run" not in glance
-    assert f"**computed** ([details](maporl/toy_fig5.md)): {counted}" in glance
-    assert f"toy game: {counted}" in readme_block({"maporl": everything}, composed)
+    title = f"[{found.table.entry['title']}"
+    paper, ours = (line for line in glance.splitlines() if line.startswith(f"| {title}"))
+    assert paper.endswith("(maporl/toy_fig5.md) | computed | - | 8 | - | - | - | - |")
+    assert ours.endswith("(maporl/toy_fig5.md) | computed | - | - | 2 | - | - | - |")
+    assert glance.count("](maporl/toy_fig5.png)") == 1 and "**not run**" not in glance
+    assert "**computed** ([details](maporl/toy_fig5.md))" in glance
+    block = readme_block({"maporl": everything}, composed)
+    assert "(docs/results/maporl.md), computed | 8 + 0 | 0 + 2 | 0 + 0 |" in block
     text = report(everything, composed)
     assert text.count("](maporl/toy_fig5.png)") == 1
     assert row(text, "10 | opponent fixed at 0.5") and "scale**: not run" not in text
@@ -121,7 +126,7 @@ def test_claims_are_judged_on_the_numbers() -> None:
     # dear and far: together they hardly ever begin
     other = with_game(r_ind=0.6, r_col=0.4, thresholds={10: {"uniform": 10}, 20: {"uniform": 20}})
     judged = {one.claim["id"]: one.text for one in verdicts(other, CountedRuns({}))}
-    assert judged["joint_first_t10"] == judged["joint_more_t20"] == "does not hold"
+    assert judged["joint_first_t10"] == judged["joint_more_t20"] == "contradicted"
     assert judged["observation_2"] == "holds"
 
 

@@ -11,8 +11,7 @@ import pytest
 from cory.report.figures.games import factor_figure, matrix_panel, stages_panel
 from cory.report.figures.radar import RadarPanel
 from cory.report.figures.style import figure_of
-from cory.report.pages.readme import readme_block
-from cory.report.pages.write import checked, gather_tables, write_page
+from cory.report.pages.write import checked, gather_tables
 from cory.report.records import archive
 from cory.report.records.collect import collect
 from cory.report.tables import probes
@@ -20,7 +19,7 @@ from cory.report.tables.games import cells_of, value_of
 from tests.support.made_up_debates import one_table, page_of
 from tests.support.made_up_games import BY_SCALE, METRICS, played, scored
 from tests.support.made_up_runs import WriteRun, run_writer
-from tests.support.reporting import composed, row
+from tests.support.reporting import row
 
 IM, FIRST, SECOND = "cory/gsm8k_ppo", "cory/gsm8k_ppo_eta1e-3", "cory/gsm8k_ppo_eta1e-4"
 STAGES: list[dict[str, Any]] = [
@@ -44,7 +43,7 @@ def write_stages(write: WriteRun) -> None:
 
 
 def test_win_rates_and_matrix(write_run: WriteRun, tmp_path: Path) -> None:
-    places = one_table(tmp_path, entry(shows=["win_rates", "matrix"], in_readme=True), METRICS)
+    places = one_table(tmp_path, entry(shows=["win_rates", "matrix"]), METRICS)
     write_stages(write_run)
     page = page_of(places, tmp_path / "outputs")
     rates, matrix = page.split("### Attacker against defender")
@@ -56,12 +55,6 @@ def test_win_rates_and_matrix(write_run: WriteRun, tmp_path: Path) -> None:
     numbers = [float(cell.split(" ")[0]) for cell in row(matrix, "SPAG-1")[1:]]
     assert numbers == pytest.approx([70, 55, 38], abs=1.5)
     assert (tmp_path / "docs/p/t_small.png").exists()
-
-    table = checked(places, "p", "t", "small")
-    shown_page = write_page(table, places, composed)[0]
-    block = readme_block({"p": {"t": {"small": shown_page}}}, composed)
-    assert row(block, "run")[1] == "win rate against the scripted players"
-    assert row(block, "`gsm8k_ppo_eta1e-4`")[-1] == "3"
 
 
 def test_a_cell_is_left_out_where_nobody_played(write_run: WriteRun, tmp_path: Path) -> None:
@@ -134,13 +127,12 @@ def test_benchmarks_are_judged_at_the_papers_scale_only(tmp_path: Path) -> None:
     assert row(own, "IM")[9:] == ["40.0 ± 0.0 %", "GM: 49.17 %", "3"]
     assert row(own, "M |")[1] == "34.94 %" and "not printed in our source" in own
     assert row(own, "x |")[-1] == "holds"
-    assert row(own, "y |")[-1] == "not judged (nobody asked)"
+    assert row(own, "y |")[-1] == "not run (nobody asked)"
     assert "Benchmarks are not run at this scale" in small and "49.17" not in small
     assert row(small, "IM")[1].startswith("35.")
     assert row(small, "x |")[-1] == (
-        "not judged (about benchmarks, which are run at the paper's scale only)"
+        "not run (about benchmarks, which are run at the paper's scale only)"
     )
-    assert "no such case" not in small
     for name in ("t", "t_small"):
         assert (tmp_path / f"docs/p/{name}.png").exists()
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cory.report.pages.overview import Shown, index, report
+from cory.report.pages.overview import index, report
 from cory.report.pages.readme import readme_block
+from cory.report.pages.shown import Shown
 from cory.report.pages.write import checked, gather_tables, with_block, write_page
-from tests.support.made_up_debates import one_table, page_of, three_seeds
 from tests.support.made_up_runs import WriteRun
 from tests.support.reporting import ROOT, composed, places_in, row, run_script, write_all
 
@@ -36,35 +36,20 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     assert "CORY (tiny) LLM1" in small and "](cory/fig3_small.png)" in small
     assert row(small, "PPO's combined reward decreases")[-1] == "holds"
     glance = index({"cory": everything}, composed)
-    assert row(glance, "Fig. 3")[1:] == [
-        "not run",
-        "[11 hold, 1 does not hold](cory/fig3_small.md)",
-    ]
-    assert row(glance, "Table 1")[1] == "[42 of 42 settings as printed](cory/tab1.md)"
-    assert "- **does not hold**: PPO with GPT-2 XL reaches its highest" in glance
-    block = readme_block({"cory": everything}, composed)
-    assert row(block, "`imdb_cory` LLM2")[-1] == "3"
+    assert row(glance, "[Fig. 3")[1:] == ["small scale", "yes", "11", "1", "-", "-", "-"]
+    assert row(glance, "[Fig. 6")[1:] == ["small scale", "yes", "-", "-", "-", "-", "9"]
     assert (
-        "- [CORY](docs/results/cory.md), 3 tables and figures. "
-        "Paper scale: not run; 42 of 42 settings as printed. "
-        "Small scale: 11 hold, 1 does not hold, 9 not run."
-    ) in " ".join(block.split())
+        "- Table 1: hyper-parameters for IMDB: [42 of 42 settings as printed](cory/tab1.md)"
+        in glance
+    )
+    assert "- **contradicted**: PPO with GPT-2 XL reaches its highest" in glance
+    block = readme_block({"cory": everything}, composed)
+    counted = row(block, "[CORY](docs/results/cory.md), small scale")
+    assert "- **[CORY](docs/results/cory.md)** (42 of 42 printed settings as printed)" in block
+    assert counted[1:] == ["11 + 0", "1 + 0", "0 + 0", "0 + 0", "9 + 0"]
+    assert '<img src="docs/results/cory/fig3_small.png"' in block
+    assert "  - *holds*: PPO and CORY (LLM1) achieve similar task reward (" in block
     assert max(map(len, block.splitlines())) <= 120
-
-
-def test_readme_shows_votes_of_debates(write_run: WriteRun, tmp_path: Path) -> None:
-    rows = [{"label": "off", "experiment": "cory/gsm8k_ppo"}]
-    places = one_table(tmp_path, {"kind": "turns", "in_readme": True, "rows": rows})
-    three_seeds(write_run, "cory/gsm8k_ppo", (0.5, 0.4))
-    page_of(places, tmp_path / "outputs")
-    table = checked(places, "p", "t", "small")
-    shown = write_page(table, places, composed)[0]
-    curves = shown_at_both_scales(tmp_path / "cory", ("fig3",))
-    both = {"cory": {"fig3": {"small": curves["fig3"]["small"]}}, "p": {"t": {"small": shown}}}
-    block = readme_block(both, composed)
-    assert "- [P](docs/results/p.md), 1 tables and figures. Small scale: -." in block
-    assert "- [CORY](docs/results/cory.md), 1 tables and figures. Small scale: not run." in block
-    assert row(block, "`gsm8k_ppo`")[2] == "39.9 ± 0.7 %" and "P at small scale, mean" in block
 
 
 def test_readme_keeps_what_stands_around_its_block(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from cory.report.checks import load_table
-from cory.report.claims.judge import operands
+from cory.report.claims.sides import operands
 from cory.report.pages.changes import chosen, scale_files, scale_reasons
 from cory.report.pages.write import Places, checked
-from cory.report.paper import Table
+from cory.report.paper import Table, load_paper
 from cory.report.tables import second_hand
 from tests.support.composing import CONF, options, parsed
 from tests.support.made_up_runs import WriteRun
@@ -374,3 +374,32 @@ def test_the_cost_of_what_does_not_exist_is_refused_in_one_line() -> None:
     done = run_script("scripts/cost.py", "cory", "fig99")
     assert done.returncode == 1
     assert done.stderr.startswith("error: cory has no fig99") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("paper", "name"), all_tables())
+def test_every_study_names_its_positive_control(paper: str, name: str) -> None:
+    """Of each claim that runs decide; `control: []` says that it is about baselines alone."""
+    table = checked(places_in(CONF), paper, name, "small")
+    if name in WITHOUT_RUNS[paper]:
+        assert not table.controls
+        return
+    silent = [claim["id"] for claim in table.claims
+              if "control" not in claim and not table.entry.get("control")]  # fmt: skip
+    assert not silent and (table.controls or not table.claims)
+
+
+def test_a_control_that_does_not_exist_is_refused(small_conf: Path) -> None:
+    left = {"experiment": "p/run", "metric": "objective/kl/agent_0", "at": "last"}
+    with pytest.raises(ValueError, match="p t: claim c: control nothing is none of"):
+        claimed(small_conf, left, control=["nothing"])
+
+
+@pytest.mark.parametrize("paper", NAMED)
+def test_the_claims_in_a_minute_exist(paper: str) -> None:
+    about = load_paper(CONF, paper)["in_a_minute"]
+    ids = {
+        f"{name}.{claim['id']}"
+        for name in NAMED[paper].split()
+        for claim in checked(places_in(CONF), paper, name, "small").claims
+    }
+    assert set(about["claims"]) <= ids and about["picture"] in NAMED[paper].split()

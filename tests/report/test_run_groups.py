@@ -96,3 +96,9 @@ def test_runs_are_found_once_below_their_folder(run: Written, tmp_path: Path) ->
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"empty holds no run"):
         find_runs([tmp_path / "empty"], False)
+
+
+def test_values_that_look_alike_in_short_are_not_pooled(run: Written) -> None:
+    rates = ("0.000123456789", "0.000123456788")
+    runs = [run(f"algorithm.learning_rate={rate}") for rate in rates]
+    assert names(*runs) == [f"learning_rate={float(rate)}" for rate in rates]

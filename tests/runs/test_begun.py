@@ -27,6 +27,16 @@ def test_a_new_run_has_the_value_and_an_old_one_keeps_its_own() -> None:
     assert as_begun(cfg, OmegaConf.create({})).evaluation.greedy is True
 
 
+def test_a_run_of_before_a_setting_keeps_what_it_did_without_it() -> None:
+    cfg = compose_config()
+    assert cfg.evaluation.before is True
+    assert (
+        as_begun(cfg, OmegaConf.create({"evaluation": {"probes": []}})).evaluation.before is False
+    )
+    typed = compose_config("evaluation.before=true")
+    assert as_begun(typed, OmegaConf.create({"evaluation": {"probes": []}})).evaluation.before
+
+
 def test_what_was_typed_is_kept() -> None:
     cfg = compose_config(EXPERIMENT, "evaluation.greedy=true")
     keep_begun(cfg, OmegaConf.create({"evaluation": {"greedy": False}}))

@@ -13,7 +13,8 @@ import pytest
 from cory.config import Config, builder
 from cory.runs.durable import begins_with, fault_of
 from cory.runs.recorder import Recorder
-from cory.runtime.worker import build_parts, export_agents
+from cory.runtime.exporting import export_agents
+from cory.runtime.worker import build_parts
 
 
 @pytest.fixture
@@ -55,12 +56,14 @@ def test_records_are_on_the_disk(
     recorder.start(0, None)
     recorder.log(0, {"a": 1.0, "time/b": 2.0})
     recorder.log_lines([{"iteration": 0}])
+    recorder.log_scores({"iteration": 0})
     synced.clear()
     recorder.finish({"agents/x": (3, "digest")})
     recorder.close()
     named = json.loads((tmp_path / "record.json").read_text())["files"]
     assert named.pop("agents/x") == [3, "digest"]
-    assert sorted(named) == ["metrics.jsonl", "samples.jsonl", "times.jsonl"]
+    records = ["metrics.jsonl", "prompt_scores.jsonl", "samples.jsonl", "times.jsonl"]
+    assert sorted(named) == records
     assert fault_of(tmp_path, [(name, *own) for name, own in named.items()]) is None
     assert all(size > 0 for size, _ in named.values())
     for path in (*(tmp_path / name for name in named), tmp_path / "record.json", tmp_path):

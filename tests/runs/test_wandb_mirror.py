@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,8 @@ import wandb
 
 from cory.config import Config, ConfigError
 from cory.episode import Episode, Prompt, Turn
-from cory.runs.wandb_mirror import COLUMNS, Mirror, is_reachable
+from cory.runs.mirrors.wandb_mirror import COLUMNS, WandbMirror, is_reachable, sync_hint
+from cory.runs.sweeps.differences import write_varied
 from tests.support.commands import until
 from tests.support.composing import parsed
 from tests.support.wandb_files import OfflineRun, offline_runs
@@ -70,6 +72,10 @@ def config(mode: str, *overrides: str) -> Config:
     [
         ("wandb.project='a/b'", "wandb.project must be 1 to 128 characters without / "),
         ("wandb.project=''", "wandb.project must be 1 to 128 characters"),
+        ("wandb.entity='a/b'", "wandb.entity must be 1 to 128 characters without / "),
+        ("wandb.name=' '", "wandb.name must have 1 to 128 characters, got ' '"),
+        (f"wandb.group={'g' * 129}", "wandb.group must have 1 to 128 characters, got 'g"),
+        (f"wandb.tags=[a,{'t' * 65}]", "wandb.tags must have 1 to 64 characters each, got 't"),
         ("wandb.finish_timeout=0", "wandb.finish_timeout must be at least 1, got 0"),
     ],
 )
@@ -108,7 +114,7 @@ def episode(name: str) -> Episode:
 def mirrored(config: Config, run_dir: Path, *iterations: int) -> OfflineRun:
     """The offline run that one start of a run leaves behind."""
     before = {run.folder for run in offline_runs(run_dir)}
-    mirror = Mirror(config, run_dir, COMMIT)
+    mirror = WandbMirror(config, run_dir, COMMIT)
     for iteration in iterations:
         mirror.log(iteration, numbers(iteration))
         mirror.log_samples(iteration, [episode(f"e{iteration}"), episode("other")])
@@ -124,23 +130,57 @@ def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path
     assert run.config["seed"] == 7
     assert run.config["algorithm"]["name"] == "cory"
     assert run.config["algorithm"]["sampling"]["max_response_tokens"] > 0
-    assert run.run.run_group == "cory/fig3"
+    assert run.run.run_group == "cory/fig3, quickstart"
     assert list(run.run.tags) == ["paper", COMMIT[:7]]
     assert run.run.display_name == "quickstart/seed7"
     assert run.run.project == "test"
-    tables = run.tables()
-    assert list(tables) == ["samples/00000", "samples/00001", "samples/00002"]
-    assert tables["samples/00001"]["columns"] == list(COLUMNS)
-    assert tables["samples/00001"]["data"] == [
-        ["e1", "pioneer", "agent_0", "to e1 0", "says ‘0’", 0.0, 0.5],
-        ["e1", "observer", "agent_1", "to e1 1", "says ‘1’", 0.25, 0.5],
-        ["other", "pioneer", "agent_0", "to other 0", "says ‘0’", 0.0, 0.5],
-        ["other", "observer", "agent_1", "to other 1", "says ‘1’", 0.25, 0.5],
+    first, second, third = run.increments()
+    for number, table in enumerate((first, second, third)):
+        assert table["_type"] == "incremental-table-file"
+        assert (table["increment_num"], table["columns"]) == (number, list(COLUMNS))
+    assert second["data"] == [
+        [1, "e1", "pioneer", "agent_0", "to e1 0", "says ‘0’", 0.0, 0.5],
+        [1, "e1", "observer", "agent_1", "to e1 1", "says ‘1’", 0.25, 0.5],
+        [1, "other", "pioneer", "agent_0", "to other 0", "says ‘0’", 0.0, 0.5],
+        [1, "other", "observer", "agent_1", "to other 1", "says ‘1’", 0.25, 0.5],
     ]
+    assert [row[0] for table in (first, third) for row in table["data"]] == [0] * 4 + [2] * 4
 
 
 def test_a_run_outside_of_a_sweep_is_grouped_by_its_experiment(tmp_path: Path) -> None:
     assert mirrored(config("offline"), tmp_path).run.run_group == "quickstart"
+
+
+def test_what_varies_in_a_sweep_names_run_and_group(tmp_path: Path) -> None:
+    write_varied(tmp_path, {"algorithm.kl_coef": "0.3", "seed": "7", "experiment": "quickstart"})
+    run = mirrored(config("offline"), tmp_path).run
+    assert (run.display_name, run.run_group) == (
+        "quickstart/kl_coef=0.3/seed7",
+        "quickstart, kl_coef=0.3",
+    )
+
+
+def test_settings_name_and_tag_the_run(tmp_path: Path) -> None:
+    words = ("entity=team", "name=mine", "group=ours", "tags=[a,b]", "notes='why not'")
+    run = mirrored(config("offline", *(f"wandb.{word}" for word in words)), tmp_path).run
+    assert (run.entity, run.display_name, run.run_group) == ("team", "mine", "ours")
+    assert (list(run.tags), run.notes) == (["a", "b", "paper", COMMIT[:7]], "why not")
+
+
+def test_the_command_uploads_every_part_that_is_not_yet(tmp_path: Path) -> None:
+    folder = tmp_path / "a run"
+    folder.mkdir()
+    assert sync_hint(folder) == ""
+    parts = [mirrored(config("offline"), folder, 0).folder]
+    time.sleep(1.1)  # W&B names folders by the second
+    parts.append(mirrored(config("offline"), folder, 1).folder)
+    said = sync_hint(folder)
+    where, _, command = said.partition("; to upload: ")
+    assert where == f"W&B: recorded offline in {folder / 'wandb'}"
+    assert shlex.split(command) == ["wandb", "sync", *sorted(map(str, parts))]
+    (log,) = parts[0].glob("*.wandb")
+    log.with_name(f"{log.name}.synced").touch()  # as `wandb sync` leaves it
+    assert str(parts[0]) not in sync_hint(folder) and str(parts[1]) in sync_hint(folder)
 
 
 def test_a_resumed_run_continues_under_the_same_id(tmp_path: Path) -> None:
@@ -239,7 +279,7 @@ def test_online_a_resumed_run_goes_on_in_the_same_run(
     server: WandbServer, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for iterations in ((0, 1, 2), (2, 3)):
-        mirror = Mirror(config("online"), tmp_path, COMMIT)
+        mirror = WandbMirror(config("online"), tmp_path, COMMIT)
         for iteration in iterations:
             mirror.log(iteration, numbers(iteration))
         mirror.finish()
@@ -255,7 +295,7 @@ def test_online_a_resumed_run_goes_on_in_the_same_run(
 
 @pytest.mark.slow
 def test_a_server_that_leaves_holds_nobody_up(server: WandbServer, tmp_path: Path) -> None:
-    mirror = Mirror(config("online", "wandb.finish_timeout=2"), tmp_path, COMMIT)
+    mirror = WandbMirror(config("online", "wandb.finish_timeout=2"), tmp_path, COMMIT)
     mirror.log(0, numbers(0))
     server.leave()
     began = time.monotonic()
@@ -269,7 +309,7 @@ def test_a_server_that_leaves_holds_nobody_up(server: WandbServer, tmp_path: Pat
 def test_a_run_survives_the_death_of_the_process_that_wandb_runs_in(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    mirror = Mirror(config("offline"), tmp_path, COMMIT)
+    mirror = WandbMirror(config("offline"), tmp_path, COMMIT)
     (core,) = [p for p in psutil.Process().children() if "wandb-core" in p.name()]
     core.kill()
     core.wait()
@@ -283,7 +323,7 @@ def test_a_run_survives_the_death_of_the_process_that_wandb_runs_in(
 
 
 def log_and_wait(folder: Path) -> None:
-    mirror = Mirror(config("offline"), folder, COMMIT)
+    mirror = WandbMirror(config("offline"), folder, COMMIT)
     for iteration in range(3):
         mirror.log(iteration, numbers(iteration))
     time.sleep(2)

@@ -177,7 +177,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
+DAMAGED = pytest.mark.parametrize(
     ("file", "damage", "said"),
     [
         ("agents", shutil.rmtree, "is not there"),
@@ -197,6 +197,9 @@ def flip(path: Path) -> None:
         ),
     ],
 )
+
+
+@DAMAGED
 def test_a_finished_run_is_believed_only_if_what_it_left_is_there(
     start: Start,
     copied: Callable[[str], Path],
@@ -205,6 +208,7 @@ def test_a_finished_run_is_believed_only_if_what_it_left_is_there(
     said: str,
 ) -> None:
     run_dir = copied("whole")
+    shutil.rmtree(run_dir / "checkpoints")  # as without keep_state
     damage(run_dir / file)
     before = {path: path.read_bytes() for path in run_dir.rglob("*.jsonl")}
     command = start(run_dir)
@@ -215,13 +219,42 @@ def test_a_finished_run_is_believed_only_if_what_it_left_is_there(
     assert {path: path.read_bytes() for path in run_dir.rglob("*.jsonl")} == before
 
 
+@DAMAGED
+def test_a_damaged_run_with_its_state_is_mended_or_refused(
+    start: Start,
+    copied: Callable[[str], Path],
+    whole: Path,
+    file: str,
+    damage: Callable[[Path], object],
+    said: str,
+) -> None:
+    """Agents and the record are written again from the state; records of iterations cannot be."""
+    run_dir = copied("whole")
+    damage(run_dir / file)
+    left = {path: path.read_bytes() for path in run_dir.rglob("*.jsonl")}
+    command = start(run_dir)
+    refused = file.endswith(".jsonl")
+    assert command.wait() == (1 if refused else 0)
+    note, *rest = command.err.splitlines()
+    assert note.startswith(f"note: {run_dir} is not finished: ") and said in note
+    if not refused:
+        assert not rest
+        assert_as(run_dir, whole)
+        again = start(run_dir)
+        assert again.wait() == 0 and "is complete" in again.out
+        return
+    (line,) = rest
+    assert line.startswith(f"error: {run_dir / file} is not what the run has written")
+    assert {path: path.read_bytes() for path in run_dir.rglob("*.jsonl")} == left
+
+
 def test_a_finished_run_that_was_not_changed_is_complete(
     start: Start, copied: Callable[[str], Path]
 ) -> None:
     run_dir = copied("whole")
     record = json.loads((run_dir / "record.json").read_text())
     left = {str(path.relative_to(run_dir)) for path in (run_dir / "agents").rglob("*.*")}
-    assert left | {*RECORDS, "times.jsonl"} == record["files"].keys()
+    assert left | {*RECORDS, "times.jsonl", "prompt_scores.jsonl"} == record["files"].keys()
     command = start(run_dir)
     assert command.wait() == 0
     assert "is complete" in command.out and command.err == ""

@@ -149,3 +149,31 @@ def test_these_runs_learn(trajectories: dict[str, list[dict[str, Any]]]) -> None
         for agent in (key.rpartition("/")[2] for key in last if key.startswith("objective/kl_k3/")):
             assert first[f"objective/kl_k3/{agent}"] == pytest.approx(0, abs=1e-8)
             assert last[f"objective/kl_k3/{agent}"] > 1e-6, name
+
+
+def test_policies_that_share_an_engine_learn_the_same_in_two_processes(tmp_path: Path) -> None:
+    """Stage 3 splits the weights that are exchanged, but for small ones, which it keeps whole."""
+    shared = ["experiment=maft/phi3_arithmetic_maft", "scale=small", "algorithm.iterations=2"]
+    shared += ["algorithm.prompts_per_iteration=12", "algorithm.epochs=1", "evaluation.prompts=8"]
+    shared += ["algorithm.critic_epochs=1", "checkpoint_every=0", "model.compute_precision=fp32"]
+    layouts = {
+        "one": ["hardware=cpu"],
+        "two": ["hardware=cpu2", "hardware.zero_stage=3", "hardware.keep_whole_below=200"],
+    }
+
+    def run(layout: str) -> list[dict[str, Any]]:
+        run_dir = tmp_path / layout
+        words = last_wins([*shared, *layouts[layout]])
+        command = WarmCommand(tmp_path, [*words, f"run_dir={run_dir}"])
+        assert command.wait() == 0, command.err
+        return metrics(run_dir)
+
+    one, two = run("one"), run("two")
+    assert len(one) == len(two) == 2
+    for expected, found in zip(one, two, strict=True):
+        for key, value in expected.items():
+            torch.testing.assert_close(
+                float(found[key]), float(value), rtol=1e-4, atol=1e-5, msg=f"{key}: {found[key]}"
+            )
+    first, last = ([v for k, v in row.items() if k.startswith("supervised/loss/")] for row in one)
+    assert first and first != last

@@ -106,6 +106,24 @@ def test_one_worker_s_error_is_shown_once_and_ends_the_run(train: Train, tmp_pat
     assert not workers(run_dir)
 
 
+def test_a_run_that_its_worker_refuses_leaves_no_folder(train: Train, tmp_path: Path) -> None:
+    """Only what was begun stays: the same command, refused later, removes nothing of it."""
+    run_dir, words = tmp_path / "run", ("algorithm.iterations=1", "algorithm.minibatch_size=1")
+    many = "algorithm.prompts_per_iteration=100"  # the file has fewer, as the worker counts
+    for place in (run_dir, tmp_path / "outputs"):
+        named = [f"run_dir={run_dir}"] if place == run_dir else []
+        command = train(*words, many, *named)
+        assert command.wait() == 1
+        assert "exceeds the" in command.err and command.err.count("\n") == 1, command.err
+        assert not list(place.rglob("config.yaml")), command.err
+    assert not run_dir.exists()
+    assert train(*words, f"run_dir={run_dir}").wait() == 0
+    kept = {path.name for path in run_dir.iterdir()}
+    command = train(*words, many, f"run_dir={run_dir}")
+    assert command.wait() == 1
+    assert {path.name for path in run_dir.iterdir()} == kept
+
+
 @pytest.mark.parametrize("hardware", ["cpu", "cpu2"])
 def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardware: str) -> None:
     run_dir = tmp_path / "run"

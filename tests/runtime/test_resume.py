@@ -108,7 +108,7 @@ def test_a_killed_program_ends_as_if_it_had_not_been(kill_settings: list[str]) -
 
 
 def test_a_finished_run_keeps_its_agents_and_no_checkpoints(run: Run, tmp_path: Path) -> None:
-    assert run("run_dir=a").wait() == 0
+    assert run("run_dir=a", "keep_state=false").wait() == 0
     assert not (tmp_path / "a" / "checkpoints").exists()
     assert (tmp_path / "a" / "agents" / "agent_0" / "README.md").exists()
 

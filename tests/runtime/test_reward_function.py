@@ -53,8 +53,8 @@ def test_a_function_that_raises_at_the_third_call_can_be_mended(
     mine = tmp_path / "mine.py"
     mine.write_text(GOOD)
     assert run("run_dir=whole", f"hardware={hardware}").wait() == 0
-    # four iterations and an evaluation, each by one process alone
-    assert (tmp_path / "calls").read_text() == "0" * 5
+    # an evaluation, four iterations and an evaluation, each by one process alone
+    assert (tmp_path / "calls").read_text() == "0" * 6
     mine.write_text(BAD)
     stopped = run("run_dir=cut", f"hardware={hardware}")
     assert stopped.wait() == 1

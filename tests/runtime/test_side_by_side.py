@@ -14,7 +14,9 @@ from cory.config import Config
 from cory.runs.run_dir import OUTPUT
 from cory.runtime import side_by_side
 from cory.runtime.launch import JobFailed
-from cory.runtime.side_by_side import SideBySide, clock
+from cory.runtime.side_by_side import SideBySide
+from cory.runtime.sweeps import progress as progress_module
+from cory.runtime.sweeps.progress import FAILED, FINISHED, Progress, clock
 from tests.support.composing import parsed
 
 
@@ -59,7 +61,12 @@ def config() -> Config:
 
 
 @pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SideBySide:
+def progress() -> Progress:
+    return Progress()
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch, progress: Progress) -> SideBySide:
     """Runs side by side in a time that passes only while they are waited for."""
 
     def sleep(seconds: float) -> None:
@@ -71,21 +78,25 @@ def beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SideBySide:
     monkeypatch.setattr(side_by_side, "stopping", lambda: False)
     clocks = SimpleNamespace(monotonic=lambda: Scripted.time, sleep=sleep)
     monkeypatch.setattr(side_by_side, "time", clocks)
-    return SideBySide()
+    monkeypatch.setattr(progress_module, "time", clocks)
+    progress.start_anew()
+    return SideBySide(progress)
 
 
 @pytest.fixture
-def start(beside: SideBySide, config: Config, tmp_path: Path) -> Callable[..., IO[str]]:
+def start(
+    beside: SideBySide, config: Config, tmp_path: Path, progress: Progress
+) -> Callable[..., IO[str]]:
     def start(
         name: str, lasts: float, well: bool = True, at_once: int = 2, seed: int = 0
     ) -> IO[str]:
+        job = progress.job(len(progress.known) + 1, {"seed": str(seed)}, f"seed={seed}")
         beside.wait_for_room(config, at_once)
         run_dir = tmp_path / name
         run_dir.mkdir(exist_ok=True)
         Scripted.ends[name] = (lasts, well)
         lock = (run_dir / "lock").open("w")
-        beside.start(run_dir, replace(config, seed=seed), lock, at_once)
-        beside.passed += 1
+        beside.start(job, run_dir, replace(config, seed=seed), lock, at_once)
         return lock
 
     return start
@@ -130,47 +141,64 @@ def test_a_failed_run_stops_no_other_and_fails_the_sweep(
     beside: SideBySide,
     start: Callable[..., IO[str]],
     tmp_path: Path,
+    progress: Progress,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    beside.jobs = 3
+    progress.jobs = 3
     with pytest.raises(JobFailed), beside.waited_for():
         locks = [start("a", 3, well=False), start("b", 9, seed=1), start("c", 2, seed=2)]
     assert all(lock.closed for lock in locks)
     out, err = capsys.readouterr()
     assert err == (
-        "cory/imdb_ppo seed 0: failed after 0:03; 1 of 3 runs over, 1 at work\nerror: it broke\n"
+        "job 1 of 3: seed=0 failed after 0:03; 1 over, 1 at work, 0:03 elapsed\nerror: it broke\n"
     )
     first, *rest = out.splitlines()
     assert first == (
-        "3 runs, 2 at a time with 1 thread each (parallel_runs=1: one after another); "
+        "2 at a time with 1 thread each (parallel_runs=1: one after another); "
         "what a run says is in output.txt of its folder"
     )
     assert rest == [
-        "cory/imdb_ppo seed 2: finished in 0:02; 2 of 3 runs over, 1 at work, about 0:00 left",
-        "cory/imdb_ppo seed 1: finished in 0:09; 3 of 3 runs over, 0 at work",
+        "job 1 of 3: seed=0 begins; 0 over, 1 at work, 0:00 elapsed",
+        "job 2 of 3: seed=1 begins; 0 over, 2 at work, 0:00 elapsed",
+        "job 3 of 3: seed=2 begins; 1 over, 2 at work, 0:04 elapsed",
+        "job 3 of 3: seed=2 finished in 0:02; 2 over, 1 at work, 0:06 elapsed, about 0:00 left",
+        "job 2 of 3: seed=1 finished in 0:09; 3 over, 0 at work, 0:09 elapsed",
     ]
     assert (tmp_path / "a" / OUTPUT).read_text() == "said\nerror: it broke\n"
     assert (tmp_path / "b" / OUTPUT).read_text() == "said\n"
+    ways = [(job.ended, job.reason) for job in progress.known]
+    assert ways == [(FAILED, "error: it broke"), (FINISHED, ""), (FINISHED, "")]
 
 
 def test_what_is_left_is_reckoned_from_the_runs_that_are_over(
-    beside: SideBySide, start: Callable[..., IO[str]], capsys: pytest.CaptureFixture[str]
+    beside: SideBySide,
+    start: Callable[..., IO[str]],
+    progress: Progress,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    beside.jobs = 9
+    progress.jobs = 9
     for name in "abc":
         start(name, 100)
-    *_, second, third = capsys.readouterr().out.splitlines()
+    *_, first, second, third = capsys.readouterr().out.splitlines()
     # 7 runs of 100 s to come, two at a time, one of which has worked as long as those
-    assert second.endswith("; 1 of 9 runs over, 1 at work, about 5:50 left")
-    assert third.endswith("; 2 of 9 runs over, 0 at work, about 5:50 left")
-    beside.passed = 8  # the others were complete
-    beside.jobs = 8
-    start("d", 30)
-    beside.passed = 8
+    assert first.endswith("; 1 over, 1 at work, 1:40 elapsed, about 5:50 left")
+    assert second.endswith("; 2 over, 0 at work, 1:40 elapsed, about 5:50 left")
+    assert third.endswith(" begins; 2 over, 1 at work, 1:41 elapsed, about 5:50 left")
+    for number in range(4, 9):  # these were complete
+        progress.say_end(progress.job(number, {}, ""), progress_module.BEFORE)
     beside.wait_for_all()
-    fourth, fifth = capsys.readouterr().out.splitlines()
-    assert fourth.endswith("; 7 of 8 runs over, 1 at work, about 0:47 left")
-    assert fifth.endswith("; 8 of 8 runs over, 0 at work")
+    *_, last, end = capsys.readouterr().out.splitlines()
+    assert last == "job 8 of 9 finished before; 7 over, 1 at work, 1:41 elapsed, about 1:40 left"
+    assert end.endswith(" finished in 1:40; 8 over, 0 at work, 3:21 elapsed, about 1:40 left")
+
+
+def test_a_run_that_waits_for_room_is_not_at_work(
+    start: Callable[..., IO[str]], progress: Progress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "ab":
+        start(name, 5)
+    progress.job(3, {}, "waits")
+    assert [job.number for job in progress.at_work] == [1, 2] and progress.over == 0
 
 
 def test_an_error_waits_for_the_runs_at_work_and_an_interrupt_ends_them(

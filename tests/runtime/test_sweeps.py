@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from pathlib import Path
 
 import pytest
 
+from cory.runtime.sweeps.jobs import folder_of
 from tests.support.commands import metrics, short_settings, until, workers
 from tests.support.warm import WarmCommand
 
@@ -37,25 +39,41 @@ def test_a_failed_parallel_job_stops_no_other_and_a_second_start_does_what_is_mi
     assert command.wait() == 1
     errors = command.err.splitlines()
     refused = [line for line in errors if line.startswith("error: algorithm.clip_range must lie")]
-    (failed,) = [n for n, line in enumerate(errors) if line.startswith("quickstart seed 0: failed")]
+    (failed,) = [n for n, line in enumerate(errors) if line.startswith("job 1 of 4: ")]
+    assert errors[failed].startswith(f"job 1 of 4: path={empty} clip_range=0.1 failed after ")
     assert errors[failed + 1].startswith(f"error: model.path={empty}: cannot be loaded")
-    assert len(refused) == 2 and len(errors) == 4, command.err
-    first, *ends = command.out.splitlines()
-    assert first.startswith("4 runs, 2 at a time with 1 thread each (parallel_runs=1: one after")
-    assert len(ends) == 1 and ends[0].startswith("quickstart seed 0: finished in "), command.out
-    assert (tmp_path / "jobs" / "2" / "output.txt").read_text().count("records in jobs/2") == 0
-    runs = [tmp_path / "jobs" / str(number) for number in range(4)]
+    assert [line.partition(";")[0] for line in errors if " refused;" in line] == [
+        f"job {number} of 4: path={path} clip_range=5 refused"
+        for number, path in ((2, empty), (4, tiny_model))
+    ]
+    assert len(refused) == 2 and len(errors) == 6, command.err
+    first, second, *ends = command.out.splitlines()
+    assert first == "4 runs (4 settings x 1 seed), below jobs"
+    assert second.startswith("2 at a time with 1 thread each (parallel_runs=1: one after")
+    begun = [line for line in ends if " begins; " in line]
+    assert len(begun) == 2 and sum(" finished in " in line for line in ends) == 1, command.out
+    varied = [(empty, "0.1"), (empty, "5"), (tiny_model, "0.1"), (tiny_model, "5")]
+    runs = [
+        tmp_path / "jobs" / folder_of({"model.path": str(path), "algorithm.clip_range": clip})
+        for path, clip in varied
+    ]
     assert [(run / "record.json").exists() for run in runs] == [False, False, True, False]
+    assert "1 of 4 jobs finished, 1 failed, 2 refused" in command.out
+    assert f"job 1: path={empty} clip_range=0.1 failed in" in command.out
+    assert "clip_range=5 refused: algorithm.clip_range must lie" in command.out
     written = (runs[2] / "record.json").stat().st_mtime_ns
 
     for file in Path(tiny_model).iterdir():
         (empty / file.name).write_bytes(file.read_bytes())
     again = WarmCommand(tmp_path, words)
     assert again.wait() == 1
-    assert len(again.err.splitlines()) == 2, again.err
-    # of four: two are refused, and one was complete
-    assert "; 4 of 4 runs over, 0 at work" in again.out or "1 at work" in again.out
+    assert sum(line.startswith("error: ") for line in again.err.splitlines()) == 2, again.err
     assert again.out.count("is complete") == 1
+    assert "2 of 4 jobs finished, 1 of them before, 2 refused" in again.out
+    # two settings with a run each: the table of both, and as a file
+    table = (tmp_path / "jobs" / "comparison.txt").read_text()
+    assert "held-out reward of agent 0 (eval/score/agent_0)" in table and table in again.out
+    assert "hydra.sweep.dir=jobs" in again.out
     assert [(run / "record.json").exists() for run in runs] == [True, False, True, False]
     assert (runs[2] / "record.json").stat().st_mtime_ns == written
 
@@ -76,16 +94,19 @@ def test_a_signal_ends_the_whole_sweep_and_every_run_is_saved(
     assert command.wait() == 130
     assert "Traceback" not in command.err
     assert command.err.count("interrupted; the run in") == parallel
-    begun = [jobs / str(number) for number in range(parallel)]
+    begun = [jobs / f"seed{number}" for number in range(parallel)]
     assert all(list((run / "checkpoints").iterdir()) for run in begun)
     assert not any(workers(run) for run in begun)
     assert {path.name for path in jobs.iterdir()} == {"multirun.yaml", *(r.name for r in begun)}
+    assert f"0 of 3 jobs finished, {parallel} stopped, {3 - parallel} never begun" in command.out
+    last = command.out.rstrip().splitlines()[-1]
+    assert last.strip() == f"python -m cory.train {shlex.join(words)}"
 
 
 def test_no_run_of_a_parallel_sweep_outlives_it(sweep: list[str], tmp_path: Path) -> None:
     words = [*sweep, *PARALLEL, "algorithm.iterations=100000", "seed=0,1"]
     command = WarmCommand(tmp_path, words)
-    runs = [tmp_path / "jobs" / str(number) for number in range(2)]
+    runs = [tmp_path / "jobs" / f"seed{number}" for number in range(2)]
     until(lambda: all(metrics(run) for run in runs))
     assert all(workers(run) for run in runs)
     command.kill()
@@ -109,15 +130,20 @@ def test_runs_side_by_side_are_those_in_turn(sweep: list[str], tmp_path: Path) -
         assert "records in" in out and "records in" not in said["side_by_side"]
         assert not (tmp_path / "in_turn" / seed / "output.txt").exists()
     assert said["in_turn"].count("records in") == 2
-    first, *ends = said["side_by_side"].splitlines()
-    assert first.startswith("2 runs, 2 at a time")
-    assert [line[:28] for line in sorted(ends)] == [
-        f"quickstart seed {seed}: finished " for seed in (0, 1)
-    ]
+    for out in said.values():
+        assert out.startswith("sweep=cory/fig3: 2 runs (1 setting x 2 seeds), about ")
+        ends = sorted(line for line in out.splitlines() if " finished in " in line)
+        assert [line[:31] for line in ends] == [
+            f"job {seed + 1} of 2: seed={seed} finished in " for seed in (0, 1)
+        ]
+        assert "sweep over: 2 of 2 jobs finished; " in out
 
 
 def test_a_run_of_a_sweep_starts_from_another_of_it(sweep: list[str], tmp_path: Path) -> None:
-    words = [*sweep, *PARALLEL, "init_from=null,jobs/0", "algorithm.iterations=0"]
+    words = [*sweep, *PARALLEL, "init_from=null,jobs/init_from-null", "algorithm.iterations=0"]
     command = WarmCommand(tmp_path, words)
     assert command.wait() == 0, command.err
-    assert all((tmp_path / "jobs" / number / "record.json").exists() for number in "01")
+    runs = [
+        tmp_path / "jobs" / name for name in ("init_from-null", "init_from-jobs-init_from-null")
+    ]
+    assert all((run / "record.json").exists() for run in runs)

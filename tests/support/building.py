@@ -93,9 +93,19 @@ def measure(
     pieces = PartialResults(run_dir, "settings")
     request = EvalRequest(config.evaluation, config.seed, 3, final)
     metrics = trainer.evaluate(request, pieces, before_each)
+    require_contributions(request, metrics)
     lines = pieces.lines
     pieces.clear()
     return metrics, lines
+
+
+def require_contributions(request: EvalRequest, metrics: Metrics) -> None:
+    """AssertionError unless what prompts contribute to each metric has it as its mean."""
+    scores = request.scores
+    assert scores.values and scores.shares.keys() <= scores.values.keys() <= metrics.keys()
+    for name, values in scores.values.items():
+        assert len(values) == len(scores.prompts) > 0
+        assert abs(sum(values) / len(values) - metrics[name]) < 1e-6, name
 
 
 def build(config: Config, reward: Reward | None = None) -> PPOTrainer:

@@ -99,7 +99,6 @@ def one_table(folder: Path, entry: dict[str, Any], metrics: str = METRICS) -> Pl
         "short": "P",
         "where": "W",
         "window": 1,
-        "readme_note": "N.",
         "tables": {"t": own},
     }
     OmegaConf.save(about, conf / "paper/p.yaml")

@@ -15,6 +15,7 @@ METRICS = """\
 | `eval/vote` | x |
 | `eval/vote_se` | x |
 | `eval/single` | x |
+| `eval/right` | x |
 | `eval/consensus_diversity` | x |
 | `eval/dissimilarity` | x |
 | `eval/kl_diversity` | x |
@@ -39,6 +40,7 @@ def evaluated(
         "eval/consensus_diversity/turn_2": 0.2 - dissimilarity,
         "eval/dissimilarity/turn_2": dissimilarity,
         "eval/kl_diversity/turn_2": 10 * dissimilarity,
+        "eval/right/turn_1": single + (seed - 1) / 400,  # of all agents' first answers
     }
 
 

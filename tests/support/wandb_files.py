@@ -69,17 +69,17 @@ class OfflineRun:
 
     def numbers(self) -> list[dict[str, Any]]:
         """The lines of metrics, without what W&B adds to each and without tables."""
-        lines = [line for line in self.history if not any(k.startswith("samples/") for k in line)]
+        lines = [line for line in self.history if "samples" not in line]
         return [{k: v for k, v in line.items() if not k.startswith("_")} for line in lines]
 
-    def tables(self) -> dict[str, dict[str, Any]]:
-        """Name -> table, as it was stored beside the log."""
-        return {
-            key: json.loads((self.folder / "files" / value["path"]).read_text(encoding="utf-8"))
-            for line in self.history
-            for key, value in line.items()
-            if key.startswith("samples/")
-        }
+    def increments(self) -> list[dict[str, Any]]:
+        """What was added to the table of samples each time, as it was stored beside the log."""
+        found = []
+        for line in self.history:
+            if "samples" in line:
+                path = self.folder / "files" / line["samples"]["path"]
+                found.append(line["samples"] | json.loads(path.read_text(encoding="utf-8")))
+        return found
 
 
 def offline_runs(run_dir: Path) -> list[OfflineRun]:

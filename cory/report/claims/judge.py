@@ -1,51 +1,36 @@
-"""Claims about metrics of runs, judged on the records. Claims are data: conf/paper/."""
+"""Claims about metrics of runs, judged on the records. Claims are data: conf/paper/.
 
-import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+docs/studies.md says how a claim is judged; what is said there and what is done here go together.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-Lines = list[dict[str, Any]]
-# experiment -> seed -> lines of metrics.jsonl, for the runs that count
-Records = Mapping[str, Mapping[int, Lines]]
-ClaimPart = Mapping[str, Any]  # left, relation, right; perhaps factor, within, name
-
-DOMINATES = "dominates"
-RELATIONS = (">", "<", "<=", "~", DOMINATES)
-HOLDS = "holds"
-MEASURES = (
-    "final",
-    "middle",
-    "first",
-    "tenth",
-    "last",
-    "highest",
-    "peak",
-    "change",
-    "first_half",
-    "second_half",
-    "climb",
-    "fall",
-    "unsteadiness",
-    "correlation",
+from cory.report.claims.intervals import TAIL, Interval, interval
+from cory.report.claims.measures import Absent, Records
+from cory.report.claims.sides import (
+    DOMINATES,
+    RELATIONS,
+    ClaimPart,
+    Sides,
+    difference,
+    experiments,
+    sides_of,
 )
-ITERATION = re.compile(r"iteration_(\d+)")  # the value after so many, from 1
 
-
-class Absent(ValueError):
-    """A run has no value of a metric: nothing that it counts occurred."""
+HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN = "holds", "contradicted", "undecided", "not run"
+BY_INTERVAL = (HOLDS, CONTRADICTED, UNDECIDED)
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Both sides of one comparison of a claim, of one seed or as a mean over seeds."""
+class Compared:
+    """One comparison of a claim over all seeds."""
 
-    left: float
-    right: float  # before the part's factor
-    margin: float  # of the relation `~`; else 0
+    interval: Interval | None  # of left - factor x right; None where there is none
+    call: str  # holds | contradicted | undecided, by this interval alone
 
 
 @dataclass(frozen=True)
@@ -55,119 +40,155 @@ class Outcome:
     seeds: dict[int, list[Sides]]  # of the seeds that all its experiments have
     mean: list[Sides] | None
     std: list[Sides] | None  # the sample's (n - 1); None below two seeds
-    holding: int  # seeds for which every part holds
-    verdict: str  # holds | does not hold (why) | not run (how many) | not judged (why)
+    parts: list[Compared]  # empty where no seed has numbers
+    kind: str  # holds | contradicted | undecided | not run
+    why: str  # of what is not decided by intervals; perhaps empty
 
 
-def require_measure(at: str) -> None:
-    """Raise ValueError for an unknown measure."""
-    if at not in MEASURES and not ITERATION.fullmatch(at):
-        raise ValueError(f"at={at} is unknown; use one of {', '.join(MEASURES)}, iteration_<n>")
-
-
-def measure(lines: Lines, metric: str, at: str, window: int, other: str | None = None) -> float:
-    """One number of a run: a measure of a metric over its iterations.
-
-    at: last: the last value; iteration_<n>: the one after so many iterations
-        correlation: Pearson's, with the metric `other`, over the lines that have both
-        all others look at means over `window` iterations in a row
-        first, middle, final: at the beginning, in the middle, at the end
-        tenth: right after the first tenth of the run
-        highest: the highest of them; peak: where that is, from 0 (the start) to 1 (the end)
-        change: final minus first; first_half: middle minus first; second_half: final minus middle
-        climb: highest minus first; fall: highest minus final
-        unsteadiness: standard deviation over the single iterations of the last half, less what
-            chance gives to means of so few responses (`objective/score_se`)
-    """
-    require_measure(at)
-    if match := ITERATION.fullmatch(at):
-        lines = [line for line in lines if int(line["iteration"]) + 1 == int(match[1])]
-        at = "last"
-    values = [float(line[metric]) for line in lines if metric in line]
-    if not values:
-        raise Absent(f"no {metric}")
-    if at == "correlation":
-        return _correlation(lines, metric, str(other))
-    if at == "last":
-        return values[-1]
-    if len(values) < window:
-        raise ValueError(f"{metric} has {len(values)} values, fewer than the window of {window}")
-    if at == "unsteadiness":
-        return _unsteadiness(lines, metric)
-    means = [float(np.mean(values[i : i + window])) for i in range(len(values) - window + 1)]
-    top = int(np.argmax(means))
-    points = {
-        "first": means[0],
-        "tenth": means[min(len(values) // 10, len(means) - 1)],
-        "middle": means[(len(values) - window) // 2],
-        "final": means[-1],
-        "highest": means[top],
-        "peak": top / max(len(means) - 1, 1),
-    }
-    differences = {
-        "change": ("final", "first"),
-        "first_half": ("middle", "first"),
-        "second_half": ("final", "middle"),
-        "climb": ("highest", "first"),
-        "fall": ("highest", "final"),
-    }
-    if at in points:
-        return points[at]
-    minuend, subtrahend = differences[at]
-    return points[minuend] - points[subtrahend]
-
-
-def _unsteadiness(lines: Lines, metric: str) -> float:
-    """The standard deviation of an agent's metric over the last half, without sampling noise.
-
-    The variance of a mean over iterations is that of what the policy would give on average, plus
-    that of the draw. The latter is the mean of the squared standard errors; of the combined reward,
-    too, where the KL's own share is left in. 0 where the draw explains everything.
-    """
-    error = f"objective/score_se/{metric.rpartition('/')[2]}"
-    last = [line for line in lines if metric in line]
-    last = last[len(last) // 2 :]
-    if not all(error in line for line in last):
-        raise Absent(f"no {error.replace('_se', '_std')}")
-    drawn = float(np.mean([float(line[error]) ** 2 for line in last]))
-    return math.sqrt(max(0.0, float(np.var([line[metric] for line in last], ddof=1)) - drawn))
-
-
-def _correlation(lines: Lines, metric: str, other: str) -> float:
-    """Pearson's correlation of two metrics over iterations; Absent where one does not vary."""
-    pairs = np.array(
-        [(line[metric], line[other]) for line in lines if metric in line and other in line]
-    )
-    if len(pairs) < 3 or not np.all(np.ptp(pairs, axis=0) > 0):
-        raise Absent(f"no correlation of {metric} with {other}: too few values, or all the same")
-    return float(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1])
-
-
-def judge(claim: Mapping[str, Any], records: Records, seeds: Sequence[int], window: int) -> Outcome:
-    """Whether a claim holds for the mean over seeds and for every seed.
+def judge(
+    claim: Mapping[str, Any],
+    records: Records,
+    seeds: Sequence[int],
+    window: int,
+    exact: bool = False,
+) -> Outcome:
+    """What the intervals of a claim's comparisons, paired by seed, say about it.
 
     claim: with `parts`, all of which must hold, or as many as `at_least` says
+    exact: its numbers are computed, not measured: no interval is needed
     """
     parts: Sequence[ClaimPart] = claim["parts"]
     for part in parts:
         if part["relation"] not in RELATIONS:
             raise ValueError(f"{claim['id']}: relation must be one of {', '.join(RELATIONS)}")
     found: dict[int, list[Sides]] = {}
-    absent: dict[int, str] = {}
+    absent: list[str] = []
     for seed in seeds:
         if all(seed in records.get(name, {}) for name in experiments(claim)):
             try:
-                found[seed] = [_sides(claim["id"], part, records, seed, window) for part in parts]
+                found[seed] = [sides_of(claim["id"], one, records, seed, window) for one in parts]
             except Absent as error:
-                absent[seed] = str(error)
+                absent.append(str(error))
     columns = list(zip(*found.values(), strict=True))
     mean = [_over_seeds(column, np.mean) for column in columns] if found else None
     std = [_over_seeds(column, _deviation) for column in columns] if len(found) > 1 else None
+    compared = [
+        Compared(_interval(part, column), call(part, column, exact=exact))
+        for part, column in zip(parts, columns, strict=False)
+    ]
+    missing = len(seeds) - len(found) - len(absent)
+    kind, why = UNDECIDED, ""
+    if missing:
+        kind, why = NOT_RUN, f" ({missing} of {len(seeds)} seeds)"
+    elif absent:
+        why = f" ({len(absent)} of {len(seeds)} seeds: {absent[0]})"
+    elif found:
+        kind = together(claim, columns, exact)
+    return Outcome(found, mean, std, compared, kind, why)
+
+
+def together(
+    claim: Mapping[str, Any], columns: Sequence[Sequence[Sides]], exact: bool = False
+) -> str:
+    """The verdict on a claim with several comparisons.
+
+    Of k comparisons m must hold (m = k: all). At least m that hold: holds. More than k - m that are
+    contradicted: contradicted. A verdict that one of several comparisons can bring about asks each
+    for a wider interval, so that the claim as a whole goes wrong no more often than a single one:
+    to hold, tails of 5 % / (k - m + 1); to be contradicted, of 5 % / m (Bonferroni).
+    """
+    parts = claim["parts"]
     enough = int(claim.get("at_least", len(parts)))
-    holding = sum(sum(map(holds, parts, sides)) >= enough for sides in found.values())
-    by_mean = mean is not None and sum(map(holds, parts, mean)) >= enough
-    verdict = _verdict(len(seeds), len(found), list(absent.values()), holding, by_mean)
-    return Outcome(found, mean, std, holding, verdict)
+    spare = len(parts) - enough
+    calls = [
+        call(part, column, TAIL / (spare + 1), TAIL / enough, exact)
+        for part, column in zip(parts, columns, strict=True)
+    ]
+    if calls.count(HOLDS) >= enough:
+        return HOLDS
+    return CONTRADICTED if calls.count(CONTRADICTED) > spare else UNDECIDED
+
+
+def call(
+    part: ClaimPart,
+    column: Sequence[Sides],
+    hold_tail: float = TAIL,
+    against_tail: float = TAIL,
+    exact: bool = False,
+) -> str:
+    """Whether one comparison holds, is contradicted or stays undecided, by intervals over seeds.
+
+    column: its sides, one per seed
+    hold_tail, against_tail: probability beyond each end of the interval that must lie on the
+        claim's side, and of the one that must lie on the other
+    exact: a single column of exact numbers, which are never undecided
+    """
+    if exact:
+        return HOLDS if all(holds(part, sides) for sides in column) else CONTRADICTED
+    if part["relation"] == DOMINATES:
+        return _call_frontier(column, hold_tail, against_tail)
+    errors = [sides.error for sides in column]
+    closed = part["relation"] in ("<=", "~")  # the edge is on the claim's side
+    lows, highs = [], []
+    for gaps in _gaps(part, column):
+        inner, outer = (interval(gaps, errors, tail) for tail in (hold_tail, against_tail))
+        if inner is None or outer is None:
+            return UNDECIDED
+        lows.append(inner.low)
+        highs.append(outer.high)
+    if all(low > 0 or (closed and low == 0) for low in lows):
+        return HOLDS
+    return CONTRADICTED if any(high < 0 for high in highs) else UNDECIDED
+
+
+def _gaps(part: ClaimPart, column: Sequence[Sides]) -> list[list[float]]:
+    """Numbers per seed that are all positive where the comparison holds by any distance."""
+    differences = [difference(part, sides) for sides in column]
+    if part["relation"] == ">":
+        return [differences]
+    if part["relation"] == "~":
+        margins = [sides.margin for sides in column]
+        return [
+            [m - d for m, d in zip(margins, differences, strict=True)],
+            [m + d for m, d in zip(margins, differences, strict=True)],
+        ]
+    return [[-d for d in differences]]
+
+
+def _call_frontier(column: Sequence[Sides], hold_tail: float, against_tail: float) -> str:
+    """`dominates`: every point of the right has one of the left with no less reward and no more KL.
+
+    A pair of points is decided by the intervals of both differences, over seeds. The tails are
+    divided by the number of ways in which the verdict can come about by chance.
+    """
+    ours, theirs = (np.array([sides.frontiers[i] for sides in column]) for i in (0, 1))
+    hold_tail /= ours.shape[1]
+    against_tail /= 2 * theirs.shape[1]
+
+    def pair(mine: int, other: int) -> str:
+        gaps = [
+            (ours[:, mine, 0] - theirs[:, other, 0]).tolist(),
+            (theirs[:, other, 1] - ours[:, mine, 1]).tolist(),
+        ]
+        inner = [interval(own, tail=hold_tail) for own in gaps]
+        outer = [interval(own, tail=against_tail) for own in gaps]
+        if all(one is not None and one.low >= 0 for one in inner):
+            return HOLDS
+        below = any(one is not None and one.high < 0 for one in outer)
+        return CONTRADICTED if below else UNDECIDED
+
+    met = [[pair(mine, other) for mine in range(ours.shape[1])] for other in range(theirs.shape[1])]
+    if all(HOLDS in calls for calls in met):
+        return HOLDS
+    return CONTRADICTED if any(set(calls) == {CONTRADICTED} for calls in met) else UNDECIDED
+
+
+def _interval(part: ClaimPart, column: Sequence[Sides]) -> Interval | None:
+    """The 90 % interval of a comparison's difference; of `dominates` there is none."""
+    if part["relation"] == DOMINATES:
+        return None
+    differences = [difference(part, sides) for sides in column]
+    return interval(differences, [sides.error for sides in column])
 
 
 def holds(part: ClaimPart, sides: Sides) -> bool:
@@ -182,96 +203,11 @@ def holds(part: ClaimPart, sides: Sides) -> bool:
     return sides.left > right if part["relation"] == ">" else sides.left < right
 
 
-def operands(claim: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The operands of a claim: all mappings in it that name experiments."""
-    for part in claim["parts"]:
-        for operand in (part["left"], part["right"], part.get("within", {}).get("of")):
-            while isinstance(operand, Mapping):
-                yield operand
-                operand = operand.get("minus")
-
-
-def experiments(claim: Mapping[str, Any]) -> set[str]:
-    """The names of the experiments that a claim compares."""
-    return {
-        name
-        for operand in operands(claim)
-        for name in operand.get("experiments", [operand.get("experiment")])
-    }
-
-
-def metrics(claim: Mapping[str, Any]) -> set[str]:
-    """The names of the metrics that a claim compares."""
-    return {
-        name
-        for operand in operands(claim)
-        for name in (
-            [operand[key] for key in ("metric", "with") if key in operand]
-            or frontier_metrics(operand)
-        )
-    }
-
-
-def frontier_metrics(operand: Mapping[str, Any]) -> tuple[str, str]:
-    """The two metrics of an agent's frontier: task reward and KL."""
-    return f"objective/score/{operand['agent']}", f"objective/kl/{operand['agent']}"
-
-
-def _sides(name: str, part: ClaimPart, records: Records, seed: int, window: int) -> Sides:
-    """Both sides and the margin of a part, for one seed."""
-
-    def number(experiment: str, metric: str, at: str, other: str | None = None) -> float:
-        try:
-            return measure(records[experiment][seed], metric, at, window, other)
-        except Absent as error:
-            raise Absent(f"{experiment} has {error}") from None
-        except ValueError as error:
-            raise ValueError(f"{name}: {experiment} seed {seed}: {error}") from None
-
-    def side(operand: Any) -> float:
-        if not isinstance(operand, Mapping):
-            return float(operand)
-        own = number(operand["experiment"], operand["metric"], operand["at"], operand.get("with"))
-        return own - side(operand["minus"]) if "minus" in operand else own
-
-    def points(operand: Mapping[str, Any]) -> list[tuple[float, float]]:
-        score, kl = frontier_metrics(operand)
-        return [
-            (number(experiment, score, "final"), number(experiment, kl, "final"))
-            for experiment in operand["experiments"]
-        ]
-
-    if part["relation"] == DOMINATES:
-        ours, theirs = points(part["left"]), points(part["right"])
-        beaten = sum(any(s >= score and k <= kl for s, k in ours) for score, kl in theirs)
-        return Sides(beaten, len(theirs), 0.0)
-    margin = 0.0
-    if part["relation"] == "~":
-        margin = part["within"]["share"] * abs(side(part["within"]["of"]))
-    return Sides(side(part["left"]), side(part["right"]), margin)
-
-
 def _over_seeds(column: Sequence[Sides], statistic: Any) -> Sides:
-    numbers = np.array([(sides.left, sides.right, sides.margin) for sides in column])
-    return Sides(*(float(statistic(numbers[:, i])) for i in range(3)))
+    columns = np.array([(sides.left, sides.right, sides.margin) for sides in column]).T
+    left, right, margin = (float(statistic(values)) for values in columns)
+    return Sides(left, right, margin)
 
 
 def _deviation(values: Any) -> float:
     return float(np.std(values, ddof=1))
-
-
-def _verdict(seeds: int, found: int, absent: Sequence[str], holding: int, mean_holds: bool) -> str:
-    """The verdict in words.
-
-    absent: of the seeds whose runs lack a metric, which
-    """
-    so_far = f"; holds in {holding} of the other {found}" if found else ""
-    missing = seeds - found - len(absent)
-    if missing:
-        return f"not run ({missing} of {seeds} seeds){so_far}"
-    if absent:
-        return f"not judged ({len(absent)} of {seeds} seeds: {absent[0]}){so_far}"
-    if holding == seeds and mean_holds:
-        return HOLDS
-    by_mean = "the mean does too" if mean_holds else "the mean does not"
-    return f"does not hold (holds in {holding} of {seeds} seeds; {by_mean})"

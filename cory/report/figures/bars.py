@@ -9,11 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from cory.report.figures.style import COLOURS, figure_of, finish
+from cory.report.figures.lines import folded
+from cory.report.figures.palette import places
+from cory.report.figures.style import PALETTE, figure_of, finish
 
 # what is measured -> method -> a value per seed
 Groups = Mapping[str, Mapping[str, Sequence[float]]]
-HATCHES = ("", "//")  # a second round of the colours is hatched
+HATCHES = ("", "//", "..", "xx", "\\\\")  # neighbours differ in print without colours, too
 DARK = "#555555"
 
 
@@ -66,11 +68,15 @@ class BarPanel:
     limits: tuple[float, float] | None = None
     grid: bool = True
     named: bool = True  # whether the ticks' labels are shown
+    printed: Sequence[tuple[float, float]] = ()  # place and value of what the paper prints
 
     def draw(self, axes: Axes) -> None:
         """Draw every bar."""
         for bar in self.bars:
             bar.draw(axes, self.horizontal)
+        for place, value in self.printed:
+            at = (value, place) if self.horizontal else (place, value)
+            axes.plot(*at, marker="*", markersize=11, color="white", markeredgecolor="black")
         percent = PercentFormatter(xmax=1, decimals=0, symbol=self.symbol)
         places = range(len(self.ticks))
         if self.horizontal:
@@ -82,7 +88,7 @@ class BarPanel:
         else:
             axes.set_xticks(places, [_wrapped(name) for name in self.ticks], fontsize=8.5)
             axes.yaxis.set_major_formatter(percent)
-            axes.set_ylabel(self.axis)
+            axes.set_ylabel(folded(self.axis))
         if self.line is not None:
             draw_line = axes.axvline if self.horizontal else axes.axhline
             look = {"linewidth": 1, "linestyle": "dashed"} if self.dashed else {"linewidth": 0.8}
@@ -97,35 +103,87 @@ class BarPanel:
             axes.grid(visible=False)
 
 
-def bars_figure(tasks: Mapping[str, Groups], axis: str, guess: float | None = None) -> Figure:
+def bars_figure(
+    tasks: Mapping[str, Groups],
+    axis: str,
+    guess: float | None = None,
+    printed: Mapping[tuple[str, str, str], float] | None = None,
+) -> Figure:
     """One panel per task; in it a group of bars per measure, a bar per method.
+
+    Where every panel has one group, its bars lie, and are named beside the axis.
 
     tasks: title of a panel, perhaps empty -> groups
     guess: the value that guessing reaches, a dashed line
+    printed: panel, group and method -> what the paper prints, a star
     """
+    known = printed or {}
+    if all(len(groups) == 1 for groups in tasks.values()):
+        return _lying(tasks, axis, guess, known)
     names = list(
         dict.fromkeys(name for groups in tasks.values() for own in groups.values() for name in own)
     )
     most = max(len(groups) for groups in tasks.values())
     thickness = 0.8 / len(names)
+    colours = places(names)
     panels = []
+
+    def beside(place: int, name: str) -> float:
+        return place + (names.index(name) - (len(names) - 1) / 2) * thickness
+
     for task, groups in tasks.items():
         bars = [
             Bar(
                 name,
-                place + (names.index(name) - (len(names) - 1) / 2) * thickness,
+                beside(place, name),
                 values,
-                COLOURS[names.index(name) % len(COLOURS)],
+                PALETTE[colours[name]],
                 thickness * 0.94,
-                hatch=HATCHES[names.index(name) // len(COLOURS) % len(HATCHES)],
+                hatch=HATCHES[names.index(name) % len(HATCHES)],
             )
             for place, own in enumerate(groups.values())
             for name, values in own.items()
             if values
         ]
-        panels.append(BarPanel(bars, list(groups), axis, task, line=guess))
+        stars = [
+            (beside(place, name), known[task, group, name])
+            for place, (group, own) in enumerate(groups.items())
+            for name in own
+            if (task, group, name) in known
+        ]
+        panels.append(BarPanel(bars, list(groups), axis, task, line=guess, printed=stars))
     width = max(4.5, 0.22 * len(names) * most + 0.35 * most + 1.2)
     return figure_of(panels, width=width, height=4.4)
+
+
+def _lying(
+    tasks: Mapping[str, Groups],
+    axis: str,
+    guess: float | None,
+    printed: Mapping[tuple[str, str, str], float],
+) -> Figure:
+    """A bar per method, the first on top, without a legend."""
+    panels = []
+    for task, groups in tasks.items():
+        ((group, own),) = groups.items()
+        names = [name for name, values in own.items() if values]
+        colours = places(names)
+        bars = [
+            Bar("", place, own[name], PALETTE[colours[name]], 0.7)
+            for place, name in enumerate(names)
+        ]
+        stars = [
+            (place, printed[task, group, name])
+            for place, name in enumerate(names)
+            if (task, group, name) in printed
+        ]
+        title = ", ".join(filter(None, [task, group]))
+        ticks = [folded(name) for name in names]
+        panels.append(
+            BarPanel(bars, ticks, axis, title, horizontal=True, line=guess, printed=stars)
+        )
+    most = max(len(panel.ticks) for panel in panels)
+    return figure_of(panels, width=6.2, height=1.7 + 0.42 * most, legend=False)
 
 
 def _wrapped(name: str) -> str:

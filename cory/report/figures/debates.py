@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cory.report.figures.bars import Bar, BarPanel, bars_figure
-from cory.report.figures.lines import Curve, estimated_curve, per_panel
+from cory.report.figures.lines import Curve, estimated_curve, per_panel, printed_points
+from cory.report.figures.palette import places
 from cory.report.figures.rows import Tasks, by_group, by_method, with_runs
-from cory.report.figures.style import COLOURS, Panel, dash, figure_of
+from cory.report.figures.style import COLOURS, Panel, figure_of
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
@@ -28,6 +29,8 @@ from cory.report.tables.second_hand import row_name
 Shares = Mapping[str, Sequence[float]]  # flow or rate -> a share per seed
 # flow -> colour: answers that end right are blue, wrong ones orange; those that change are dark
 SHADES = {"rr": "#9CCAE6", "wr": "#0072B2", "rw": "#B34700", "ww": "#F3C7A5"}
+Printed = Mapping[str, Mapping[str, Mapping[int, float]]]
+BESIDE = 0.035  # of a step, between the bars of two methods
 ROW = 0.42  # inches of a bar
 WRITTEN = 0.07  # shares from here on are written into their bars
 
@@ -40,27 +43,52 @@ def draw_turns(table: Table, found: CountedRuns) -> Figure:
         return {turn: estimates(runs, "eval/vote", f"turn_{turn}") for turn in steps}
 
     axes = "turn of the debate", "accuracy of the majority vote"
-    return over_steps(by_method(table, found, votes), *axes, share=True)
+    known: dict[str, dict[str, dict[int, float]]] = {}
+    for row, _ in with_runs(table, found):
+        turns = {
+            int(key.removeprefix("turn_")): float(value)
+            for key, value in row.get("second_hand", {}).items()
+            if key.startswith("turn_")
+        }
+        known.setdefault(row.get("panel", ""), {})[row["label"]] = turns
+    return over_steps(by_method(table, found, votes), *axes, share=True, printed=known)
 
 
-def over_steps(tasks: Tasks, x: str, y: str, share: bool) -> Figure:
+def over_steps(tasks: Tasks, x: str, y: str, share: bool, printed: Printed | None = None) -> Figure:
     """A number over turns of a debate (Park et al., fig. 2) or over fine-tuning iterations.
 
     tasks: title of a panel -> method -> step -> the values of the seeds
     share: whether the numbers are shares, shown as per cent
+    printed: title of a panel -> method -> step -> what the paper prints
     """
 
+    names = list(dict.fromkeys(name for methods in tasks.values() for name in methods))
+
     def curves(name: str, points: Any, number: int) -> list[Curve]:
-        again, colour = divmod(number, len(COLOURS))  # the same colours, dashed and hollow
-        fill = "none" if again else "full"
-        look = {"linestyle": dash(again), "markersize": 6, "fillstyle": fill}
-        return [estimated_curve(name, points, colour, look=look, band=0.12)]
+        aside = BESIDE * (names.index(name) - (len(names) - 1) / 2)  # so that bars stand apart
+        moved = {step + aside: values for step, values in points.items()}
+        return [estimated_curve(name, moved, number, look={"markersize": 6}, band=0.0)]
 
     panels = []
     for panel in per_panel(tasks, curves, x, y, percent=0 if share else None, margins=(0.08, 0.05)):
         every = sorted({step for points in tasks[panel.title].values() for step in points})
-        panels.append(replace(panel, ticks={step: str(step) for step in every}))
-    return figure_of(panels, width=max(4.6, 7.0 / len(tasks)), height=4.6)
+        known = (printed or {}).get(panel.title, {})
+        marks = [
+            printed_points(near, place)
+            for name, place in places(names).items()
+            if (near := _near(known.get(name, {}), tasks[panel.title]))
+        ]
+        ticks = {step: str(step) for step in every}
+        panels.append(replace(panel, curves=[*panel.curves, *marks], ticks=ticks))
+    return figure_of(panels, width=max(4.4, 5.6 / len(tasks)), height=4.6, direct=True)
+
+
+def _near(printed: Mapping[int, float], drawn: Mapping[str, Mapping[int, Any]]) -> dict[int, float]:
+    """Printed numbers within one height of what is drawn: a far one would press all else flat."""
+    values = [value for points in drawn.values() for own in points.values() for value, *_ in own]
+    low, high = min(values), max(values)
+    span = high - low
+    return {step: value for step, value in printed.items() if low - span <= value <= high + span}
 
 
 def draw_transitions(table: Table, found: CountedRuns) -> Figure:

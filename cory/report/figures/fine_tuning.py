@@ -7,9 +7,10 @@ from matplotlib.figure import Figure
 
 from cory.report.figures.bars import bars_figure
 from cory.report.figures.debates import over_steps
-from cory.report.figures.lines import Curve, Note, per_panel
+from cory.report.figures.lines import Curve, per_panel
+from cory.report.figures.notes import Note
 from cory.report.figures.rows import by_method, with_runs
-from cory.report.figures.style import Panel, figure_of, require_styles
+from cory.report.figures.style import Panel, figure_of
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
@@ -26,11 +27,16 @@ Points = list[tuple[float, float, int]]  # x, y, iteration
 def draw_accuracies(table: Table, found: CountedRuns) -> Figure | None:
     """A panel per model, in it a group of bars per task, a bar per method."""
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
+    printed: dict[tuple[str, str, str], float] = {}
     for row, runs in with_runs(table, found):
         if values := last(runs, row["metric"]):
             groups = panels.setdefault(row.get("panel", ""), {})
-            groups.setdefault(table.columns[row["column"]], {})[row["label"]] = values
-    return bars_figure(panels, "accuracy on held-out problems") if panels else None
+            group = table.columns[row["column"]]
+            groups.setdefault(group, {})[row["label"]] = values
+            if row.get("printed"):
+                printed[row.get("panel", ""), group, row["label"]] = row["printed"][0] / 100
+    axis = "accuracy on held-out problems"
+    return bars_figure(panels, axis, printed=printed) if panels else None
 
 
 def draw_iterations(table: Table, found: CountedRuns) -> Figure | None:
@@ -39,7 +45,12 @@ def draw_iterations(table: Table, found: CountedRuns) -> Figure | None:
     axis = table.entry["axis"]
     if not tasks:
         return None
-    return over_steps(tasks, "fine-tuning iteration", axis["name"], bool(axis["share"]))
+    known: dict[str, dict[str, dict[int, float]]] = {}
+    for row, _ in with_runs(table, found):
+        numbers = {int(step): float(value) / 100 for step, value in row.get("printed", {}).items()}
+        known.setdefault(row.get("panel", ""), {})[row["label"]] = numbers
+    name, share = axis["name"], bool(axis["share"])
+    return over_steps(tasks, "fine-tuning iteration", name, share, printed=known)
 
 
 def draw_scatter(table: Table, found: CountedRuns) -> Figure | None:
@@ -60,7 +71,6 @@ def draw_scatter(table: Table, found: CountedRuns) -> Figure | None:
     tasks = by_method(table, found, points)
     if not tasks:
         return None
-    require_styles(list({name for methods in tasks.values() for name in methods}))
     names = str(table.entry["across"]), table.entry["axis"]["name"]
     panels = per_panel(tasks, drawn, *names, steps=(), percent=0, margins=(0.1, 0.1))
-    return figure_of(panels, width=5.2, height=4.4)
+    return figure_of(panels, width=5.2, height=4.6, direct=False)

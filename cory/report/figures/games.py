@@ -9,9 +9,10 @@ from cory.config import GEOMETRIC_MEAN, ITSELF
 from cory.report.figures.bars import bars_figure
 from cory.report.figures.heat import HeatPanel
 from cory.report.figures.lines import Curve, LinePanel, estimated_curve
+from cory.report.figures.palette import places
 from cory.report.figures.radar import RadarPanel
 from cory.report.figures.rows import by_group, by_method, with_runs
-from cory.report.figures.style import Panel, figure_of, require_styles
+from cory.report.figures.style import Panel, figure_of
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
 from cory.report.records.benchmarks import BENCHMARK_COLUMNS, metric_of
@@ -38,7 +39,9 @@ def draw_matches(table: Table, found: CountedRuns) -> Figure:
             for kind, name in LENGTHS.items():
                 axis = f"{name}, against itself"
                 panels.append(_stages(table, found, {name: f"eval/{kind}"}, ITSELF, axis))
-    return figure_of(panels, width=5.2, height=4.4, legend="win_rates" in shows)
+    return figure_of(
+        panels, width=5.2, height=4.6, legend="win_rates" in shows, direct=shows == ["win_rates"]
+    )
 
 
 def _stages(
@@ -71,16 +74,16 @@ def stages_panel(
 
     lines: measure -> values of the seeds at each stage; a stage without any is left out
     """
-    require_styles(list(lines))
+    colours = places(list(lines))
     curves: list[Curve] = []
     for number, (name, at) in enumerate(lines.items()):
         beside = 0.05 * (number - (len(lines) - 1) / 2)
         points = {place + beside: values for place, values in enumerate(at) if values}
         look = {"markersize": 6}
         curves.append(
-            estimated_curve(name, points, number, look=look, band=0.0)
+            estimated_curve(name, points, colours[name], look=look, band=0.0)
             if points
-            else Curve(name, [], [], [], [], number, look, 0.0)
+            else Curve(name, [], [], [], [], colours[name], look, 0.0)
         )
     ticks = dict(enumerate(names))
     return LinePanel(curves, "", axis, ticks=ticks, percent=percent, margins=(0.1, 0.05), even=even)
@@ -159,7 +162,9 @@ def draw_factor(table: Table, found: CountedRuns) -> Figure | None:
         for name, (metric, who) in measures.items():
             if values := intervals(runs, metric, who):
                 curves.setdefault(name, {})[value_of(table, runs[0])] = values
-    return factor_figure(curves, str(about["name"]), axis, bool(about["log"])) if curves else None
+    if max((len(points) for points in curves.values()), default=0) < 2:
+        return None  # one value of a factor says nothing about it
+    return factor_figure(curves, str(about["name"]), axis, bool(about["log"]))
 
 
 def factor_figure(
@@ -170,12 +175,13 @@ def factor_figure(
     name, axis: what the axes say
     log: whether the factor's axis is logarithmic
     """
+    colours = places(list(curves))
     drawn = [
-        estimated_curve(measure, points, number, look={"markersize": 5})
-        for number, (measure, points) in enumerate(curves.items())
+        estimated_curve(measure, points, colours[measure], look={"markersize": 6}, band=0.0)
+        for measure, points in curves.items()
     ]
     every = sorted({x for points in curves.values() for x in points})
     ticks = {x: f"{x / 1000:g}K" if x >= 1000 else f"{x:g}" for x in every}
     across = f"{name}{' (log scale)' if log else ''}"
-    panel = LinePanel(drawn, across, axis, ticks=ticks, log=10 if log else 0, percent=1)
-    return figure_of([panel], width=6.2, legend=len(curves) > 1)
+    panel = LinePanel(drawn, across, axis, ticks=ticks, log=10 if log else 0, percent=0)
+    return figure_of([panel], width=6.2, legend=len(curves) > 1, direct=len(curves) > 1)

@@ -27,6 +27,7 @@ class HeatPanel:
     bar: str  # what the numbers are
     percent: bool = False
     fontsize: float = 9
+    less_is_better: bool = False  # light is always the good end
 
     def draw(self, axes: Axes) -> None:
         """Draw every cell and the bar of colours."""
@@ -38,10 +39,12 @@ class HeatPanel:
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         least = 0.01 if self.percent else 1
         scale = Normalize(low, high if high > low else low + least)
-        image = axes.imshow(values, cmap=LIGHTNESS, norm=scale, aspect="auto")
+        colours = LIGHTNESS.reversed() if self.less_is_better else LIGHTNESS
+        image = axes.imshow(values, cmap=colours, norm=scale, aspect="auto")
         for i, row in enumerate(self.rows):
             for j, column in enumerate(self.columns):
-                ink, size = "black" if scale(values[i, j]) > 0.5 else "white", self.fontsize
+                light = (scale(values[i, j]) > 0.5) != self.less_is_better
+                ink, size = "black" if light else "white", self.fontsize
                 text = self.text
                 if not math.isfinite(values[i, j]):
                     frame = Rectangle((j - 0.5, i - 0.5), 1, 1, hatch="//", fill=False, linewidth=0)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
 
-from cory.report.figures.style import COLOURS, MARKERS, Panel, dash, finish, middle_and_band
+from cory.report.figures.palette import places
+from cory.report.figures.style import MARKERS, PALETTE, Panel, dash, finish, middle_and_band
 from cory.report.tables.numbers import Estimate
 
 SUBTLE = 0.13  # opacity of bands
@@ -22,13 +24,13 @@ class Curve:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
-    colour: int = 0  # its place among COLOURS and MARKERS
+    colour: int = 0  # its place among PALETTE and MARKERS
     look: Mapping[str, Any] = field(default_factory=dict)  # what else the line looks like
     band: float = SUBTLE  # opacity; 0: error bars instead of a band
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
-        colour = COLOURS[self.colour]
+        colour = PALETTE[self.colour]
         look = {"color": colour, "marker": MARKERS[self.colour], "linewidth": 1.6, **self.look}
         if self.label:
             look["label"] = self.label
@@ -46,24 +48,6 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Note:
-    """A text beside a point."""
-
-    text: str
-    place: tuple[float, float]
-    colour: int
-    beside: tuple[float, float] = (5, 4)  # in points
-    size: float = 8
-
-    def draw(self, axes: Axes) -> None:
-        """Write it."""
-        axes.annotate(
-            self.text, self.place, xytext=self.beside, textcoords="offset points",
-            fontsize=self.size, color=COLOURS[self.colour],
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
 class Cross:
     """The standard deviations of a point, in both directions."""
 
@@ -74,7 +58,7 @@ class Cross:
     def draw(self, axes: Axes) -> None:
         """Draw it below all lines."""
         (x, y), (wide, high) = self.place, self.spread
-        colour = COLOURS[self.colour]
+        colour = PALETTE[self.colour]
         axes.errorbar(x, y, xerr=wide, yerr=high, color=colour, alpha=0.45, linewidth=1, zorder=1)
 
 
@@ -110,14 +94,21 @@ class LinePanel:
             axes.xaxis.set_major_locator(MaxNLocator("auto", steps=self.steps, integer=True))
         if self.percent is not None:
             axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=self.percent))
+            # no ticks at halves of a per cent, which would be rounded up and down
+            axes.yaxis.set_major_locator(MaxNLocator("auto", steps=(1, 2, 5, 10)))
         if self.limits is not None:
             axes.set_ylim(*self.limits)
         if self.margins:
             axes.margins(*self.margins)
         axes.set_xlabel(self.x)
-        axes.set_ylabel(self.y)
+        axes.set_ylabel(folded(self.y))
         axes.set_title(self.title, fontsize=10)
         finish(axes)
+
+
+def folded(name: str) -> str:
+    """What a y axis says, on several lines where it would be longer than the axis."""
+    return "\n".join(wrap(name, 38, break_long_words=False))
 
 
 def estimated_curve(
@@ -132,6 +123,14 @@ def estimated_curve(
     xs = sorted(points)
     middle, low, high = zip(*(middle_and_band(points[x]) for x in xs), strict=True)
     return Curve(label, xs, middle, low, high, number, **more)
+
+
+def printed_points(values: Mapping[Any, float], colour: int) -> Curve:
+    """What the paper prints, as stars. values: x -> number"""
+    xs = sorted(values)
+    look = {"linestyle": "none", "marker": "*", "markersize": 11, "markeredgecolor": "black",
+            "markeredgewidth": 0.6}  # fmt: skip
+    return Curve("", xs, [values[x] for x in xs], colour=colour, look=look)
 
 
 def marked(number: int, points: int, dashes: int, width: float = 1.6) -> dict[str, Any]:
@@ -152,9 +151,9 @@ def per_panel(
     tasks: title of a panel, perhaps empty -> method -> what `curves` makes lines of, with the
         method's name and number
     """
-    names = list(dict.fromkeys(name for methods in tasks.values() for name in methods))
+    colours = places([name for methods in tasks.values() for name in methods])
     panels = []
     for task, methods in tasks.items():
-        parts = [curves(name, own, names.index(name)) for name, own in methods.items()]
+        parts = [curves(name, own, colours[name]) for name, own in methods.items()]
         panels.append(LinePanel([part for own in parts for part in own], x, y, task, **more))
     return panels

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from cory.report.figures.style import COLOURS, dash, require_styles
+from cory.report.figures.palette import places
+from cory.report.figures.style import PALETTE, dash
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,15 @@ class RadarPanel:
 
     def draw(self, axes: Axes) -> None:
         """Draw every method."""
-        require_styles(list(self.methods))
+        colours = places(list(self.methods))
         names = list(dict.fromkeys(name for scores in self.methods.values() for name in scores))
         most = {name: max(own.get(name, 0.0) for own in self.methods.values()) for name in names}
         angles = [2 * math.pi * place / len(names) for place in range(len(names))]
         for place, (method, scores) in enumerate(self.methods.items()):
             heights = [scores.get(name, math.nan) / most[name] for name in names]
             axes.plot(
-                [*angles, angles[0]], [*heights, heights[0]], color=COLOURS[place], linewidth=1.5,
-                linestyle=dash(place % 3), label=method,
+                [*angles, angles[0]], [*heights, heights[0]], color=PALETTE[colours[method]],
+                linewidth=1.5, linestyle=dash(place % 3), label=method,
             )  # fmt: skip
         axes.set_xticks(angles, [f"{name}\n{100 * most[name]:.1f}" for name in names], fontsize=8)
         drawn = [own[name] / most[name] for own in self.methods.values() for name in own]

@@ -1,7 +1,9 @@
 """What all figures share: colours, dashes, markers, panels, and how a file is written."""
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +13,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # beside the colour, one per method
+PALETTE = (*COLOURS, "#882255", "#777777", "#8B7500")  # of pages of results, see palette.py
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")  # beside the colour, one per method
+NAME = 30  # letters in a line of a name at the end of a curve
 DASHES = ("solid", "dashed", "dotted")
 
 Dash = str | tuple[float, tuple[float, ...]]
@@ -30,12 +34,14 @@ def figure_of(
     height: float = 4.2,
     letters: bool = False,
     legend: bool = True,
+    direct: bool = False,
     projection: str | None = None,
 ) -> Figure:
     """A figure with panels side by side and one legend for all of them.
 
     width, height: of one panel, in inches
     letters: panels are called (a), (b), ... below their x axes
+    direct: lines are named at their ends in the last panel, if it has them all, without a legend
     """
     # a Figure of its own: pyplot and the backend that the user chose stay as they are
     layout = ConstrainedLayoutEngine(wspace=0.04)
@@ -46,9 +52,67 @@ def figure_of(
         panel.draw(axes)
         if letters:
             axes.set_xlabel(f"{axes.get_xlabel()}\n({letter})")
-    if legend:
+    if direct and not _elsewhere(axes_list):
+        name_ends(axes_list[-1], 0.62 * height)
+    elif legend:
         add_legend(figure, axes_list)
     return figure
+
+
+def _elsewhere(panels: Sequence[Axes]) -> set[str]:
+    """The labels of lines that the last panel does not have."""
+    *others, last = (set(axes.get_legend_handles_labels()[1]) for axes in panels)
+    return set().union(*others) - last
+
+
+def name_ends(axes: Axes, height: float) -> None:
+    """Write each line's name beside its end, in its colour, moved apart where ends lie close.
+
+    height: of the axes in inches, about; it decides how far apart names have to be
+    """
+    handles, labels = axes.get_legend_handles_labels()
+    low, high = axes.get_ylim()
+    ends = []
+    for handle, label in zip(handles, labels, strict=True):
+        line: Any = handle.lines[0] if hasattr(handle, "lines") else handle
+        x, y = (np.asarray(values, dtype=float) for values in line.get_data())
+        known = np.flatnonzero(np.isfinite(y))
+        if known.size:
+            at, text = known[-1], "\n".join(wrap(label, NAME))
+            ends.append(((y[at] - low) / (high - low), (x[at], y[at]), text, line.get_color()))
+    ends.sort(key=lambda end: end[0])
+    sizes = [12 / (72 * height) * (1 + end[2].count("\n")) for end in ends]
+    heights = spread_out([end[0] for end in ends], sizes)
+    for place, (_, end, text, colour) in zip(heights, ends, strict=True):
+        axes.annotate(
+            text, end, xytext=(1.03, place), textcoords="axes fraction", va="center",
+            fontsize=8.5, color=colour, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.6,
+                        "shrinkA": 0, "shrinkB": 2},
+        )  # fmt: skip
+
+
+def spread_out(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Ascending middles of names moved apart until none overlap, as little as possible.
+
+    heights, sizes: the middle that each name should have, and its height
+    """
+    blocks: list[tuple[float, list[float]]] = []  # middle, and sizes of names that touch
+    for height, size in zip(heights, sizes, strict=True):
+        middle, own = height, [size]
+        while blocks and middle - blocks[-1][0] < (sum(own) + sum(blocks[-1][1])) / 2:
+            before, others = blocks.pop()
+            weight = len(others) / (len(own) + len(others))
+            middle = weight * before + (1 - weight) * middle
+            own = [*others, *own]
+        blocks.append((middle, own))
+    found = []
+    for middle, own in blocks:
+        low = middle - sum(own) / 2
+        for size in own:
+            found.append(low + size / 2)
+            low += size
+    return found
 
 
 def finish(axes: Axes) -> None:
@@ -66,11 +130,15 @@ def add_legend(figure: Figure, panels: Iterable[Axes]) -> None:
     longest = max(map(len, named), default=0)
     # inches of the longest label and its line, at the font's usual width
     fitting = int(figure.get_size_inches()[0] / (0.075 * longest + 0.7))
+    columns = max(1, min(len(named), 4, fitting))
+    rows = -(-len(named) // columns)
+    if rows > 2:  # room for them, so that the panels keep their height and the axes their words
+        figure.set_figheight(figure.get_figheight() + 0.2 * (rows - 2))
     figure.legend(
         list(named.values()),
         list(named),
         loc="outside lower center",
-        ncols=max(1, min(len(named), 4, fitting)),
+        ncols=columns,
         frameon=False,
         handlelength=2.8,
     )
@@ -81,10 +149,30 @@ def note(figure: Figure, text: str) -> None:
     figure.suptitle(text, x=0.01, ha="left", fontsize=8, color="#555555")
 
 
+def headline(figure: Figure, title: str, notes: Sequence[str]) -> None:
+    """A title above all panels, and below it small grey lines: what, how many, how to read it."""
+    wide, high = (float(inches) for inches in figure.get_size_inches())
+    titles = wrap(title, max(30, int(11.5 * wide)))
+    small = [line for text in notes for line in wrap(text, max(40, int(17 * wide)))]
+    above, below = 10.5 * 1.25 * len(titles) / 72, 8 * 1.3 * len(small) / 72
+    high += above + below
+    figure.set_size_inches(wide, high)
+    # the empty lines keep room for the notes, which are smaller than the title
+    room = "\n" * math.ceil(len(small) * 0.82)
+    figure.suptitle("\n".join(titles) + room, x=0.01, ha="left", fontsize=10.5, weight="bold")
+    figure.text(
+        0.01, 0.98 - above / high, "\n".join(small), fontsize=8, color="#555555", va="top",
+        ha="left", linespacing=1.25, in_layout=False,
+    )  # fmt: skip
+
+
 def require_styles(methods: Sequence[Any]) -> None:
     """ValueError where there are more methods than colours."""
     if len(methods) > len(COLOURS):
-        raise ValueError(f"at most {len(COLOURS)} methods fit one figure, got {len(methods)}")
+        names = ", ".join(map(str, methods))
+        raise ValueError(
+            f"at most {len(COLOURS)} methods fit one figure, got {len(methods)}: {names}"
+        )
 
 
 def middle_and_band(

@@ -1,16 +1,18 @@
 """Pictures of training runs: curves, frontiers, pass@k, grid searches."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from cory.report.figures.curves import curves_figure
 from cory.report.figures.heat import HeatPanel
-from cory.report.figures.lines import Cross, Curve, LinePanel, Note, estimated_curve
-from cory.report.figures.style import Panel, dash, figure_of, require_styles
+from cory.report.figures.lines import Cross, Curve, LinePanel, estimated_curve, printed_points
+from cory.report.figures.notes import Note, Notes
+from cory.report.figures.page_curves import page_curves
+from cory.report.figures.palette import looks, renamed
+from cory.report.figures.style import Panel, figure_of
 from cory.report.paper import Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
@@ -32,8 +34,9 @@ def draw_runs(table: Table, found: CountedRuns) -> Figure:
     groups = {row["label"]: runs_of(found, row) for row in table.rows}
     runs = {label: [run.lines for run in own] for label, own in groups.items() if own}
     if table.entry.get("x", "iterations") == "iterations":
-        return curves_figure(runs)
-    return curves_figure(runs, {label: responses_of(groups[label][0]) for label in runs})
+        return page_curves(runs, table.window)
+    responses = {label: responses_of(groups[label][0]) for label in runs}
+    return page_curves(runs, table.window, responses)
 
 
 def responses_of(run: Archived) -> int:
@@ -85,7 +88,7 @@ def draw_pareto(table: Table, found: CountedRuns) -> Figure:
     for line in lines(table.rows, found, over_agents):
         if line.words["agent"]:
             point = EndPoint(line.row["eta"], *end_points(table, line))
-            methods.setdefault(line.names[0], []).append(point)
+            methods.setdefault(renamed(line.names[0]), []).append(point)
     return pareto_figure(methods)
 
 
@@ -94,14 +97,15 @@ def pareto_figure(methods: dict[str, list[EndPoint]]) -> Figure:
 
     Points that are not on their method's frontier are hollow.
     """
-    require_styles(list(methods))
     parts: list[Panel] = []
-    for number, (name, points) in enumerate(methods.items()):
+    styles = looks(list(methods))
+    for name, points in methods.items():
+        number = styles[name].place
         edge = frontier([point.mean for point in points])
         x, y = zip(*edge, strict=True)
-        look = {"linestyle": dash(number), "linewidth": 1.4, "markersize": 7}
+        look = {**styles[name].line, "linewidth": 1.4, "markersize": 7}
         parts.append(Curve(name, x, y, colour=number, look=look))
-        hollow = {"markersize": 7, "fillstyle": "none"}
+        hollow = {**look, "fillstyle": "none"}
         for point in points:
             if any(point.spread):
                 parts.append(Cross(point.mean, point.spread, number))
@@ -111,12 +115,12 @@ def pareto_figure(methods: dict[str, list[EndPoint]]) -> Figure:
     every = [point for points in methods.values() for point in points]
     ends = [np.add(p.mean, sign * np.array(p.spread)) for p in every for sign in (-1, 1)]
     size = np.nanmax(ends, axis=0) - np.nanmin(ends, axis=0)
-    for number, points in enumerate(methods.values()):
-        beside = (6, 5 - 13 * (number % 2))
-        parts += [
-            Note(f"$\\eta$ = {label}", place, number, beside, 7.5)
-            for place, label in joint_labels(points, size)
-        ]
+    texts = [
+        Note(f"$\\eta$ = {label}", place, styles[name].place, size=7.5)
+        for name, points in methods.items()
+        for place, label in joint_labels(points, size)
+    ]
+    parts.append(Notes(texts, [point.mean for point in every]))
     panel = LinePanel(
         parts,
         "task reward (score) at the end of training",
@@ -135,31 +139,45 @@ def draw_pass_at_k(table: Table, found: CountedRuns) -> Figure | None:
     }
     panels = []
     for prefix, name in kinds.items():
-        methods = {}
+        methods, printed = {}, dict[str, dict[int, float]]()
         for row in table.rows:
             runs = runs_of(found, row)
             agents = agents_in_metrics(lines_of(runs))
             for who in [*agents, "team"]:
                 ks = [int(k) for k in named(lines_of(runs), rf"{prefix}(\d+)/{who}")]
-                label = agent_label(row["label"], who, agents)
+                label = renamed(agent_label(row["label"], who, agents))
                 if ks:
                     label = f"{row['label']}, team" if who == "team" else label
+                    if row.get("printed") and who == agents[0]:
+                        printed[label] = {1: float(row["printed"])}
                     methods[label] = {k: estimates(runs, f"{prefix}{k}", who) for k in ks}
         if methods:
-            panels.append(pass_panel(methods, name))
-    return figure_of(panels, width=5.5, letters=True) if panels else None
+            panels.append(pass_panel(methods, name, printed))
+    return figure_of(panels, width=5.0, letters=True, direct=True) if panels else None
 
 
 def pass_panel(
-    methods: dict[str, dict[int, list[tuple[float, float, float]]]], name: str
+    methods: dict[str, dict[int, list[tuple[float, float, float]]]],
+    name: str,
+    printed: Mapping[str, Mapping[int, float]] | None = None,
 ) -> LinePanel:
-    """One kind of estimate. methods: label -> k -> the values of the seeds."""
-    require_styles(list(methods))
-    own = [
-        estimated_curve(label, rates, number, band=0.15,
-                  look={"linestyle": dash(number % 3), "markersize": 5})
+    """One kind of estimate.
+
+    methods: label -> k -> the values of the seeds
+    printed: label -> k -> what the paper prints
+    """
+    styles = looks(list(methods))
+    own: list[Panel] = [
+        estimated_curve(
+            label,
+            {k * 1.03 ** (number - len(methods) // 2): values for k, values in rates.items()},
+            styles[label].place,
+            band=0.0,
+            look={**styles[label].line, "markersize": 5},
+        )
         for number, (label, rates) in enumerate(methods.items())
-    ]  # fmt: skip
+    ]
+    own += [printed_points(at, styles[label].place) for label, at in (printed or {}).items()]
     ks = sorted({k for rates in methods.values() for k in rates})
     ticks = {k: str(k) for k in ks}
     return LinePanel(
@@ -178,12 +196,16 @@ def draw_grid(table: Table, found: CountedRuns) -> Figure:
             for cell, runs in cells.items()
             if runs
         }
-        panels.append(grid_panel(rates, etas, means, name))
+        panels.append(grid_panel(rates, etas, means, name, less_is_better="kl" in metric))
     return figure_of(panels, width=4.6, height=3.6, letters=True, legend=False)
 
 
 def grid_panel(
-    rates: Sequence[str], etas: Sequence[str], means: dict[tuple[str, str], float], name: str
+    rates: Sequence[str],
+    etas: Sequence[str],
+    means: dict[tuple[str, str], float],
+    name: str,
+    less_is_better: bool = False,
 ) -> HeatPanel:
     """One number of a grid search."""
     return HeatPanel(
@@ -194,5 +216,6 @@ def grid_panel(
         lambda rate, eta: "diverged" if math.isnan(means.get((rate, eta), 0.0)) else "not run",
         "KL coefficient $\\eta$",
         "learning rate $\\alpha$",
-        name,
+        f"{name}; light: {'low' if less_is_better else 'high'}",
+        less_is_better=less_is_better,
     )

@@ -15,13 +15,17 @@ from cory.report.records.collect import CountedRuns
 from cory.report.tables.markdown import cell, markdown
 
 # settings that say how fast, where, and under which name a run was made, not what it does
-NOT_COMPARED = ("hardware", "wandb", "experiment", "sweep", "scale", "seed")
+NOT_COMPARED = ("hardware", "wandb", "tensorboard", "experiment", "sweep", "scale", "seed")
 KEEPING = (
     "samples_every",
     "samples_kept",
     "checkpoint_every",
     "export_every",
     "keep_last",
+    "keep_state",
+    "keep_best",
+    "keep_best_mode",
+    "stretch_schedule",
     "parallel_runs",
     "preflight_only",
 )

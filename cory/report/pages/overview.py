@@ -1,72 +1,29 @@
 """The pages over all tables and figures: docs/results/<paper>.md and index.md."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
 
+from cory.report.claims.judge import CONTRADICTED
 from cory.report.kinds import COMPUTED, PRESET, TABLE_KINDS
+from cory.report.pages.counting import paper_counts, settings_as_printed
+from cory.report.pages.minute import in_a_minute
 from cory.report.pages.page import (
     claims_table,
+    control_section,
     header,
     left_out,
     not_asked,
     omitted,
     remarks,
 )
-from cory.report.pages.presets import Compose, compare
-from cory.report.pages.verdicts import FAILS, LEFT_OUT, ClaimVerdict, tally, verdicts
-from cory.report.paper import PAPER_SCALE, Table
-from cory.report.records.collect import CountedRuns, lacking
-from cory.report.tables.markdown import DASH, markdown
+from cory.report.pages.presets import Compose
+from cory.report.pages.shown import Everything, Shown, about, first_of, scales_of
+from cory.report.pages.verdicts import LEFT_OUT, by_chance
+from cory.report.paper import PAPER_SCALE
+from cory.report.records.collect import lacking
+from cory.report.tables.markdown import markdown
 
+COUNTS = "Verdicts in numbers"
 BY_HAND = "Written by `make report` from the records of the runs; not edited by hand."
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One table or figure at one scale, as the overviews show it."""
-
-    table: Table
-    found: CountedRuns
-    image: str | None  # file name beside its page
-
-    @property
-    def ran(self) -> bool:
-        """Whether there is anything to show: runs, or runs that were refused."""
-        return bool(self.found.runs or self.found.refused)
-
-    @property
-    def judged(self) -> list[ClaimVerdict]:
-        """Its claims."""
-        return verdicts(self.table, self.found)
-
-    @property
-    def page(self) -> str:
-        """Its page, from docs/results/."""
-        return f"{self.table.paper}/{self.table.page}.md"
-
-    def picture(self, name: str) -> list[str]:
-        """Its figure, called by a name."""
-        return [f"![{name}]({self.table.paper}/{self.image})"] if self.image else []
-
-
-# table -> scale -> what there is
-Everything = Mapping[str, Mapping[str, Shown]]
-
-
-def first_of(scales: Mapping[str, Shown]) -> Shown:
-    """A table at its first scale, for what is the same at every scale."""
-    return next(iter(scales.values()))
-
-
-def about(tables: Everything) -> Mapping[str, Any]:
-    """The head of a paper's file."""
-    return first_of(next(iter(tables.values()))).table.about
-
-
-def scales_of(everything: Mapping[str, Everything]) -> list[str]:
-    """The scales that tables are shown at."""
-    return list(next(iter(next(iter(everything.values())).values())))
 
 
 def report(tables: Everything, compose: Compose) -> str:
@@ -76,14 +33,16 @@ def report(tables: Everything, compose: Compose) -> str:
         f"{about(tables)['where']}. {BY_HAND} [All figures at a glance](index.md).",
         "Small-scale results come from tiny models and stand-in data on two CPU cores: they say "
         "whether the effect that a claim is about is visible there, not whether the paper's "
-        "numbers are right. A claim holds when it holds for the mean over seeds and for every "
-        "seed.",
+        "numbers are right. [How claims are judged](../studies.md): by the 90 % interval of the "
+        "difference, paired by seed, and only where the study's positive control works.",
+        f"## {COUNTS}",
+        *paper_counts(tables, compose),
     ]
     for scales in tables.values():
         one = first_of(scales)
         blocks.append(f"## {one.table.entry['title']}")
         if one.table.kind == PRESET:
-            blocks.append(f"{_settings(one, compose)}: [setting by setting]({one.page}).")
+            blocks.append(f"{settings_as_printed(one, compose)}: [setting by setting]({one.page}).")
             continue
         blocks += remarks(one.table)
         if one.table.kind in COMPUTED:
@@ -99,13 +58,11 @@ def report(tables: Everything, compose: Compose) -> str:
 
 def index(everything: Mapping[str, Everything], compose: Compose) -> str:
     """docs/results/index.md: every figure, a screen each."""
-    blocks = ["# Results", BY_HAND, *at_a_glance(everything)]
-    head = [f"claims at {scale} scale" for scale in scales_of(everything)]
+    blocks = ["# Results", BY_HAND, *in_a_minute(everything), *at_a_glance(everything)]
     for paper, tables in everything.items():
-        rows = [_index_row(scales, compose) for scales in tables.values()]
         blocks += [
             f"## [{about(tables)['title']}]({paper}.md)",
-            markdown(["table or figure", *head], rows),
+            *paper_counts(tables, compose),
         ]
         for scales in tables.values():
             one = first_of(scales)
@@ -157,7 +114,8 @@ def _shown(shown: Shown) -> list[str]:
         *[block.replace("### ", "#### ") for block in numbers],
         *omitted(table),
         *left_out(found),
-        *([claims_table(table, shown.judged)] if asked else []),
+        *(control_section(table, found, "#### ") if asked else []),
+        *([claims_table(table, shown.judged), *by_chance(shown.judged)] if asked else []),
         *not_asked(shown.judged),
         f"[Per seed, settings and every run's cost]({shown.page})",
     ]
@@ -176,19 +134,21 @@ def _computed(shown: Shown) -> list[str]:
 
 def _glance(how: str, shown: Shown) -> list[str]:
     """One screen: the image and what became of the claims."""
-    judged = shown.judged
-    lines = [f"- {_mark(one)}: {one.claim['text']}" for one in judged if one.kind != LEFT_OUT]
+    judged = [one for one in shown.judged if one.kind != LEFT_OUT]
+    groups: dict[str, list[str]] = {}
+    for one in judged:
+        groups.setdefault(one.word, []).append(one.claim["text"])
+    lines = [f"- {_mark(word)}: {'; '.join(texts)}" for word, texts in groups.items()]
     return [
-        f"**{how}** ([details]({shown.page})): {tally(judged)}",
+        f"**{how}** ([details]({shown.page}))",
         *shown.picture(f"{shown.table.entry['title']}, {how}"),
         *(["\n".join(lines)] if lines else []),
     ]
 
 
-def _mark(one: ClaimVerdict) -> str:
-    """The verdict without its reasons; what contradicts the paper stands out."""
-    word = one.text.partition(" (")[0]
-    return f"**{word}**" if one.kind == FAILS and not one.question else word
+def _mark(word: str) -> str:
+    """A verdict; what contradicts the paper stands out."""
+    return f"**{word}**" if word == CONTRADICTED else word
 
 
 def _nothing(shown: Shown) -> str:
@@ -196,28 +156,3 @@ def _nothing(shown: Shown) -> str:
     name = f"{shown.table.paper}-{shown.table.name}"
     command = f"make reproduce-{name}" + ("" if own else f" SCALE={shown.table.scale}")
     return f"**{shown.table.scale} scale**: not run (`{command}`)"
-
-
-def _index_row(scales: Mapping[str, Shown], compose: Compose) -> list[str]:
-    """Title, and per scale the tally with a link."""
-    one = first_of(scales)
-    cells = [
-        f"[{tally(shown.judged)}]({shown.page})" if shown.ran else "not run"
-        for shown in scales.values()
-    ]
-    if not one.table.has_runs:
-        counts = _settings(one, compose) if one.table.kind == PRESET else tally(one.judged)
-        cells = [f"[{counts}]({one.page})", *[DASH] * (len(scales) - 1)]
-    return [str(one.table.entry["title"]), *cells]
-
-
-def preset_counts(tables: Sequence[Shown], compose: Compose) -> tuple[int, int]:
-    """How many values of printed tables are those of conf/, and of how many."""
-    compared = [c.same for one in tables for c in compare(one.table.entry, compose)]
-    same = [one for one in compared if one is not None]
-    return sum(same), len(same)
-
-
-def _settings(one: Shown, compose: Compose) -> str:
-    same, of = preset_counts([one], compose)
-    return f"{same} of {of} settings as printed"

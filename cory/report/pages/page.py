@@ -1,12 +1,13 @@
 """The page of one table or figure, as Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
+from cory.report.claims.judge import CONTRADICTED, HOLDS, UNDECIDED
 from cory.report.kinds import COMPUTED, PRESET, TABLE_KINDS
 from cory.report.pages.changes import changes
 from cory.report.pages.presets import Compose, compare
-from cory.report.pages.verdicts import LEFT_OUT, NOT_JUDGED, ClaimVerdict, verdicts
+from cory.report.pages.verdicts import LEFT_OUT, ClaimVerdict, by_chance, controls, verdicts
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns, precisions
@@ -44,7 +45,7 @@ def page(table: Table, found: CountedRuns, image: str | None, compose: Compose) 
             *TABLE_KINDS[table.kind].results(table, found),
             *omitted(table),
             *left_out(found),
-            *_claims(table, judged),
+            *_claims(table, found, judged),
             *changes(table, found, compose),
             *_runs(found.runs),
         ]
@@ -117,36 +118,71 @@ def left_out(found: CountedRuns) -> list[str]:
     return ["\n".join([f"{head}\n", *listed]) for head, listed in named.items() if listed]
 
 
-def _claims(table: Table, judged: Sequence[ClaimVerdict]) -> list[str]:
+def _claims(table: Table, found: CountedRuns, judged: Sequence[ClaimVerdict]) -> list[str]:
     """Every claim with its numbers."""
     if not judged:
         return ["## Claims", "The paper says nothing about it that runs could contradict."]
-    blank = any(one.kind == NOT_JUDGED and not one.beforehand for one in judged)
-    unjudged = (
-        " It is not judged where a run has no value of what the claim compares: no such case "
-        "occurred."
-    )
     return [
+        *control_section(table, found, "## "),
         "## Claims" if table.in_paper else "## Questions",
-        "A claim holds when it holds for the mean over seeds and for every seed; it is not run "
-        "while a run on either side is missing or refused. Margins and factors are ours wherever "
-        f"the paper gives none.{unjudged if blank else ''}",
+        "A claim *holds* if the 90 % interval of the difference, paired by seed, lies on its "
+        "side, is *contradicted* if it lies on the other, else *undecided*; it *cannot be judged "
+        "here* if its positive control does not work ([how claims are judged](../../studies.md)). "
+        "Difference: left less right of the numbers before it. Smallest detectable: the true "
+        "difference that as many seeds with as much spread would find 4 times out of 5. Margins "
+        "and factors are ours wherever the paper gives none.",
         claims_table(table, judged, per_seed=True),
+        *by_chance(judged),
         *not_asked(judged),
     ]
 
 
-def claims_table(table: Table, judged: Sequence[ClaimVerdict], per_seed: bool = False) -> str:
-    """Every claim that is asked at this scale, with its numbers."""
+def control_section(table: Table, found: CountedRuns, level: str) -> list[str]:
+    """What must visibly work before the claims can be judged, and whether it does.
+
+    level: of the heading; `## `, ...
+    """
+    shown = controls(table, found)
+    if not shown:
+        return []
     rows = [
-        [statement(table, one), str(one.claim["section"]), *([one.per_seed] if per_seed else []),
-         one.mean, one.text]
-        for one in judged
-        if one.kind != LEFT_OUT
+        [statement(table, one), one.numbers.mean, one.numbers.difference, one.numbers.seeds,
+         one.numbers.detectable, _works(one)]
+        for one in shown
     ]  # fmt: skip
+    head = ["baseline that must work first", "mean ± std", "difference [90 % interval]", "seeds",
+            "smallest detectable", "works"]  # fmt: skip
+    return [f"{level}Positive control", markdown(head, rows)]
+
+
+def _works(one: ClaimVerdict) -> str:
+    """Whether a control works, by its verdict."""
+    words = {HOLDS: "yes", CONTRADICTED: "**no**", UNDECIDED: "**not shown**"}
+    return f"{words.get(one.kind, one.kind)}{one.why}"
+
+
+def claims_table(table: Table, judged: Sequence[ClaimVerdict], per_seed: bool = False) -> str:
+    """Every claim that is asked at this scale, with its numbers.
+
+    per_seed: with the numbers of every seed and the smallest detectable difference
+    """
     said = "the paper says" if table.in_paper else "asked"
-    numbers = "numbers" if table.kind in COMPUTED else "mean ± std"
-    return markdown([said, "section", *["per seed"] * per_seed, numbers, "here"], rows)
+    computed = table.kind in COMPUTED
+    columns: dict[str, Callable[[ClaimVerdict], str]] = {
+        said: lambda one: statement(table, one),
+        "section": lambda one: str(one.claim["section"]),
+    }
+    if per_seed:
+        columns["per seed"] = lambda one: one.numbers.per_seed
+    columns["numbers" if computed else "mean ± std"] = lambda one: one.numbers.mean
+    if not computed:
+        columns["difference [90 % interval]"] = lambda one: one.numbers.difference
+        columns["seeds"] = lambda one: one.numbers.seeds
+    if per_seed:
+        columns["smallest detectable"] = lambda one: one.numbers.detectable
+    columns["here"] = lambda one: one.text
+    rows = [[cell(one) for cell in columns.values()] for one in judged if one.kind != LEFT_OUT]
+    return markdown(list(columns), rows)
 
 
 def not_asked(judged: Sequence[ClaimVerdict]) -> list[str]:

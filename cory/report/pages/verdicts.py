@@ -1,29 +1,23 @@
-"""Verdicts on the claims of a table, as text: numbers per seed, over seeds, and the answer."""
+"""Verdicts on the claims of a table, as text: numbers per seed, the interval, and the answer."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cory.report.claims.judge import (
-    DOMINATES,
-    HOLDS,
-    Outcome,
-    Records,
-    Sides,
-    experiments,
-    holds,
-    judge,
-    metrics,
-)
+from cory.report.claims.judge import BY_INTERVAL, CONTRADICTED, HOLDS, NOT_RUN, Outcome, judge
+from cory.report.claims.sides import experiments, metrics
 from cory.report.kinds import COMPUTED
+from cory.report.pages.claim_numbers import Numbers, numbers_of
 from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.benchmarks import FAMILY
 from cory.report.records.collect import CountedRuns, precisions
 from cory.report.tables.markdown import DASH
 
-FAILS, NOT_RUN, NOT_JUDGED = "does not hold", "not run", "not judged"
+CANNOT = "cannot be judged here"  # the study's positive control does not work
 LEFT_OUT = "left out"  # of a scale that runs some rows of the table only
-FEW_PARTS = 2  # of a claim, of which all numbers are shown
+KINDS = (*BY_INTERVAL, CANNOT, NOT_RUN)  # the columns of counts; what is left out is not run
+CHANCE = 0.05  # of a claim without an effect, to come out on either side
 
 
 @dataclass(frozen=True)
@@ -32,27 +26,48 @@ class ClaimVerdict:
 
     claim: Mapping[str, Any]
     question: bool  # ours rather than the paper's
-    per_seed: str
-    mean: str
-    kind: str  # holds | does not hold | not run | not judged | left out
-    why: str  # in brackets behind it; perhaps empty
+    numbers: Numbers
+    kind: str  # holds | contradicted | undecided | cannot be judged here | not run | left out
+    why: str = ""  # in brackets behind it; perhaps empty
+    alone: str = ""  # holds | contradicted | undecided, by the interval, whatever the control says
     beforehand: bool = False  # settled without a look at the runs
 
     @property
+    def word(self) -> str:
+        """The verdict in a word or few: a claim holds or is contradicted, a question has yes or no.
+
+        Of a claim that cannot be judged, what its interval alone would say stands behind it.
+        """
+        words = {HOLDS: "yes", CONTRADICTED: "no"} if self.question else {}
+        return words.get(self.kind, self.kind)
+
+    @property
     def text(self) -> str:
-        """The answer in words: a claim holds or does not, a question has yes or no."""
-        words = {HOLDS: "yes", FAILS: "no"} if self.question else {}
-        return f"{words.get(self.kind, self.kind)}{self.why}"
+        """The verdict with its reason."""
+        return f"{self.word}{self.why}"
 
 
 def verdicts(table: Table, found: CountedRuns) -> list[ClaimVerdict]:
     """Every claim of a table, judged on the runs that count."""
-    judged_on = found.records, table.seeds, table.window
-    if table.kind in COMPUTED:  # its numbers depend on no seed
-        records = COMPUTED[table.kind].records(table.rules)
-        judged_on = {name: {0: lines} for name, lines in records.items()}, [0], 1
+    failed = {one.claim["id"] for one in controls(table, found) if one.kind != HOLDS}
     asked = [claim for claim in table.claims if _asked(table, claim)]
-    return [_with_precisions(_verdict(table, judged_on, claim), found) for claim in asked]
+    return [
+        _controlled(table, _with_precisions(_verdict(table, found, claim), found), failed)
+        for claim in asked
+    ]
+
+
+def controls(table: Table, found: CountedRuns) -> list[ClaimVerdict]:
+    """The positive controls of a table, judged like claims."""
+    return [_verdict(table, found, claim) for claim in table.controls.values()]
+
+
+def _controlled(table: Table, one: ClaimVerdict, failed: set[str]) -> ClaimVerdict:
+    """The verdict where every control of the claim works; else that it cannot be judged here."""
+    if one.kind not in BY_INTERVAL or not failed & set(table.control_names(one.claim)):
+        return one
+    said = f"; its interval alone: {one.text}"
+    return replace(one, kind=CANNOT, why=said)
 
 
 def _with_precisions(one: ClaimVerdict, found: CountedRuns) -> ClaimVerdict:
@@ -69,103 +84,66 @@ def _asked(table: Table, claim: Mapping[str, Any]) -> bool:
     return bool({table.scale, PAPER_SCALE} & set(claim.get("scales", [table.scale])))
 
 
-def _verdict(
-    table: Table, judged_on: tuple[Records, Sequence[int], int], claim: Mapping[str, Any]
-) -> ClaimVerdict:
-    """The verdict on one claim. judged_on: records, seeds, and the window of means."""
+def _verdict(table: Table, found: CountedRuns, claim: Mapping[str, Any]) -> ClaimVerdict:
+    """The verdict on one claim by itself."""
     question = not table.in_paper or bool(claim.get("ours", False))
     settled = _beforehand(table, claim)
     if settled is not None:
-        return ClaimVerdict(claim, question, DASH, DASH, *settled, beforehand=True)
-    outcome = judge(claim, *judged_on)
-    per_seed = [f"{seed}: {_sides(claim, sides)}" for seed, sides in sorted(outcome.seeds.items())]
-    kind, bracket, rest = outcome.verdict.partition(" (")
-    if table.kind in COMPUTED:
-        bracket = rest = ""  # about seeds
-    listed = "<br>".join(per_seed) or DASH
-    return ClaimVerdict(claim, question, listed, _mean(claim, outcome), kind, bracket + rest)
+        kind, why = settled
+        return ClaimVerdict(claim, question, Numbers(), kind, why, beforehand=True)
+    outcome = _outcome(table, found, claim)
+    alone = outcome.kind if outcome.kind in BY_INTERVAL else ""
+    why = outcome.why if table.kind not in COMPUTED else ""
+    return ClaimVerdict(claim, question, numbers_of(claim, outcome), outcome.kind, why, alone)
+
+
+def _outcome(table: Table, found: CountedRuns, claim: Mapping[str, Any]) -> Outcome:
+    """A claim judged on the runs, or on what is computed, which depends on no seed."""
+    if table.kind not in COMPUTED:
+        records = {**found.records, **found.control_records}
+        return judge(claim, records, table.seeds, table.window)
+    computed = COMPUTED[table.kind].records(table.rules)
+    return judge(claim, {name: {0: lines} for name, lines in computed.items()}, [0], 1, exact=True)
 
 
 def _beforehand(table: Table, claim: Mapping[str, Any]) -> tuple[str, str] | None:
     """Kind and reason of a claim that no run of this scale is asked about; else None."""
     elsewhere = table.scale not in claim.get("scales", [table.scale])
     about_runs = experiments(claim)
-    if table.partial and (elsewhere or not about_runs or about_runs - set(table.swept)):
+    control = claim["id"] in table.controls
+    unswept = not about_runs or about_runs - set(table.swept) if table.partial else False
+    if table.partial and not control and (elsewhere or unswept):
         return LEFT_OUT, ""
     if "unjudged" in claim:
-        return NOT_JUDGED, f" ({claim['unjudged']})"
+        return NOT_RUN, f" ({claim['unjudged']})"
     if elsewhere:
         return NOT_RUN, " (a number of the paper's own model and data)"
     about = metrics(claim)
     if table.scale != PAPER_SCALE and about and all(name.startswith(FAMILY) for name in about):
-        return NOT_JUDGED, " (about benchmarks, which are run at the paper's scale only)"
+        return NOT_RUN, " (about benchmarks, which are run at the paper's scale only)"
     return None
 
 
-def tally(found: Sequence[ClaimVerdict]) -> str:
-    """`3 hold, 1 does not hold, 2 not run`; behind it the questions: `2 yes, 1 no`."""
-    claims = [verdict.kind for verdict in found if not verdict.question]
-    questions = [verdict.kind for verdict in found if verdict.question]
-    parts = []
-    for kinds, words in (
-        (claims, {HOLDS: ("holds", "hold"), FAILS: (FAILS, "do not hold")}),
-        (questions, {HOLDS: ("yes", "yes"), FAILS: ("no", "no")}),
-    ):
-        words |= {kind: (kind, kind) for kind in (NOT_RUN, NOT_JUDGED, LEFT_OUT)}
-        counts = [(kinds.count(kind), one, many) for kind, (one, many) in words.items()]
-        parts.append(", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts if n))
-    if parts[1]:
-        parts[1] = f"questions: {parts[1]}"
-    return "; ".join(filter(None, parts)) or DASH
+def counts(found: Sequence[ClaimVerdict], questions: bool = False) -> Counter[str]:
+    """How many of the paper's claims, or of our questions, have each verdict of KINDS."""
+    own = [one for one in found if one.question == questions]
+    return Counter(NOT_RUN if one.kind == LEFT_OUT else one.kind for one in own)
 
 
-def _sides(claim: Mapping[str, Any], sides: Sequence[Sides]) -> str:
-    """The numbers of each part of a claim; of a claim with many parts, of those that fail."""
-    parts = claim["parts"]
-    if len(parts) <= FEW_PARTS:
-        return "; ".join(_compared(part, one) for part, one in zip(parts, sides, strict=True))
-    failing = [
-        f"{part.get('name', number)}: {_compared(part, one)}"
-        for number, (part, one) in enumerate(zip(parts, sides, strict=True), 1)
-        if not holds(part, one)
+def cells(number: Mapping[str, int]) -> list[str]:
+    """The counts of KINDS as cells of a table."""
+    return [str(number[kind]) if number.get(kind) else DASH for kind in KINDS]
+
+
+def by_chance(found: Sequence[ClaimVerdict]) -> list[str]:
+    """How many of the verdicts on these claims chance alone would give; nothing for no claim."""
+    judged = sum(one.alone != "" for one in found)
+    if not judged:
+        return []
+    claims = "1 claim or question is" if judged == 1 else f"{judged} claims and questions are"
+    expected = f"{CHANCE * judged:.2g}"
+    return [
+        f"{claims} judged by intervals here. Were every true difference exactly at the edge "
+        f"between right and wrong, chance alone would let {expected} of them hold and {expected} "
+        "be contradicted (at most 5 % each)."
     ]
-    listed = f" (not: {'; '.join(failing)})" if failing else ""
-    return f"{len(parts) - len(failing)} of {len(parts)} comparisons{listed}"
-
-
-def _mean(claim: Mapping[str, Any], outcome: Outcome) -> str:
-    """The numbers of a claim as mean and standard deviation over seeds."""
-    if outcome.mean is None:
-        return DASH
-    parts = claim["parts"]
-    if len(parts) > FEW_PARTS:
-        holding = sum(map(holds, parts, outcome.mean))
-        return f"{holding} of {len(parts)} comparisons"
-    if outcome.std is None:
-        return _sides(claim, outcome.mean)
-    return "; ".join(
-        _compared(part, mean, std)
-        for part, mean, std in zip(parts, outcome.mean, outcome.std, strict=True)
-    )
-
-
-def _compared(part: Mapping[str, Any], sides: Sides, std: Sides | None = None) -> str:
-    """One comparison as text: `left vs factor x right (margin)`."""
-    if part["relation"] == DOMINATES:
-        return f"{sides.left:.3g} of {sides.right:g} points"
-    factor = f"{part['factor']:g} x " if "factor" in part else ""
-    left, right = _number(sides.left), _number(sides.right)
-    if not isinstance(part["right"], Mapping):
-        right = f"{sides.right:g}"
-    elif std is not None:
-        right = f"{right} ± {_number(std.right)}"
-        right = f"({right})" if factor else right
-    if std is not None:
-        left = f"{left} ± {_number(std.left)}"
-    margin = f" (margin {_number(sides.margin)})" if part["relation"] == "~" else ""
-    return f"{left} vs {factor}{right}{margin}"
-
-
-def _number(value: float) -> str:
-    """Three significant digits: two decimals would hide why a claim about small numbers fails."""
-    return f"{value:#.3g}" if 1e-4 <= abs(value) < 1e3 else f"{value:.3g}"

@@ -7,10 +7,11 @@ from pathlib import Path
 from cory.report.checks import check_claims, defined_metrics, load_table
 from cory.report.figures.style import save_figure
 from cory.report.kinds import COMPUTED, draw
-from cory.report.pages.overview import Everything, Shown, index, report
+from cory.report.pages.overview import index, report
 from cory.report.pages.page import page
 from cory.report.pages.presets import Compose
 from cory.report.pages.readme import BEGIN, END, readme_block
+from cory.report.pages.shown import Everything, Shown
 from cory.report.paper import PAPER_SCALE, Table, load_paper
 from cory.report.records import archive
 from cory.report.records.collect import CountedRuns, collect

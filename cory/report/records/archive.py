@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cory.report.claims.judge import Lines
+from cory.report.claims.measures import Lines
 from cory.report.records.benchmarks import without_benchmarks
 from cory.runs.precision import precision_of
 
@@ -41,9 +41,13 @@ SERIES = tuple(
 MANNER = (
     "hardware",
     "wandb",
+    "tensorboard",
     "sweep",
     "checkpoint_every",
     "keep_last",
+    "keep_state",
+    "keep_best",
+    "keep_best_mode",
     "parallel_runs",
     "preflight_only",
 )

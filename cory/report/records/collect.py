@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from cory.report.claims.judge import Records
+from cory.report.claims.measures import Records
 from cory.report.paper import Table
 from cory.report.records.archive import Archived, Refused
 from cory.report.records.gather import doubts, short
@@ -20,6 +20,8 @@ class CountedRuns:
     counted: dict[str, dict[int, Archived]]  # experiment -> seed -> run
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # about counted runs
+    # runs that only positive controls are about: experiment -> seed -> run
+    controls: dict[str, dict[int, Archived]] = field(default_factory=dict)
 
     @property
     def runs(self) -> list[Archived]:
@@ -29,10 +31,18 @@ class CountedRuns:
     @property
     def records(self) -> Records:
         """The metrics of the runs that count, as claims read them."""
-        return {
-            name: {seed: run.measured for seed, run in seeds.items()}
-            for name, seeds in self.counted.items()
-        }
+        return _measured(self.counted)
+
+    @property
+    def control_records(self) -> Records:
+        """The same of the runs that only controls are about."""
+        return _measured(self.controls)
+
+
+def _measured(runs: Mapping[str, Mapping[int, Archived]]) -> Records:
+    return {
+        name: {seed: run.measured for seed, run in seeds.items()} for name, seeds in runs.items()
+    }
 
 
 def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refused]) -> CountedRuns:
@@ -42,6 +52,10 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
     precision than most of its runs do not count: one row does not mix them.
     """
     found = CountedRuns({name: {} for name in table.shown})
+    for name in table.control_runs:
+        own = {run.seed: run for run in archived if run.experiment == name}
+        own = {seed: run for seed, run in own.items() if not list(_flaws(table, run))}
+        found.controls[name], _ = by_precision(own)
     for run in archived:
         if run.experiment not in found.counted:
             continue

@@ -40,7 +40,16 @@ FIDELITY = "paper"  # the one that pages are about
 # as cory/evaluation/evaluate.py marks lines of samples.jsonl; importing it takes seconds
 PROBE_LINE = "probe"
 # what a run behind a table may have been started with; anything else makes it another experiment
-ALLOWED = ("experiment", "sweep", "seed", "scale", "hardware", "wandb", "checkpoint_every")
+ALLOWED = (
+    "experiment",
+    "sweep",
+    "seed",
+    "scale",
+    "hardware",
+    "wandb",
+    "tensorboard",
+    "checkpoint_every",
+)
 # ... and one setting of a part: in which precision products are computed, which pages name
 ALLOWED_KEY = "model.compute_precision"
 # the training code: commits that agree in it give the same runs

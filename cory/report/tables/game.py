@@ -32,7 +32,7 @@ from cory.functional.collaboration_game import (
     response,
     uniform,
 )
-from cory.report.claims.judge import Lines
+from cory.report.claims.measures import Lines
 from cory.report.paper import Table
 from cory.report.tables.markdown import markdown
 

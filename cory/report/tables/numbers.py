@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cory.report.claims.judge import Absent, measure
+from cory.report.claims.measures import Absent, measure
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cory.functional.skills import Skills, falls, specialities, trajectories, unlike_equation_3
-from cory.report.claims.judge import Lines
+from cory.report.claims.measures import Lines
 from cory.report.paper import Table
 from cory.report.tables.markdown import DASH, markdown
 

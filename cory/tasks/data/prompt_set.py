@@ -41,7 +41,9 @@ class PromptSet:
         if disjoint or (own_file and not isinstance(config, PromptsConfig)):
             refuse_shared(train, test)
         read: Callable[[str], Hashable | None] = getattr(self, "read", str)
-        strict = isinstance(config, PromptsConfig) and config.contradictions == "refused"
+        # what others have published is taken as it is
+        published = config.source == "hub" and not isinstance(config, PromptsConfig)
+        strict = config.contradictions == "refused" and not published
         where = f"task.path={config.path}" if config.path is not None else f"task={config.name}"
         setting = "task.contradictions" if strict else None
         look_for_repeats({"train": train, "test": test}, read, where, setting)

@@ -1,6 +1,7 @@
-"""Mirrors the records of a run to Weights & Biases; nothing is ever read back from there."""
+"""Mirrors the records of a run to Weights & Biases."""
 
 import secrets
+import shlex
 import socket
 import sys
 import threading
@@ -16,18 +17,25 @@ from cory.config import Config
 from cory.episode import Episode, Metrics
 from cory.runs.run_dir import write_whole
 from cory.runs.stored_settings import SETTINGS, as_written, read_settings
+from cory.runs.sweeps.differences import SEED, read_varied, short_words
 
 RUN_ID = "wandb_id"  # file of the run directory
+FOLDER = "wandb"  # made by W&B in the run directory
+LONGEST = 128  # characters of a name or a group
 PROBE_S = 5  # seconds to wait for a connection to the server
 FLUSH_S = 1  # W&B's default, 15 s, would lose that much of a killed run
-COLUMNS = ("prompt", "role", "agent", "context", "response", "score", "credit")
+SAMPLES = "samples"  # name of the table
+COLUMNS = ("iteration", "prompt", "role", "agent", "context", "response", "score", "credit")
 
 
-class Mirror:
+class WandbMirror:
     """A W&B run, of the first process, where `wandb.mode` is not disabled."""
 
     def __init__(self, config: Config, run_dir: Path, commit: str | None) -> None:
+        import wandb  # noqa: PLC0415  as in start
+
         self.run = start(config, run_dir, commit)
+        self.samples = wandb.Table(columns=list(COLUMNS), log_mode="INCREMENTAL")
         self.run.define_metric("iteration")
         # W&B's own step counts calls, and goes on counting when a run is resumed
         self.run.define_metric("*", step_metric="iteration")
@@ -37,21 +45,18 @@ class Mirror:
         self._call(lambda run: run.log({"iteration": iteration, **metrics}))
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        """A table with one row per turn."""
-        import wandb  # noqa: PLC0415  as in start
+        """One table that grows: a row per turn, of which only the new ones are sent."""
+        self._call(lambda run: self._grow(run, iteration, episodes))
 
-        rows = [
-            [episode.prompt.id, t.role, t.agent, t.context, t.response, t.score, t.credit]
-            for episode in episodes
-            for t in episode.turns
-        ]
-        # a name per iteration: tables under one name overwrite each other
-        name = f"samples/{iteration:05d}"
-        self._call(
-            lambda run: run.log(
-                {"iteration": iteration, name: wandb.Table(columns=list(COLUMNS), data=rows)}
-            )
-        )
+    def _grow(self, run: Any, iteration: int, episodes: list[Episode]) -> None:
+        for episode in episodes:
+            for t in episode.turns:
+                # one after the other: a table that has been sent takes no other change
+                self.samples.add_data(
+                    iteration, episode.prompt.id, t.role, t.agent, t.context, t.response,
+                    t.score, t.credit,
+                )  # fmt: skip
+        run.log({"iteration": iteration, SAMPLES: self.samples})
 
     def finish(self) -> None:
         """Upload the rest, for no longer than `wandb.finish_timeout`."""
@@ -90,9 +95,11 @@ def start(config: Config, run_dir: Path, commit: str | None) -> Any:
             dir=run_dir,
             id=run_id(run_dir),
             resume="allow",
-            group=config.sweep if config.sweep != "adhoc" else config.experiment,
-            name=f"{config.experiment}/seed{config.seed}",
-            tags=[tag for tag in (config.scale, commit and commit[:7]) if tag],
+            entity=settings.entity,
+            group=settings.group or group_of(config, run_dir),
+            name=settings.name or name_of(config, run_dir),
+            notes=settings.notes,
+            tags=[tag for tag in (*settings.tags, config.scale, commit and commit[:7]) if tag],
             config=settings_of(config, run_dir),
             settings=wandb.Settings(
                 init_timeout=settings.init_timeout,
@@ -122,6 +129,43 @@ def start(config: Config, run_dir: Path, commit: str | None) -> Any:
     )
     wandb.teardown()  # a start that failed half-way keeps the id in use
     return begin("offline")
+
+
+def name_of(config: Config, run_dir: Path) -> str:
+    """Experiment, what varies in its sweep, seed: `quickstart/kl_coef=0.3/seed0`."""
+    varied = _varied(run_dir)
+    parts = [config.experiment, *([varied] if varied else []), f"seed{config.seed}"]
+    return "/".join(parts)[:LONGEST]
+
+
+def group_of(config: Config, run_dir: Path) -> str:
+    """Runs that differ in their seed alone: the sweep, or experiment, and what varies in it."""
+    of_sweep = config.sweep != "adhoc"
+    parts = [config.sweep, config.experiment] if of_sweep else [config.experiment]
+    varied = _varied(run_dir)
+    return ", ".join([*parts, *([varied] if varied else [])])[:LONGEST]
+
+
+def _varied(run_dir: Path) -> str:
+    """What varies between the jobs of a sweep beside experiment and seed, in short."""
+    found = {k: v for k, v in read_varied(run_dir).items() if k not in ("experiment", SEED)}
+    return ", ".join(short_words(found, list(found)))
+
+
+def sync_hint(run_dir: Path) -> str:
+    """Where the parts lie that were recorded offline, and how to upload them; empty without any.
+
+    A start that resumes a run makes a part of its own; parts that were uploaded are left out.
+    """
+    parts = [
+        folder
+        for folder in sorted((run_dir / FOLDER).glob("offline-run-*"))
+        if not any(folder.glob("*.synced"))
+    ]
+    if not parts:
+        return ""
+    command = shlex.join(["wandb", "sync", *map(str, parts)])
+    return f"W&B: recorded offline in {run_dir / FOLDER}; to upload: {command}"
 
 
 def run_id(run_dir: Path) -> str:

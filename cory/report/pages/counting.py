@@ -1,0 +1,69 @@
+"""Verdicts counted, in columns."""
+
+from collections.abc import Mapping, Sequence
+
+from cory.report.claims.judge import HOLDS
+from cory.report.kinds import COMPUTED, PRESET
+from cory.report.pages.presets import Compose, compare
+from cory.report.pages.shown import Everything, Shown, first_of
+from cory.report.pages.verdicts import KINDS, ClaimVerdict, cells, counts
+from cory.report.tables.markdown import DASH, markdown
+
+
+def paper_counts(tables: Everything, compose: Compose) -> list[str]:
+    """Verdicts on the claims of every table and figure, in columns; then what has no claims."""
+    rows = [row for scales in tables.values() for row in _count_rows(scales)]
+    presets = [
+        f"- {one.table.entry['title']}: [{settings_as_printed(one, compose)}]({one.page})"
+        for one in map(first_of, tables.values())
+        if one.table.kind == PRESET
+    ]
+    head = ["table or figure", "at", "control works", *KINDS]
+    return [markdown(head, rows), *(["\n".join(presets)] if presets else [])]
+
+
+def _count_rows(scales: Mapping[str, Shown]) -> list[list[str]]:
+    """A row per scale that ran for the paper's claims, and one for our questions."""
+    one = first_of(scales)
+    title = str(one.table.entry["title"])
+    if one.table.kind == PRESET:
+        return []
+    if one.table.kind in COMPUTED:
+        return _both_kinds(title, "computed", "-", one)
+    ran = {scale: shown for scale, shown in scales.items() if shown.ran}
+    if not ran:
+        return [[title, DASH, *[DASH] * len(KINDS), "all"]]
+    rows = []
+    for scale, shown in ran.items():
+        rows += _both_kinds(title, f"{scale} scale", _controls_work(shown.controls), shown)
+    return rows
+
+
+def _both_kinds(title: str, at: str, works: str, shown: Shown) -> list[list[str]]:
+    """Counts of a table's claims, and of its questions, where there are any."""
+    rows = []
+    for questions, name in ((False, title), (True, f"{title} (our questions)")):
+        number = counts(shown.judged, questions)
+        if number:
+            rows.append([f"[{name}]({shown.page})", at, works, *cells(number)])
+    return rows or [[f"[{title}]({shown.page})", at, works, *[DASH] * len(KINDS)]]
+
+
+def _controls_work(shown: Sequence[ClaimVerdict]) -> str:
+    """`yes`, `no`, or how many do."""
+    working = sum(one.kind == HOLDS for one in shown)
+    if not shown or working in (0, len(shown)):
+        return "yes" if working else "no" if shown else "none"
+    return f"{working} of {len(shown)}"
+
+
+def preset_counts(tables: Sequence[Shown], compose: Compose) -> tuple[int, int]:
+    """How many values of printed tables are those of conf/, and of how many."""
+    compared = [c.same for one in tables for c in compare(one.table.entry, compose)]
+    same = [one for one in compared if one is not None]
+    return sum(same), len(same)
+
+
+def settings_as_printed(one: Shown, compose: Compose) -> str:
+    same, of = preset_counts([one], compose)
+    return f"{same} of {of} settings as printed"

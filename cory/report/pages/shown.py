@@ -1,0 +1,62 @@
+"""What the overviews show: tables and figures at each scale, with runs, picture and verdicts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from cory.report.pages.verdicts import ClaimVerdict, controls, verdicts
+from cory.report.paper import Table
+from cory.report.records.collect import CountedRuns
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One table or figure at one scale, as the overviews show it."""
+
+    table: Table
+    found: CountedRuns
+    image: str | None  # file name beside its page
+
+    @property
+    def ran(self) -> bool:
+        """Whether there is anything to show: runs, or runs that were refused."""
+        return bool(self.found.runs or self.found.refused)
+
+    @cached_property
+    def judged(self) -> list[ClaimVerdict]:
+        """Its claims."""
+        return verdicts(self.table, self.found)
+
+    @cached_property
+    def controls(self) -> list[ClaimVerdict]:
+        """Its positive controls."""
+        return controls(self.table, self.found)
+
+    @property
+    def page(self) -> str:
+        """Its page, from docs/results/."""
+        return f"{self.table.paper}/{self.table.page}.md"
+
+    def picture(self, name: str) -> list[str]:
+        """Its figure, called by a name."""
+        return [f"![{name}]({self.table.paper}/{self.image})"] if self.image else []
+
+
+# table -> scale -> what there is
+Everything = Mapping[str, Mapping[str, Shown]]
+
+
+def first_of(scales: Mapping[str, Shown]) -> Shown:
+    """A table at its first scale, for what is the same at every scale."""
+    return next(iter(scales.values()))
+
+
+def about(tables: Everything) -> Mapping[str, Any]:
+    """The head of a paper's file."""
+    return first_of(next(iter(tables.values()))).table.about
+
+
+def scales_of(everything: Mapping[str, Everything]) -> list[str]:
+    """The scales that tables are shown at."""
+    return list(next(iter(next(iter(everything.values())).values())))

@@ -1,0 +1,4 @@
+"""Copies of a run's records for W&B and TensorBoard; nothing is ever read back from there.
+
+Only `wandb_mirror` imports wandb, only `tensorboard` the writer of torch.
+"""

@@ -1,0 +1,67 @@
+"""Agents as folders on the disk, written by all processes of a run together."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from cory import distributed
+from cory.algorithms.parts import Parts
+from cory.models.policy import Policy
+from cory.runs.checkpoint import by_size, hashes_of
+from cory.runs.durable import sync, sync_folders
+from cory.runs.export import export, model_card, publish
+from cory.runs.jsonl import Digest
+from cory.runs.provenance import git
+from cory.runs.run_dir import AGENTS, WriteError
+from cory.runs.stored_settings import SETTINGS
+
+
+def export_agents(
+    agents: Mapping[str, Policy], parts: Parts, run_dir: Path, done: int | None = None
+) -> dict[str, Digest]:
+    """Export every agent to a folder that others can load, on the disk itself.
+
+    done: iterations so far, where the run is not over
+
+    returns: length and SHA-256 of each file, by its name below that folder
+    """
+    if not agents:  # a model behind an endpoint spoke for all
+        return {}
+    part = run_dir / f"{AGENTS}.part"
+    if distributed.rank() == 0:
+        shutil.rmtree(part, ignore_errors=True)
+    commit = git("rev-parse", "HEAD")
+    for agent in agents.values():
+        with agent.engine.whole():
+            if distributed.rank() == 0:
+                card = model_card(agent.model, agent.team.config, parts.config, commit, done)
+                folder, tokenizer = part / agent.name, agent.team.tokenizer
+                try:
+                    export(agent.model, tokenizer, folder, agent.team.config.path, card)
+                except (OSError, SafetensorError) as error:
+                    raise WriteError(f"{part} cannot be written ({error})") from error
+    distributed.wait_for_all()
+    try:
+        names = distributed.from_first(by_size(part, {}) if distributed.rank() == 0 else [])
+        files = hashes_of(part, names, to_disk=True)
+        if distributed.rank() == 0:
+            sync_folders(part)
+            publish(part, run_dir)
+            sync(run_dir)
+    except OSError as error:
+        raise WriteError(f"{part} cannot be written ({error})") from error
+    distributed.wait_for_all()
+    return {name: (size, digest) for name, (size, digest) in files.items()}
+
+
+def export_iteration(agents: Mapping[str, Policy], parts: Parts, place: Path, done: int) -> None:
+    """Export the agents as they are after `done` iterations to a folder, for `init_from`."""
+    if distributed.rank() == 0:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(parts.config.run_dir) / SETTINGS, place)
+        except OSError as error:
+            raise WriteError(f"{place} cannot be written ({error})") from error
+    export_agents(agents, parts, place, done)

@@ -1,0 +1,156 @@
+"""What a finished run prints, and its curves.png, for each kind of run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cory.report import run_summary
+from cory.report.figures.run_curves import run_figure
+
+ROLES = {"role/agent_0": 1.0, "role/agent_1": 0.0}
+
+
+def reward_lines(count: int) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    for n in range(count):
+        line = {"iteration": n, **ROLES}
+        for agent in (0, 1):
+            values = {"score": n + agent, "kl": 0.1 * n, "combined": n + agent - 0.1}
+            line |= {f"objective/{key}/agent_{agent}": v for key, v in values.items()}
+        lines.append(line)
+    lines[0] |= {"before/score/agent_0": -1.0, "before/score/agent_1": -1.0}
+    lines[-1] |= {"eval/score/agent_0": 2.0, "eval/score/agent_1": 3.0}
+    return lines
+
+
+def test_curves_of_rewards_name_agents_and_begin_before_the_training() -> None:
+    figure = run_figure(reward_lines(30))
+    titles = [axes.get_ylabel() for axes in figure.axes]
+    assert titles == [
+        "task reward",
+        "KL to the reference (nats)",
+        "combined reward (reward - $\\eta$ KL)",
+        "held-out reward",
+    ]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["agent 0 (observer)", "agent 1 (pioneer)"]
+    thin, smooth, _, _ = figure.axes[0].get_lines()
+    assert list(thin.get_xdata()) == list(range(1, 31)) and thin.get_ydata()[29] == 29
+    assert smooth.get_ydata()[29] == sum(range(20, 30)) / 10 and smooth.get_ydata()[0] == 0
+    first, second = figure.axes[3].get_lines()
+    assert (list(first.get_xdata()), list(first.get_ydata())) == ([0, 30], [-1.0, 2.0])
+    assert list(second.get_ydata()) == [-1.0, 3.0]
+    # an agent has one colour in all panels
+    assert smooth.get_color() == first.get_color() != second.get_color()
+    # few iterations are drawn as they are
+    assert len(run_figure(reward_lines(4)).axes[0].get_lines()) == 2
+
+
+AGENTS = [f"{kind}_{n}" for kind in ("generation", "critic") for n in range(3)]
+KINDS = {
+    "maft": (
+        {f"supervised/loss/{who}": 0.5 for who in AGENTS}
+        | {f"debate/right/turn_{n}": 0.5 for n in (1, 2)}
+        | {f"eval/vote/turn_{n}": 0.5 for n in (1, 2)},
+        ["loss", "single answers right, training", "held-out: majority right"],
+        ["critic agents, mean", "generation agents, mean", "turn 1", "turn 2"],
+    ),
+    "spag": (
+        {"offline/loss/agent_0": 1.0, "offline/kl/agent_0": 0.1, "eval/win_rate/itself": 0.5,
+         "eval/win_rate/scripted": 0.6},
+        ["loss", "KL to the set's start (nats)", "held-out win rate against"],
+        ["agent 0", "scripted"],
+    ),
+    "verifier": (
+        {"verifier/loss": 0.7, "verifier/accuracy": 0.5, "eval/verifier_auc/natural": 0.5,
+         "eval/verifier_accuracy/natural": 0.4},
+        ["loss", "accuracy of verdicts, training", "held-out verdicts"],
+        ["accuracy", "AUC", "verifier"],
+    ),
+    "sft": (
+        {"supervised/loss/turn_2": 0.7, "debate/right/turn_1": 0.5, "eval/vote/turn_2": 0.5},
+        ["loss", "single answers right, training", "held-out: majority right"],
+        ["turn 1", "turn 2"],
+    ),
+    "maporl": (
+        {f"objective/{key}/turn_2": 0.1 for key in ("score", "kl", "combined")}
+        | {"debate/right/turn_2": 0.5, "eval/vote/turn_1": 0.5, "eval/score/turn_2": 0.5},
+        ["task reward", "KL to the reference (nats)", "combined reward (reward - $\\eta$ KL)",
+         "held-out: majority right"],
+        ["turn 1", "turn 2"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_curves_of_each_kind_of_run(kind: str) -> None:
+    metrics, panels, names = KINDS[kind]
+    figure = run_figure([{"iteration": n, **metrics} for n in range(3)])
+    assert [axes.get_ylabel() for axes in figure.axes] == panels
+    assert sorted(text.get_text() for text in figure.legends[0].get_texts()) == sorted(names)
+
+
+def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = reward_lines(12)
+    record = {"iterations": 12, "wall_s": 3.2, "experiment": "mine", "seed": 0}
+    turns = [
+        {"agent": "agent_1", "role": "pioneer", "round": 0, "response": "one", "score": 0.5},
+        {"agent": "agent_0", "role": "observer", "round": 0, "response": "two", "score": -1.0},
+    ]
+    sample = {"kind": "training", "iteration": 11, "prompt": "say", "turns": turns}
+    scores = [
+        {"iteration": n, "prompts": ["a", "b", "c"], "shares": {},
+         "values": {f"eval/score/agent_{k}": [v, v + k, v + 2] for k in (0, 1)}}
+        for n, v in ((-1, -2.0), (11, 1.0))
+    ]  # fmt: skip
+    files: dict[str, list[Any]] = {
+        "metrics": lines,
+        "samples": [sample],
+        "times": [{"time/iteration_s": 2.0, "time/rollout_s": 1.0}],
+        "prompt_scores": scores,
+    }
+    for name, content in files.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in content))
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    run_summary.show_summary(tmp_path)
+    out = capsys.readouterr().out
+    assert "agent 0 (observer) first" in out and "agent_0" not in out
+    assert "held-out task reward" not in out  # the last table has it
+    assert "  query: say\n  agent 1 (pioneer): one   [+0.50]\n  agent 0 (observer): two" in out
+    end = out[out.index("before and after training") :].splitlines()
+    assert [row.split("  ")[0] for row in end[1:5]] == [
+        "held-out reward of agent 0 (observer)",
+        "held-out reward of agent 1 (pioneer)",
+        "KL in training (nats) of agent 0 (observer)",
+        "KL in training (nats) of agent 1 (pioneer)",
+    ]
+    assert end[5] == (
+        "Held-out reward of agent 0 (observer) rose by 3.00 (95 % interval 3.00 to 3.00, "
+        "3 prompts): training helped."
+    )
+    assert len(end) == 7
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    # a run of before the evaluation came has the row in its first table
+    (tmp_path / "prompt_scores.jsonl").unlink()
+    run_summary.show_summary(tmp_path)
+    out = capsys.readouterr().out
+    assert "held-out task reward" in out and "before and after" not in out
+
+
+def test_who_says_a_turn() -> None:
+    turn = {"agent": "turn_2", "role": "debater_1", "round": 1}
+    assert run_summary.speaker(turn) == "agent 1, turn 2"
+    assert run_summary.speaker({"agent": "agent_0", "role": "solo"}) == "agent 0"
+    assert run_summary.speaker({"agent": "agent_2", "role": "observer_1"}) == "agent 2 (observer 1)"
+
+
+def test_what_is_learnt_has_the_agents_name() -> None:
+    lines = [{"supervised/loss/critic_0": 1.0, "verifier/loss": 2.0, "offline/kl/agent_0": 3.0}]
+    rows = run_summary.learnt(lines).splitlines()[1:]
+    assert [row.split("   ")[0] for row in rows] == [
+        "KL (nats) of agent 0", "loss of critic agent 0", "loss"
+    ]  # fmt: skip

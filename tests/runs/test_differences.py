@@ -1,0 +1,67 @@
+"""What differs between runs, in short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cory.runs.run_dir import remove_unbegun
+from cory.runs.sweeps.differences import (
+    label_of,
+    read_varied,
+    short_keys,
+    short_value,
+    short_words,
+    telling_keys,
+    title_of,
+    write_varied,
+)
+
+
+def test_keys_with_the_same_last_part_are_written_whole() -> None:
+    keys = ["model.path", "reward.path", "algorithm.kl_coef"]
+    assert short_keys(keys) == {
+        "model.path": "model.path",
+        "reward.path": "reward.path",
+        "algorithm.kl_coef": "kl_coef",
+    }
+    settings = {"model.path": "a", "reward.path": "b", "algorithm.kl_coef": 0.3}
+    assert short_words(settings, keys) == ["model.path=a", "reward.path=b", "kl_coef=0.3"]
+
+
+def test_values_are_shortened_for_reading() -> None:
+    assert short_value(0.00012538912) == "0.000125389"
+    assert (short_value(1e-5), short_value(3), short_value(None)) == ("1e-05", "3", "None")
+    long = "begins like this" + "x" * 80 + "and ends so"
+    assert short_value(long).startswith("begins like this") and short_value(long).endswith("so")
+    assert len(short_value(long)) == 40
+    assert short_words({"a": 0.12345678}, ["a"], whole=True) == ["a=0.12345678"]
+
+
+def test_a_setting_that_only_some_runs_have_tells_them_apart() -> None:
+    runs = [{"experiment": "e", "a.b": 1, "a.c": 2}, {"experiment": "e", "a.b": 1}]
+    assert telling_keys(runs) == ["a.c"]
+    assert [short_words(run, ["a.c"]) for run in runs] == [["c=2"], []]
+
+
+def test_a_run_of_a_sweep_is_called_by_what_varies_but_for_its_seed(tmp_path: Path) -> None:
+    assert (label_of(tmp_path), read_varied(tmp_path)) == ("", {})
+    varied = {"experiment": "cory/imdb_ppo", "algorithm.kl_coef": "0.3", "seed": "1"}
+    write_varied(tmp_path, varied)
+    assert read_varied(tmp_path) == varied
+    assert label_of(tmp_path) == "cory/imdb_ppo, kl_coef=0.3"
+    write_varied(tmp_path, {"seed": "1"})
+    assert label_of(tmp_path) == ""
+
+
+def test_a_run_that_was_refused_leaves_nothing_of_this_behind(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    write_varied(run_dir, {"seed": "1"})
+    remove_unbegun(run_dir)
+    assert not run_dir.exists()
+
+
+def test_plots_name_what_differs_once(tmp_path: Path) -> None:
+    assert title_of(tmp_path, "quickstart", 3) == "quickstart, seed 3"
+    write_varied(tmp_path, {"experiment": "cory/x", "seed": "3", "algorithm.kl_coef": "0.3"})
+    assert title_of(tmp_path, "cory/x", 3) == "cory/x, kl_coef=0.3, seed 3"

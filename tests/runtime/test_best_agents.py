@@ -1,0 +1,177 @@
+"""The agents of the best iteration stay in best/, also where the run is killed and goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cory.config import ConfigError, parse_config
+from cory.runtime.before import refusals
+from cory.runtime.best_agents import BestAgents, read_best
+from cory.runtime.metric_names import NAMES, require_metric
+from tests.support.commands import ROOT, last_wins, metrics, short_settings
+from tests.support.composing import compose_config, parsed
+from tests.support.warm import WarmCommand
+
+METRIC = "objective/score/agent_0"
+SCORES = [0.1, 0.5, 0.3, 0.5, 0.9, 0.2]
+
+
+class Run:
+    """A run whose agents are a text: the number of iterations that they are of."""
+
+    def __init__(self, run_dir: Path, metric: str = METRIC, mode: str = "max") -> None:
+        self.run_dir = run_dir
+        self.saved = 0
+        self.best = BestAgents(run_dir, metric, mode, self.export, lambda: self.saved)
+        self.exported: list[int] = []
+
+    def export(self, folder: Path, done: int) -> None:
+        folder.mkdir(parents=True)
+        (folder / "agents").write_text(str(done))
+        self.exported.append(done)
+
+    def iterate(self, start: int, scores: list[float]) -> None:
+        self.best.start(start)
+        for iteration, score in enumerate(scores, start):
+            self.best.offer(iteration, {METRIC: score, "time/update_s": 1.0})
+
+    def kept(self, folder: str = "best") -> int:
+        """The iterations of the agents in a folder, which has to say the same."""
+        found = read_best(self.run_dir / folder)
+        assert found is not None
+        assert (self.run_dir / folder / "agents").read_text() == str(found.iteration + 1)
+        return found.iteration + 1
+
+
+@pytest.mark.parametrize(("mode", "expected", "exported"), [("max", 5, [1, 2, 5]), ("min", 1, [1])])
+def test_the_best_stay(tmp_path: Path, mode: str, expected: int, exported: list[int]) -> None:
+    """The first of equal ones."""
+    run = Run(tmp_path, mode=mode)
+    run.iterate(0, SCORES)
+    assert run.kept() == expected and run.exported == exported
+    assert json.loads((tmp_path / "best/best.json").read_text()) == {
+        "metric": METRIC, "mode": mode, "value": SCORES[expected - 1], "iteration": expected - 1
+    }  # fmt: skip
+    run.best.finish()
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+
+
+@pytest.mark.parametrize("saved", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("after", [[0.3, 0.5, 0.9, 0.2], [0.2, 0.2, 0.2, 0.2]])
+def test_what_a_kill_undoes_is_undone_here_too(
+    tmp_path: Path, saved: int, after: list[float]
+) -> None:
+    """The iterations after the newest checkpoint are trained again, perhaps to other values."""
+    run = Run(tmp_path)
+    run.best.start(0)
+    for iteration, score in enumerate(SCORES[:5]):
+        run.saved = min(saved, iteration + 1)  # a checkpoint is written before the iteration's log
+        run.best.offer(iteration, {METRIC: score})
+    again = Run(tmp_path)
+    again.saved = saved
+    scores = [*SCORES[:saved], *[*SCORES[:2], *after][saved:]]
+    again.iterate(saved, scores[saved:])
+    whole = Run(tmp_path / "whole")
+    whole.iterate(0, scores)
+    assert again.kept() == whole.kept()
+
+
+def test_a_kill_between_two_renames_loses_nothing(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.iterate(0, [0.5])
+    (tmp_path / "best").rename(tmp_path / "best.before")
+    (tmp_path / "best.part").mkdir()
+    Run(tmp_path).iterate(1, [0.4])
+    assert run.kept() == 1 and not (tmp_path / "best.before").exists()
+
+
+def test_another_metric_replaces_what_there_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Run(tmp_path).iterate(0, [0.5])
+    other = Run(tmp_path, mode="min")
+    other.iterate(1, [0.7])
+    assert other.kept() == 2
+    assert f"is the best by {METRIC} (max)" in capsys.readouterr().err
+
+
+def test_values_that_are_no_numbers_are_not_the_best(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.iterate(0, [float("nan"), 0.1, float("inf")])
+    assert run.kept() == 2
+
+
+def test_a_metric_that_the_run_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    run = Run(tmp_path, metric="objective/score/agent_1")
+    with pytest.raises(ConfigError, match=f"did you mean {METRIC}\\?"):
+        run.iterate(0, [0.5])
+    measured = Run(tmp_path, metric="eval/score/agent_1")
+    measured.iterate(0, [0.5])  # not evaluated yet
+    with pytest.raises(ConfigError, match="did you mean eval/score/agent_0"):
+        measured.best.offer(1, {METRIC: 0.5, "eval/score/agent_0": 0.5})
+
+
+def test_the_names_are_those_of_the_page() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
+    apart = ("time/", "benchmark/")
+    assert set(NAMES) == {name for name in named if not name.startswith(apart)}
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *("eval/score/agent_0", "eval/pass_at_16/team", "reward/tone/agent_1", "role/agent_0"),
+        *("eval/win_rate_attacker/itself", "reward/logged/a name", "objective/kl/observer_2"),
+    ],
+)
+def test_names_of_metrics(metric: str) -> None:
+    require_metric("keep_best", metric)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("keep_best=objective/scroe/agent_0",), "did you mean objective/score/agent_0?"),
+        (("keep_best=time/update_s",), "keep_best=time/update_s is no metric"),
+        (("keep_best=eval/score/agent_0",), "needs evaluate_every above 0"),
+        (("keep_best_mode=best",), "keep_best_mode"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_starts(words: tuple[str, ...], part: str) -> None:
+    try:
+        said = "".join(refusals(parsed(*words)))
+    except ConfigError as error:
+        said = str(error)
+    assert part in said
+    assert parse_config(compose_config()).keep_best is None
+
+
+@pytest.mark.slow
+def test_a_run_keeps_the_agents_that_it_had(
+    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+) -> None:
+    """They are those that export_every writes after the same iteration."""
+    words = [
+        *short_settings(tiny_model, tiny_judge, reviews_file),
+        *("run_dir=x", "algorithm.iterations=4", "evaluate_every=1", "export_every=1"),
+        *("keep_best=eval/score/agent_0", "algorithm.learning_rate=0.01"),
+    ]
+    command = WarmCommand(tmp_path, last_wins(words))
+    assert command.wait() == 0, command.err
+    scores = [line["eval/score/agent_0"] for line in metrics(tmp_path / "x")]
+    best = read_best(tmp_path / "x/best")
+    assert best is not None and best.value == max(scores) == scores[best.iteration]
+    assert len(set(scores)) > 1
+    done = best.iteration + 1
+    assert f"after iteration {done}" in command.out
+    there = tmp_path / "x" / (f"iterations/{done}/agents" if done < 4 else "agents")
+    for file in there.rglob("*.safetensors"):
+        own = tmp_path / "x/best/agents" / file.relative_to(there)
+        assert own.read_bytes() == file.read_bytes()
+    card = (tmp_path / "x/best/agents/agent_0/README.md").read_text()
+    assert f"| iterations | {done} of 8 prompts |" in card

@@ -1,0 +1,196 @@
+"""`from cory import run, load_agents`: the examples of docs/python.md, and what they promise."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cory.config import ConfigError
+from cory.notebook import RunFailed, composed, failure, run, words_of
+from cory.runtime import launch
+from tests.support.commands import ROOT, last_wins, short_settings
+from tests.support.warm import Fork, Forked
+
+PAGE = ROOT / "docs" / "python.md"
+
+
+def examples() -> list[str]:
+    """The blocks of code of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.+?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def execute(sources: list[str], warm: bool) -> None:
+    """Execute sources one after another, in one namespace; warm: the workers are forks of this."""
+    if warm:
+        launch.subprocess = SimpleNamespace(Popen=Forked)  # type: ignore[assignment]
+    names: dict[str, Any] = {}
+    for source in sources:
+        exec(compile(source, str(PAGE), "exec"), names)
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
+    sources = examples()
+    assert len(sources) == 3
+    checks = (
+        "assert list(trained.metrics['iteration']) == [0, 1, 2]",
+        "assert trained.metrics.equals(longer.metrics[:3][list(trained.metrics)])",
+        "assert longer.record['extended'][0]['earlier'] == 3",
+    )
+    began = Fork(tmp_path, partial(execute, [*sources, *checks], True))
+    assert began.wait(600) == 0, began.err
+    assert "4 iterations; the first three are as they were" in began.out
+    assert "algorithm.learning_rate must be above 0 and finite, got -1.0" in began.out
+    assert re.search(r"^agent_0 pioneer .+", began.out, re.MULTILINE)
+    assert re.search(r"^agent_1 observer", began.out, re.MULTILINE)
+    assert "resumed after iteration 3" in began.out  # what workers print is passed on
+
+
+def test_importing_the_package_is_cheap() -> None:
+    """Neither torch nor pandas comes with it."""
+    script = (
+        "import sys, time; began = time.perf_counter(); import cory; "
+        "took = time.perf_counter() - began; "
+        "assert not {'torch', 'pandas', 'hydra'} & sys.modules.keys(); "
+        "assert set(cory.__all__) == set(cory._PLACES); print(took)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert float(answer.stdout) < 0.1
+
+
+def test_what_the_package_does_not_have_is_no_attribute() -> None:
+    import cory  # noqa: PLC0415  as notebooks do
+
+    assert cory.run is run and cory.ConfigError is ConfigError
+    with pytest.raises(AttributeError, match="has no attribute 'train_all'"):
+        _ = cory.train_all
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"seed": 3}, "seed=3"),
+        ({"algorithm.learning_rate": 1e-5}, "algorithm.learning_rate=1e-05"),
+        ({"evaluation.team": True}, "evaluation.team=true"),
+        ({"init_from": None}, "init_from=null"),
+        ({"evaluation.k": [1, 4]}, "evaluation.k=[1,4]"),
+        ({"experiment": "cory/imdb_cory"}, "experiment=cory/imdb_cory"),
+        (
+            {"evaluation.probes": ["It's, here", "true"]},
+            r"evaluation.probes=['It\'s, here','true']",
+        ),
+    ],
+)
+def test_values_are_written_as_words(given: dict[str, Any], word: str) -> None:
+    assert words_of([given, ["a=1", "b=2"], "c=3"]) == [word, "a=1", "b=2", "c=3"]
+
+
+def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
+    given = {
+        "evaluation.probes": ["It's, here: a 'quote'", "null", "1"],
+        "algorithm.learning_rate": 1e-5,
+        "run_dir": tmp_path / "a b",
+    }
+    cfg = composed(words_of([given]), None)
+    assert list(cfg.evaluation.probes) == given["evaluation.probes"]
+    assert cfg.algorithm.learning_rate == 1e-5 and cfg.run_dir == str(tmp_path / "a b")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("algorithm.learning_rate=-1", "seed=-1"), "algorithm.learning_rate must be above 0"),
+        (("experiment=quickstrat",), "quickstart"),
+        (("algorithm.lerning_rate=1",), "is not a setting"),
+        (("sweep=cory/fig3",), "run() makes one run"),
+        (("--cfg job",), "key=value"),
+        (("preflight_only=true",), "preflight_only=true"),
+    ],
+)
+def test_mistakes_raise(
+    words: tuple[str, ...], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        run(*words)
+    assert part in str(caught.value)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_folder_of_own_options_has_to_be_there() -> None:
+    with pytest.raises(ConfigError, match="there is no such folder"):
+        run(config_dir="nowhere")
+
+
+REFUSED = """
+from cory import ConfigError, FinishedRun, RunFailed, run
+try:
+    run(words, "run_dir=x", {"evaluation.probes": ["a b c " * 40]})
+except ConfigError as error:
+    print("refused:", error)
+try:
+    run(words, "run_dir=y", "algorithm.iterations=9", "algorithm.stop.max_kl=1e-9")
+except RunFailed as error:
+    print("failed:", error)
+"""
+FROM_A_THREAD = """
+import threading
+found = []
+thread = threading.Thread(target=lambda: found.append(run(words, "run_dir=x")))
+thread.start()
+thread.join()
+(finished,) = found
+assert len(finished.metrics) == 2 and len(finished.times) == 2
+assert {"prompt", "turns"} <= finished.samples[0].keys()
+assert finished.record["iterations"] == 2
+assert run(words, {"run_dir": "x"}).run_dir == finished.run_dir
+"""
+INTERRUPTED = """
+import os, signal, time
+from pathlib import Path
+def interrupt():
+    while not Path("z/metrics.jsonl").exists():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    run(words, "run_dir=z", "algorithm.iterations=2000")
+except KeyboardInterrupt as error:
+    print("interrupted:", error)
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+
+
+def test_runs_that_are_refused_interrupted_and_finished(
+    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+) -> None:
+    words = last_wins(short_settings(tiny_model, tiny_judge, reviews_file))
+    sources = [f"words = {words}", REFUSED, FROM_A_THREAD, INTERRUPTED]
+    began = Fork(tmp_path, partial(execute, sources, True))
+    assert began.wait(600) == 0, began.err
+    assert re.search("^refused: evaluation.probes: the [0-9]+ tokens", began.out, re.MULTILINE)
+    assert re.search("^failed: iteration [0-9]: objective/kl/agent_0 is", began.out, re.MULTILINE)
+    assert "x is complete" in began.out
+    assert "interrupted: the run in z has saved; the same call goes on" in began.out
+    assert not (tmp_path / "z/record.json").exists()
+    assert [*(tmp_path / "z/checkpoints").glob("*/manifest.json")]
+
+
+def test_what_a_failed_run_raises(tmp_path: Path) -> None:
+    said = ["note: here", "error: key=1: a rule", "error: another"]
+    refused = failure(tmp_path, said, begun=False)
+    assert isinstance(refused, ConfigError) and str(refused) == "key=1: a rule\nanother"
+    assert isinstance(failure(tmp_path, said, begun=True), RunFailed)
+    crashed = failure(tmp_path, ["Traceback ...", "KeyError: 3"], begun=False)
+    assert isinstance(crashed, RunFailed) and "KeyError: 3" in str(crashed)
