@@ -11,7 +11,6 @@ import pytest
 
 from cory import train
 from cory.config import Config, parse_config
-from cory.models.engine import start_process_group
 from cory.runs.recorder import Recorder
 from cory.runs.run_dir import read_lines
 from cory.runtime import untrained
@@ -68,8 +67,9 @@ def test_a_run_ends_with_what_training_changed(
 
 
 @pytest.fixture
-def config(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> ConfigOf:
-    start_process_group("cpu")
+def config(
+    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path, process_group: None
+) -> ConfigOf:
     base = short_settings(tiny_model, tiny_judge, reviews_file)
     words = ["algorithm=ppo", f"run_dir={tmp_path}/run", f"untrained_store={tmp_path}/store"]
     return lambda *more: parsed(*last_wins([*base, *words, *more]))

@@ -113,10 +113,17 @@ def reviews_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def config_of(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Callable[..., Config]:
-    """Checked settings of a small run on the tiny random models: `config_of(*overrides)`."""
+def process_group() -> None:
+    """This process alone in a process group, as engines need it."""
     start_process_group("cpu")
     del os.environ["RANK"]  # the commands that tests start are not under a launcher
+
+
+@pytest.fixture(scope="session")
+def config_of(
+    tiny_model: str, tiny_judge: str, reviews_file: Path, process_group: None
+) -> Callable[..., Config]:
+    """Checked settings of a small run on the tiny random models: `config_of(*overrides)`."""
     base = [
         f"model.path={tiny_model}",
         f"reward.path={tiny_judge}",
