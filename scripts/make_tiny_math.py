@@ -1,6 +1,6 @@
-"""Train cory/assets/tiny_math and tiny_sums on the problems of `task=arithmetic`.
+"""Train cory/assets/tiny_steps, tiny_math and tiny_sums on the problems of `task=arithmetic`.
 
-    python scripts/make_tiny_math.py                     # tiny_math as shipped
+    python scripts/make_tiny_math.py --name tiny_steps   # as shipped
     python scripts/make_tiny_math.py --name tiny_sums    # the same for another one
     python scripts/make_tiny_math.py --steps 6000        # longer
 
@@ -10,14 +10,15 @@ model holds the numbers of cory/assets/README.md.
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import step_documents
 import torch
 from make_tiny_models import CONTEXT, END, fit, save, train_tokenizer
-from tokenizers import pre_tokenizers
+from tokenizers import Regex, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from cory.functional.masking import pad_left, pad_right
@@ -25,25 +26,67 @@ from cory.tasks.answers.answers import is_right
 from cory.tasks.problems import Problem, draw_distinct, draw_problem
 
 BATCH = 64
+DIGITS = pre_tokenizers.Digits(individual_digits=True)
+SPACED_DIGITS = pre_tokenizers.Split(Regex(" ?[0-9]"), "isolated")  # fewer tokens
+Document = Callable[[np.random.Generator, Sequence[str]], tuple[str, str]]
 REFERENCES = (0, 0, 0, 1, 1, 2, 3)  # number of reference answers in a prompt, drawn uniformly
 RIGHT = 0.5  # share of right reference answers
+
+
+def one_wrong_number(solution: str, stream: np.random.Generator) -> str:
+    """The solution with a slightly wrong answer."""
+    answer = re.findall(r"-?\d+", solution)[-1]
+    wrong = int(answer) + int(stream.choice([-20, -10, -2, -1, 1, 2, 10, 20]))
+    head, _, tail = solution.rpartition(answer)
+    return f"{head}{wrong}{tail}"
+
+
+def faultless(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, str]:
+    """A prompt, with none to three solutions of others, and the right solution to train on."""
+    problem = draw_problem(stream, kinds, "lm")
+    shown = f"Question: {problem.question}"
+    for _ in range(int(stream.choice(REFERENCES))):
+        right = stream.random() < RIGHT
+        other = problem.solution if right else one_wrong_number(problem.solution, stream)
+        shown += f" Reference: {other}"
+    return f"{shown} Answer:", f" {problem.solution}"
 
 
 @dataclass(frozen=True)
 class Recipe:
     """The settings in which the models differ."""
 
+    document: Document  # a prompt and the response to train on
     kinds: Sequence[str]  # of problems, drawn evenly
+    context: int  # tokens
+    digits: pre_tokenizers.PreTokenizer  # how numbers are cut
     vocabulary: int
     width: int
     inner: int  # width inside an MLP
     layers: int
     heads: int
     held_out: int  # problems to measure the model on
+    products: torch.dtype = torch.float32  # precision of matrix products
 
 
+STEPS = Recipe(
+    document=step_documents.document,
+    kinds=["chain", "chain", "chain", "story"],
+    context=384,
+    digits=SPACED_DIGITS,
+    vocabulary=512,
+    width=128,
+    inner=344,
+    layers=4,
+    heads=4,
+    held_out=1_000,
+    products=torch.bfloat16,
+)
 MATH = Recipe(
+    document=faultless,
     kinds=["add", "subtract", "multiply", "story", "mixed"],
+    context=CONTEXT,
+    digits=DIGITS,
     vocabulary=512,
     width=160,
     inner=432,
@@ -53,7 +96,10 @@ MATH = Recipe(
 )
 # a specialist with another tokenizer and half the weights
 SUMS = Recipe(
+    document=faultless,
     kinds=["add", "subtract"],
+    context=CONTEXT,
+    digits=DIGITS,
     vocabulary=288,
     width=128,
     inner=344,
@@ -61,7 +107,7 @@ SUMS = Recipe(
     heads=4,
     held_out=500,
 )
-RECIPES = {"tiny_math": MATH, "tiny_sums": SUMS}
+RECIPES = {"tiny_steps": STEPS, "tiny_math": MATH, "tiny_sums": SUMS}
 
 
 def problem_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
@@ -70,33 +116,17 @@ def problem_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
     problems = [draw_problem(stream, recipe.kinds, "lm") for _ in range(20_000)]
     digits_and_bytes = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Digits(individual_digits=True),
+            recipe.digits,
             pre_tokenizers.ByteLevel(add_prefix_space=False),
         ]
     )
-    return train_tokenizer(
+    tokenizer = train_tokenizer(
         [f"Question: {p.question} Reference: {p.solution} Answer: {p.solution}" for p in problems],
         recipe.vocabulary,
         digits_and_bytes,
     )
-
-
-def spoilt(solution: str, stream: np.random.Generator) -> str:
-    """The solution with a slightly wrong answer."""
-    answer = re.findall(r"-?\d+", solution)[-1]
-    wrong = int(answer) + int(stream.choice([-20, -10, -2, -1, 1, 2, 10, 20]))
-    head, _, tail = solution.rpartition(answer)
-    return f"{head}{wrong}{tail}"
-
-
-def document(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, str]:
-    """A prompt and the response to train on."""
-    problem = draw_problem(stream, kinds, "lm")
-    shown = f"Question: {problem.question}"
-    for _ in range(int(stream.choice(REFERENCES))):
-        right = stream.random() < RIGHT
-        shown += f" Reference: {problem.solution if right else spoilt(problem.solution, stream)}"
-    return f"{shown} Answer:", f" {problem.solution}{END}"
+    tokenizer.model_max_length = recipe.context
+    return tokenizer
 
 
 def make(name: str, steps: int, work: Path) -> None:
@@ -113,11 +143,12 @@ def make(name: str, steps: int, work: Path) -> None:
             num_hidden_layers=recipe.layers,
             num_attention_heads=recipe.heads,
             num_key_value_heads=recipe.heads,
-            max_position_embeddings=CONTEXT,
+            max_position_embeddings=recipe.context,
             tie_word_embeddings=True,
             bos_token_id=end,
             eos_token_id=end,
             pad_token_id=end,
+            attn_implementation="eager",  # the fastest one on a CPU at these sizes
         )
     )
     group: list[list[tuple[list[int], list[int]]]] = []
@@ -127,20 +158,24 @@ def make(name: str, steps: int, work: Path) -> None:
         number, place = divmod(step, 16)
         if place == 0 or not group:
             stream = np.random.default_rng([2, number])
-            texts = [document(stream, recipe.kinds) for _ in range(16 * BATCH)]
+            texts = [recipe.document(stream, recipe.kinds) for _ in range(16 * BATCH)]
             prompts = tokenizer([text[0] for text in texts])["input_ids"]
-            responses = tokenizer([text[1] for text in texts])["input_ids"]
+            responses = tokenizer([text[1] + END for text in texts])["input_ids"]
             pairs = sorted(
                 zip(prompts, responses, strict=True), key=lambda pair: len(pair[0] + pair[1])
             )
             batches = [pairs[i * BATCH : (i + 1) * BATCH] for i in range(16)]
             group[:] = [batches[i] for i in stream.permutation(16)]
-        rows = [(a + b)[:CONTEXT] for a, b in group[place]]
+        rows = [(a + b)[: recipe.context] for a, b in group[place]]
         ids, mask = pad_right(rows, end)
         labels = ids.masked_fill(~mask, -100)
         for row, (prompt_ids, _) in enumerate(group[place]):
             labels[row, : len(prompt_ids)] = -100  # only responses are trained on
-        return model(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
+        with torch.autocast("cpu", recipe.products, enabled=recipe.products != torch.float32):
+            loss: torch.Tensor = model(
+                input_ids=ids, attention_mask=mask.long(), labels=labels
+            ).loss
+        return loss
 
     seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
     model.float().eval()
@@ -162,7 +197,7 @@ def make(name: str, steps: int, work: Path) -> None:
                     [p for p in held_out if p.kind == kind],
                     [t for p, t in zip(held_out, texts, strict=True) if p.kind == kind],
                 )
-                for kind in recipe.kinds
+                for kind in dict.fromkeys(recipe.kinds)
             },
             "samples": [f"{p.question} |{t}" for p, t in zip(held_out[:8], texts[:8], strict=True)],
         },
@@ -201,7 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--name", choices=RECIPES, default="tiny_math")
+    parser.add_argument("--name", choices=RECIPES, default="tiny_steps")
     parser.add_argument("--steps", type=int, default=3_000, help=f"of {BATCH} problems each")
     parser.add_argument(
         "--work",

@@ -30,6 +30,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "cuda_graphs": ("rollout_batch_size", False),
     "gpu": ("rollout_batch_size", None),
     "memory": ("rollout_batch_size", None),
+    "credit": ("collective_reward", "all"),
     "contradictions": ("pick_seed", "refused"),
     "plain_http": ("key_variable", False),
     "parallel_runs": ("keep_last", 1),

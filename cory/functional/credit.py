@@ -25,6 +25,19 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
             turn.credit = total
 
 
+def own_and_later(episodes: Iterable[Episode]) -> None:
+    """The credit of a turn is its own score and those of the turns after it (detail 68).
+
+    An answer changes no score of an earlier turn, so the expected gradient of the sum of all
+    scores is the same as with `shared_sum`; what is left out is noise.
+    """
+    for episode in episodes:
+        total = 0.0
+        for turn in reversed(episode.turns):
+            total += _score(turn)
+            turn.credit = total
+
+
 @dataclass(frozen=True)
 class DebateCredit:
     """Credit of the answers in a debate: influence-aware scores plus incentives (Park et al.)."""

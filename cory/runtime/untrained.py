@@ -30,9 +30,10 @@ TRAINING_ONLY = {
     *("clip_range_high", "value_clip_range", "value_coef", "gamma", "gae_lambda"),
     *("whiten_advantages", "kl_estimator", "kl_in", "kl_loss", "kl_coef", "kl_controller"),
     *("kl_target", "kl_horizon", "score_scaling", "score_clip", "max_mean_ratio", "stop"),
-    *("swap_every", "collective_reward", "official_swap", "horizon", "share", "turn_discount"),
-    *("alpha", "beta", "official_shaping", "bonus_from", "guards", "alternation", "keep_share"),
-    *("critic_share", "critic_loss", "critic_epochs", "critic_learning_rate"),
+    *("swap_every", "collective_reward", "credit", "official_swap", "horizon", "share"),
+    *("turn_discount", "alpha", "beta", "official_shaping", "bonus_from", "guards"),
+    *("alternation", "keep_share", "critic_share", "critic_loss", "critic_epochs"),
+    "critic_learning_rate",
     *("later_learning_rate", "decay", "normaliser", "threshold", "kl_in_advantage"),
     *("log_probability", "average", "role_weights", "instructions_coef", "collect_only"),
 }

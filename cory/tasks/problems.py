@@ -76,6 +76,37 @@ def mixed(stream: np.random.Generator, kind: str = "mixed", largest: int = 30) -
     )
 
 
+def chain(stream: np.random.Generator) -> Problem:
+    """Two to five operations, as 7 + 4 * 6 - 9; results of steps lie between 0 and about 150.
+
+    A term is a number up to 50 or a product of two digits. Products are worked first, then the
+    sums from left to right, one step each.
+    """
+    operations = int(stream.integers(2, 6))
+    products = int(stream.integers(0, min(2, operations - 1) + 1))
+    terms = operations - products + 1
+    is_product = stream.permutation(terms) < products
+    shown, values, steps = [], [], []
+    for product in is_product.tolist():
+        if product:
+            a, b = _numbers(stream, 2, 9, 2)
+            shown.append(f"{a} * {b}")
+            values.append(a * b)
+            steps.append(f"{a} * {b} = {a * b}.")
+        else:
+            values.append(_numbers(stream, 2, 50, 1)[0])
+            shown.append(f"{values[-1]}")
+    total, question = values[0], shown[0]
+    for text, value in zip(shown[1:], values[1:], strict=True):
+        minus = total >= value and (total > 60 or stream.random() < 0.5)
+        result = total - value if minus else total + value
+        sign = "-" if minus else "+"
+        question += f" {sign} {text}"
+        steps.append(f"{total} {sign} {value} = {result}.")
+        total = result
+    return _problem("chain", f"What is {question}?", steps)
+
+
 def story(stream: np.random.Generator) -> Problem:
     """A word problem of two steps, with one of four plots."""
     return STORIES[int(stream.integers(len(STORIES)))](stream)
@@ -151,6 +182,7 @@ KINDS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
     "multiply": multiply,
     "story": story,
     "mixed": mixed,
+    "chain": chain,
     # as drawn in the released code for debates
     "mixed_29": partial(mixed, kind="mixed_29", largest=29),
 }

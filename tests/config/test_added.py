@@ -119,6 +119,7 @@ def test_conf_gives_the_value_of_before() -> None:
         **dict.fromkeys(ESTIMATOR, ("algorithm",)),
         "next_question": ("task",),
         "plain_http": (),  # below
+        "credit": (),  # below
         "contradictions": (),  # below
         "untrained_store": ("",),
         "before": ("evaluation",),
@@ -132,6 +133,8 @@ def test_conf_gives_the_value_of_before() -> None:
         task = compose_config(*words).task
         assert task.contradictions == ADDED["contradictions"][1]
         assert ADDED["contradictions"][0] in task
+    algorithm = compose_config("algorithm=cory").algorithm
+    assert algorithm.credit == ADDED["credit"][1] and ADDED["credit"][0] in algorithm
     cfg.parallel_runs = compose_config().parallel_runs  # not of the small scale
     assert cfg.untrained_store == "outputs/untrained"
     cfg.untrained_store = None  # which may differ between two starts

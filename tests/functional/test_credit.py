@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.credit import own_score, shared_sum
+from cory.functional.credit import own_and_later, own_score, shared_sum
 
 Rule = Callable[[Iterable[Episode]], None]
-RULES = pytest.mark.parametrize("rule", [own_score, shared_sum])
+RULES = pytest.mark.parametrize("rule", [own_score, shared_sum, own_and_later])
 
 
 def episode(*scores: float | None) -> Episode:
@@ -24,6 +24,8 @@ def episode(*scores: float | None) -> Episode:
     [
         (own_score, [[1.0, 2.5], [-4.0, 8.0, 16.0], [0.0], []]),
         # 1 + 2.5;  -4 + 8 + 16;  nothing crosses from one episode to the next
+        # 1 + 2.5, 2.5;  -4 + 8 + 16, 8 + 16, 16
+        (own_and_later, [[3.5, 2.5], [20.0, 24.0, 16.0], [0.0], []]),
         (shared_sum, [[3.5, 3.5], [20.0, 20.0, 20.0], [0.0], []]),
     ],
 )
