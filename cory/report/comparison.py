@@ -14,7 +14,8 @@ import numpy as np
 
 from cory.functional.statistics import mean, t_interval
 from cory.report.agent_names import agent_name
-from cory.report.before_after import HEADLINES, KL, LAST, POLICY, changes, title
+from cory.report.before_after import KL, LAST, POLICY, changes
+from cory.report.conclusions import HEADLINES, title
 from cory.report.run_groups import group_runs, grouping_keys, without_repeats
 from cory.runs.run_dir import METRICS, read_lines
 from cory.runs.sweeps.differences import seed_of, settings_of

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from cory.report.agent_names import agent_name, roles_in
-from cory.report.before_after import LAST, changes, sentences, table
+from cory.report.before_after import LAST, changes
+from cory.report.conclusions import sentences, table
+from cory.report.next_steps import next_steps
 from cory.report.tables.numbers import agents_in_metrics
 from cory.rollout.debate import DEBATER
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
+from cory.runs.sweeps.differences import SEED, read_varied
 
 ROWS = {
     "task reward": "objective/score",
@@ -59,7 +62,14 @@ def show_summary(run_dir: Path) -> None:
     draw_run_curves(run_dir, plot)
     print(f"Curves: {plot}")
     if rows:
-        print("\n" + "\n".join([table(rows, roles), *sentences(rows, roles)]))
+        last = min(LAST, len(lines))
+        in_training = (
+            f"(in training: before is the first iteration, after the mean of the last {last})"
+        )
+        print("\n" + "\n".join([table(rows, roles), in_training, *sentences(rows, roles)]))
+        steps = next_steps(rows, lines, SEED in read_varied(run_dir))
+        if steps:
+            print("\n".join(["What next:", *(f"- {step}" for step in steps)]))
 
 
 def phases(lines: list[dict[str, Any]]) -> str:
@@ -86,9 +96,7 @@ def training_table(
     agents = agents_in_metrics(lines)
     names = [agent_name(agent, roles) for agent in agents]
     wide = max([15, *(len(name) + 8 for name in names)])
-    head = f"{'':26}" + "".join(
-        f"{name + ' first':>{wide}}{'last ' + str(LAST):>10}" for name in names
-    )
+    head = f"{'':26}" + "".join(f"{name + ' first':>{wide}}{last_of(lines):>10}" for name in names)
     rows = [head]
     for name, key in ROWS.items():
         if key.startswith("eval/") and not held_out:
@@ -105,6 +113,11 @@ def training_table(
     return "\n".join(rows) if len(rows) > 1 else ""
 
 
+def last_of(lines: list[dict[str, Any]]) -> str:
+    """What the column says that averages over the last iterations: of as many as there are."""
+    return f"last {min(LAST, len(lines))}"
+
+
 def learnt(lines: list[dict[str, Any]]) -> str:
     """What learning from examples, or guards, did to each iteration's numbers; empty without."""
     rows = []
@@ -112,7 +125,7 @@ def learnt(lines: list[dict[str, Any]]) -> str:
         values = [line[key] for line in lines if key in line]
         tail = values[-LAST:]
         rows.append(f"{learnt_title(key):34}{values[0]:>10.3f}{sum(tail) / len(tail):>10.3f}")
-    return "\n".join([f"{'':34}{'first':>10}{'last ' + str(LAST):>10}", *rows]) if rows else ""
+    return "\n".join([f"{'':34}{'first':>10}{last_of(lines):>10}", *rows]) if rows else ""
 
 
 def learnt_title(key: str) -> str:
@@ -229,7 +242,10 @@ def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
     blocks = []
     kept = [line for line in lines if line["kind"] == TRAINING]
     for number, line in enumerate(kept[-count:], 1):
-        rows = [f"episode {number}, iteration {line['iteration']}", f"  query: {line['prompt']}"]
+        rows = [
+            f"episode {number}, iteration {line['iteration'] + 1}",
+            f"  query: {line['prompt']}",
+        ]
         for turn in line["turns"]:
             text = textwrap.shorten(turn["response"], 84, placeholder=" ...")
             score = "absent" if turn["score"] is None else f"{turn['score']:+.2f}"

@@ -1,4 +1,4 @@
-"""The table of before and after, and what is said of it."""
+"""The rows of the table of before and after."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from cory.report.agent_names import agent_name, roles_in
-from cory.report.before_after import Change, changes, sentence, sentences, table
-
-ROLES = {"agent_0": "pioneer", "agent_1": "observer"}
+from cory.report.before_after import changes
 
 
 def scores(iteration: int, values: dict[str, list[float]], **shares: int) -> dict[str, Any]:
@@ -81,97 +78,13 @@ def test_what_says_the_same_twice_stands_once(tmp_path: Path) -> None:
     assert [row.metric for row in found] == ["eval/vote/turn_1", "eval/score/team"]
 
 
-REWARD = "Held-out reward of agent 0 (pioneer)"
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "said"),
-    [
-        (0.10, 0.32, "rose by 0.21 (95 % interval 0.10 to 0.32, 64 prompts): training helped."),
-        (-0.32, -0.10,
-         "fell by 0.21 (95 % interval 0.10 to 0.32, 64 prompts): training made it worse."),
-        (-0.05, 0.47,
-         "changed by +0.21 (95 % interval -0.05 to 0.47, 64 prompts): no difference can be told."),
-        (0.0, 0.42,
-         "changed by +0.21 (95 % interval 0.00 to 0.42, 64 prompts): no difference can be told."),
-    ],
-)  # fmt: skip
-def test_the_sentence_says_which_of_three(low: float, high: float, said: str) -> None:
-    after = 1.21 if high > 0 else 0.79
-    change = Change("eval/score/agent_0", 1.0, after, low, high, 64)
-    assert sentence(change, ROLES) == f"{REWARD} {said}"
-
-
-def test_one_prompt_says_nothing() -> None:
-    change = Change("eval/score/agent_0", 1.0, 2.0, None, None, 1)
-    assert sentence(change, {}) == (
-        "Held-out reward of agent 0 changed by +1.00, of one prompt: no difference can be told."
-    )
-
-
-def row(metric: str, low: float = 0.1) -> Change:
-    return Change(metric, 0.0, 0.5, low, 0.9, 12)
-
-
-def test_the_sentence_is_about_what_matters_most() -> None:
-    """Accuracy before reward, for every agent; the last turn's vote; every opponent in games."""
-    team = [row(f"eval/{kind}/agent_{n}") for n in (0, 1) for kind in ("score", "pass_at_1")]
-    assert [said.split(" rose")[0] for said in sentences(team, ROLES)] == [
-        "Held-out accuracy of agent 0 (pioneer)", "Held-out accuracy of agent 1 (observer)"
-    ]  # fmt: skip
-    debate = [row("eval/vote/turn_1", -1), row("eval/vote/turn_2"), row("eval/right/turn_2")]
-    assert sentences([*team, *debate], {})[0].startswith("Majority right at turn 2 rose by 0.50")
-    assert len(sentences([*team, *debate], {})) == 1
-    games = [row("eval/win_rate/scripted"), row("eval/win_rate/random", -1),
-             row("eval/win_rate_attacker/scripted")]  # fmt: skip
-    first, second, more = sentences(games, {})
-    assert first.startswith("Win rate against scripted rose") and "12 words" in first
-    assert second.startswith("Win rate against random changed by +0.50")
-    assert more == (
-        "An interval half as wide needs about four times the prompts (evaluation.prompts=48)."
-    )
-    assert sentences([row("eval/right/turn_1")], {}) == []
-
-
-def test_the_table() -> None:
-    rows = [
-        Change("eval/score/agent_0", -0.1, 0.087, -0.08, 0.4523, 32),
-        Change("objective/kl/agent_1", 0.0, 0.263, None, None, None),
+def test_the_combined_reward_of_the_training_is_a_row_without_an_interval(tmp_path: Path) -> None:
+    """The mean of the last ten of twelve iterations, beside the first one."""
+    run_dir = written(tmp_path, *(scores(n, {"eval/score/agent_0": [1.0, 2.0]}) for n in (-1, 11)))
+    lines = [
+        {"objective/combined/agent_0": 5.0 - n, "objective/combined/pioneer": 0.0}
+        for n in range(12)
     ]
-    assert table(rows, ROLES).splitlines() == [
-        "before and after training                       before    after  difference"
-        "  95 % interval          n",
-        "held-out reward of agent 0 (pioneer)            -0.100    0.087      +0.187"
-        "  -0.080 to +0.452      32",
-        "KL in training (nats) of agent 1 (observer)      0.000    0.263      +0.263",
-    ]
-    assert table([], ROLES) == ""
-
-
-@pytest.mark.parametrize(
-    ("agent", "name"),
-    [
-        ("agent_0", "agent 0 (pioneer)"),
-        ("agent_2", "agent 2"),
-        ("agent_0_turn_2", "agent 0, turn 2"),
-        ("turn_3", "turn 3"),
-        ("generation_1", "generation agent 1"),
-        ("critic_0", "critic agent 0"),
-        ("single", "single"),
-        ("team", "team"),
-        ("pioneer", "pioneer"),
-        ("partner_reference", "partner reference"),
-    ],
-)
-def test_one_name_for_an_agent(agent: str, name: str) -> None:
-    assert agent_name(agent, ROLES) == name
-
-
-def test_roles_are_those_of_the_last_iteration() -> None:
-    two = [{"role/agent_0": 0.0, "role/agent_1": 1.0}, {"role/agent_0": 1.0, "role/agent_1": 0.0}]
-    assert roles_in(two) == {"agent_0": "observer", "agent_1": "pioneer"}
-    three = [{"role/agent_0": 2.0, "role/agent_1": 0.0, "role/agent_2": 1.0}]
-    assert roles_in(three) == {
-        "agent_0": "observer 2", "agent_1": "pioneer", "agent_2": "observer 1"
-    }  # fmt: skip
-    assert roles_in([{"objective/score/agent_0": 1.0}]) == {}
+    (_, combined) = changes(run_dir, lines)
+    assert (combined.metric, combined.n) == ("objective/combined/agent_0", None)
+    assert (combined.before, combined.after) == (5.0, -1.5)

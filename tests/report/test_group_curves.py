@@ -9,7 +9,8 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from cory.report.figures.groups import groups_figure, smoothed
+from cory.report.figures.groups import groups_figure
+from cory.report.figures.smoothing import smoothed
 from tests.report.test_plots import curves, write_run
 
 KL = "objective/kl"
@@ -71,16 +72,23 @@ def test_each_metric_has_a_panel() -> None:
     assert list(figure.axes[1].get_lines()[0].get_ydata()) == [5.0, 6.0]
 
 
-def test_running_means_are_centred_and_stand_before_the_values() -> None:
+def test_running_means_are_centred_over_whole_windows_and_stand_before_the_values() -> None:
     series = dict(enumerate([0.0, 3.0, 6.0, 30.0, 0.0]))
-    assert smoothed(series, 3) == {0: 1.5, 1: 3.0, 2: 13.0, 3: 12.0, 4: 15.0}
-    assert smoothed(series, 1) == series
+    assert smoothed(series, 3) == {1: 3.0, 2: 13.0, 3: 12.0}
+    assert smoothed(series, 4) == {1.5: 9.75, 2.5: 9.75}  # between two values
+    assert smoothed(series, 1) == series and smoothed(series, 6) == {}
     rising = dict(enumerate(map(float, range(9))))
-    assert all(smoothed(rising, 5)[at] == at for at in range(2, 7))  # no lag
+    assert all(at == value for at, value in smoothed(rising, 4).items())  # no lag
     (axes,) = groups_figure({"a": seeds([0, 3, 6, 30, 0])}, [KL], smooth=3).axes
     raw, line = axes.get_lines()
     assert list(raw.get_ydata()) == [0, 3, 6, 30, 0] and raw.get_linewidth() < 1
-    assert list(line.get_ydata()) == [1.5, 3.0, 13.0, 12.0, 15.0]
+    assert list(line.get_xdata()) == [2, 3, 4] and list(line.get_ydata()) == [3.0, 13.0, 12.0]
+
+
+def test_a_run_too_short_for_a_window_is_drawn_as_logged() -> None:
+    runs = {"long": seeds([0, 3, 6, 30, 0]), "short": seeds([1, 2])}
+    (axes,) = groups_figure(runs, [KL], smooth=3).axes
+    assert [len(line.get_xdata()) for line in axes.get_lines()] == [5, 3, 2]
 
 
 @pytest.mark.parametrize(

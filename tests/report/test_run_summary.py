@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cory.report import run_summary
-from cory.report.figures.run_curves import run_figure
+from cory.report.figures import style
+from cory.report.figures.run_curves import changes_since, run_figure
 
 ROLES = {"role/agent_0": 1.0, "role/agent_1": 0.0}
 
@@ -40,7 +41,9 @@ def test_curves_of_rewards_name_agents_and_begin_before_the_training() -> None:
     assert names == ["agent 0 (observer)", "agent 1 (pioneer)"]
     thin, smooth, _, _ = figure.axes[0].get_lines()
     assert list(thin.get_xdata()) == list(range(1, 31)) and thin.get_ydata()[29] == 29
-    assert smooth.get_ydata()[29] == sum(range(20, 30)) / 10 and smooth.get_ydata()[0] == 0
+    # means of whole windows in their middles: the last is the table's "last 10"
+    assert (smooth.get_xdata()[-1], smooth.get_ydata()[-1]) == (25.5, sum(range(20, 30)) / 10)
+    assert (smooth.get_xdata()[0], smooth.get_ydata()[0]) == (5.5, 4.5)
     first, second = figure.axes[3].get_lines()
     assert (list(first.get_xdata()), list(first.get_ydata())) == ([0, 30], [-1.0, 2.0])
     assert list(second.get_ydata()) == [-1.0, 3.0]
@@ -128,17 +131,67 @@ def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "KL in training (nats) of agent 0 (observer)",
         "KL in training (nats) of agent 1 (pioneer)",
     ]
-    assert end[5] == (
+    assert end[5].startswith("combined reward in training of agent 0 (observer)")
+    assert end[7] == ("(in training: before is the first iteration, after the mean of the last 10)")
+    assert end[8] == (
         "Held-out reward of agent 0 (observer) rose by 3.00 (95 % interval 3.00 to 3.00, "
         "3 prompts): training helped."
     )
-    assert len(end) == 7
+    assert end[10].startswith("It cost ") and end[11] == "What next:"
+    assert end[-1].startswith("- seeds: ")
+    (tmp_path / "varied.json").write_text('{"seed": "1"}')
+    run_summary.show_summary(tmp_path)
+    assert "seeds: " not in capsys.readouterr().out  # of a sweep over seeds
     assert (tmp_path / "curves.png").stat().st_size > 10_000
     # a run of before the evaluation came has the row in its first table
     (tmp_path / "prompt_scores.jsonl").unlink()
     run_summary.show_summary(tmp_path)
     out = capsys.readouterr().out
     assert "held-out task reward" in out and "before and after" not in out
+
+
+def test_fewer_iterations_than_ten_are_counted() -> None:
+    table = run_summary.training_table(reward_lines(4), {})
+    assert table.splitlines()[0].split() == ["agent", "0", "first", "last", "4",
+                                             "agent", "1", "first", "last", "4"]  # fmt: skip
+    assert run_summary.learnt([{"verifier/loss": 2.0}]).splitlines()[0].split() == [
+        "first", "last", "1"
+    ]  # fmt: skip
+
+
+def scores_line(iteration: int, **values: list[float]) -> dict[str, Any]:
+    named = {f"eval/score/{agent}": own for agent, own in values.items()}
+    return {"iteration": iteration, "prompts": ["a", "b", "c"], "shares": {}, "values": named}
+
+
+def test_held_out_results_have_the_interval_of_the_table_and_its_verdict() -> None:
+    """Bars are those of the change since before training; the dashed line is its zero."""
+    scores = [
+        scores_line(-1, agent_0=[-1.0, -1.0, -1.0], agent_1=[-1.0, -1.0, -1.0]),
+        scores_line(29, agent_0=[1.5, 2.0, 2.5], agent_1=[-4.0, 3.0, 10.0]),
+    ]
+    since = changes_since(scores)
+    axes = run_figure(reward_lines(30), since).axes[3]
+    assert axes.get_title() == "agent 0 (observer): rose\nagent 1 (pioneer): undecided"
+    levels = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
+    assert [list(line.get_ydata()) for line in levels] == [[-1.0, -1.0]] * 2
+    bars = [container.lines[2][0].get_segments()[-1] for container in axes.containers]
+    for bar, change, level in zip(bars, since.values(), levels, strict=True):
+        (_, low), (_, high) = bar
+        assert change.low is not None and change.high is not None
+        assert (low, high) == pytest.approx((change.low - 1.0, change.high - 1.0))
+        assert (low <= level.get_ydata()[0] <= high) == (change.verdict == "undecided")
+    assert bars[0][0][0] < 30 < bars[1][0][0]  # beside each other
+    assert run_figure(reward_lines(30)).axes[3].get_title() == ""
+
+
+def test_the_caption_is_not_cut_off(tmp_path: Path) -> None:
+    figure = run_figure(reward_lines(4)[:-1])
+    style.note(figure, "many words " * 40)
+    figure.draw_without_rendering()
+    assert figure.get_suptitle().count("\n") >= 1
+    (text,) = [one for one in figure.texts if one.get_text() == figure.get_suptitle()]
+    assert text.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_who_says_a_turn() -> None:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from cory.functional.statistics import mean
 from cory.report.agent_names import agent_name
 from cory.report.figures.lines import Curve, LinePanel, marked
+from cory.report.figures.smoothing import smoothed
 from cory.report.figures.style import figure_of, note, require_styles, save_figure
 from cory.report.tables.numbers import named
 from cory.runs.run_dir import METRICS, read_lines
@@ -27,7 +28,7 @@ MOST_PANELS = 4
 RAW = {"marker": "", "linewidth": 0.7, "alpha": 0.35}
 
 Logged = Sequence[Mapping[str, Any]]  # the lines of metrics.jsonl
-Series = dict[int, float]  # iteration, from 0 -> value
+Series = Mapping[float, float]  # iteration, from 0 -> value
 
 
 def draw_groups(
@@ -120,19 +121,6 @@ def require_curve(
         raise ValueError(f"--smooth {smooth} is more than the {max(counts)} values of {metrics[0]}")
 
 
-def smoothed(series: Series, window: int) -> Series:
-    """The mean of each value and those around it, so many in all; fewer at the ends.
-
-    Centred, so that a curve which rises does not lag behind its values.
-    """
-    values = list(series.values())
-    before, after = (window - 1) // 2, window // 2
-    return {
-        at: mean(values[max(0, place - before) : place + after + 1])
-        for place, at in enumerate(series)
-    }
-
-
 def _series(lines: Logged, metric: str) -> Series:
     return {int(line["iteration"]): float(line[metric]) for line in lines if metric in line}
 
@@ -149,6 +137,8 @@ def _curves(
         x, y, _ = _over(having)
         curves.append(Curve("", x, y, colour=number, look=RAW))
     x, y, spread = _over([smoothed(series, smooth) for series in having])
+    if not x:  # too few values for one window; the thin line stands alone
+        return curves
     low = high = None
     if spread:
         low = [middle - std for middle, std in zip(y, spread, strict=True)]
@@ -157,7 +147,7 @@ def _curves(
     return [*curves, Curve(label, x, y, low, high, number, look, band=0.15)]
 
 
-def _over(seeds: Sequence[Series]) -> tuple[list[int], list[float], list[float]]:
+def _over(seeds: Sequence[Series]) -> tuple[list[float], list[float], list[float]]:
     """Iterations done, and mean and deviation over seeds (n - 1) where all of them have values.
 
     No deviation of a single seed.

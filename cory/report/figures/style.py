@@ -15,6 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 PALETTE = (*COLOURS, "#882255", "#777777", "#8B7500")  # of pages of results, see palette.py
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")  # beside the colour, one per method
+LETTERS = 14  # of small lines in an inch
 NAME = 30  # letters in a line of a name at the end of a curve
 DASHES = ("solid", "dashed", "dotted")
 
@@ -145,7 +146,8 @@ def add_legend(figure: Figure, panels: Iterable[Axes]) -> None:
 
 
 def note(figure: Figure, text: str) -> None:
-    """A small line above all panels."""
+    """A small line above all panels; several where the figure is narrow."""
+    text = "\n".join(wrap(text, int(LETTERS * figure.get_size_inches()[0])))
     figure.suptitle(text, x=0.01, ha="left", fontsize=8, color="#555555")
 
 

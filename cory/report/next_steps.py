@@ -1,0 +1,133 @@
+"""What to try next, from what a finished run has logged: prompts, iterations, KL penalty, seeds."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cory.functional.statistics import mean, standard_error
+from cory.report.before_after import COMBINED, KL, LAST, POLICY, UNDECIDED, Change
+from cory.report.conclusions import headlines
+
+COEFFICIENT = "objective/kl_coef/"
+LOSSES = r"(?:supervised|offline)/loss/.+|verifier/loss"
+FEW = 20  # iterations below which a run is called short
+NEAR = 0.05  # nats to the reference below which agents have hardly moved
+MOST_TIMES = 20  # prompts that would decide, as a multiple of those that were asked
+CLEAR = 2.0  # standard errors that make a trend
+
+Lines = Sequence[Mapping[str, Any]]  # of metrics.jsonl
+
+
+def next_steps(found: Sequence[Change], lines: Lines, seeds_vary: bool) -> list[str]:
+    """Settings to change, one text each, what matters most first; empty without headlines.
+
+    found: the rows of before and after
+    seeds_vary: the run is one of several seeds
+    """
+    about = headlines(found)
+    if not about:
+        return []
+    unsure = [change for change in about if change.verdict == UNDECIDED and change.n]
+    steps = [more_prompts(unsure)] if unsure else []
+    steps += more_iterations(lines, bool(unsure))
+    steps += other_penalty(found, lines, bool(unsure))
+    if not seeds_vary:
+        steps.append(
+            "seeds: this is one run, and the interval is about prompts alone; -m seed=0,1,2 says "
+            "whether other seeds agree"
+        )
+    return steps
+
+
+def more_prompts(unsure: Sequence[Change]) -> str:
+    """How many held-out prompts would decide, if the difference is what it seems to be."""
+    asked = max(change.n or 0 for change in unsure)
+    needed = [prompts_needed(change) for change in unsure]
+    known = [count for count in needed if count is not None]
+    if not known:
+        return (
+            f"evaluation.prompts: the difference is small beside its interval; an interval half as "
+            f"wide needs about four times the prompts ({4 * asked})"
+        )
+    return (
+        f"evaluation.prompts={max(known)}: so many would show a difference of this size, if it is "
+        f"real (now {asked})"
+    )
+
+
+def prompts_needed(change: Change) -> int | None:
+    """Prompts with which the interval of such a difference would exclude 0; None: far too many.
+
+    Its width goes as one over the square root of the prompts.
+    """
+    if change.low is None or change.high is None or not change.n or not change.difference:
+        return None
+    times = ((change.high - change.low) / 2 / abs(change.difference)) ** 2
+    if times > MOST_TIMES:
+        return None
+    # a little more than it takes, in round numbers
+    return 10 * math.ceil(max(1.1 * times, 1.2) * change.n / 10)
+
+
+def more_iterations(lines: Lines, unsure: bool) -> list[str]:
+    """Whether the run was short, or what it learns from still improved when it ended."""
+    count = len(lines)
+    if improves(lines):
+        window = min(LAST, count // 2)
+        return [
+            f"algorithm.iterations={2 * count}: what it learns from still improved over the last "
+            f"{2 * window} iterations"
+        ]
+    if count < FEW and unsure:
+        return [f"algorithm.iterations: {count} are few"]
+    return []
+
+
+def improves(lines: Lines) -> bool:
+    """Whether rewards still rose at the end, without rewards whether losses still fell.
+
+    The mean over the last iterations is compared with the mean over as many before them.
+    """
+    rewards = rf"objective/score/{POLICY}"
+    names = {name for line in lines for name in line}
+    chosen = [name for name in names if re.fullmatch(rewards, name)]
+    sign = 1.0 if chosen else -1.0
+    chosen = chosen or [name for name in names if re.fullmatch(LOSSES, name)]
+    return any(
+        trend(
+            [sign * float(line[name]) for line in lines if name in line and line[name] is not None]
+        )
+        for name in chosen
+    )
+
+
+def trend(values: Sequence[float]) -> bool:
+    """Whether values rise at the end by more than their scatter explains."""
+    window = min(LAST, len(values) // 2)
+    if window < 3:
+        return False
+    late, early = values[-window:], values[-2 * window : -window]
+    errors = standard_error(late) or 0.0, standard_error(early) or 0.0
+    return mean(late) - mean(early) > CLEAR * math.hypot(*errors)
+
+
+def other_penalty(found: Sequence[Change], lines: Lines, unsure: bool) -> list[str]:
+    """Whether the KL cost more than the reward that it brought, or agents hardly moved."""
+    last = lines[-1] if lines else {}
+    now = [float(last[name]) for name in last if re.fullmatch(f"{COEFFICIENT}{POLICY}", name)]
+    kl = [change.after for change in found if change.metric.startswith(KL)]
+    if not now or not kl:
+        return []
+    gained = sum(c.difference for c in found if c.metric.startswith(COMBINED))
+    if max(kl) < NEAR and unsure:
+        return [
+            f"algorithm.kl_coef below {max(now):.4g}, or a higher algorithm.learning_rate: agents "
+            f"hardly left the reference ({max(kl):.3f} nats)"
+        ]
+    if gained < 0:
+        return [
+            f"algorithm.kl_coef above {min(now):.4g}: the KL cost more, as the penalty counts it, "
+            f"than it brought in reward"
+        ]
+    return []
