@@ -3,8 +3,12 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from cory.report.comparison import Comparison, Entry, Interval
+from cory.report.comparison import Comparison, Entry
+from cory.report.comparison_verdict import closing
+from cory.report.interval_text import interval_text
+from cory.report.run_intervals import Interval
 from cory.runs.sweeps.differences import short_keys
 
 HEADS = ("mean ± std", "95 % interval", "difference", "95 % interval", "")
@@ -20,7 +24,8 @@ def written(comparison: Comparison, metrics: Mapping[str, str], form: str = "tex
     if form == "csv":
         return as_csv(comparison, list(metrics)).rstrip()
     blocks = [_block(comparison, metric, title, form) for metric, title in metrics.items()]
-    return "\n\n".join([*blocks, explanation(comparison)])
+    said = "\n".join(closing(comparison, list(metrics)))
+    return "\n\n".join(filter(None, [*blocks, explanation(comparison), said]))
 
 
 def explanation(comparison: Comparison) -> str:
@@ -31,13 +36,18 @@ def explanation(comparison: Comparison) -> str:
     if len(comparison.groups) > 1:
         how = "paired by seed" if not comparison.pooled else "paired by seed and what is pooled"
         text += (
-            f";\ndifference to the first row, {how}: 'undecided' where its interval holds 0 "
-            f"(each row by itself)"
+            f";\ndifference to the first row, {how}: 'undecided' where its interval holds 0, or "
+            f"nothing says how wide it is (each row by itself)"
         )
     if comparison.pooled:
         text += f"\npooled although they differ: {', '.join(comparison.pooled)}"
+    if _over_prompts(comparison):
+        text += (
+            "\nover prompts: seeds do not differ, or there is one; the interval is about other "
+            "prompts, not about other seeds"
+        )
     if max(counts) == 1:
-        text += "\none run in each row: nothing says how sure a number is; add seeds, as seed=0,1,2"
+        text += "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
     elif max(counts) == 2:
         text += (
             "\ntwo seeds say little: an interval reaches 12.7 standard errors to either side, "
@@ -58,28 +68,35 @@ def as_csv(comparison: Comparison, metrics: Sequence[str]) -> str:
             entry = comparison.entry(group, metric)
             if entry is None:
                 continue
-            low, high = entry.interval or ("", "")
-            below, above = entry.difference_interval or ("", "")
+            low, high = entry.own.interval or ("", "")
+            paired: list[Any] = [0, None, "", ""]
+            if entry.difference is not None:
+                ends = entry.difference.interval or ("", "")
+                paired = [entry.difference.count, entry.difference.mean, *ends]
             own = [group.settings.get(key, "") for key in comparison.keys]
-            alone = [entry.count, entry.mean, entry.std, low, high]
-            paired = [entry.pairs, entry.difference, below, above]
+            alone = [entry.own.count, entry.own.mean, entry.own.std, low, high]
             write.writerow([metric, group.label, *own, *alone, *paired])
     return out.getvalue()
 
 
 def _block(comparison: Comparison, metric: str, title: str, form: str) -> str:
-    """A metric: its name, and a row for each group."""
-    compared = len(comparison.groups) > 1
+    """A metric: its name, and a row for each group that has it."""
+    having = comparison.having(metric)
+    compared = len(having) > 1 and not comparison.repeats_differences(metric)
     count = "runs" if comparison.pooled else "seeds"
     heads = ["", count, *(HEADS if compared else HEADS[:2])]
     rows = [heads]
-    for group in comparison.groups:
-        cells = _cells(comparison.entry(group, metric))
-        rows.append([group.label, *cells][: len(heads)])
+    for group in having:
+        entry = comparison.entry(group, metric)
+        if entry is not None:
+            rows.append([group.label, *_cells(entry)][: len(heads)])
+    without = [group.label for group in comparison.groups if group not in having]
+    last = f"not measured by {'; '.join(without)}" if without else ""
     name = title if title == metric else f"{title} ({metric})"
     if form == "markdown":
         lines = [f"| {' | '.join(row)} |" for row in rows]
-        return "\n".join([f"**{name}**", "", lines[0], "| --- " * len(heads) + "|", *lines[1:]])
+        lines = [f"**{name}**", "", lines[0], "| --- " * len(heads) + "|", *lines[1:]]
+        return "\n".join([*lines, *(["", last] if last else [])])
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
     lines = [
         "  ".join(
@@ -88,26 +105,32 @@ def _block(comparison: Comparison, metric: str, title: str, form: str) -> str:
         ).rstrip()
         for row in rows
     ]
-    return "\n".join([name, *(f"  {line}" for line in lines)])
+    return "\n".join([name, *(f"  {line}" for line in [*lines, *([last] if last else [])])])
 
 
-def _cells(entry: Entry | None) -> list[str]:
-    if entry is None:
-        return ["0", "", "", "", "", ""]
-    spread = "" if entry.std is None else f" ± {entry.std:.3f}"
-    difference = "" if entry.difference is None else f"{entry.difference:+.3f}"
+def _over_prompts(comparison: Comparison) -> bool:
+    """Whether some difference among the headlines is over prompts alone."""
+    entries = [
+        comparison.entry(group, metric)
+        for metric in comparison.headlines()
+        for group in comparison.groups
+    ]
+    spreads = [entry.difference or entry.own for entry in entries if entry is not None]
+    return any(spread.over_prompts for spread in spreads)
+
+
+def _cells(entry: Entry) -> list[str]:
+    own, difference = entry.own, entry.difference
+    spread = "" if own.std is None else f" ± {own.std:.3f}"
     return [
-        str(entry.count),
-        f"{entry.mean:.3f}{spread}",
-        _interval(entry.interval, ""),
-        difference,
-        _interval(entry.difference_interval, "+"),
+        str(own.count),
+        f"{own.mean:.3f}{spread}",
+        _interval(own.interval, ""),
+        "" if difference is None else f"{difference.mean:+.3f}",
+        _interval(None if difference is None else difference.interval, "+"),
         entry.verdict,
     ]
 
 
 def _interval(interval: Interval | None, sign: str) -> str:
-    if interval is None:
-        return ""
-    low, high = interval
-    return f"{low:{sign}.3f} to {high:{sign}.3f}"
+    return "" if interval is None else interval_text(*interval, 3, sign)
