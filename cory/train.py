@@ -52,9 +52,11 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
+from cory.runtime.reasons import take_reason
 from cory.runtime.side_by_side import SideBySide
 from cory.runtime.sweeps.begin import composed_job, require_objective, say_begin, without_hydra
 from cory.runtime.sweeps.end import told_at_the_end
+from cory.runtime.sweeps.folder import remove_empty, remove_unbegun_sweep
 from cory.runtime.sweeps.jobs import (
     job_of_sweep,
     keep_typed,
@@ -103,11 +105,11 @@ def _job(cfg: DictConfig) -> float | None:
         if job is not None and job.ended is None:
             _progress.say_end(job, REFUSED, str(error).partition("\n")[0])
         raise JobFailed from None
-    except JobFailed:
+    except JobFailed as error:
         if job is not None and job.began is None:
             _progress.forget(job)
         elif job is not None and job.ended is None:
-            _progress.say_end(job, STOPPED if stopping() else FAILED)
+            _progress.say_end(job, STOPPED if stopping() else FAILED, str(error))
         raise
     finally:
         remove_empty(Path(HydraConfig.get().runtime.output_dir))
@@ -149,7 +151,7 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
             if held is not None and not stopping():
                 remove_unbegun(run_dir)
                 take_back(run_dir)
-            raise JobFailed
+            raise JobFailed(take_reason(run_dir))
         if job is not None:
             _progress.say_end(job, FINISHED)
         return objective_of(run_dir, config.objective)
@@ -256,13 +258,6 @@ def typed_words() -> list[str]:
     return list(map(str, words))
 
 
-def remove_empty(folder: Path) -> None:
-    """Hydra makes its output folders before a job can be refused or put elsewhere."""
-    while folder.is_dir() and folder != Path.cwd() and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
-
-
 def main() -> None:
     """The console command `cory-train`."""
     refuse_launchers()
@@ -278,9 +273,11 @@ def main() -> None:
             with told_at_the_end(_progress), _beside.waited_for():
                 _job()
         except (JobFailed, KeyboardInterrupt):
+            remove_unbegun_sweep()
             sys.exit(stop_code() or 1)
         # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made
         except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
+            remove_unbegun_sweep()
             if wants_traceback:
                 raise
             print(f"error: {one_line(error, CONF)}", file=sys.stderr)

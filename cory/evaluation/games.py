@@ -1,6 +1,5 @@
 """Evaluates a policy in games about held-out words, in both roles, against several opponents."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -181,22 +180,22 @@ def game_metrics(
         by_role = {m.role: lines[m.number] for m in measured if m.opponent == opponent}
         games = [line for own in by_role.values() for line in own]
         sides = {role: by_role[role if role in by_role else None] for role in roles}
-        errors = []
+        words = next(len(m.prompts) for m in measured if m.opponent == opponent)
+        by_words = []
         for role, own in sides.items():
             won = win_scores(own, role)
-            metrics |= mean_with_error(f"win_rate_{role}", opponent, won)
-            if won:
-                wins = sum(score == 1 for score in won) / len(won)
-                metrics[f"eval/wins_{role}/{opponent}"] = wins
-            errors.append((won, standard_error(won)))
-        if all(won for won, _ in errors):
-            rates = [sum(won) / len(won) for won, _ in errors]
-            metrics[f"eval/win_rate/{opponent}"] = sum(rates) / len(rates)
-            known = [error for _, error in errors if error is not None]
+            if not won:
+                continue
+            by_words.append(win_contributions(own, role, words))
+            metrics |= mean_with_error(f"win_rate_{role}", opponent, by_words[-1])
+            wins = sum(score == 1 for score in won) / len(won)
+            metrics[f"eval/wins_{role}/{opponent}"] = wins
+        if len(by_words) == len(sides):
+            both = mean_with_error("win_rate", opponent, over_roles(by_words))
             # in games against itself what one role wins the other loses: nothing is left to chance
-            if None not in by_role and len(known) == len(errors):
-                whole = math.sqrt(sum(error**2 for error in known)) / len(known)
-                metrics[f"eval/win_rate_se/{opponent}"] = whole
+            if None in by_role:
+                both.pop(f"eval/win_rate_se/{opponent}", None)
+            metrics |= both
         valid = [line for line in games if line["valid"]]
         metrics[f"eval/invalid/{opponent}"] = 1 - len(valid) / len(games)
         if valid:
@@ -238,15 +237,28 @@ def add_contributions(
             continue
         rates = []
         for role in roles:
-            won = [win_scores([line], role) for line in own[role]]
-            if any(won):
-                sums = by_word([sum(score) for score in won], words)
-                found = contributions(sums, by_word([len(score) for score in won], words))
-                rates.append(found)
-                scores.add(f"eval/win_rate_{role}/{opponent}", found, tries)
+            if win_scores(own[role], role):
+                rates.append(win_contributions(own[role], role, words))
+                scores.add(f"eval/win_rate_{role}/{opponent}", rates[-1], tries)
         if len(rates) == len(roles):
-            whole = [mean(of_word) for of_word in zip(*rates, strict=True)]
-            scores.add(f"eval/win_rate/{opponent}", whole, tries * len(roles))
+            scores.add(f"eval/win_rate/{opponent}", over_roles(rates), tries * len(roles))
+
+
+def win_contributions(lines: Sequence[Line], role: str, words: int) -> list[float]:
+    """What each word contributes to a role's win rate, see `contributions`.
+
+    Games about one word are not independent; the words are.
+
+    lines: games, of which at least one is valid; every word once, then every word again
+    """
+    won = [win_scores([line], role) for line in lines]
+    sums = by_word([sum(score) for score in won], words)
+    return contributions(sums, by_word([len(score) for score in won], words))
+
+
+def over_roles(by_words: Sequence[Sequence[float]]) -> list[float]:
+    """What each word contributes to the mean over roles."""
+    return [mean(of_word) for of_word in zip(*by_words, strict=True)]
 
 
 def by_word(games: Sequence[float], words: int) -> list[float]:

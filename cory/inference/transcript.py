@@ -1,5 +1,6 @@
 """Debates and their accuracy as text for a terminal."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -34,14 +35,19 @@ def readable(line: Line) -> str:
     of_each_turn = zip(line["turns"], line["votes"], line["agreeing"], strict=True)
     for number, (turns, vote, agreeing) in enumerate(of_each_turn, 1):
         parts.append(f"Turn {number}")
-        for agent, turn in enumerate(turns, 1):
-            parts.append(f"  agent {agent} ({turn['agent']}): {turn['read'] or 'no answer read'}")
+        for agent, turn in enumerate(turns):
+            parts.append(f"  agent {agent} ({model(turn)}): {turn['read'] or 'no answer read'}")
             if turn["summary"] is not None:
                 parts.append(wrapped(f"was told: {turn['summary']}", "    | "))
             parts.append(wrapped(turn["response"], "    "))
         parts.append(f"  vote: {vote or 'none'} ({agreeing} of {len(turns)})\n")
     right = "" if line["right"] is None else f" (right: {line['answer']})"
     return "\n".join([*parts, f"Answer: {line['vote'] or 'none'}{right}"])
+
+
+def model(turn: Line) -> str:
+    """Whose weights spoke, in the words of a run's summary: `generation agent 0`, `base`."""
+    return re.sub(r"(generation|critic)_(\d+)", r"\1 agent \2", str(turn["agent"]))
 
 
 def wrapped(text: str, indent: str) -> str:

@@ -9,6 +9,7 @@ from cory.config import nearest
 from cory.report.compare import add_grouping, listed, note_left_out
 from cory.report.comparison import compare
 from cory.report.figures.groups import draw_groups
+from cory.report.figures.style import COLOURS
 from cory.report.run_groups import find_runs, group_runs, grouping_keys, without_repeats
 from cory.runs.run_dir import METRICS, read_lines
 
@@ -56,6 +57,8 @@ def main() -> None:
         groups, repeated = without_repeats(group_runs(found, args.group_by))
         _, pooled = grouping_keys(found, args.group_by)
         metrics = metrics_of(found, args.metric)
+        groups, undrawn = parted(groups, metrics)
+        require_few(groups, found)
         groups = labelled(groups, args.label)
         draw_groups(
             groups, metrics, args.output, args.smooth, title_of(groups, pooled, args.smooth)
@@ -66,9 +69,42 @@ def main() -> None:
     note_left_out(left_out, repeated)
     if pooled:
         print(f"note: pooled although they differ: {', '.join(pooled)}", file=sys.stderr)
+    if undrawn:
+        print(
+            f"note: not drawn, without {', '.join(metrics)}: {'; '.join(undrawn)}", file=sys.stderr
+        )
     for name, run_dirs in groups.items():
         print(f"{name}: {len(run_dirs)} run{'s' if len(run_dirs) > 1 else ''}")
     print(args.output)
+
+
+def parted(
+    groups: Mapping[str, list[Path]], metrics: Sequence[str]
+) -> tuple[dict[str, list[Path]], list[str]]:
+    """The groups of which some run has one of the metrics, and the names of the others."""
+    drawn = {}
+    for name, run_dirs in groups.items():
+        having = {
+            key for run_dir in run_dirs for line in read_lines(run_dir / METRICS) for key in line
+        }
+        if any(
+            metric in having or any(k.startswith(f"{metric}/") for k in having)
+            for metric in metrics
+        ):
+            drawn[name] = run_dirs
+    return drawn, [name for name in groups if name not in drawn]
+
+
+def require_few(groups: Mapping[str, list[Path]], run_dirs: Sequence[Path]) -> None:
+    """ValueError, with what to do, where there are more groups than colours."""
+    if len(groups) <= len(COLOURS):
+        return
+    keys, _ = grouping_keys(run_dirs)
+    pool = f"--group-by with some of {', '.join(keys)} pools the others, or " if keys[1:] else ""
+    raise ValueError(
+        f"at most {len(COLOURS)} groups fit one figure, and these are {len(groups)}: "
+        f"{'; '.join(groups)}; {pool}name fewer run directories"
+    )
 
 
 def metrics_of(run_dirs: Sequence[Path], asked: Sequence[str]) -> list[str]:

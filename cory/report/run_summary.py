@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cory.functional.statistics import Z
 from cory.report.agent_names import agent_name, roles_in
 from cory.report.before_after import LAST, changes
 from cory.report.conclusions import sentences, table
@@ -66,7 +67,8 @@ def show_summary(run_dir: Path) -> None:
         in_training = (
             f"(in training: before is the first iteration, after the mean of the last {last})"
         )
-        print("\n" + "\n".join([table(rows, roles), in_training, *sentences(rows, roles)]))
+        note = [in_training] if any(row.n is None for row in rows) else []
+        print("\n" + "\n".join([table(rows, roles), *note, *sentences(rows, roles)]))
         steps = next_steps(rows, lines, SEED in read_varied(run_dir))
         if steps:
             print("\n".join(["What next:", *(f"- {step}" for step in steps)]))
@@ -155,15 +157,15 @@ def games(line: dict[str, Any]) -> str:
     roles = [role for role in kinds if not role.endswith("se")]
     columns = [f"win_rate_{role}" for role in roles] + ["ties", "invalid", "game_turns"]
     heads = [f"win rate as {role}" for role in roles] + ["ties", "invalid", "turns"]
-    rows = [f"{'held-out games against':26}" + "".join(f"{head:>24}" for head in heads)]
+    rows = [f"{'held-out games (± 95 %)':26}" + "".join(f"{head:>24}" for head in heads)]
     for name in names:
         cells = ""
         for column in columns:
             text, error = f"eval/{column}/{name}", f"eval/{column}_se/{name}"
             cell = f"{line[text]:.3f}" if text in line else ""
-            cell += f" ± {line[error]:.3f}" if error in line else ""
+            cell += f" ± {Z * line[error]:.3f}" if error in line else ""
             cells += f"{cell:>24}"
-        rows.append(f"{name:26}{cells}")
+        rows.append(f"{'against ' + name:26}{cells}")
     return "\n".join(rows)
 
 

@@ -17,11 +17,9 @@ from typing import IO
 from cory.config import HardwareConfig
 from cory.runs.lock import RunLock
 from cory.runs.run_dir import RECORD, STOP
+from cory.runtime.reasons import COMMAND_STOP, keep_reason
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
 
-# environment variable: path of a file that is made when the command is asked to stop, and holds the
-# signal's number
-COMMAND_STOP = "CORY_STOP"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # One process of several says what is wrong. A launcher ends all of them as soon as one has ended,
 # so that the others must not be first.
@@ -105,6 +103,7 @@ class Run:
         """
         self.run_dir = run_dir
         self._nodes = hardware.nodes
+        self._shares_screen = out is None
         module = "cory.runtime.worker" if hardware.world == 1 else "cory.runtime.torchrun"
         self._request = run_dir / STOP
         self._request.unlink(missing_ok=True)
@@ -126,6 +125,7 @@ class Run:
         code = self._process.poll()
         if code is None:
             if stopping() and not self._asked:
+                self._leave_the_bar()
                 print(
                     f"stopping: the run in {self.run_dir} saves and leaves "
                     f"(a second Ctrl-C ends it at once)",
@@ -145,6 +145,8 @@ class Run:
                 ask_to_stop(signal.SIGTERM)  # the workers got it directly, or another node did
             say_interrupted(self.run_dir)
         elif code != REFUSED:
+            self._leave_the_bar()
+            keep_reason(self.run_dir, f"the worker {ending(code)}")
             print(f"error: the worker of {self.run_dir} {ending(code)}", file=sys.stderr)
         return False
 
@@ -153,7 +155,13 @@ class Run:
         self._process.kill()  # the workers of several processes end when their parent is gone
         self._process.wait()
         self._request.unlink(missing_ok=True)
+        self._leave_the_bar()
         say_interrupted(self.run_dir)
+
+    def _leave_the_bar(self) -> None:
+        """Go to a new line where the workers draw a bar: its line is not finished."""
+        if self._shares_screen:
+            print(flush=True)
 
 
 def written(path: Path) -> tuple[int, int] | None:

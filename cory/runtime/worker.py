@@ -64,6 +64,7 @@ from cory.runtime.best_agents import BestAgents
 from cory.runtime.exporting import export_agents, export_iteration
 from cory.runtime.folder_watch import FolderWatch
 from cory.runtime.progress import above_bars
+from cory.runtime.reasons import keep_reason
 from cory.runtime.untrained import Untrained, wanted
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
@@ -285,12 +286,14 @@ def run_worker() -> None:
         if folder.gone():
             folder.say()
         elif watch.first_to_fail():
+            keep_reason(run_dir, str(error))
             print(f"error: {error}", file=sys.stderr)
-    except Exception:
+    except Exception as error:
         code = REFUSED
         if folder.gone():  # whatever it was that missed a file
             folder.say()
         elif watch.first_to_fail():
+            keep_reason(run_dir, f"{type(error).__name__}: {error}")
             traceback.print_exc()
     folder.close()
     if code != REFUSED:

@@ -9,7 +9,8 @@ class TrainingDiverged(RuntimeError):
     """A metric is no longer finite, or passed a bound of `algorithm.stop`."""
 
     def __init__(self, iteration: int, reason: str, metrics: Metrics) -> None:
-        super().__init__(f"iteration {iteration}: {reason}; the run was stopped")
+        """iteration: from 0; the message counts from 1, as the progress bar does"""
+        super().__init__(f"iteration {iteration + 1}: {reason}; the run was stopped")
         self.metrics = metrics
 
 

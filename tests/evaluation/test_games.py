@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cory.config import Config
+from cory.episode import Prompt
 from cory.evaluation.evaluate import EvalRequest
 from cory.evaluation.games import Match, game_metrics, win_scores
 from cory.functional.statistics import standard_error
@@ -34,8 +35,9 @@ def line(winners: str, valid: bool = True, **more: Any) -> Line:
     return {"who": "agent_0", "winners": names, "valid": valid, "turns": turns, **more}
 
 
-def match(number: int, role: str | None, opponent: str = "im") -> Match:
-    return Match(opponent, "x", role, [], 1, False, "evaluation", number)
+def match(number: int, role: str | None, words: int, opponent: str = "im") -> Match:
+    prompts = [Prompt(f"w{n}", "word", None) for n in range(words)]
+    return Match(opponent, "x", role, prompts, 1, False, "evaluation", number)
 
 
 def test_win_rate_by_hand() -> None:
@@ -49,18 +51,21 @@ def test_win_rate_by_hand() -> None:
 
 
 def test_both_roles_count_alike() -> None:
-    """As attacker 2.5 of 4, as defender 0 of 2."""
+    """As attacker 2.5 of 4, as defender 0 of 2; of each word one game in each role."""
     attacking = [line("a"), line("a"), line("d"), line(""), line("", valid=False)]
-    defending = [line("a"), line("a")]
-    matches = [match(0, "attacker"), match(1, "defender")]
+    defending = [line("a"), line("a"), *[line("", valid=False)] * 3]
+    matches = [match(0, "attacker", 5), match(1, "defender", 5)]
     found = game_metrics(matches, {0: attacking, 1: defending}, ROLES)
     assert found["eval/win_rate_attacker/im"] == 0.625
     assert found["eval/win_rate_defender/im"] == 0
     assert found["eval/win_rate/im"] == 0.3125
     assert found["eval/wins_attacker/im"] == 0.5 and found["eval/wins_defender/im"] == 0
     error = found["eval/win_rate_attacker_se/im"]
+    # 0.625 + (score - 0.625 for a game that counts) * 5 / 4
+    each = [1.09375, 1.09375, -0.15625, 0.46875, 0.625]
+    assert error == pytest.approx(standard_error(each))
     assert found["eval/win_rate_se/im"] == pytest.approx(error / 2)
-    assert found["eval/invalid/im"] == pytest.approx(1 / 7)
+    assert found["eval/invalid/im"] == pytest.approx(4 / 10)
     assert found["eval/ties/im"] == pytest.approx(1 / 6)
     assert found["eval/solved/im"] == 0
     assert found["eval/game_turns/im"] == 2
@@ -69,9 +74,19 @@ def test_both_roles_count_alike() -> None:
     assert found["eval/game_turns_se/im"] == 0
 
 
+def test_games_about_one_word_are_not_independent() -> None:
+    """Two games about each of two words, the first word always won: two outcomes, not four."""
+    games = [line("a"), line("d"), line("a"), line("d")]
+    found = game_metrics([match(0, "attacker", 2), match(1, "defender", 2)],
+                         {0: games, 1: games}, ROLES)  # fmt: skip
+    assert found["eval/win_rate_attacker_se/im"] == pytest.approx(0.5)
+    # what the attacker wins of a word the defender loses: together nothing is left to chance
+    assert found["eval/win_rate_se/im"] == pytest.approx(0.0)
+
+
 def test_against_itself_both_roles_are_of_the_same_games() -> None:
     games = [line("a"), line("d"), line("a"), line("")]
-    found = game_metrics([match(0, None, "itself")], {0: games}, ROLES)
+    found = game_metrics([match(0, None, 4, "itself")], {0: games}, ROLES)
     assert found["eval/win_rate_attacker/itself"] == 0.625
     assert found["eval/win_rate_defender/itself"] == 0.375
     assert found["eval/win_rate/itself"] == 0.5 and "eval/win_rate_se/itself" not in found
@@ -79,13 +94,13 @@ def test_against_itself_both_roles_are_of_the_same_games() -> None:
 
 def test_games_in_which_both_win() -> None:
     games = [line("ad"), line(""), line("ad")]
-    found = game_metrics([match(0, None, "itself")], {0: games}, ROLES)
+    found = game_metrics([match(0, None, 3, "itself")], {0: games}, ROLES)
     assert found["eval/solved/itself"] == pytest.approx(2 / 3)
     assert found["eval/win_rate_attacker/itself"] == pytest.approx((1 + 0.5 + 1) / 3)
 
 
 def test_nothing_is_made_up_where_no_game_is_valid() -> None:
-    found = game_metrics([match(0, None, "itself")], {0: [line("", valid=False)]}, ROLES)
+    found = game_metrics([match(0, None, 1, "itself")], {0: [line("", valid=False)]}, ROLES)
     assert found["eval/invalid/itself"] == 1
     assert not any("win_rate" in key or "ties" in key for key in found)
 

@@ -255,10 +255,10 @@ def test_accuracies_and_a_debate_to_read() -> None:
     }
     assert readable(line).splitlines() == [
         "Turn 1",
-        "  agent 1 (critic_0): 7",
+        "  agent 0 (critic agent 0): 7",
         "    | was told: Six.",
         "    It is 7.",
-        "  agent 2 (critic_1): no answer read",
+        "  agent 1 (critic agent 1): no answer read",
         "    (nothing)",
         "  vote: 7 (1 of 2)",
         "",

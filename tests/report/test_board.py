@@ -105,12 +105,31 @@ def test_metrics_stand_by_name_and_whom(write: WriteRun, tmp_path: Path) -> None
         for who, (place, values) in whom.items()
     }
     assert found == {
-        ("objective/score", "agent_0"): ([0, 1], [0.25, 0.12346]),
-        ("objective/score", "agent_1"): ([0, 1], [1.25, 1.1235]),
-        ("debate/shortened", ""): ([1], [0.5]),
-        ("eval/score", "team"): ([1], [1.0]),
+        ("objective/score", "agent_0"): ([1, 2], [0.25, 0.12346]),
+        ("objective/score", "agent_1"): ([1, 2], [1.25, 1.1235]),
+        ("debate/shortened", ""): ([2], [0.5]),
+        ("eval/score", "team"): ([2], [1.0]),
     }
     assert split_name("ppo/loss/value/turn_1") == ("ppo/loss/value", "turn_1")
+
+
+def test_the_evaluation_before_the_training_begins_the_held_out_line(
+    write: WriteRun, tmp_path: Path
+) -> None:
+    lines = [
+        line(0, 0.25, **{"before/score/agent_0": -1.0, "before/score/agent_1": -2.0}),
+        line(1, 0.5, **{"eval/score/agent_0": 3.0, "eval/vote/turn_1": 0.5}),
+    ]
+    write("run", lines=lines)
+    data = data_of(tmp_path / "runs")
+    (run,) = data["runs"]
+    at, metrics = run["series"]["at"], run["series"]["metrics"]
+    place, values = metrics["eval/score"]["agent_0"]
+    assert (at[place], values) == ([0, 2], [-1.0, 3.0])
+    place, values = metrics["eval/vote"]["turn_1"]  # not measured before
+    assert (at[place], values) == ([2], [0.5])
+    assert run["end"]["eval/score/agent_0"] == 3.0
+    assert data["called"]["eval/score"] == "held-out reward"
 
 
 def test_every_run_has_one_of_the_metrics_that_are_shown_first(
@@ -155,12 +174,12 @@ def test_long_lines_are_thinned_by_means_and_the_page_says_so(
     assert data["thinned"] == {f"objective/score/agent_{agent}": 3 for agent in (0, 1)}
     series = {run["name"]: run["series"] for run in data["runs"]}
     place, values = series["long"]["metrics"]["objective/score"]["agent_0"]
-    assert series["long"]["at"][place] == list(range(0, 50, 3))
+    assert series["long"]["at"][place] == list(range(1, 51, 3))
     assert values == [*range(1, 48, 3), 48.5]
     place, values = series["short"]["metrics"]["objective/score"]["agent_0"]
-    assert (series["short"]["at"][place], values) == ([0, 3, 6], [1, 4, 6])
+    assert (series["short"]["at"][place], values) == ([1, 4, 7], [1, 4, 6])
     place, values = series["long"]["metrics"]["eval/score"]["team"]
-    assert (series["long"]["at"][place], values) == ([9, 19, 29, 39, 49], [9, 19, 29, 39, 49])
+    assert (series["long"]["at"][place], values) == ([10, 20, 30, 40, 50], [9, 19, 29, 39, 49])
 
 
 def test_what_is_no_finite_number_is_no_part_of_a_mean() -> None:
@@ -234,7 +253,10 @@ def test_the_table_of_before_and_after_is_the_record_s(write: WriteRun, tmp_path
     }
     write("run", before_after=[{**row, "difference": 0.3}])
     write("none", "seed=1")
-    assert [run["before"] for run in data_of(tmp_path / "runs")["runs"]] == [[], [row]]
+    assert [run["before"] for run in data_of(tmp_path / "runs")["runs"]] == [
+        [],
+        [row | {"called": "held-out reward of agent 0"}],
+    ]
 
 
 def test_of_a_run_at_work_a_half_written_line_is_left_out(write: WriteRun, tmp_path: Path) -> None:
@@ -246,7 +268,7 @@ def test_of_a_run_at_work_a_half_written_line_is_left_out(write: WriteRun, tmp_p
         file.write('{"iteration": 2, "obj')
     (run,) = data_of(tmp_path / "runs")["runs"]
     assert (run["finished"], run["iterations"]) == (False, 2)
-    assert run["series"]["at"] == [[0, 1]]
+    assert run["series"]["at"] == [[1, 2]]
 
 
 def test_samples_are_few_and_the_same_prompts_of_every_evaluation(

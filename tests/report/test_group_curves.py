@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def test_a_run_too_short_for_a_window_is_drawn_as_logged() -> None:
             {f"k={n}": seeds([1, 2]) for n in range(8)},
             [KL],
             1,
-            "at most 7 methods fit one figure, got 8: k=0, k=1, k=2, k=3, k=4, k=5, k=6, k=7$",
+            "at most 7 groups fit one figure, got 8: k=0; k=1; k=2; k=3; k=4; k=5; k=6; k=7$",
         ),
     ],
 )
@@ -144,6 +145,14 @@ def test_the_command_draws_what_it_is_asked(tmp_path: Path) -> None:
     done = curves(*words)
     assert done.returncode == 0 and out.exists(), done.stderr
     assert done.stdout.splitlines() == ["PPO: 2 runs", "CORY: 1 run", str(out)]
+    assert "not drawn" not in done.stderr
+    only = write_run(tmp_path / "three", [1.0, 2.0], experiment="three")
+    lines = (only / "metrics.jsonl").read_text().replace("objective/kl", "offline/loss")
+    (only / "metrics.jsonl").write_text(lines)
+    part = curves(tmp_path, "--metric", "objective/kl", "-o", out)
+    assert part.returncode == 0 and "three" not in part.stdout
+    assert "note: not drawn, without objective/kl: three\n" in part.stderr
+    shutil.rmtree(only)
     pooled = curves(tmp_path, "--group-by", "scale", "-o", out)
     assert pooled.stderr == (
         "error: scale is the same in all of these runs; they differ in experiment\n"
@@ -156,3 +165,15 @@ def test_the_command_draws_what_it_is_asked(tmp_path: Path) -> None:
     }.items():
         refused = curves(tmp_path, *wrong, "-o", out)
         assert (refused.returncode, refused.stderr) == (1, f"error: {said}\n")
+
+
+def test_too_many_groups_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    for n in range(8):
+        run_dir = write_run(tmp_path / f"run{n}", [1.0, 2.0], experiment=f"e{n}")
+        with (run_dir / "config.yaml").open("a") as file:
+            file.write(f"model: {{depth: {n % 2}}}\n")
+    refused = curves(tmp_path, "-o", tmp_path / "out.png")
+    assert refused.stderr.startswith(
+        "error: at most 7 groups fit one figure, and these are 8: e0; e1;"
+    )
+    assert refused.stderr.endswith("name fewer run directories\n")

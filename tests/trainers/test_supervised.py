@@ -135,7 +135,7 @@ def test_an_iteration_without_examples_steps_nothing_and_is_counted(
 def test_a_loss_that_is_no_number_stops_the_run(verifier_config: Settings) -> None:
     trainer = trainer_of(verifier_config(), EXAMPLES)
     trainer.loss = lambda logprobs, values, labels, mask: values * math.nan
-    with pytest.raises(TrainingDiverged, match="iteration 0: verifier/loss is not finite"):
+    with pytest.raises(TrainingDiverged, match="iteration 1: verifier/loss is not finite"):
         trainer.step(0)
 
 

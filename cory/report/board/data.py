@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cory.evaluation.prompt_scores import BEFORE
+from cory.report.axis_names import AXES
 from cory.report.board.lines import Column, rounded, split_name, strides, thinned
 from cory.report.board.read import Run, read_run
 from cory.report.board.settings import differences, flat
 from cory.report.board.texts import Strings, chosen, packed
+from cory.report.conclusions import title
 from cory.report.run_groups import find_runs, group_runs, without_repeats
 from cory.runs.run_dir import ITERATIONS
 
@@ -28,6 +31,7 @@ FIRST = (
     "eval/pass_at_1",
 )
 PANELS = 3
+EVALUATION = "eval/"
 FACTS = ("commit", "clean", "device", "precision", "python", "began", "wall_s", "iterations")
 
 
@@ -103,6 +107,7 @@ def page_data(read: Read, limits: Limits) -> dict[str, Any]:
         "differing": keys,
         "runs": packed_runs,
         "panels": _panels(packed_runs),
+        "called": {metric: words.replace("$\\eta$", "η") for metric, words in AXES.items()},
         "thinned": {name: stride for name, stride in every.items() if stride > 1},
         "limits": {"points": limits.points, "prompts": limits.prompts},
         "strings": strings.texts,
@@ -135,6 +140,7 @@ def _before(run: Run) -> list[dict[str, Any]]:
     """The rows of the table of before and after; none of a run that has no such table."""
     return [
         {key: row[key] for key in ("metric", "before", "after", "low", "high", "n")}
+        | {"called": title(str(row["metric"]), {})}
         for row in (run.record or {}).get("before_after", [])
     ]
 
@@ -144,16 +150,23 @@ def _text(value: Any) -> str:
 
 
 def _series(columns: dict[str, Column], every: dict[str, int]) -> dict[str, Any]:
-    """Metrics as {name: {whom: [number of the iterations, values]}}; iterations stored once."""
+    """Metrics as {name: {whom: [number of the iterations, values]}}; iterations stored once.
+
+    Iterations are counted as done: the first one's metrics stand at 1, and an evaluation before the
+    training at 0 of the same metric's line (`before/score` in `eval/score`).
+    """
     places: list[list[int]] = []
     metrics: dict[str, dict[str, Any]] = {}
     for name, column in columns.items():
         line = thinned(column, every[name])
-        iterations = line.iterations.tolist()
+        iterations, values = (line.iterations + 1).tolist(), rounded(line.values)
+        untrained = columns.get(name.replace(EVALUATION, f"{BEFORE}/", 1))
+        if name.startswith(EVALUATION) and untrained is not None:
+            iterations, values = [0, *iterations], [*rounded(untrained.values[:1]), *values]
         if iterations not in places:
             places.append(iterations)
         metric, who = split_name(name)
-        metrics.setdefault(metric, {})[who] = [places.index(iterations), rounded(line.values)]
+        metrics.setdefault(metric, {})[who] = [places.index(iterations), values]
     return {"at": places, "metrics": metrics}
 
 

@@ -9,21 +9,13 @@ from matplotlib.figure import Figure
 
 from cory.functional.statistics import mean
 from cory.report.agent_names import agent_name
+from cory.report.axis_names import AXES
 from cory.report.figures.lines import Curve, LinePanel, marked
 from cory.report.figures.smoothing import smoothed
 from cory.report.figures.style import figure_of, note, require_styles, save_figure
 from cory.report.tables.numbers import named
 from cory.runs.run_dir import METRICS, read_lines
 
-# what axes say of the metrics that are drawn most
-NAMES = {
-    "objective/score": "task reward",
-    "objective/kl": "KL to the reference (nats)",
-    "objective/combined": "combined reward (reward - $\\eta$ KL)",
-    "eval/score": "held-out reward",
-    "eval/vote": "held-out: majority right",
-    "eval/win_rate": "held-out win rate",
-}
 MOST_PANELS = 4
 RAW = {"marker": "", "linewidth": 0.7, "alpha": 0.35}
 
@@ -78,7 +70,7 @@ def groups_figure(
             )
         ]
         drawn.append(
-            LinePanel(curves, "iterations", NAMES.get(base, base), steps=(1, 2, 2.5, 5, 10))
+            LinePanel(curves, "iterations", AXES.get(base, base), steps=(1, 2, 2.5, 5, 10))
         )
     figure = figure_of(drawn, width=4.0)
     if title:

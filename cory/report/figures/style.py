@@ -171,9 +171,9 @@ def headline(figure: Figure, title: str, notes: Sequence[str]) -> None:
 def require_styles(methods: Sequence[Any]) -> None:
     """ValueError where there are more methods than colours."""
     if len(methods) > len(COLOURS):
-        names = ", ".join(map(str, methods))
+        names = "; ".join(map(str, methods))
         raise ValueError(
-            f"at most {len(COLOURS)} methods fit one figure, got {len(methods)}: {names}"
+            f"at most {len(COLOURS)} groups fit one figure, got {len(methods)}: {names}"
         )
 
 

@@ -32,6 +32,7 @@ function changesTable(label, runs) {
   const metrics = distinct(runs.flatMap((run) => run.before.map((row) => row.metric)));
   const names = ["metric", "before", "after", "difference", "95 % interval", "from", "verdict"];
   const head = el("tr", {}, names.map((name) => el("th", {}, name)));
+  const calledOf = (metric) => runs.flatMap((run) => run.before).find((row) => row.metric === metric).called;
   const rows = metrics.map((metric) => {
     const found = changeOf(runs, metric);
     const interval = found.low === null ? "" : `${signed(found.low)} to ${signed(found.high)}`;
@@ -40,7 +41,7 @@ function changesTable(label, runs) {
     return el(
       "tr",
       {},
-      el("td", {}, breakable(metric)),
+      el("td", { title: metric }, calledOf(metric)),
       cells.map((text) => el("td", { class: "number" }, text)),
       el("td", { class: `verdict ${verdict}` }, verdict),
     );

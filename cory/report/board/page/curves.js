@@ -286,14 +286,17 @@ function tracesOf(label, runs, metric, who, dash, notes) {
     mode: curve.x.length > 25 ? "lines" : "lines+markers",
     line: { color: colour, width: 2, dash },
     marker: { size: 5, color: colour },
-    hovertemplate: `${name} (${lines.length})<br>iteration %{x}: %{y:.4g}<extra></extra>`,
+    hovertemplate: `${name} (${lines.length})<br>after %{x} iterations: %{y:.4g}<extra></extra>`,
   });
   return traces;
 }
 
+// a metric in words, with its name
+const titled = (metric) => (data.called[metric] ? `${data.called[metric]} (${metric})` : metric);
+
 function drawPanel(figure, metric, own, whom) {
   const [title, plot, caption] = figure.children;
-  title.textContent = metric;
+  title.textContent = titled(metric);
   const having = whomOf([metric]);
   const notes = new Set();
   const traces = own.flatMap(([label, runs]) =>
@@ -308,7 +311,7 @@ function drawPanel(figure, metric, own, whom) {
     showlegend: false,
     font: { family: "inherit", size: 12 },
     hovermode: "closest",
-    xaxis: { ...axis, title: { text: "iteration" } },
+    xaxis: { ...axis, title: { text: "iterations done (0: before training)" } },
     yaxis: { ...axis, type: state.log ? "log" : "linear" },
     uirevision: metric,
   };

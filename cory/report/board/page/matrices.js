@@ -23,7 +23,7 @@ function cellOf(runs, opponent) {
   if (half === null) {
     const error = rateAt(runs.find((run) => rateAt(run, metric, opponent) !== null), `${metric}_se`, opponent);
     half = error === null ? null : 1.96 * error;
-    how = "95 % interval over games, from the standard error";
+    how = "95 % interval over words, from the standard error";
   }
   const cell = el("td", { title: half === null ? "" : how }, `${(100 * middle).toFixed(0)} %`);
   if (half !== null) cell.append(el("small", {}, ` ± ${(100 * half).toFixed(0)}`));
@@ -44,7 +44,7 @@ function drawMatrices(main) {
   const rows = [...grouped(runs)].map(([label, own]) =>
     el("tr", {}, el("th", {}, swatch(label), label, el("span", { class: "count" }, `${own.length} run${own.length > 1 ? "s" : ""}`)), opponents.map((opponent) => cellOf(own, opponent))),
   );
-  const names = Object.fromEntries([["last", "the last one"], ...times.map((at) => [at, `iteration ${at}`])]);
+  const names = Object.fromEntries([["last", "the last one"], ...times.map((at) => [at, `after iteration ${at}`])]);
   fill(
     main,
     el(
@@ -56,6 +56,6 @@ function drawMatrices(main) {
     ),
     pooledNote(),
     el("div", { class: "wide" }, el("table", { class: "matrix" }, el("thead", {}, head), el("tbody", {}, rows))),
-    el("p", { class: "quiet" }, "Share of games that the player of the row wins; a tie counts one half. Blue: more than half. ±: 95 % interval, over runs where a group has several (Student's t), else over games."),
+    el("p", { class: "quiet" }, "Share of games that the player of the row wins; a tie counts one half. Blue: more than half. ±: 95 % interval, over runs where a group has several (Student's t), else over words."),
   );
 }

@@ -106,9 +106,13 @@ function drawRuns(main) {
   const title = (name) =>
     metrics.includes(name)
       ? name.startsWith("eval/")
-        ? "the last evaluation"
-        : "mean over the last 10 iterations"
+        ? `${words(name)}the last evaluation`
+        : `${words(name)}mean over the last 10 iterations, or of all where there are fewer`
       : "sort";
+  const words = (name) => {
+    const family = Object.keys(data.called).find((metric) => name === metric || name.startsWith(`${metric}/`));
+    return family ? `${data.called[family]}: ` : "";
+  };
   const head = el("tr", {}, runs ? el("th", {}, "") : null, names.map((name) => heading(name, title(name))));
   const body = rows.flatMap((row) => (runs ? runRows(row, names) : [groupRow(row, names)]));
   const kinds = choice("rows", ["runs", "groups"], state.rows, (v) => ((state.rows = v), changed()), {

@@ -39,10 +39,13 @@ function sideField(side, now) {
     { class: "side" },
     choice("run", runs, now.run.name, set("run"), names),
     choice("texts of", now.kinds, now.kind, set("kind"), KINDS),
-    now.times.length > 1 ? choice("iteration", now.times, now.iteration, set("iteration")) : null,
+    now.times.length > 1 ? choice("iteration", now.times, now.iteration, set("iteration"), whenNames(now.times)) : null,
     now.whom.length > 1 ? choice("who", now.whom, now.who, set("who")) : null,
   );
 }
+
+// the iterations of the files count from 0; -1 is before the training
+const whenNames = (times) => Object.fromEntries(times.map((at) => [at, at < 0 ? "before training" : String(at + 1)]));
 
 function longName(run) {
   const seed = data.differing.includes("seed") ? `, seed ${told(run, "seed")}` : "";

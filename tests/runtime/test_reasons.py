@@ -1,0 +1,74 @@
+"""Why a run failed, and what a sweep that never began leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from cory.runtime.reasons import COMMAND_STOP, keep_reason, take_reason
+from cory.runtime.sweeps.folder import MULTIRUN, SweepFolder, remove_unbegun_sweep
+from tests.support.warm import WarmCommand
+
+
+def test_the_first_reason_of_a_run_is_taken_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(COMMAND_STOP, str(tmp_path / "stop"))
+    one, other = tmp_path / "one", tmp_path / "other"
+    keep_reason(one, "first\nand more")
+    keep_reason(one, "second")
+    assert take_reason(other) == "" and take_reason(one) == "first"
+    assert take_reason(one) == ""
+    monkeypatch.delenv(COMMAND_STOP)
+    keep_reason(one, "nobody asks")
+    assert take_reason(one) == ""
+
+
+def test_a_sweep_that_never_began_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("outputs/adhoc/today")
+
+    def begin() -> None:
+        folder.mkdir(parents=True)
+        (folder / MULTIRUN).touch()
+        SweepFolder().on_multirun_start(
+            OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}})
+        )
+
+    begin()
+    remove_unbegun_sweep()
+    assert not list(tmp_path.iterdir())
+    begin()
+    (folder / "seed0").mkdir()
+    remove_unbegun_sweep()
+    assert (folder / MULTIRUN).exists()
+
+
+def test_sweeps_that_are_refused_leave_nothing(tmp_path: Path) -> None:
+    """By Hydra, which knows no such setting; by the settings' own checks."""
+    for word, said in {
+        "algorithm.kl_coeff=0.1,0.2": "error: algorithm.kl_coeff is not a setting",
+        "algorithm.kl_coef=-1,-2": "error: algorithm.kl_coef must be at least 0",
+    }.items():
+        command = WarmCommand(tmp_path, ["-m", word])
+        assert command.wait() == 1
+        assert command.err.startswith(said), command.err
+        assert not (tmp_path / "outputs").exists()
+
+
+def test_the_end_of_a_sweep_says_why_a_worker_failed(tmp_path: Path, tiny_model: str) -> None:
+    """One job after another: the worker writes to the screen, and the command has not read it."""
+    empty = tmp_path / "model"  # of weights and tokenizer
+    empty.mkdir()
+    (empty / "config.json").write_bytes((Path(tiny_model) / "config.json").read_bytes())
+    words = ["-m", "seed=0,1", f"model.path={empty}", "parallel_runs=1", "hydra.sweep.dir=jobs"]
+    command = WarmCommand(tmp_path, words)
+    assert command.wait() == 1
+    errors = [line for line in command.err.splitlines() if line.startswith("error: ")]
+    reason = errors[0].removeprefix("error: ")
+    end = command.out[command.out.index("not finished:") :].splitlines()
+    assert end[1].startswith("  job 1: seed=0 failed in ") and end[1].endswith(f": {reason}"), end
