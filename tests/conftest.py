@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -18,6 +19,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """The fixtures import for seconds: not where tests are only handed out to other processes."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", 0):
         config.pluginmanager.import_plugin("tests.support.fixtures")
+        config.pluginmanager.import_plugin("tests.support.surroundings")
+
+
+def pytest_collection_finish() -> None:
+    """A million objects of modules and tests stay: no collection need look at them again.
+
+    What is left is swept every 20,000 objects, not every 700: a config has thousands.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are left out are taken away

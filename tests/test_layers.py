@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -78,11 +79,17 @@ def imports(tree: ast.AST) -> list[str]:
     return names
 
 
+@cache
+def imported_by(path: Path) -> list[str]:
+    """The same of a file."""
+    return imports(ast.parse(path.read_text(encoding="utf-8")))
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_down(path: Path) -> None:
     own = module(path)
     assert own in LEVEL, f"{own} has no layer"
-    for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+    for name in imported_by(path):
         top, *rest = name.split(".")
         if top == "cory":
             assert LEVEL[rest[0]] <= LEVEL[own], f"{own} imports {name}"
@@ -93,7 +100,7 @@ def test_imports_point_down(path: Path) -> None:
 def test_every_library_is_imported_where_it_may_be() -> None:
     found: dict[str, set[str]] = {library: set() for library in ONLY_IN}
     for path in FILES:
-        for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        for name in imported_by(path):
             found.get(name.split(".")[0], set()).add(module(path))
     assert found == ONLY_IN
 
@@ -157,7 +164,7 @@ def test_nothing_slow_is_imported_before_it_is_needed(name: str, libraries: set[
 def test_no_two_packages_import_each_other() -> None:
     imported: dict[str, set[str]] = {}
     for path in FILES:
-        names = (name.split(".") for name in imports(ast.parse(path.read_text(encoding="utf-8"))))
+        names = (name.split(".") for name in imported_by(path))
         others = {name[1] for name in names if name[0] == "cory"}
         imported.setdefault(module(path), set()).update(others - {module(path)})
     order = list(TopologicalSorter(imported).static_order())  # CycleError names a circle
@@ -169,10 +176,7 @@ def test_a_library_of_one_module_is_imported_there_alone() -> None:
         found = {
             path.relative_to(ROOT).with_suffix("").as_posix()
             for path in FILES
-            if any(
-                name.split(".")[0] == library
-                for name in imports(ast.parse(path.read_text(encoding="utf-8")))
-            )
+            if any(name.split(".")[0] == library for name in imported_by(path))
         }
         assert found == {place}, library
 

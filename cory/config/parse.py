@@ -44,29 +44,45 @@ def parse_groups(cfg: DictConfig) -> tuple[Config | None, list[str]]:
         schema = _schema_of(cfg)
     except ConfigError as error:
         return None, [str(error)]
-    errors = []
+    try:
+        return _checked(schema, cfg), []
+    except (ConfigError, OmegaConfBaseException) as error:
+        refused = error
+    errors = list(_refusals(schema, cfg, named))
+    if isinstance(refused, OmegaConfBaseException):
+        return None, errors or [explain(refused, cfg)]
+    return None, [*errors, *_others(OmegaConf.merge(schema, cfg), errors)] or [str(refused)]
+
+
+def _checked(schema: DictConfig, cfg: DictConfig) -> Config:
+    """The settings as dataclasses; raises what OmegaConf or a rule has against any of them."""
+    merged = OmegaConf.merge(schema, cfg)
+    missing = OmegaConf.missing_keys(merged)
+    require(not missing, f"no value given for {', '.join(sorted(missing))}")
+    if cfg.reward.name == "sum":
+        check_parts(merged.reward.parts)
+    config = OmegaConf.to_object(merged)
+    assert isinstance(config, Config)
+    return config
+
+
+def _refusals(schema: DictConfig, cfg: DictConfig, named: set[Any]) -> Iterator[str]:
+    """What is refused of each group by itself.
+
+    named: the keys that were composed, before `complete`
+    """
     try:
         plain = OmegaConf.to_container(cfg, resolve=True)
-        assert isinstance(plain, dict)
-        for key, value in plain.items():
-            if key not in named and key not in schema:
-                continue  # of `complete`, which took a misplaced setting for a group's
-            try:
-                _check_alone(schema, str(key), value, cfg)
-            except ConfigError as error:
-                errors.append(str(error))
-        merged = OmegaConf.merge(schema, cfg)
-        missing = OmegaConf.missing_keys(merged)
-        require(not missing, f"no value given for {', '.join(sorted(missing))}")
-        if cfg.reward.name == "sum":
-            check_parts(merged.reward.parts)
-        config = OmegaConf.to_object(merged)
-    except OmegaConfBaseException as error:
-        return None, errors or [explain(error, cfg)]
-    except ConfigError as error:
-        return None, [*errors, *_others(merged, errors)] or [str(error)]
-    assert isinstance(config, Config)
-    return (None, errors) if errors else (config, [])
+    except OmegaConfBaseException:  # told of all groups together
+        return
+    assert isinstance(plain, dict)
+    for key, value in plain.items():
+        if key not in named and key not in schema:
+            continue  # of `complete`, which took a misplaced setting for a group's
+        try:
+            _check_alone(schema, str(key), value, cfg)
+        except ConfigError as error:
+            yield str(error)
 
 
 def _others(merged: Any, errors: list[str]) -> list[str]:

@@ -42,6 +42,16 @@ if os.environ.get("RANK") == "0":
 """
 
 
+# `programs`: as users do it, a program that starts programs, each of which imports for seconds
+FORKS_OR_PROGRAMS = pytest.mark.parametrize(
+    "as_users",
+    [
+        pytest.param(False, id="forks"),
+        pytest.param(True, id="programs", marks=pytest.mark.slow),
+    ],
+)
+
+
 @pytest.fixture
 def train(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Iterator[Train]:
     """Starts the command with short settings; nothing that it started outlives the test.
@@ -133,13 +143,7 @@ def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardw
     assert until(lambda: not workers(run_dir), 5) < 5
 
 
-@pytest.mark.parametrize(
-    "as_users",
-    [
-        pytest.param(False, id="forks"),
-        pytest.param(True, id="programs", marks=pytest.mark.slow),
-    ],
-)
+@FORKS_OR_PROGRAMS
 def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
     train: Train, tmp_path: Path, as_users: bool
 ) -> None:
@@ -164,17 +168,17 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
     assert (run_dir / "record.json").exists()
 
 
+@FORKS_OR_PROGRAMS
 def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
-    train: Train, tmp_path: Path
+    train: Train, tmp_path: Path, as_users: bool
 ) -> None:
-    """As users do it: a program that starts programs."""
     runs = tmp_path / "outputs" / "quickstart"
-    command = train("algorithm.iterations=12", as_users=True)
+    command = train("algorithm.iterations=12", as_users=as_users)
     until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))
     command.send_signal(signal.SIGINT)
     assert command.wait() == 130, command.err
     (run_dir,) = runs.iterdir()
-    again = train("algorithm.iterations=12", as_users=True)
+    again = train("algorithm.iterations=12", as_users=as_users)
     assert again.wait() == 0, again.err
     assert f"goes on with the unfinished run in {run_dir} (delete it to start" in again.out
     assert len(metrics(run_dir)) == 12 and (run_dir / "record.json").exists()
@@ -242,6 +246,7 @@ COLLECTING = {
     "debates": [
         "experiment=maft/phi3_arithmetic_maft",
         "scale=small",
+        "evaluation.before=false",  # it would take longer than all else here
         "hardware.rollout_batch_size=1",
         "hardware.generation_batch_size=1",
     ],
