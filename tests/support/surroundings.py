@@ -14,7 +14,7 @@ import torch
 from hydra.core.global_hydra import GlobalHydra
 
 # of pytest itself, and of libraries that set them once, when they are imported or first used
-OF_OTHERS = {"PYTEST_CURRENT_TEST", "DS_ACCELERATOR"}
+OF_OTHERS = {"PYTEST_CURRENT_TEST", "DS_ACCELERATOR", "KMP_DUPLICATE_LIB_OK"}
 
 
 def surroundings() -> dict[str, Any]:
