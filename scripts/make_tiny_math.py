@@ -67,6 +67,9 @@ class Recipe:
     heads: int
     held_out: int  # problems to measure the model on
     products: torch.dtype = torch.float32  # precision of matrix products
+    first: Document | None = None  # in place of `document` for the first steps ...
+    first_share: float = 0.0  # ... so many of all
+    more_steps: int = 0  # after these, with a new optimiser at half the learning rate
 
 
 STEPS = Recipe(
@@ -81,6 +84,9 @@ STEPS = Recipe(
     heads=4,
     held_out=1_000,
     products=torch.bfloat16,
+    first=step_documents.faultless,
+    first_share=0.8,
+    more_steps=1_400,
 )
 MATH = Recipe(
     document=faultless,
@@ -158,7 +164,9 @@ def make(name: str, steps: int, work: Path) -> None:
         number, place = divmod(step, 16)
         if place == 0 or not group:
             stream = np.random.default_rng([2, number])
-            texts = [recipe.document(stream, recipe.kinds) for _ in range(16 * BATCH)]
+            early = step < recipe.first_share * steps
+            draw = recipe.first if recipe.first and early else recipe.document
+            texts = [draw(stream, recipe.kinds) for _ in range(16 * BATCH)]
             prompts = tokenizer([text[0] for text in texts])["input_ids"]
             responses = tokenizer([text[1] + END for text in texts])["input_ids"]
             pairs = sorted(
@@ -178,6 +186,13 @@ def make(name: str, steps: int, work: Path) -> None:
         return loss
 
     seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
+    if recipe.more_steps:
+        group.clear()
+        seconds += fit(
+            f"{name}_more", model, lambda step: loss_of_step(steps + step),
+            recipe.more_steps, 1e-3, work,
+        )  # fmt: skip
+    steps += recipe.more_steps
     model.float().eval()
     held_out = draw_distinct(np.random.default_rng(3), recipe.kinds, "test", recipe.held_out)
     texts = respond(model, tokenizer, [f"Question: {p.question} Answer:" for p in held_out])

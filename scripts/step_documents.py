@@ -77,6 +77,12 @@ def after(others: Sequence[str], stream: np.random.Generator) -> Result:
     return result
 
 
+def faultless(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, str]:
+    """A prompt and the right solution, to learn sums from before anything else."""
+    problem = draw_problem(stream, kinds, "lm")
+    return f"Question: {problem.question} Answer:", f" {problem.solution}"
+
+
 def document(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, str]:
     """A prompt, with none to five solutions of others, and the solution to train on."""
     problem = draw_problem(stream, kinds, "lm")

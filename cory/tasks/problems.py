@@ -77,32 +77,25 @@ def mixed(stream: np.random.Generator, kind: str = "mixed", largest: int = 30) -
 
 
 def chain(stream: np.random.Generator) -> Problem:
-    """Two to five operations, as 7 + 4 * 6 - 9; results of steps lie between 0 and about 150.
+    """Two to five operations from left to right, as 6 * 7 - 5 + 8; no result is below 0.
 
-    A term is a number up to 50 or a product of two digits. Products are worked first, then the
-    sums from left to right, one step each.
+    It begins with a number up to 50 or a product of two digits; then digits come and go.
     """
     operations = int(stream.integers(2, 6))
-    products = int(stream.integers(0, min(2, operations - 1) + 1))
-    terms = operations - products + 1
-    is_product = stream.permutation(terms) < products
-    shown, values, steps = [], [], []
-    for product in is_product.tolist():
-        if product:
-            a, b = _numbers(stream, 2, 9, 2)
-            shown.append(f"{a} * {b}")
-            values.append(a * b)
-            steps.append(f"{a} * {b} = {a * b}.")
-        else:
-            values.append(_numbers(stream, 2, 50, 1)[0])
-            shown.append(f"{values[-1]}")
-    total, question = values[0], shown[0]
-    for text, value in zip(shown[1:], values[1:], strict=True):
-        minus = total >= value and (total > 60 or stream.random() < 0.5)
-        result = total - value if minus else total + value
-        sign = "-" if minus else "+"
-        question += f" {sign} {text}"
-        steps.append(f"{total} {sign} {value} = {result}.")
+    steps = []
+    if stream.random() < 0.5:
+        a, b = _numbers(stream, 2, 9, 2)
+        total, question = a * b, f"{a} * {b}"
+        steps.append(f"{question} = {total}.")
+    else:
+        total = _numbers(stream, 2, 50, 1)[0]
+        question = f"{total}"
+    while len(steps) < operations:
+        number = _numbers(stream, 2, 9, 1)[0]
+        minus = total >= number and stream.random() < 0.5
+        result, sign = (total - number, "-") if minus else (total + number, "+")
+        question += f" {sign} {number}"
+        steps.append(f"{total} {sign} {number} = {result}.")
         total = result
     return _problem("chain", f"What is {question}?", steps)
 

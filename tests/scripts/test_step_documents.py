@@ -15,6 +15,7 @@ from scripts.step_documents import (
     after,
     alone,
     document,
+    faultless,
     mistaken,
     worked,
 )
@@ -79,3 +80,11 @@ def test_documents_hold_a_question_none_to_five_solutions_and_an_answer() -> Non
     assert {prompt.count(" Reference: ") for prompt, _ in documents} == {0, 1, 2, 3, 5}
     assert all(p.startswith("Question: ") and p.endswith(" Answer:") for p, _ in documents)
     assert all(answer.startswith(" ") and STEP.search(answer) for _, answer in documents)
+
+
+def test_first_come_questions_alone_with_right_answers() -> None:
+    stream = np.random.default_rng(0)
+    for _ in range(100):
+        prompt, answer = faultless(stream, ["chain"])
+        assert "Reference" not in prompt
+        assert worked(answer, lambda step, true: true) == answer
