@@ -160,6 +160,8 @@ def _claim_flaws(table: Table, claim: dict[str, Any], defined: set[str]) -> Iter
             require_measure(operand.get("at", "last"))
         except ValueError as error:
             yield str(error)
+        if operand.get("at") == "reached" and not {"with", "level"} <= operand.keys():
+            yield "at=reached needs a metric under with, and its level"
     if any(part["relation"] not in RELATIONS for part in claim["parts"]):
         yield f"relation must be one of {', '.join(RELATIONS)}"
 

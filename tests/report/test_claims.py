@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -122,6 +123,17 @@ def test_unsteadiness_is_what_the_draw_does_not_explain() -> None:
         measure(
             [{"objective/score/agent_0": 1.0}] * 4, "objective/score/agent_0", "unsteadiness", 1
         )
+
+
+def test_a_metric_where_another_first_reaches_a_level() -> None:
+    scores, kl = (0.0, 0.4, 0.4, 0.8, 0.2), (1.0, 2.0, 4.0, 8.0, 16.0)
+    lines = [{"s": a, "k": b} for a, b in zip(scores, kl, strict=True)]
+    read = partial(measure, lines, "k", "reached")
+    assert read(1, "s", 0.4) == 2 and read(1, "s", 0.5) == 8 and read(1, "s", -1.0) == 1
+    assert read(2, "s", 0.4) == 3  # (0.4 + 0.4) / 2
+    assert read(2, "s", 0.5) == 6
+    with pytest.raises(Absent, match=r"no s of 0\.9"):
+        read(1, "s", 0.9)
 
 
 def test_a_frontier_dominates_when_every_point_is_met() -> None:

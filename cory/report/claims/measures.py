@@ -27,6 +27,7 @@ MEASURES = (
     "fall",
     "unsteadiness",
     "correlation",
+    "reached",
 )
 ITERATION = re.compile(r"iteration_(\d+)")  # the value after so many, from 1
 
@@ -41,12 +42,20 @@ def require_measure(at: str) -> None:
         raise ValueError(f"at={at} is unknown; use one of {', '.join(MEASURES)}, iteration_<n>")
 
 
-def measure(lines: Lines, metric: str, at: str, window: int, other: str | None = None) -> float:
+def measure(
+    lines: Lines,
+    metric: str,
+    at: str,
+    window: int,
+    other: str | None = None,
+    level: float = 0.0,
+) -> float:
     """One number of a run: a measure of a metric over its iterations.
 
     at: last: the last value; iteration_<n>: the one after so many iterations
         correlation: Pearson's, with the metric `other`, over the lines that have both
         all others look at means over `window` iterations in a row
+        reached: where the metric `other` first reaches `level`; Absent where it never does
         first, middle, final: at the beginning, in the middle, at the end
         tenth: right after the first tenth of the run
         highest: the highest of them; peak: where that is, from 0 (the start) to 1 (the end)
@@ -70,7 +79,9 @@ def measure(lines: Lines, metric: str, at: str, window: int, other: str | None =
         raise ValueError(f"{metric} has {len(values)} values, fewer than the window of {window}")
     if at == "unsteadiness":
         return _unsteadiness(lines, metric)
-    means = [float(np.mean(values[i : i + window])) for i in range(len(values) - window + 1)]
+    means = _running_means(values, window)
+    if at == "reached":
+        return _reached(lines, metric, str(other), window, level)
     top = int(np.argmax(means))
     points = {
         "first": means[0],
@@ -91,6 +102,22 @@ def measure(lines: Lines, metric: str, at: str, window: int, other: str | None =
         return points[at]
     minuend, subtrahend = differences[at]
     return points[minuend] - points[subtrahend]
+
+
+def _running_means(values: list[float], window: int) -> list[float]:
+    return [float(np.mean(values[i : i + window])) for i in range(len(values) - window + 1)]
+
+
+def _reached(lines: Lines, metric: str, other: str, window: int, level: float) -> float:
+    """The metric's mean over the first `window` iterations over which `other` has such a mean."""
+    both = [(float(line[metric]), float(line[other])) for line in lines if other in line]
+    own, others = ([pair[place] for pair in both] for place in (0, 1))
+    for mean, height in zip(
+        _running_means(own, window), _running_means(others, window), strict=True
+    ):
+        if height >= level:
+            return mean
+    raise Absent(f"no {other} of {level}")
 
 
 def _unsteadiness(lines: Lines, metric: str) -> float:

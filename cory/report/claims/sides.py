@@ -58,10 +58,10 @@ class _Reader:
     seed: int
     window: int
 
-    def number(self, experiment: str, metric: str, at: str, other: str | None = None) -> float:
+    def number(self, experiment: str, metric: str, at: str, **more: Any) -> float:
         """A measure; errors name the run."""
         try:
-            return measure(self.records[experiment][self.seed], metric, at, self.window, other)
+            return measure(self.records[experiment][self.seed], metric, at, self.window, **more)
         except Absent as error:
             raise Absent(f"{experiment} has {error}") from None
         except ValueError as error:
@@ -72,7 +72,11 @@ class _Reader:
         if not isinstance(operand, Mapping):
             return float(operand)
         own = self.number(
-            operand["experiment"], operand["metric"], operand["at"], operand.get("with")
+            operand["experiment"],
+            operand["metric"],
+            operand["at"],
+            other=operand.get("with"),
+            level=float(operand.get("level", 0)),
         )
         return own - self.side(operand["minus"]) if "minus" in operand else own
 
