@@ -86,6 +86,12 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
             "algorithm.official_swap is not a setting of algorithm=ppo; where a file sets it, "
             "~algorithm.official_swap leaves it out",
         ),
+        (
+            "algorithm=maft",
+            "algorithm.kl_estimator is not a setting of algorithm=maft, but the default "
+            "experiment=quickstart sets it: its values are for ppo, grpo, rloo and cory; a small "
+            "run of this algorithm is experiment=maft/maft scale=small",
+        ),
         # an option that a group does not have
         ("algorithm=pppo", "algorithm=pppo is not an option; did you mean ppo?\n"),
         ("experiment=cory/imdb_pp", "cory/imdb_pp is not an option; did you mean cory/imdb_ppo?\n"),

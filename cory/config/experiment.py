@@ -90,12 +90,6 @@ class Config:
             require_at_least(key, getattr(self, key), 0)
         require_at_least("keep_last", self.keep_last, 1)
         require_choice("keep_best_mode", self.keep_best_mode, ("max", "min"))
-        measured = str(self.keep_best).startswith("eval/")
-        require(
-            not measured or self.evaluate_every > 0,
-            f"keep_best={self.keep_best} needs evaluate_every above 0: agents that are evaluated "
-            f"only at the end cannot be compared with those of before",
-        )
         if self.parallel_runs is not None:
             require_at_least("parallel_runs", self.parallel_runs, 1)
         require(

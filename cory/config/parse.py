@@ -178,6 +178,17 @@ def _paths(node: Any, prefix: str) -> Iterator[str]:
             yield from _paths(inner, f"{prefix}{name!s}.")
 
 
+# where the values of the default experiment do not fit an algorithm: an experiment of its own
+QUICKSTART = "quickstart"
+OWN_EXPERIMENT = {
+    "imitation": "spag/llama2_im",
+    "maft": "maft/maft",
+    "sft": "maporl/gsm8k_sft",
+    "spag": "spag/llama2_spag_1",
+    "verifier": "maporl/verifier_gsm8k",
+}
+
+
 def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
     """One line for an OmegaConf error, with the nearest known key when one was misspelt."""
     first = str(error).splitlines()[0]
@@ -197,4 +208,11 @@ def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
         return f"{key} is not a setting{hint}"
     # an experiment may have set it for another option, in whose place this one was typed
     of = f"of {group}={OmegaConf.select(cfg, f'{group}.name')}"
+    name = OmegaConf.select(cfg, "algorithm.name")
+    if group == "algorithm" and name in OWN_EXPERIMENT and cfg.get("experiment") == QUICKSTART:
+        return (
+            f"{key} is not a setting {of}, but the default experiment={QUICKSTART} sets it: its "
+            f"values are for ppo, grpo, rloo and cory; a small run of this algorithm is "
+            f"experiment={OWN_EXPERIMENT[name]} scale=small"
+        )
     return f"{key} is not a setting {of}; where a file sets it, ~{key} leaves it out"

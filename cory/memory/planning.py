@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from cory.config import GPUS, Config, ConfigError, HardwareConfig, check_together, require
 from cory.memory.duration import Duration, duration_on
-from cory.memory.estimate import peak
+from cory.memory.estimate import ALWAYS, LOADING, peak, total
 from cory.memory.preflight import GIB, WARN_ABOVE, device_memory, rows_of
 
 # what an option of conf/hardware/ is about; other settings are taken over from the run's own
@@ -34,6 +34,8 @@ class Planned:
 
     hardware: HardwareConfig
     gib: float  # of each GPU, at most
+    phase: str  # in which that is
+    held: float  # GiB of each GPU at all times, which no batch size changes
     main: float  # GiB of main memory, of all processes of a machine
     room: float  # GiB of each GPU
     duration: Duration | None  # None: it cannot be said
@@ -85,7 +87,9 @@ def plan(config: Config, hardware: HardwareConfig, test_problems: Mapping[str, A
     except ConfigError:
         duration = None
     main = hardware.processes * peak(rows, offloaded=True)[1] / GIB
-    return Planned(hardware, peak(rows)[1] / GIB, main, room / GIB, duration)
+    phase, most = peak(rows)
+    held = total(rows, ALWAYS) / GIB
+    return Planned(hardware, most / GIB, phase, held, main, room / GIB, duration)
 
 
 def plan_lines(config: Config, options: Options, test_problems: Mapping[str, Any]) -> list[str]:
@@ -99,24 +103,28 @@ def plan_lines(config: Config, options: Options, test_problems: Mapping[str, Any
     lines = [
         f"on {gpu} with {room:.1f} GiB each; times are estimates that no GPU has confirmed, and do "
         f"not count exchanges between GPUs and with main memory:",
-        f"  {'hardware=':<22}{'GPUs':>5}{'GiB each':>10}  {'time, from to':<24}main memory, GiB",
+        f"  {'hardware=':<22}{'GPUs':>5}{'GiB each':>10}  "
+        f"{'':<10}{'time, from to':<24}main memory, GiB",
     ]
     best: Planned | None = None
+    least: Planned | None = None
     for hardware in candidates(config.hardware, options):
         try:
             planned = plan(config, hardware, test_problems)
         except ConfigError as error:
             lines.append(f"  {hardware.name:<22}{hardware.world:>5}  not possible: {error}")
             continue
-        said = "" if planned.fits else "  too much"
+        said = "" if planned.fits else "too much"
         main = f"{planned.main:.0f}" if planned.main else ""
         lines.append(
             f"  {hardware.name:<22}{hardware.world:>5}{planned.gib:>10.1f}  "
-            f"{hours_text(planned.duration):<24}{main}{said}".rstrip()
+            f"{said:<10}{hours_text(planned.duration):<24}{main}".rstrip()
         )
         if planned.fits and best is None:
             best = planned
-    lines += advice(best, config)
+        if least is None or planned.gib < least.gib:
+            least = planned
+    lines += advice(best, least, config)
     return lines
 
 
@@ -132,8 +140,28 @@ def hours_text(duration: Duration | None) -> str:
     return f"{expected:.1f} h ({fastest:.1f} to {slowest:.1f})"
 
 
-def advice(best: Planned | None, config: Config) -> list[str]:
-    """Which hardware to choose, and what the run does there."""
+def advice(best: Planned | None, least: Planned | None, config: Config) -> list[str]:
+    """Which hardware to choose, and what the run does there.
+
+    least: where it needs the fewest GiB of a GPU; None: its batches cannot be shared out anywhere
+    """
+    if best is None and least is None:
+        return ["  no hardware can share out the batches of this run: change them as the rows say"]
+    if best is None and least is not None and not batches_matter(least):
+        model = config.model
+        smaller = "model.sharing=adapters" if model.sharing == "copies" else ""
+        if model.sharing != "copies" and model.quantisation == "none":
+            smaller = "model.quantisation=nf4"
+        takes = (
+            f"loading takes {least.gib:.1f} GiB of each GPU"
+            if least.phase == LOADING
+            else f"{least.held:.1f} GiB of each GPU are held at all times"
+        )
+        return [
+            f"  no hardware has room: {takes} even with "
+            f"hardware={least.hardware.name}, which no batch size changes; try a "
+            f"smaller model{f', {smaller}' if smaller else ''}, or a GPU with more memory"
+        ]
     if best is None:
         return [
             "  no hardware has room: try hardware.microbatch_size, "
@@ -149,3 +177,8 @@ def advice(best: Planned | None, config: Config) -> list[str]:
             f"row, {duration.sampled:.1e} tokens sampled{duration.left_out}"
         )
     return lines
+
+
+def batches_matter(planned: Planned) -> bool:
+    """Whether smaller batches could make room: it is short while they are worked on."""
+    return planned.phase != LOADING and planned.held <= WARN_ABOVE * planned.room

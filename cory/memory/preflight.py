@@ -1,6 +1,5 @@
 """Checks whether a run fits into memory before anything heavy is loaded."""
 
-import logging
 from dataclasses import replace
 from typing import Any
 
@@ -143,8 +142,6 @@ def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> 
     lm = skeleton(model.path, f"{key}.path", model.architecture, model.remote_code)
     targets: list[str] = []
     if model.sharing != "copies":
-        # it tells of an optional package that nothing here needs
-        logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
         from cory.models.lora import adapted_layers  # noqa: PLC0415  five seconds, and copies need none
 
         targets = adapted_layers(lm, model.adapter.targets)

@@ -2,3 +2,8 @@
 
 `team` decides how agents share a model. May import: config, distributed, episode, functional.
 """
+
+import logging
+
+# peft imports it, and it tells of an optional package that nothing here needs
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)

@@ -250,9 +250,19 @@ def endpoint_refusals(config: Config) -> Refusals:
 
 
 def metric_refusals(config: Config) -> Refusals:
-    """A metric that no run logs; an algorithm of a user's own package may have others."""
-    if config.keep_best is not None and config.algorithm.name in ALGORITHMS:
-        yield from said_by(require_metric, "keep_best", config.keep_best)
+    """A metric that no run logs, or that is there once; a user's own algorithm may have others."""
+    best = config.keep_best
+    if best is None:
+        return
+    unknown: list[str] = []
+    if config.algorithm.name in ALGORITHMS:
+        unknown = list(said_by(require_metric, "keep_best", best))
+    yield from unknown
+    if not unknown and best.startswith("eval/") and config.evaluate_every == 0:
+        yield (
+            f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the "
+            f"end cannot be compared with those of before"
+        )
 
 
 CHECKS: tuple[Callable[[Config], Refusals], ...] = (

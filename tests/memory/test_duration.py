@@ -56,6 +56,7 @@ def test_who_samples_how_often() -> None:
     config = parsed(*PPO)
     config.evaluation.prompts, config.evaluation.samples = 20, 2
     config.evaluation.greedy, config.evaluation.team, config.evaluate_every = False, False, 50
+    config.evaluation.before = False
     prompts = config.algorithm.prompts_per_iteration
     assert samplings(config, {}) == (Sampling(100, prompts), Sampling(2, 40))
     config.algorithm = parsed("scale=small", "experiment=cory/imdb_cory").algorithm
@@ -69,6 +70,7 @@ def test_games_of_an_epoch_are_played_side_by_side() -> None:
     algorithm = config.algorithm
     algorithm.iterations, algorithm.iterations_per_epoch = 12, 4
     config.evaluate_every, config.evaluation.prompts, config.evaluation.samples = 0, 5, 2
+    config.evaluation.before = False
     turns = 2 * config.task.max_turns
     training, tested = samplings(config, {})
     assert training == Sampling(3 * turns, algorithm.games_per_epoch)

@@ -8,6 +8,7 @@ import pytest
 
 from cory.memory.operations import (
     estimated_hours,
+    evaluations,
     operations_of,
     operations_of_best_debates,
     operations_of_games,
@@ -16,11 +17,12 @@ from cory.memory.operations import (
 from cory.memory.workload import longest_context
 from tests.support.composing import parsed
 
+ONCE = "evaluation.before=false"  # one evaluation, at the end
 DEBATE = ("experiment=maporl/gsm8k_maporl_exact", "scale=small")
 
 
 def test_operations_by_hand() -> None:
-    config = parsed("scale=small", "experiment=cory/imdb_ppo")
+    config = parsed("scale=small", "experiment=cory/imdb_ppo", ONCE)
     # 100 iterations of 32 turns: a query of 8 tokens and a response of (4 + 16) / 2; sampling (2),
     # policy and reference (2 x 2), and 4 epochs of forward and backward (4 x 6)
     training = 100 * 32 * (8 + 10) * 1000 * (2 + 4 + 24)
@@ -34,8 +36,20 @@ def test_operations_by_hand() -> None:
     assert total == pytest.approx(training + 10 * (8 + 16) * 1000 * 2)
 
 
+def test_the_evaluation_before_the_training_counts() -> None:
+    config = parsed("scale=small", "experiment=cory/imdb_ppo", "evaluation.before=false")
+    config.algorithm.iterations, config.evaluate_every = 10, 4
+    assert evaluations(config) == 3
+    config.evaluation.before = True
+    assert evaluations(config) == 4
+    config.evaluate_every = 0
+    assert evaluations(config) == 2
+    config.algorithm.iterations = 0
+    assert evaluations(config) == 1
+
+
 def test_operations_of_a_debate_by_hand() -> None:
-    config = parsed("scale=small", "experiment=cory/gsm8k_ppo")
+    config = parsed("scale=small", "experiment=cory/gsm8k_ppo", ONCE)
     ppo, sampling = config.algorithm, config.algorithm.sampling
     config.algorithm = parsed(*DEBATE).algorithm
     config.algorithm.sampling, config.algorithm.epochs = sampling, 1
@@ -52,7 +66,9 @@ def test_operations_of_a_debate_by_hand() -> None:
 
 
 def test_operations_of_the_best_debates_by_hand() -> None:
-    config = parsed(*DEBATE, "algorithm=sft", "algorithm.keep_share=0.5", "algorithm.epochs=3")
+    config = parsed(
+        *DEBATE, "algorithm=sft", "algorithm.keep_share=0.5", "algorithm.epochs=3", ONCE
+    )
     algorithm, evaluation = config.algorithm, config.evaluation
     algorithm.iterations, algorithm.prompts_per_iteration = 10, 8
     algorithm.sampling.min_response_tokens = algorithm.sampling.max_response_tokens = 20
@@ -66,7 +82,7 @@ def test_operations_of_the_best_debates_by_hand() -> None:
 
 
 def test_operations_of_a_verifier_by_hand() -> None:
-    config = parsed("experiment=maporl/verifier_gsm8k", "scale=small", "algorithm.epochs=2")
+    config = parsed("experiment=maporl/verifier_gsm8k", "scale=small", "algorithm.epochs=2", ONCE)
     algorithm, evaluation = config.algorithm, config.evaluation
     algorithm.iterations, algorithm.prompts_per_iteration = 10, 8
     algorithm.answers_per_question, algorithm.keep_per_label = 7, 2
@@ -91,13 +107,13 @@ def test_only_where_an_endpoint_speaks_for_every_agent_hours_are_unknown() -> No
 
 
 def test_what_is_no_ppo_has_no_estimate() -> None:
-    config = parsed("scale=small", "experiment=cory/gsm8k_ppo")
+    config = parsed("scale=small", "experiment=cory/gsm8k_ppo", ONCE)
     config.algorithm = SimpleNamespace(name="other")
     assert estimated_hours(config, {}) == (None, "no record, and no estimate for algorithm=other")
 
 
 def test_operations_of_games_by_hand() -> None:
-    config = parsed("scale=small", "experiment=spag/llama2_spag_1")
+    config = parsed("scale=small", "experiment=spag/llama2_spag_1", ONCE)
     algorithm, evaluation = config.algorithm, config.evaluation
     algorithm.iterations, algorithm.prompts_per_iteration, algorithm.epochs = 10, 8, 1
     algorithm.instructions.per_iteration, algorithm.instructions.max_tokens = 3, 50

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from cory.config import GPUS, Config, ConfigError
 from cory.memory import planning, preflight
-from cory.memory.planning import candidates, plan, plan_lines, read_options
+from cory.memory.estimate import LOADING
+from cory.memory.planning import advice, candidates, plan, plan_lines, read_options
 from cory.train import CONF, print_plan
 from tests.support.composing import parsed
 
@@ -78,11 +80,25 @@ def test_the_fewest_gpus_that_have_room_are_recommended(
     said = capsys.readouterr().out
     assert "recommended: hardware=gpu4_zero2, the fewest GPUs" in said
     (line,) = [line for line in said.splitlines() if line.startswith("  gpu1 ")]
-    assert line.endswith("too much") and "memory of one process" not in said
+    # beside the memory that it is about, not under the column of main memory
+    assert re.search(r"^  gpu1 +1 +\d+\.\d  too much  \S", line), line
+    assert "memory of one process" not in said
     print_plan(planned())
     assert "recommended: hardware=gpu1, the" in capsys.readouterr().out
     print_plan(planned("hardware.memory=0.001"))
+    said = capsys.readouterr().out
+    assert "no hardware has room: " in said and "which no batch size changes; try a smaller" in said
+    found = [plan(config, one, {}) for one in candidates(config.hardware, OPTIONS)]
+    least = min(found, key=lambda one: one.gib)
+    assert least.phase != LOADING and least.held < least.gib
+    between = (least.held + least.gib) / 2 / planning.WARN_ABOVE
+    print_plan(planned(f"hardware.memory={between}"))
     assert "no hardware has room: try hardware.microbatch_size" in capsys.readouterr().out
+    loading = replace(least, phase=LOADING, gib=2.0, room=1.0)
+    (line,) = advice(None, loading, config)
+    assert "loading takes 2.0 GiB of each GPU even with" in line
+    (line,) = advice(None, None, config)
+    assert "no hardware can share out the batches" in line
     print_plan(planned("hardware=gpu1"))
     said = capsys.readouterr().out
     assert said.startswith("memory of one process") and "hardware.gpu=a100_40     " in said

@@ -113,6 +113,17 @@ def test_metrics_stand_by_name_and_whom(write: WriteRun, tmp_path: Path) -> None
     assert split_name("ppo/loss/value/turn_1") == ("ppo/loss/value", "turn_1")
 
 
+def test_every_kind_of_run_is_shown_by_what_it_is_judged_by(
+    write: WriteRun, tmp_path: Path
+) -> None:
+    """A debate has a score of the team, too, but is judged by its vote."""
+    debate = {"iteration": 0, "eval/score/team": 0.5, "eval/vote/turn_1": 0.5}
+    write("ppo", lines=[line(0, 1.0, **{"eval/score/agent_0": 1.0})])
+    write("maft", "seed=1", lines=[debate | {"supervised/loss/critic_0": 1.0}])
+    panels = data_of(tmp_path / "runs")["panels"]
+    assert "eval/vote" in panels and "eval/score" in panels
+
+
 def test_the_evaluation_before_the_training_begins_the_held_out_line(
     write: WriteRun, tmp_path: Path
 ) -> None:
@@ -146,7 +157,7 @@ def test_every_run_has_one_of_the_metrics_that_are_shown_first(
     )
     assert data_of(tmp_path / "runs")["panels"] == [
         "objective/score",
-        "objective/kl",
+        "eval/win_rate",
         "offline/loss",
     ]
 

@@ -139,6 +139,8 @@ def test_names_of_metrics(metric: str) -> None:
         (("keep_best=objective/scroe/agent_0",), "did you mean objective/score/agent_0?"),
         (("keep_best=time/update_s",), "keep_best=time/update_s is no metric"),
         (("keep_best=eval/score/agent_0",), "needs evaluate_every above 0"),
+        # the misspelt name comes first, and evaluate_every once the name is known
+        (("keep_best=eval/scor/agent_0",), "did you mean eval/score/agent_0?"),
         (("keep_best_mode=best",), "keep_best_mode"),
     ],
 )
@@ -148,6 +150,7 @@ def test_mistakes_are_refused_before_anything_starts(words: tuple[str, ...], par
     except ConfigError as error:
         said = str(error)
     assert part in said
+    assert "evaluate_every" in part or "evaluate_every" not in said
     assert parse_config(compose_config()).keep_best is None
 
 

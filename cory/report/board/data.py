@@ -30,6 +30,15 @@ FIRST = (
     "supervised/loss",
     "eval/pass_at_1",
 )
+# what a run is judged by: the first of these that it has, as in conclusions.HEADLINES
+JUDGED = (
+    "eval/win_rate",
+    "eval/vote",
+    "eval/verifier_auc",
+    "eval/pass_at_1",
+    "eval/score",
+    "objective/score",
+)
 PANELS = 3
 EVALUATION = "eval/"
 FACTS = ("commit", "clean", "device", "precision", "python", "began", "wall_s", "iterations")
@@ -173,12 +182,19 @@ def _series(columns: dict[str, Column], every: dict[str, int]) -> dict[str, Any]
 def _panels(runs: Sequence[dict[str, Any]]) -> list[str]:
     """The metrics that are drawn before anybody chooses: every run has one of them.
 
-    Of the others those that most runs have, up to three.
+    What each run is judged by; of the others those that most runs have, up to three.
     """
     having = Counter(name for run in runs for name in run["series"]["metrics"])
     known = [name for name in FIRST if having[name]] or sorted(having)
-    bare = [run["series"]["metrics"] for run in runs]
-    needed = []
+    judged = {
+        next((name for name in JUDGED if name in run["series"]["metrics"]), "") for run in runs
+    }
+    needed = [name for name in known if name in judged]
+    bare = [
+        metrics
+        for metrics in (run["series"]["metrics"] for run in runs)
+        if not any(name in metrics for name in needed)
+    ]
     for name in sorted(known, key=lambda name: -having[name]):
         left = [metrics for metrics in bare if name not in metrics]
         if len(left) < len(bare):
