@@ -151,7 +151,7 @@ def test_divergence_leaves_metrics_and_the_checkpoint_before_it(run: Run, tmp_pa
     last = metrics(tmp_path / "x")[-1]
     stopped = last["iteration"]
     assert last["objective/kl/agent_0"] > 1e-9 and stopped > 0
-    assert error.startswith(f"error: iteration {stopped}: objective/kl/agent_0 is ")
+    assert error.startswith(f"error: iteration {stopped + 1}: objective/kl/agent_0 is ")
     assert "algorithm.stop.max_kl=1e-09" in error
     assert error.endswith(f"the last good one is x/checkpoints/{stopped:06d}")
     assert (tmp_path / "x" / "checkpoints" / f"{stopped:06d}" / "manifest.json").exists()

@@ -13,8 +13,15 @@ import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
 
-# of pytest itself, and of libraries that set them once, when they are imported or first used
-OF_OTHERS = {"PYTEST_CURRENT_TEST", "DS_ACCELERATOR", "KMP_DUPLICATE_LIB_OK"}
+from cory.runtime.reasons import COMMAND_STOP
+from cory.runtime.sweeps.jobs import TYPED
+
+# of new variables, those that say how a process is to work; libraries set others when they are
+# imported or first used, once and for all
+TELLING = ("CORY_", "RANK", "LOCAL_", "WORLD_", "GROUP_", "MASTER_", "OMP_", "CUDA_", "PYTHON")
+# of a command, whose process ends with it; here it goes on, and the next test must not read them
+OF_A_COMMAND = (COMMAND_STOP, TYPED)
+VARIABLE = "the variable "
 
 
 def surroundings() -> dict[str, Any]:
@@ -22,7 +29,6 @@ def surroundings() -> dict[str, Any]:
     found: dict[str, Any] = {
         "the working directory": os.getcwd(),
         "sys.argv": list(sys.argv),
-        "sys.path": list(sys.path),
         "logging.disable": logging.root.manager.disable,
         "whether Hydra is initialised": GlobalHydra.instance().is_initialized(),
         "torch's default dtype": torch.get_default_dtype(),
@@ -32,8 +38,9 @@ def surroundings() -> dict[str, Any]:
     }
     for number in (signal.SIGINT, signal.SIGTERM):
         found[f"the handler of {number.name}"] = signal.getsignal(number)
-    kept = {name: value for name, value in os.environ.items() if name not in OF_OTHERS}
-    return found | {f"the variable {name}": value for name, value in kept.items()}
+    found |= {f"{VARIABLE}{name}": value for name, value in os.environ.items()}
+    del found[f"{VARIABLE}PYTEST_CURRENT_TEST"]
+    return found
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -42,6 +49,7 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         f"{name}: {before.get(name)!r} before, {after.get(name)!r} after"
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
+        and (name in before or name.removeprefix(VARIABLE).startswith(TELLING))
     ]
 
 
@@ -51,4 +59,6 @@ def left_as_found() -> Iterator[None]:
     pytest sets them up first."""
     before = surroundings()
     yield
+    for name in OF_A_COMMAND:
+        os.environ.pop(name, None)
     assert not (found := changes(before, surroundings())), "\n".join(found)
