@@ -230,6 +230,7 @@ CORY_SCRIPT: dict[str, tuple[Any, str]] = {
     "algorithm.agents": (2, "cory.py:195 and 203"),
     "algorithm.knowledge_transfer": (True, "cory.py:260"),
     "algorithm.collective_reward": (True, "cory.py:282 and 283"),
+    "algorithm.credit": ("all", "cory.py:282 and 283"),
     "algorithm.swap_every": (5, "cory.py:106"),
     "algorithm.official_swap": (False, "only in official_cory"),
 }

@@ -119,7 +119,7 @@ def test_any_number_of_agents_can_be_told_apart(tmp_path: Path) -> None:
 
 def test_too_many_methods_are_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "r", [1.0])
-    with pytest.raises(ValueError, match="at most 7 methods"):
+    with pytest.raises(ValueError, match="at most 7 groups fit one figure, got 8"):
         curves_figure({str(i): [read(run)] for i in range(8)})
 
 

@@ -51,7 +51,9 @@ def test_a_run_ends_with_what_training_changed(
     record = json.loads((run_dir / "record.json").read_text())
     rows = {row["metric"]: row for row in record["before_after"]}
     assert list(rows) == [
-        f"{name}/agent_{n}" for name in ("eval/score", "objective/kl") for n in (0, 1)
+        f"{name}/agent_{n}"
+        for name in ("eval/score", "objective/kl", "objective/combined")
+        for n in (0, 1)
     ]
     own = rows["eval/score/agent_1"]
     assert own["after"] == pytest.approx(last["eval/score/agent_1"])
