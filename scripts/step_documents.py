@@ -4,8 +4,11 @@ Every solver makes its mistakes in single steps and goes on from what it said, s
 answers differ while the most likely one is right. One that sees others' solutions looks for its
 own next step in them: where they agree with the truth it errs less, where they contradict each
 other somewhat less, where all are wrong it often believes them.
+
+    python scripts/step_documents.py --count 5    # shows some
 """
 
+import argparse
 import re
 from collections.abc import Callable, Sequence
 
@@ -93,3 +96,20 @@ def document(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, st
     ]
     shown = "".join([f"Question: {problem.question}", *(f" Reference: {text}" for text in others)])
     return f"{shown} Answer:", f" {worked(problem.solution, after(others, stream))}"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=10, help="how many texts to show")
+    parser.add_argument("--kinds", nargs="+", default=["chain", "story"], help="of problems")
+    args = parser.parse_args()
+    stream = np.random.default_rng(0)
+    for _ in range(args.count):
+        print("".join(document(stream, args.kinds)))
+
+
+if __name__ == "__main__":
+    main()
