@@ -149,7 +149,7 @@ def test_a_run_too_short_for_the_window_is_named(write_run: WriteRun, tmp_path: 
 
 
 def test_speed_and_logging_may_differ(write_run: WriteRun, tmp_path: Path) -> None:
-    typed = ("hardware=gpu1", "hardware.microbatch_size=8", "wandb.mode=offline")
+    typed = ("hardware=gpu1", "hardware.microbatch_size=8", "wandb.mode=offline", "parallel_runs=2")
     write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0), overrides=typed)
     found, _ = made(tmp_path)
     assert not found.refused

@@ -49,6 +49,7 @@ ALLOWED = (
     "wandb",
     "tensorboard",
     "checkpoint_every",
+    "parallel_runs",
 )
 # ... and one setting of a part: in which precision products are computed, which pages name
 ALLOWED_KEY = "model.compute_precision"
