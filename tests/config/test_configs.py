@@ -44,9 +44,10 @@ TINY = {
     "mistral_7b": "tiny_math",
 }
 # all small runs of a paper have this one
-TINY_OF_PAPER = {"maft": "tiny_math"}
+TINY_OF_PAPER = {"maft": "tiny_steps"}
 TINY_OF_STUDY = "tiny_steps"  # of cory/credit_...
-FIVE_SEEDS = {"cory/credit"}  # under the rules of docs/studies.md
+# under the rules of docs/studies.md
+FIVE_SEEDS = {"cory/credit", *(sweep for sweep in options("sweep") if sweep.endswith("_small"))}
 # ... and the task whose data are in place of the hub's
 SMALL_TASKS = {
     "imdb": ("imdb", "package"),

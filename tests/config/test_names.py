@@ -107,7 +107,7 @@ def test_a_name_goes_where_a_file_goes(tmp_path: Path) -> None:
 
 def test_the_small_form_is_that_of_what_a_name_starts_from_unless_it_has_its_own() -> None:
     iters = parsed("experiment=maft/llama3_mathall_iters", "scale=small")
-    assert iters.algorithm.diversity.encoder == "asset:tiny_math"
+    assert iters.algorithm.diversity.encoder == "asset:tiny_steps"
     alpaca = parsed("experiment=spag/llama2_alpaca_2", "scale=small").algorithm
     assert (alpaca.games, alpaca.iterations) == ("none", 10)  # of llama2_alpaca_1, its own
     words = parsed("experiment=spag/llama2_im_words_15k", "scale=small")

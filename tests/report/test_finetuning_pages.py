@@ -87,13 +87,13 @@ def test_a_scale_shows_the_rows_that_it_runs(write_run: WriteRun, tmp_path: Path
     assert small.partial and small.sweep == "maft/tab1_small" and len(small.rows) == 6
     text = (tmp_path / "docs/maft/tab1_small.md").read_text()
     results = text.split("## Results")[1].split("## Claims")[0]
-    rows = [line for line in results.splitlines() if line.startswith("| tiny_math")]
+    rows = [line for line in results.splitlines() if line.startswith("| tiny_steps")]
     assert len(rows) == 6 and rows[0].split(" | ")[1] == "Base"
-    assert row(text, "tiny_math, for Phi-3 | Ours")[2] == "70.0 ± 0.2 % (SE 2.0)"
-    assert row(text, "tiny_math, for Phi-3 | Majority FT")[3] == (
+    assert row(text, "tiny_steps, for Phi-3 | Ours")[2] == "70.0 ± 0.2 % (SE 2.0)"
+    assert row(text, "tiny_steps, for Phi-3 | Majority FT")[3] == (
         "0; not run (3 of 3 seeds): 0, 1, 2"
     )
-    assert "Left out at this scale: GPT-3.5; tiny_math, for Phi-3: GSM, MATH; Mistral;" in text
+    assert "Left out at this scale: GPT-3.5; tiny_steps, for Phi-3: GSM, MATH; Mistral;" in text
     assert "not supported" not in results and "GPT-3.5" not in text.split("## Claims")[1]
     claims = text.split("## Claims")[1].split("## Changes")[0]
     pseudo = row(claims, "Our question, not the paper's: Phi-3, Arithmetic: are the pseudo")
