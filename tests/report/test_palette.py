@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex, to_rgb
 from cory.report.figures.heat import HeatPanel
 from cory.report.figures.lines import Curve, LinePanel
 from cory.report.figures.notes import Note, Notes
-from cory.report.figures.page_curves import page_curves, running_mean
+from cory.report.figures.page_curves import page_curves
 from cory.report.figures.palette import BLACK, BLUE, SKY, VERMILION, looks, places, renamed
 from cory.report.figures.style import MARKERS, PALETTE, figure_of, spread_out
 
@@ -79,18 +79,21 @@ def test_texts_cover_no_other_text() -> None:
 
 def test_the_running_mean_ends_with_the_number_of_the_table() -> None:
     values = np.array([[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 8.0]])
-    assert running_mean(values, 2).tolist() == [[1.0, 1.5, 2.5, 3.5], [0.0, 0.0, 0.0, 4.0]]
     lines = [
         [{"iteration": i, "objective/score/agent_0": own} for i, own in enumerate(seed)]
         for seed in values
     ]
     axes = page_curves({"PPO": lines}, 2).axes[0]
     raw, smooth = axes.get_lines()[:2]
-    assert raw.get_ydata()[-1] == 6.0 and smooth.get_ydata()[-1] == pytest.approx(3.75)
+    assert raw.get_ydata()[-1] == 6.0
+    assert smooth.get_xdata().tolist() == [0.5, 1.5, 2.5]  # centred
+    assert smooth.get_ydata().tolist() == pytest.approx([0.75, 1.25, 3.75])
     assert to_hex(smooth.get_color()) == PALETTE[BLUE].lower()
     segments = [segment[:, 1] for bar in axes.collections for segment in bar.get_segments()]
     ((low, high),) = [ends for ends in segments if np.ptp(ends)]
     assert high - low == pytest.approx(2 * 0.5 / 2**0.5)  # of 3.5 and 4
+    short = page_curves({"PPO": lines}, 5).axes[0]  # shorter than the window: as logged alone
+    assert [len(line.get_xdata()) for line in short.get_lines()] == [4, 0]
 
 
 def test_light_is_the_good_end_of_a_heat_map() -> None:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from cory.report.figures.curves import PANELS, Logged
 from cory.report.figures.lines import Cross, Curve, LinePanel
 from cory.report.figures.palette import Look, looks
+from cory.report.figures.smoothing import smoothed
 from cory.report.figures.style import Panel, figure_of
 from cory.report.tables.numbers import agents_in_metrics
 
@@ -23,7 +24,8 @@ def page_curves(
     """Task reward, KL and combined reward of every method and agent.
 
     runs: method -> lines of metrics.jsonl of its seeds
-    window: iterations of the running mean, whose last value is the number in the page's table
+    window: iterations of the centred running mean, whose last value is the number in the page's
+        table; a run of fewer iterations has none
     responses: method -> responses that one of its iterations takes, of all agents together; the
         x axis then counts these instead of iterations
     """
@@ -59,28 +61,21 @@ def seed_matrix(seeds: Sequence[Logged], metric: str) -> Any:
     return np.array([column[:length] for column in columns])
 
 
-def running_mean(values: Any, window: int) -> Any:
-    """Of each row the mean of the last `window` values so far, fewer at the beginning."""
-    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
-    ends = np.arange(1, values.shape[1] + 1)
-    starts = np.maximum(ends - window, 0)
-    return (sums[:, ends] - sums[:, starts]) / (ends - starts)
-
-
 def _curves(label: str, own: Any, window: int, scale: int, look: Look, number: int) -> list[Panel]:
-    """The raw mean, its running mean, and at the end one standard deviation over seeds."""
+    """The raw mean, its running mean, and behind the end one standard deviation over seeds."""
     if not own.size:
         return []
     x = ((np.arange(own.shape[1]) + (scale > 1)) * scale).tolist()
-    smooth = running_mean(own, window)
+    means = [smoothed(dict(zip(x, seed, strict=True)), window) for seed in own.tolist()]
+    smooth = np.array([list(seed.values()) for seed in means])
     thin = {"marker": "", "linewidth": 0.6, "alpha": 0.28}
     every = (2 + 3 * number) % max(own.shape[1] // 5, 1), max(own.shape[1] // 5, 1)
     thick = {**look.line, "markersize": 4.5, "linewidth": 1.8, "markevery": every}
     parts: list[Panel] = [
         Curve("", x, own.mean(axis=0).tolist(), colour=look.place, look=thin),
-        Curve(label, x, smooth.mean(axis=0).tolist(), colour=look.place, look=thick),
+        Curve(label, list(means[0]), smooth.mean(axis=0).tolist(), colour=look.place, look=thick),
     ]
-    if len(own) > 1:
+    if len(own) > 1 and smooth.size:
         end = x[-1] + (number + 1) * ENDS * x[-1], float(smooth[:, -1].mean())
         parts.append(Cross(end, (0.0, float(smooth[:, -1].std(ddof=1))), look.place))
     return parts

@@ -1,4 +1,4 @@
-"""The running mean of every picture of runs that a command draws: centred, over whole windows."""
+"""The running mean of every picture of runs: centred, over whole windows."""
 
 from collections.abc import Mapping
 
