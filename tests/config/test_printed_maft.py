@@ -243,6 +243,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"phi3_{task}_cooperative_maft": (f"phi3_{task}_maft", MERGING) for task in TASKS},
     **{f"phi3_{task}_union": (f"phi3_{task}_maft", ONE) for task in TASKS},
     **{
+        f"phi3_{task}_share{w}": (f"phi3_{task}_maft", {"algorithm.critic_share": float(w)})
+        for task, w in product(TASKS, (0, 1))
+    },
+    **{
         f"llama3_mathall_{name}": (f"llama3_math_{name}", {"task.levels": None})
         for name in ("base", "majority_ft", "maft", "iters", "single_iters")
     },

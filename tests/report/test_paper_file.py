@@ -28,14 +28,14 @@ NAMED = {
     "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality",
     "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples",
     "maft": "fig1 tab1 tab2 fig3 fig4 fig5 fig6 fig7 tab3 fig8 tab4 appG tab5 fig9 fig10 tab6 tab7 "
-    "fig11 fig12 fig13",
+    "fig11 fig12 fig13 critics",
 }
 WITHOUT_RUNS = {"cory": {"tab1", "tab2"}, "maporl": {"toy_fig5"}, "maft": {"appG"}, "spag": set()}
 COMPUTED = ("game", "skills")
 DEBATES = ("turns", "transitions", "alone")
 GAMES = ("matches", "benchmarks", "factor", "dialogues")
 FINE_TUNING = ("accuracy", "iterations", "scatter")
-FIVE_SEEDS = {"credit"}  # under the rules of docs/studies.md; the others are older
+FIVE_SEEDS = {"credit", "critics"}  # under the rules of docs/studies.md; the others are older
 
 
 def all_tables() -> list[tuple[str, str]]:
