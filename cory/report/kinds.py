@@ -31,8 +31,8 @@ from cory.report.tables import (
 )
 
 CURVES = (
-    "Thin: means over seeds. Thick: their centred running mean, whose end is the number in the table. "
-    "Bars behind the end: one standard deviation over seeds."
+    "Thin: means over seeds. Thick: their centred running mean, whose end is the number in the "
+    "table. Bars behind the end: one standard deviation over seeds."
 )
 LINES = "Points: means over seeds. Upright bars: one standard deviation."
 BARS = "Bars: means over seeds. Thin lines: one standard deviation."
