@@ -23,6 +23,14 @@ PLACE = re.compile(
 RENAMED = re.compile(r"^\| `(?P<old>[^`]+)` \| `(?P<new>[^`]+)` \|", re.MULTILINE)
 # a choice on the command line; what is not spelt out has <...>, ... or quotes
 CHOICE = re.compile(r"(?<![\w.@+/-])(?P<group>\w+)(?:@[\w.]+)?=(?P<options>[\w/.,-]*\w)(?![\w<*{])")
+# pages with a table of contents that lists every section
+REFERENCE = ["architecture.md", "details.md", "log.md"]
+GUIDES = [
+    *["agents.md", "clusters.md", "endpoints.md", "gpu.md", "memory.md", "methods.md", "models.md"],
+    *["own.md", "performance.md", "prompts.md", "reports.md", "resuming.md", "running.md"],
+    *["sweeps.md", "wandb.md"],
+]
+LONGEST = 300  # lines of a guide
 all_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -105,9 +113,7 @@ def test_lines_are_short(page: Path) -> None:
         assert len(line) <= WIDTH or (line.startswith("|") and not everything), line
 
 
-@pytest.mark.parametrize(
-    "name", ["details.md", "log.md", "running.md", "own.md", "architecture.md"]
-)
+@pytest.mark.parametrize("name", [*REFERENCE, *GUIDES])
 def test_the_table_of_contents_lists_every_section(name: str) -> None:
     page = ROOT / "docs" / name
     text = without_code(page.read_text(encoding="utf-8"))
@@ -121,6 +127,12 @@ def test_the_table_of_contents_lists_every_section(name: str) -> None:
     for heading in wanted:
         (anchor,) = anchors(f"# {heading}")
         assert anchor in listed, f"{name}: '{heading}' is not in its table of contents"
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_is_short(name: str) -> None:
+    """Who looks for one thing finds it on a page of this length."""
+    assert len((ROOT / "docs" / name).read_text(encoding="utf-8").splitlines()) <= LONGEST
 
 
 @all_pages

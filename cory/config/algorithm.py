@@ -78,7 +78,7 @@ class StopConfig:
 
 @dataclass
 class OptimiserConfig:
-    """Settings of the optimiser; docs/running.md says over what each trainer's schedule runs."""
+    """Settings of the optimiser; docs/methods.md says over what each trainer's schedule runs."""
 
     learning_rate: float  # the highest of the schedule
     schedule: str  # constant | linear | cosine: how the learning rate falls after the warm-up

@@ -3,7 +3,7 @@
 A bound is a factor times the rounding unit u of the least exact type that the case computes with
 (Higham, Accuracy and Stability of Numerical Algorithms, ch. 2) and, for what passes through all
 layers, the square root of their number: rounding errors of one layer after another add up like
-steps of a random walk. The factors were set on a CPU: docs/running.md names the measurement.
+steps of a random walk. The factors were set on a CPU: docs/gpu.md names the measurement.
 """
 
 from collections.abc import Mapping, Sequence

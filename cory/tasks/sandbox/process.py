@@ -1,6 +1,6 @@
 """Runs untrusted programs, each in a restricted interpreter of its own (guard.py).
 
-docs/running.md lists what this prevents, and what it does not.
+docs/SECURITY.md lists what this prevents, and what it does not.
 """
 
 import contextlib
