@@ -129,7 +129,8 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     assert small.hardware.device == "cpu"
     # what the experiment is about is what the paper's is
     same = set(SAME_AT_BOTH_SCALES.get(folder, ()))
-    if folder == "cory" and paper.task.name == "gsm8k":  # chosen by pilots of PPO (docs/studies.md)
+    trained = paper.algorithm.iterations > 0
+    if folder == "cory" and paper.task.name == "gsm8k" and trained:  # by pilots (docs/studies.md)
         same.remove("learning_rate")
         assert small.algorithm.learning_rate == pytest.approx(3 * paper.algorithm.learning_rate)
     for key in same:

@@ -57,10 +57,11 @@ def test_operations_of_a_debate_by_hand() -> None:
     config.evaluation.prompts, config.evaluation.samples = 20, 2
     config.evaluation.greedy, config.evaluation.team = False, True
     longest = longest_context(config)
+    tokens = longest + 50  # responses have 50
     # 2 agents x 3 turns are sampled (2), those of 2 turns learn (2 x 2 and 6)
-    training = 10 * 8 * (longest + 16) * 1000 * (6 * 2 + 4 * (4 + 6))
+    training = 10 * 8 * tokens * 1000 * (6 * 2 + 4 * (4 + 6))
     # two samples of 2 policies alone, and of a debate of 3 agents x 3 turns
-    tested = 20 * 2 * (2 + 9) * (longest + 16) * 1000 * 2
+    tested = 20 * 2 * (2 + 9) * tokens * 1000 * 2
     assert operations_of(config, 1000, {}) == (training + tested, "")
     assert longest > ppo.sampling.max_response_tokens * 3
 
