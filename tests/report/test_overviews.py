@@ -45,7 +45,8 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     assert "- **contradicted**: PPO with GPT-2 XL reaches its highest" in glance
     block = readme_block({"cory": everything}, composed)
     counted = row(block, "[CORY](docs/results/cory.md), small scale")
-    assert "- **[CORY](docs/results/cory.md)** (42 of 42 printed settings as printed)" in block
+    beside = "[findings](docs/findings/cory.md); 42 of 42 printed settings as printed"
+    assert f"- **[CORY](docs/results/cory.md)** ({beside})" in block
     assert counted[1:] == ["11 + 0", "1 + 0", "0 + 0", "0 + 0", "9 + 0"]
     assert "<img" not in block  # the picture is one of a table that has no runs
     for seed in range(5):

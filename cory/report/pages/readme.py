@@ -29,13 +29,16 @@ def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
 
 
 def _of_paper(tables: Everything, compose: Compose) -> list[str]:
-    """The main claims of a paper by verdict, and how many of its printed settings are ours."""
+    """The main claims of a paper by verdict, where findings are, how many settings are ours."""
     head, *lines = compact(tables, ROOT) or [""]
+    if not head:
+        return []
+    beside = [f"[findings]({about(tables)['findings']})"]
     presets = [one for one in map(first_of, tables.values()) if one.table.kind == PRESET]
-    if head and presets:
+    if presets:
         same, of = preset_counts(presets, compose)
-        head += f" ({same} of {of} printed settings as printed)"
-    return [head, *lines] if head else []
+        beside.append(f"{same} of {of} printed settings as printed")
+    return [f"{head} ({'; '.join(beside)})", *lines]
 
 
 def totals(everything: Mapping[str, Everything], root: str) -> str:
