@@ -218,14 +218,14 @@ def test_a_claim_shows_its_difference_and_interval(write_run: WriteRun, tmp_path
 def test_where_the_control_works_claims_are_judged(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run)
     _, text = made(tmp_path)
-    assert row(text, "PPO raises the task reward")[-1] == "yes"
+    assert row(text, "PPO raises task reward")[-1] == "yes"
     assert row(text, "PPO's combined reward decreases")[-1] == "holds"
 
 
 def test_where_the_control_fails_nothing_is_judged(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run, ppo_score=0.5)
     _, text = made(tmp_path)
-    assert row(text, "PPO raises the task reward")[-1] == "**no**"
+    assert row(text, "PPO raises task reward")[-1] == "**no**"
     alone = "cannot be judged here; its interval alone: holds"
     assert row(text, "PPO's combined reward decreases")[-1] == alone
 
