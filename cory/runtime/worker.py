@@ -288,7 +288,7 @@ def run_worker() -> None:
         elif watch.first_to_fail():
             keep_reason(run_dir, str(error))
             print(f"error: {error}", file=sys.stderr)
-    except Exception as error:
+    except Exception as error:  # unforeseen: its traceback is printed once (detail 17)
         code = REFUSED
         if folder.gone():  # whatever it was that missed a file
             folder.say()

@@ -130,7 +130,7 @@ def test_the_names_are_those_of_the_page() -> None:
     ],
 )
 def test_names_of_metrics(metric: str) -> None:
-    require_metric("keep_best", metric)
+    require_metric("keep_best", metric)  # raises ConfigError for a name that is none
 
 
 @pytest.mark.parametrize(

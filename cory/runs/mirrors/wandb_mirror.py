@@ -71,7 +71,7 @@ class WandbMirror:
             return
         try:
             action(self.run)
-        except Exception as error:  # W&B's process can die in ways that have no common class
+        except Exception as error:  # W&B's errors share no class (detail 17)
             print(f"note: W&B broke down and gets no more: {error!r}", file=sys.stderr)
             self.run = None
 
