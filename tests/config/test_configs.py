@@ -36,7 +36,7 @@ TINY = {
     "gpt2_xl": "tiny_2x",
     "llama2_7b_chat": "tiny_steps",
     "llama2_13b_chat": "tiny_steps",
-    "phi3_mini": "tiny_sums",
+    "phi3_mini": "tiny_steps",
     "qwen2_5_3b": "tiny_math",
     "llama3_8b": "tiny_math",
     "llama2_7b": "tiny",
