@@ -13,7 +13,6 @@ from cory.report.claims.measures import Absent, measure
 from cory.report.kinds import draw
 from cory.report.pages.overview import Shown, index, report
 from cory.report.pages.page import page
-from cory.report.pages.readme import readme_block
 from cory.report.pages.write import Places, checked, gather_tables, write_page
 from cory.report.paper import Table
 from cory.report.records import archive
@@ -101,13 +100,12 @@ def test_a_scale_shows_the_rows_that_it_runs(write_run: WriteRun, tmp_path: Path
     assert claims.count("\n| ") - 2 == 7 and "60 more statements are about rows" in claims
     everything = {"maft": {"tab1": both}}
     glance = index(everything, composed)
-    assert row(glance, "[MAFT]")[1:] == ["1", "0", "1", "0", "0 (and 1 in part)"]
+    assert row(glance, "[MAFT](maft.md) |")[1:] == ["1", "0", "1", "0", "0 (and 1 in part)"]
     title = f"[{small.entry['title']}"
     claimed, asked = (x for x in glance.splitlines() if x.startswith(f"| {title}"))
     assert claimed.endswith("(maft/tab1_small.md) | small scale | yes | - | - | - | - | 31 |")
     assert asked.endswith("(maft/tab1_small.md) | small scale | yes | 1 | - | 1 | - | 34 |")
-    block = readme_block(everything, composed)
-    assert "| [MAFT](docs/results/maft.md), small scale | 0 + 1 | 0 + 0 | 0 + 1 |" in block
+    assert "| [MAFT](maft.md), small scale | 0 + 1 | 0 + 0 | 0 + 1 |" in glance
     overview = report(everything["maft"], composed)
     printed = overview.split("### At small scale")[0]
     assert row(printed, "GPT-3.5 | STaR")[-1] == "not supported: closed model"

@@ -98,8 +98,9 @@ def test_overviews_count_its_claims_once(shown: tuple[Shown, Path]) -> None:
     assert ours.endswith("(maporl/toy_fig5.md) | computed | - | - | 2 | - | - | - |")
     assert glance.count("](maporl/toy_fig5.png)") == 1 and "**not run**" not in glance
     assert "**computed** ([details](maporl/toy_fig5.md))" in glance
-    block = readme_block({"maporl": everything}, composed)
-    assert "(docs/results/maporl.md), computed | 8 + 0 | 0 + 2 | 0 + 0 |" in block
+    assert "[MAPoRL](maporl.md), computed | 8 + 0 | 0 + 2 | 0 + 0 |" in glance
+    row_of_claim = row(readme_block({"maporl": everything}, composed), "[With 10 turns, agents")
+    assert row_of_claim[1:] == ["holds", "computed"]
     text = report(everything, composed)
     assert text.count("](maporl/toy_fig5.png)") == 1
     assert row(text, "10 | opponent fixed at 0.5") and "scale**: not run" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def shown_at_both_scales(tmp_path: Path, names: tuple[str, ...]) -> dict[str, di
 
 def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run)
-    everything = shown_at_both_scales(tmp_path, ("fig3", "fig6", "tab1"))
+    everything = shown_at_both_scales(tmp_path, ("fig3", "fig4", "fig6", "tab1"))
     text = report(everything, composed)
     fig3 = text.split("## Fig. 3")[1].split("\n## ")[0]
     own, small = fig3.split("### At small scale")
@@ -43,18 +44,22 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
         in glance
     )
     assert "- **contradicted**: PPO with GPT-2 XL reaches its highest" in glance
+    assert row(glance, "[CORY](cory.md), small scale")[1:] == [
+        "11 + 0", "1 + 0", "0 + 0", "0 + 0", "21 + 0",
+    ]  # fmt: skip
     block = readme_block({"cory": everything}, composed)
-    counted = row(block, "[CORY](docs/results/cory.md), small scale")
     beside = "[findings](docs/findings/cory.md); 42 of 42 printed settings as printed"
-    assert f"- **[CORY](docs/results/cory.md)** ({beside})" in block
-    assert counted[1:] == ["11 + 0", "1 + 0", "0 + 0", "0 + 0", "9 + 0"]
+    assert f"**[CORY](docs/results/cory.md)** ({beside})" in block
     assert "<img" not in block  # the picture is one of a table that has no runs
     for seed in range(5):
         write_run("cory/credit_ppo", seed, lines_of(0.7, 1.0, 1, seed))
     more = everything | shown_at_both_scales(tmp_path, ("credit",))
     assert '<img src="docs/results/cory/credit_small.png"' in readme_block({"cory": more}, composed)
-    assert "  - *holds*: PPO and CORY (LLM1) achieve similar task reward (" in block
-    assert max(map(len, block.splitlines())) <= 120
+    claim = "[PPO and CORY (LLM1) achieve similar task reward](docs/results/cory/fig3_small.md)"
+    _, verdict, difference = row(block, claim)
+    assert verdict == "holds" and re.fullmatch(r"-?0\.\d+ \(-0\.\d+ to 0\.\d+\)", difference)
+    later = "[CORY (LLM1) ends with more task reward than PPO](docs/results/cory.md)"
+    assert row(block, later)[1:] == ["not run", "-"]  # fig. 4 has no page of its own yet
 
 
 def test_readme_keeps_what_stands_around_its_block(tmp_path: Path) -> None:

@@ -5,9 +5,35 @@ from collections.abc import Mapping, Sequence
 from cory.report.claims.judge import HOLDS
 from cory.report.kinds import COMPUTED, PRESET
 from cory.report.pages.presets import Compose, compare
-from cory.report.pages.shown import Everything, Shown, first_of
+from cory.report.pages.shown import Everything, Shown, about, first_of, scales_of
 from cory.report.pages.verdicts import KINDS, ClaimVerdict, cells, counts
 from cory.report.tables.markdown import DASH, markdown
+
+
+def totals(everything: Mapping[str, Everything]) -> str:
+    """A row per paper and scale, with the number of each verdict: claims, and our questions."""
+    rows = []
+    for paper, tables in everything.items():
+        link = f"[{about(tables)['short']}]({paper}.md)"
+        for at, shown in _settings_of(tables).items():
+            judged = [one for each in shown for one in each.judged]
+            claims, asked = counts(judged), counts(judged, questions=True)
+            both = [f"{claims[kind]} + {asked[kind]}" for kind in KINDS]
+            rows.append([f"{link}, {at}", *both])
+    return markdown(["claims + our questions", *KINDS], rows)
+
+
+def _settings_of(tables: Everything) -> dict[str, Sequence[Shown]]:
+    """`small scale` -> its tables, for every scale that ran; `computed` -> those without runs."""
+    found: dict[str, Sequence[Shown]] = {}
+    for scale in scales_of({"": tables}):
+        at = [each[scale] for each in tables.values() if each[scale].table.has_runs]
+        if any(one.ran for one in at):
+            found[f"{scale} scale"] = at
+    computed = [one for one in map(first_of, tables.values()) if one.table.kind in COMPUTED]
+    if computed:
+        found["computed"] = computed
+    return found
 
 
 def paper_counts(tables: Everything, compose: Compose) -> list[str]:

@@ -1,14 +1,15 @@
-"""A paper's results in a minute: one picture, and its main claims by verdict."""
+"""A paper's results in a minute: one picture, and one table of its main claims."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cory.report.claims.judge import BY_INTERVAL, CONTRADICTED, HOLDS, NOT_RUN
+from cory.report.claims.judge import HOLDS
 from cory.report.pages.shown import Everything, Shown, about
-from cory.report.pages.verdicts import CANNOT, ClaimVerdict
+from cory.report.pages.verdicts import ClaimVerdict
 from cory.report.paper import PAPER_SCALE
+from cory.report.tables.markdown import markdown
 
-ORDER = (*BY_INTERVAL, CANNOT, NOT_RUN)
+HEAD = ("claim, or our question", "verdict", "difference (90 % interval)")
 
 
 @dataclass(frozen=True)
@@ -18,39 +19,19 @@ class Main:
     shown: Shown
     one: ClaimVerdict
 
-    @property
-    def line(self) -> str:
-        """The claim with its table, and its numbers where it is a single comparison."""
-        return self._with(self.shown.table.name)
-
-    @property
-    def short_line(self) -> str:
-        """The same without the table."""
-        return self._with("")
-
-    def _with(self, where: str) -> str:
-        parts = self.one.claim["parts"]
-        if not self.shown.table.has_runs:
-            said = ["computed"]
-        elif len(parts) > 1:
-            said = [where]
-        else:
-            margin = parts[0]["right"]
-            off = (
-                "" if isinstance(margin, Mapping) or not margin else f"less the margin {margin:g}: "
-            )
-            said = [where, f"{off}{self.one.numbers.difference}"]
-        shown = "; ".join(filter(None, said))
-        return f"{self.text} ({shown})" if shown else self.text
-
-    @property
-    def text(self) -> str:
-        """The claim alone."""
-        return str(self.one.claim["text"])
+    def cells(self, root: str) -> list[str]:
+        """Its row of the table. root: from the page to docs/results/."""
+        table = self.shown.table
+        shown = self.shown.ran or not table.has_runs
+        page = self.shown.page if shown else f"{table.paper}.md"  # has a page of its own once run
+        claim = f"[{self.one.claim['text']}]({root}{page})"
+        return [claim, self.one.word, self.one.numbers.in_short if table.has_runs else "computed"]
 
     @property
     def failing(self) -> list[str]:
-        """The controls that it depends on and that do not work."""
+        """The controls that it depends on and that do not work; none of a claim without runs."""
+        if not self.shown.ran:
+            return []
         names = self.shown.table.control_names(self.one.claim)
         return [
             str(one.claim["text"])
@@ -59,53 +40,27 @@ class Main:
         ]
 
 
-def in_a_minute(everything: Mapping[str, Everything]) -> list[str]:
-    """Every paper: its picture, and its main claims with their numbers, by verdict."""
-    blocks: list[str] = []
-    for paper, tables in everything.items():
-        main = main_claims(tables)
-        if not main:
-            continue
-        blocks += [f"### [{about(tables)['short']}]({paper}.md) in a minute", *picture(tables, "")]
-        lines = []
-        for kind in ORDER:
-            own = [each for each in main if each.one.kind == kind]
-            lines += [f"- **{kind}**"] if own else []
-            lines += [f"  - {each.line}" for each in own]
-        lines += [f"- control that does not work: {text}" for text in failing_controls(main)]
-        blocks.append("\n".join(lines))
-    return blocks
+def main_table(tables: Everything, root: str) -> list[str]:
+    """The table, and the controls that do not work; nothing where the paper names no claim.
 
-
-def compact(tables: Everything, root: str) -> list[str]:
-    """The same of one paper as a few lines: numbers only of what is decided."""
+    root: from the page to docs/results/
+    """
     main = main_claims(tables)
-    lines = []
-    for kind in ORDER:
-        own = [each for each in main if each.one.kind == kind]
-        decided = kind in (HOLDS, CONTRADICTED)
-        texts = [each.short_line if decided else each.text for each in own]
-        said = f"*{kind}*" + (" (claims, no findings)" if kind == CANNOT else "")
-        lines += [f"  - {said}: {'; '.join(texts)}"] if own else []
-    failing = failing_controls(main)
-    lines += [f"  - *controls that do not work*: {'; '.join(failing)}"] if failing else []
-    paper = next(iter(next(iter(tables.values())).values())).table.paper
-    return [f"- **[{about(tables)['short']}]({root}{paper}.md)**", *lines] if lines else []
+    failing = list(dict.fromkeys(text for each in main for text in each.failing))
+    return [
+        *([markdown(HEAD, [each.cells(root) for each in main])] if main else []),
+        *([f"Controls that do not work: {'; '.join(failing)}."] if failing else []),
+    ]
 
 
-def picture(tables: Everything, root: str, width: int | None = None) -> list[str]:
-    """The paper's picture, as HTML of a fixed width. root: from the page to docs/results/."""
+def picture(tables: Everything, root: str) -> list[str]:
+    """The picture, as HTML of a fixed width."""
     own = about(tables).get("in_a_minute", {})
     shown = _largest(tables.get(own.get("picture"), {}))
     if shown is None or shown.image is None:
         return []
-    place, size = f"{root}{shown.table.paper}/{shown.image}", width or own["width"]
-    return [f'<img src="{place}" alt="{about(tables)["short"]}" width="{size}">']
-
-
-def failing_controls(main: Sequence[Main]) -> list[str]:
-    """The controls that do not work, each once."""
-    return list(dict.fromkeys(text for each in main for text in each.failing))
+    place = f"{root}{shown.table.paper}/{shown.image}"
+    return [f'<img src="{place}" alt="{about(tables)["short"]}" width="{own["width"]}">']
 
 
 def main_claims(tables: Everything) -> list[Main]:
