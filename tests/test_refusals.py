@@ -12,6 +12,7 @@ from hydra.core.singleton import Singleton
 
 from cory import train
 from cory.config import ConfigError
+from cory.config.parse import OWN_EXPERIMENT
 from cory.runs.run_dir import CHECKPOINTS, METRICS, OVERRIDES, RECORD, is_complete, write_settings
 from cory.runs.stored_settings import SETTINGS
 from cory.runtime.hydra_options import look_beside
@@ -86,12 +87,15 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
             "algorithm.official_swap is not a setting of algorithm=ppo; where a file sets it, "
             "~algorithm.official_swap leaves it out",
         ),
-        (
-            "algorithm=maft",
-            "algorithm.kl_estimator is not a setting of algorithm=maft, but the default "
-            "experiment=quickstart sets it: its values are for ppo, grpo, rloo and cory; a small "
-            "run of this algorithm is experiment=maft/maft scale=small",
-        ),
+        *[
+            (
+                f"algorithm={name}",
+                f"algorithm={name} does not fit the default experiment=quickstart, whose values "
+                f"are for ppo, grpo, rloo, cory and maporl; a small run of it is "
+                f"experiment={own} scale=small",
+            )
+            for name, own in OWN_EXPERIMENT.items()
+        ],
         # an option that a group does not have
         ("algorithm=pppo", "algorithm=pppo is not an option; did you mean ppo?\n"),
         ("experiment=cory/imdb_pp", "cory/imdb_pp is not an option; did you mean cory/imdb_ppo?\n"),

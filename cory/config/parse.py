@@ -18,6 +18,16 @@ from cory.config.together import check_together
 
 GROUPS = ("model", "task", "algorithm", "reward", "hardware")  # every run has an option of each
 
+# where the values of the default experiment do not fit an algorithm: an experiment of its own
+QUICKSTART = "quickstart"
+OWN_EXPERIMENT = {
+    "imitation": "spag/llama2_im",
+    "maft": "maft/maft",
+    "sft": "maporl/gsm8k_sft",
+    "spag": "spag/llama2_spag_1",
+    "verifier": "maporl/verifier_gsm8k",
+}
+
 
 def parse_config(cfg: DictConfig) -> Config:
     """Checks a composed config and returns it as dataclasses, or raises ConfigError."""
@@ -109,6 +119,13 @@ def _schema_of(cfg: DictConfig) -> DictConfig:
         schema[group] = option(group, OmegaConf.select(cfg, f"{group}.name")).settings
     estimator = OmegaConf.select(cfg, "algorithm.advantages")
     known = [field.name for field in fields(option("algorithm", cfg.algorithm.name).settings)]
+    own = OWN_EXPERIMENT.get(cfg.algorithm.name)
+    require(
+        own is None or cfg.get("experiment") != QUICKSTART,
+        f"algorithm={cfg.algorithm.name} does not fit the default experiment={QUICKSTART}, whose "
+        f"values are for ppo, grpo, rloo, cory and maporl; a small run of it is experiment={own} "
+        f"scale=small",
+    )
     require(
         estimator is None or "advantages" in known,
         f"advantages={estimator}: algorithm={cfg.algorithm.name} estimates no advantages; it is "
@@ -178,17 +195,6 @@ def _paths(node: Any, prefix: str) -> Iterator[str]:
             yield from _paths(inner, f"{prefix}{name!s}.")
 
 
-# where the values of the default experiment do not fit an algorithm: an experiment of its own
-QUICKSTART = "quickstart"
-OWN_EXPERIMENT = {
-    "imitation": "spag/llama2_im",
-    "maft": "maft/maft",
-    "sft": "maporl/gsm8k_sft",
-    "spag": "spag/llama2_spag_1",
-    "verifier": "maporl/verifier_gsm8k",
-}
-
-
 def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
     """One line for an OmegaConf error, with the nearest known key when one was misspelt."""
     first = str(error).splitlines()[0]
@@ -208,11 +214,4 @@ def explain(error: OmegaConfBaseException, cfg: DictConfig) -> str:
         return f"{key} is not a setting{hint}"
     # an experiment may have set it for another option, in whose place this one was typed
     of = f"of {group}={OmegaConf.select(cfg, f'{group}.name')}"
-    name = OmegaConf.select(cfg, "algorithm.name")
-    if group == "algorithm" and name in OWN_EXPERIMENT and cfg.get("experiment") == QUICKSTART:
-        return (
-            f"{key} is not a setting {of}, but the default experiment={QUICKSTART} sets it: its "
-            f"values are for ppo, grpo, rloo and cory; a small run of this algorithm is "
-            f"experiment={OWN_EXPERIMENT[name]} scale=small"
-        )
     return f"{key} is not a setting {of}; where a file sets it, ~{key} leaves it out"
