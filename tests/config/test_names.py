@@ -111,7 +111,7 @@ def test_the_small_form_is_that_of_what_a_name_starts_from_unless_it_has_its_own
     alpaca = parsed("experiment=spag/llama2_alpaca_2", "scale=small").algorithm
     assert (alpaca.games, alpaca.iterations) == ("none", 10)  # of llama2_alpaca_1, its own
     words = parsed("experiment=spag/llama2_im_words_15k", "scale=small")
-    assert (words.task.train_words, words.algorithm.prompts_per_iteration) == (10, 83)
+    assert (words.task.train_words, words.algorithm.prompts_per_iteration) == (4, 83)
     folder = CONF / "small" / "experiment"
     assert small_file(CONF, "maft/llama3_mathall_iters") == folder / "maft/iterations.yaml"
     assert not small_file(CONF, "cory/imdb_ppo_xl").exists()
