@@ -18,14 +18,14 @@ ANSWERS = ("greedy", "sampled")
 
 
 def examples_results(table: Table, found: CountedRuns) -> list[str]:
-    """What every checkpoint of seed 0 says to the paper's prompts, and signs of collapse."""
+    """What every checkpoint of the first seed says to the paper's prompts; signs of collapse."""
     body = lines(table.rows, found, over_agents)
     columns = [*trained(COLLAPSE, table), HELD_OUT, seeds(table, found)]
     blocks = [
         f"Of training's last {table.window} iterations: distinct-2 (different pairs of tokens over "
         "all pairs) and the share of responses that were cut off at the length limit.",
         render(["method"], body, columns),
-        "### Responses of seed 0, to what the paper prints",
+        f"### Responses of seed {table.seeds[0]}, to what the paper prints",
         f"Responses are shown as they are, cut after {LONGEST_RESPONSE} characters. Of the paper's "
         "own a few words are given; its text has them in full.",
     ]
@@ -36,24 +36,25 @@ def examples_results(table: Table, found: CountedRuns) -> list[str]:
             return probe.agent == line.words["agent"] and text in probe.text
 
         answers = [
-            _said(found, line, asked, lambda one: cell(one, LONGEST_RESPONSE)) for line in body
+            _said(table, found, line, asked, lambda one: cell(one, LONGEST_RESPONSE))
+            for line in body
         ]
         blocks += [f"**{place}.** {cell(text)}", _beside_paper("who", answers, prompt)]
     return blocks
 
 
 def dialogues_results(table: Table, found: CountedRuns) -> list[str]:
-    """Whole games of seed 0 against itself, and how such games end."""
+    """Whole games of the first seed against itself, and how such games end."""
     blocks = lengths(table, found)
     blocks += [
-        "### Games of seed 0, against itself",
+        f"### Games of seed {table.seeds[0]}, against itself",
         "Games are shown as they were played, up to the utterance that decided them, cut after "
         f"{LONGEST_GAME} characters.",
     ]
     for prompt in table.entry["prompts"]:
         word = prompt["text"]
         games = [
-            _said(found, line, partial(_about, word), _utterances)
+            _said(table, found, line, partial(_about, word), _utterances)
             for line in lines(table.rows, found, lambda row, runs: [([row["label"]], {})])
         ]
         blocks += [f"**Target word: {cell(word)}**", _beside_paper("checkpoint", games, prompt)]
@@ -65,13 +66,14 @@ def _about(word: str, line: TableLine, probe: Probe) -> bool:
 
 
 def _said(
+    table: Table,
     found: CountedRuns,
     line: TableLine,
     asked: Callable[[TableLine, Probe], bool],
     form: Callable[[str], str],
 ) -> list[str]:
-    """Name, greedy and sampled response of seed 0 to a prompt."""
-    run = found.counted[line.row["experiment"]].get(0)
+    """Name, greedy and sampled response of the first seed to a prompt."""
+    run = found.counted[line.row["experiment"]].get(table.seeds[0])
     probes = run.probes if run is not None else []
     said = {probe.how: form(probe.response) for probe in probes if asked(line, probe)}
     missing = "not run" if run is None else "not asked"
