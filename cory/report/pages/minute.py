@@ -41,7 +41,7 @@ class Main:
 
 
 def main_table(tables: Everything, root: str) -> list[str]:
-    """The table, and the controls that do not work; nothing where the paper names no claim.
+    """The table, and the controls that fail; nothing where the paper names no claim.
 
     root: from the page to docs/results/
     """
@@ -49,7 +49,7 @@ def main_table(tables: Everything, root: str) -> list[str]:
     failing = list(dict.fromkeys(text for each in main for text in each.failing))
     return [
         *([markdown(HEAD, [each.cells(root) for each in main])] if main else []),
-        *([f"Controls that do not work: {'; '.join(failing)}."] if failing else []),
+        *([f"Positive controls that fail: {'; '.join(failing)}."] if failing else []),
     ]
 
 
