@@ -110,7 +110,9 @@ def test_lines_are_short(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     everything = page.name == "README.md"
     for line in (text if everything else without_code(text)).splitlines():
-        assert len(line) <= WIDTH or (line.startswith("|") and not everything), line
+        # README is read in a terminal, too; its tables of claims are written by `make report`
+        table = line.startswith("|") and (not everything or "](docs/results/" in line)
+        assert len(line) <= WIDTH or table, line
 
 
 @pytest.mark.parametrize("name", [*REFERENCE, *GUIDES])

@@ -115,7 +115,7 @@ def test_runs_that_start_alike_ask_once(config: ConfigOf, tmp_path: Path) -> Non
 def test_where_there_is_none() -> None:
     for word in ("evaluation.before=false", "algorithm.iterations=0"):
         assert wanted(parsed()) and not wanted(parsed(word))
-    games = ("experiment=spag/llama2_im", "scale=small")
+    games = ("experiment=spag/llama2_im", "scale=small", "evaluation.before=true")
     assert wanted(parsed(*games))
     collecting = ("algorithm.collect_only=true", "algorithm.iterations=1")
     assert not wanted(parsed(*games, *collecting, "algorithm.iterations_per_epoch=null"))
