@@ -23,7 +23,7 @@ from tests.support.reporting import ROOT, composed, places_in, run_script, write
 
 NAMED = {
     "cory": "fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 grid_ppo tab1 tab2 tab3 tab4 tab5 "
-    "compute_matched credit agents",
+    "compute_matched credit agents kl_estimator leave_one_out",
     "maporl": "toy_fig5 exp1_fig2 transitions remark2 shaping_alpha shaping_beta transfer hetero "
     "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality",
     "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples",
@@ -35,7 +35,7 @@ COMPUTED = ("game", "skills")
 DEBATES = ("turns", "transitions", "alone")
 GAMES = ("matches", "benchmarks", "factor", "dialogues")
 FINE_TUNING = ("accuracy", "iterations", "scatter")
-FIVE_SEEDS = {"credit", "critics"}  # under the rules of docs/studies.md; the others are older
+FIVE_SEEDS = {"credit", "critics", "kl_estimator", "leave_one_out"}  # under the rules of docs/studies.md; the others are older
 
 
 def all_tables() -> list[tuple[str, str]]:
