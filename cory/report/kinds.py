@@ -153,7 +153,7 @@ def draw(table: Table, found: CountedRuns) -> Figure | None:
     """The figure of a table; None where there is nothing to draw."""
     if table.kind in COMPUTED:
         figure = COMPUTED[table.kind].figure(table)
-        headline(figure, table.entry["title"], [COMPUTED[table.kind].reading])
+        headline(figure, table.title, [COMPUTED[table.kind].reading])
         return figure
     kind = TABLE_KINDS[table.kind]
     if kind.figure is None or not found.runs:
@@ -163,7 +163,7 @@ def draw(table: Table, found: CountedRuns) -> Figure | None:
         circle = table.kind == "benchmarks" and table.scale == PAPER_SCALE
         reading = CIRCLE if circle else kind.reading
         notes = [_of_scale(table), _sizes(table, found), reading, _about_paper(table, drawn)]
-        headline(drawn, table.entry["title"], list(filter(None, notes)))
+        headline(drawn, table.title, list(filter(None, notes)))
     return drawn
 
 

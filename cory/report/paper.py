@@ -110,6 +110,11 @@ class Table:
         """What is called differently at each scale: who stands in for GPT-4, and the like."""
         return {word: names[self.scale] for word, names in self.entry.get("by_scale", {}).items()}
 
+    @property
+    def title(self) -> str:
+        """What it is called at this scale."""
+        return str(fill(self.entry["title"], self.words))
+
     @cached_property
     def claims(self) -> list[dict[str, Any]]:
         """Statements, as cory/report/claims/ reads them: every template filled in."""

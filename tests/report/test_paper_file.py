@@ -26,7 +26,7 @@ NAMED = {
     "compute_matched credit agents kl_estimator leave_one_out",
     "maporl": "toy_fig5 exp1_fig2 transitions remark2 shaping_alpha shaping_beta transfer hetero "
     "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality",
-    "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples",
+    "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples rate",
     "maft": "fig1 tab1 tab2 fig3 fig4 fig5 fig6 fig7 tab3 fig8 tab4 appG tab5 fig9 fig10 tab6 tab7 "
     "fig11 fig12 fig13 critics",
 }
@@ -51,6 +51,12 @@ def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
     assert names - sweeps == WITHOUT_RUNS[paper] and sweeps - parts <= names
     assert {name.removesuffix("_small") for name in parts} <= names
     assert names == set(NAMED[paper].split())
+
+
+@pytest.mark.parametrize(("scale", "player"), [("paper", "GPT-4"), ("small", "the scripted players")])
+def test_a_title_names_who_plays_at_its_scale(scale: str, player: str) -> None:
+    title = checked(places_in(CONF), "spag", "fig4l", scale).title
+    assert title == f"Fig. 4, left: win rates against {player}"
 
 
 @pytest.mark.parametrize(("paper", "name"), all_tables())

@@ -40,7 +40,7 @@ def paper_counts(tables: Everything, compose: Compose) -> list[str]:
     """Verdicts on the claims of every table and figure, in columns; then what has no claims."""
     rows = [row for scales in tables.values() for row in _count_rows(scales)]
     presets = [
-        f"- {one.table.entry['title']}: [{settings_as_printed(one, compose)}]({one.page})"
+        f"- {one.table.title}: [{settings_as_printed(one, compose)}]({one.page})"
         for one in map(first_of, tables.values())
         if one.table.kind == PRESET
     ]
@@ -51,7 +51,7 @@ def paper_counts(tables: Everything, compose: Compose) -> list[str]:
 def _count_rows(scales: Mapping[str, Shown]) -> list[list[str]]:
     """A row per scale that ran for the paper's claims, and one for our questions."""
     one = first_of(scales)
-    title = str(one.table.entry["title"])
+    title = one.table.title
     if one.table.kind == PRESET:
         return []
     if one.table.kind in COMPUTED:

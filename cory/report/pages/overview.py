@@ -40,7 +40,7 @@ def report(tables: Everything, compose: Compose) -> str:
     ]
     for scales in tables.values():
         one = first_of(scales)
-        blocks.append(f"## {one.table.entry['title']}")
+        blocks.append(f"## {one.table.title}")
         if one.table.kind == PRESET:
             blocks.append(f"{settings_as_printed(one, compose)}: [setting by setting]({one.page}).")
             continue
@@ -73,7 +73,7 @@ def index(everything: Mapping[str, Everything], compose: Compose) -> str:
             one = first_of(scales)
             if one.table.kind == PRESET:
                 continue
-            blocks.append(f"### {one.table.entry['title']}")
+            blocks.append(f"### {one.table.title}")
             if one.table.kind in COMPUTED:
                 blocks += _glance("computed", one)
                 continue
@@ -114,7 +114,7 @@ def _shown(shown: Shown) -> list[str]:
     numbers = [] if kind.long else kind.results(table, found)
     asked = any(one.kind != LEFT_OUT for one in shown.judged)
     return [
-        *shown.picture(table.entry["title"]),
+        *shown.picture(table.title),
         header(table, found.runs),
         *[block.replace("### ", "#### ") for block in numbers],
         *omitted(table),
@@ -130,7 +130,7 @@ def _computed(shown: Shown) -> list[str]:
     """Figure, numbers and claims of a table for which nothing is run."""
     kind = COMPUTED[shown.table.kind]
     return [
-        *shown.picture(shown.table.entry["title"]),
+        *shown.picture(shown.table.title),
         *kind.results(shown.table),
         claims_table(shown.table, shown.judged),
         f"[{kind.more}]({shown.page})",
@@ -146,7 +146,7 @@ def _glance(how: str, shown: Shown) -> list[str]:
     lines = [f"- {_mark(word)}: {'; '.join(texts)}" for word, texts in groups.items()]
     return [
         f"**{how}** ([details]({shown.page}))",
-        *shown.picture(f"{shown.table.entry['title']}, {how}"),
+        *shown.picture(f"{shown.table.title}, {how}"),
         *(["\n".join(lines)] if lines else []),
     ]
 

@@ -20,7 +20,7 @@ def page(table: Table, found: CountedRuns, image: str | None, compose: Compose) 
 
     image: file name of the figure; None when there is none
     """
-    picture = [f"![{table.entry['title']}]({image})"] if image else []
+    picture = [f"![{table.title}]({image})"] if image else []
     judged = verdicts(table, found)
     if table.kind == PRESET:
         source = " from conf/paper/ and the composed settings of the experiments"
@@ -60,7 +60,7 @@ def _head(table: Table, source: str) -> list[str]:
     if not table.in_paper:
         where = f"Not in the paper ({table.about['title']}): a question of this project."
     return [
-        f"# {table.entry['title']}{small}",
+        f"# {table.title}{small}",
         f"{where}  \nWritten by `make report`{source}; not edited by hand.",
         *remarks(table),
     ]
