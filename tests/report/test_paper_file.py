@@ -26,7 +26,8 @@ NAMED = {
     "compute_matched credit agents kl_estimator leave_one_out",
     "maporl": "toy_fig5 exp1_fig2 transitions remark2 shaping_alpha shaping_beta transfer hetero "
     "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality",
-    "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples rate",
+    "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples "
+    "rate",
     "maft": "fig1 tab1 tab2 fig3 fig4 fig5 fig6 fig7 tab3 fig8 tab4 appG tab5 fig9 fig10 tab6 tab7 "
     "fig11 fig12 fig13 critics",
 }
@@ -35,7 +36,8 @@ COMPUTED = ("game", "skills")
 DEBATES = ("turns", "transitions", "alone")
 GAMES = ("matches", "benchmarks", "factor", "dialogues")
 FINE_TUNING = ("accuracy", "iterations", "scatter")
-FIVE_SEEDS = {"credit", "critics", "kl_estimator", "leave_one_out"}  # under the rules of docs/studies.md; the others are older
+# under the rules of docs/studies.md; the others are older
+FIVE_SEEDS = {"credit", "critics", "kl_estimator", "leave_one_out"}
 
 
 def all_tables() -> list[tuple[str, str]]:
@@ -53,7 +55,9 @@ def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
     assert names == set(NAMED[paper].split())
 
 
-@pytest.mark.parametrize(("scale", "player"), [("paper", "GPT-4"), ("small", "the scripted players")])
+@pytest.mark.parametrize(
+    ("scale", "player"), [("paper", "GPT-4"), ("small", "the scripted players")]
+)
 def test_a_title_names_who_plays_at_its_scale(scale: str, player: str) -> None:
     title = checked(places_in(CONF), "spag", "fig4l", scale).title
     assert title == f"Fig. 4, left: win rates against {player}"
