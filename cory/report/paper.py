@@ -1,7 +1,7 @@
 """What conf/paper/<paper>.yaml asks for: one entry per table and figure, its rows and claims."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,16 @@ class Table:
     def seeds(self) -> list[int]:
         """The seeds of the sweep; none where nothing is run."""
         return [int(seed) for seed in self._swept("seed")] if self.has_runs else []
+
+    @cached_property
+    def runs_of_others(self) -> set[tuple[str, int]]:
+        """Experiment and seed of every run that the paper's other tables ask for at this scale."""
+        others = [
+            replace(self, name=name)
+            for name, entry in self.about["tables"].items()
+            if name != self.name and "sweep" in entry
+        ]
+        return {(name, seed) for one in others for name in one.swept for seed in one.seeds}
 
     @cached_property
     def swept(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from cory.report.claims.sides import operands
 from cory.report.pages.changes import chosen, scale_files, scale_reasons
 from cory.report.pages.write import Places, checked
 from cory.report.paper import Table, load_paper
+from cory.report.records import archive
+from cory.report.records.collect import collect
 from cory.report.tables import second_hand
 from tests.support.composing import CONF, options, parsed
 from tests.support.made_up_runs import WriteRun
@@ -53,6 +56,21 @@ def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
     assert names - sweeps == WITHOUT_RUNS[paper] and sweeps - parts <= names
     assert {name.removesuffix("_small") for name in parts} <= names
     assert names == set(NAMED[paper].split())
+
+
+def test_runs_that_another_table_asks_for_are_not_called_refused() -> None:
+    table = checked(places_in(CONF), "spag", "rate", "small")
+    ours = ("spag/llama2_im", 3100), ("spag/llama2_spag_1_quarter", 3100)
+    assert ("spag/llama2_im", 3000) in table.runs_of_others
+    assert not table.runs_of_others & set(ours)
+    archived = archive.read(ROOT / "docs/results/spag/records/small")
+    assert {run.seed for run in archived if run.experiment == "spag/llama2_im"} > {3000, 3004}
+    found = collect(table, archived, [])
+    assert not [one for one in found.refused if one.name.endswith(("seed3000", "seed3004"))]
+    stranger = dataclasses.replace(table, about={**table.about, "tables": {"rate": table.entry}})
+    assert "spag/llama2_im/seed3000" in [
+        one.name for one in collect(stranger, archived, []).refused
+    ]
 
 
 @pytest.mark.parametrize(

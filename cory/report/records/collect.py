@@ -48,6 +48,7 @@ def _measured(runs: Mapping[str, Mapping[int, Archived]]) -> Records:
 def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refused]) -> CountedRuns:
     """The runs of every experiment of the table, and by name those that do not count.
 
+    A run that another table asks for, with a seed that this one has not, is none of the latter.
     Runs of other code than their neighbours' count and are named. Runs of one experiment in another
     precision than most of its runs do not count: one row does not mix them.
     """
@@ -58,6 +59,8 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
         found.controls[name], _ = by_precision(own)
     for run in archived:
         if run.experiment not in found.counted:
+            continue
+        if run.seed not in table.seeds and (run.experiment, run.seed) in table.runs_of_others:
             continue
         flaws = list(_flaws(table, run))
         if flaws:
