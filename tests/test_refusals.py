@@ -98,9 +98,9 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ],
         # an option that a group does not have
         ("algorithm=pppo", "algorithm=pppo is not an option; did you mean ppo?\n"),
-        ("experiment=cory/imdb_pp", "cory/imdb_pp is not an option; did you mean cory/imdb_ppo?\n"),
+        ("experiment=cory/imdb_pretraine", "option; did you mean cory/imdb_pretrained?\n"),
         ("experiment=imdb_cory", "imdb_cory is not an option; did you mean cory/imdb_cory?\n"),
-        ("experiment=imdb", "choose one of cory/imdb_cory, cory/imdb_cory_no_exchange, cory/"),
+        ("experiment=imdb", "choose one of cory/imdb_cory, cory/imdb_cory_k1, cory/"),
         ("experiment=maft/phi3", "choose one of maft/phi3_"),
         ("experiment=xyz", "choose one of cory/..., maft/..., maporl/..., quickstart, spag/...\n"),
         ("sweep=fig3", "sweep=fig3 is not an option; did you mean cory/fig3 or maft/fig3?\n"),
@@ -194,8 +194,9 @@ def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> Non
     code, out, err = typed("sweep=cory/fig3", "scale=small")
     assert (code, err) == (0, "")
     launched = [line for line in out.splitlines() if line.startswith("launch")]
-    assert len(set(launched)) == len(launched) == 9
-    assert out.startswith("sweep=cory/fig3: 9 runs (3 settings x 3 seeds), ")
+    assert len(set(launched)) == len(launched) == 15
+    assert out.splitlines()[0] == "sweep=cory/fig3 at scale=small is sweep=cory/fig3_small"
+    assert out.splitlines()[1].startswith("sweep=cory/fig3_small: 15 runs (3 settings x 5 seeds), ")
 
 
 @pytest.mark.parametrize(

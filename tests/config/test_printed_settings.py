@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import product
 from typing import Any
 
@@ -290,3 +291,18 @@ NOT_ITS_OWN = {
     *("algorithm.name", "algorithm.warmup", "algorithm.final_share"),
     *("algorithm.divide_by_std", "algorithm.group_baseline", "algorithm.kl_loss"),
 }
+
+
+@pytest.mark.parametrize("scale", ["paper", "small"])
+@pytest.mark.parametrize("method", ["ppo", "cory"])
+def test_our_studies_on_imdb_change_what_they_name(method: str, scale: str) -> None:
+    """k1 in place of the exact KL; four answers to a prompt and no value head."""
+    own = [
+        parsed(f"experiment=cory/imdb_{method}{end}", f"scale={scale}").algorithm
+        for end in ("", "_k1", "_leave_one_out")
+    ]
+    usual, k1, leave_one_out = (asdict(algorithm) for algorithm in own)
+    assert {key for key in usual if usual[key] != k1[key]} == {"kl_estimator"}
+    assert (usual["kl_estimator"], k1["kl_estimator"]) == ("full", "k1")
+    different = {key: leave_one_out[key] for key in usual if usual[key] != leave_one_out[key]}
+    assert different == {"advantages": "leave_one_out", "samples_per_prompt": 4}

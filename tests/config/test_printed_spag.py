@@ -215,6 +215,25 @@ def test_a_preset_changes_nothing_that_the_table_does_not_have(fidelity: str) ->
     assert {key for key in before if after[key] != before[key]} <= OFFICIAL[fidelity].keys()
 
 
+@pytest.mark.parametrize("scale", ["paper", "small"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_quarter_of_the_rate_is_all_that_differs(n: int, scale: str) -> None:
+    whole, quarter = (
+        composed(f"llama2_spag_{n}{end}", f"scale={scale}") for end in ("", "_quarter")
+    )
+    assert whole.algorithm.learning_rate == {"paper": 2e-6, "small": 4e-4}[scale]
+    assert quarter.algorithm.learning_rate == whole.algorithm.learning_rate / 4
+    before = "im" if n == 1 else f"spag_{n - 1}_quarter"
+    assert quarter.init_from.endswith(f"/llama2_{before}/seed0")
+    stages = ["im", *(f"spag_{k}_quarter" for k in range(1, n))]
+    opponents = {name: run for name, run in quarter.algorithm.opponents.items() if name in stages}
+    assert list(opponents) == stages
+    assert all(run.endswith(f"/llama2_{name}/seed0") for name, run in opponents.items())
+    whole.algorithm.learning_rate = quarter.algorithm.learning_rate
+    whole.algorithm.opponents = quarter.algorithm.opponents
+    assert whole.algorithm == quarter.algorithm and whole.task == quarter.task
+
+
 def test_no_experiment_of_self_play_is_without_a_test() -> None:
     """Those that are left only evaluate what others trained."""
     stages = {f"{m}_{s}" for m in MODELS for s in (IMITATION, "spag_1", "spag_2", "spag_3")}
@@ -224,6 +243,6 @@ def test_no_experiment_of_self_play_is_without_a_test() -> None:
         if name.startswith("spag/"):
             short = name.partition("/")[2]
             known = short in trained or any(
-                part in short for part in ("_words_", "_kl_", "_sft_", "_20q", "_city")
+                part in short for part in ("_words_", "_kl_", "_sft_", "_20q", "_city", "_quarter")
             )
             assert known or composed(short).algorithm.iterations == 0, name

@@ -106,7 +106,7 @@ def test_bytes_of_a_pass() -> None:
 
 
 def test_three_times_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = parsed(*PPO)
+    config = parsed(*PPO, "evaluation.prompts=128")
     expected = Reached(0.5, 0.25, 1e-3)
     monkeypatch.setattr(duration, "ASSUMED", (expected, expected, Reached(0.25, 0.25, 1e-3)))
     weights = weights_of(config)

@@ -23,9 +23,9 @@ DEBATE = ("experiment=maporl/gsm8k_maporl_exact", "scale=small")
 
 def test_operations_by_hand() -> None:
     config = parsed("scale=small", "experiment=cory/imdb_ppo", ONCE)
-    # 100 iterations of 32 turns: a query of 8 tokens and a response of (4 + 16) / 2; sampling (2),
+    # 100 iterations of 128 turns: a query of 8 tokens and a response of (4 + 16) / 2; sampling (2),
     # policy and reference (2 x 2), and 4 epochs of forward and backward (4 x 6)
-    training = 100 * 32 * (8 + 10) * 1000 * (2 + 4 + 24)
+    training = 100 * 128 * (8 + 10) * 1000 * (2 + 4 + 24)
     config.algorithm.iterations, config.evaluation.prompts = 100, 128
     total, left_out = operations_of(config, 1000, {})
     assert total == training + 128 * (8 + 16) * 1000 * 2 and left_out == ""

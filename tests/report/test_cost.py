@@ -34,10 +34,10 @@ def test_records_say_how_long_a_run_takes(tmp_path: Path) -> None:
         lines = lines_of(2, 20, 1, seed, asked("cory/imdb_ppo"))
         write("cory/imdb_ppo", seed, lines, wall_s=wall, device=HERE)
     head, ppo, *_ = cost(TABLE, tmp_path, [], composed)
-    assert head == "cory fig3 at scale small: 9 runs (3 experiments x 3 seeds), 7 to do"
+    assert head == "cory fig3 at scale small: 15 runs (3 experiments x 5 seeds), 13 to do"
     n = asked("cory/imdb_ppo")
     measured = f"2 min each (measured: 2 runs on {HERE})"
-    assert ppo == f"  cory/imdb_ppo: 1 to do x {n} iterations, {measured}"
+    assert ppo == f"  cory/imdb_ppo: 3 to do x {n} iterations, {measured}"
 
 
 def test_the_archive_says_it_where_outputs_hold_nothing(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_the_archive_says_it_where_outputs_hold_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
     run = archive.decode(archive.encode(gather.load_run(run_dir, "cory/imdb_ppo", "small")))
     lines = cost(TABLE, tmp_path, [run], composed)
-    assert "3 to do" in lines[1] and "3.0 h each (measured: 1 run on other, which" in lines[1]
+    assert "5 to do" in lines[1] and "3.0 h each (measured: 1 run on other, which" in lines[1]
     shorter = {**run.record, "iterations": 7}
     (other,) = [archive.decode(archive.encode(run)) for _ in range(1)]
     other.record.update(shorter)
@@ -64,10 +64,10 @@ def test_an_estimate_says_that_it_is_one(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("parallel_runs", "threads", "said"),
     [
-        ("3", 2, "in all about 7 min on hardware=cpu, 3 runs at a time"),
-        ("3", 6, "in all about 20 min on hardware=cpu, 3 runs at a time"),  # no gain is assumed
-        ("1", 6, "in all about 20 min on hardware=cpu, one run after another"),
-        ("null", 1, "in all about 3 min on hardware=cpu, 6 runs at a time"),
+        ("3", 2, "in all about 13 min on hardware=cpu, 3 runs at a time"),
+        ("3", 6, "in all about 40 min on hardware=cpu, 3 runs at a time"),  # no gain is assumed
+        ("1", 6, "in all about 40 min on hardware=cpu, one run after another"),
+        ("null", 1, "in all about 7 min on hardware=cpu, 6 runs at a time"),
     ],
 )
 def test_runs_side_by_side_take_their_share_of_the_time(
@@ -88,7 +88,7 @@ def test_runs_side_by_side_take_their_share_of_the_time(
         cfg.parallel_runs = None if parallel_runs == "null" else int(parallel_runs)
         return cfg
 
-    # three experiments, of which two seeds each are left: 1,200 s of work
+    # three experiments, of which four seeds each are left: 2,400 s of work
     assert cost(TABLE, tmp_path, [], compose)[-1] == said
 
 
@@ -106,7 +106,7 @@ def test_what_is_not_known_is_not_invented(tmp_path: Path) -> None:
 def test_nothing_is_left_to_do(tmp_path: Path) -> None:
     write = run_writer(tmp_path)
     for experiment in TABLE.experiments:
-        for seed in range(3):
+        for seed in range(5):
             write(experiment, seed, lines_of(2, 20, 1, seed))
-    head = "cory fig3 at scale small: 9 runs (3 experiments x 3 seeds), 0 to do"
+    head = "cory fig3 at scale small: 15 runs (3 experiments x 5 seeds), 0 to do"
     assert cost(TABLE, tmp_path, [], composed) == [head]

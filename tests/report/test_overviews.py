@@ -52,14 +52,16 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     assert f"**[CORY](docs/results/cory.md)** ({beside})" in block
     assert "<img" not in block  # the picture is one of a table that has no runs
     for seed in range(5):
-        write_run("cory/credit_ppo", seed, lines_of(0.7, 1.0, 1, seed))
-    more = everything | shown_at_both_scales(tmp_path, ("credit",))
-    assert '<img src="docs/results/cory/credit_small.png"' in readme_block({"cory": more}, composed)
+        write_run("cory/imdb_ppo_k1", seed, lines_of(0.7, 1.0, 1, seed))
+    more = everything | shown_at_both_scales(tmp_path, ("kl_estimator",))
+    picture = '<img src="docs/results/cory/kl_estimator_small.png"'
+    assert picture in readme_block({"cory": more}, composed)
     claim = "[PPO and CORY (LLM1) achieve similar task reward](docs/results/cory/fig3_small.md)"
     _, verdict, difference = row(block, claim)
     assert verdict == "holds" and re.fullmatch(r"-?0\.\d+ \(-0\.\d+ to 0\.\d+\)", difference)
-    later = "[CORY (LLM1) ends with more task reward than PPO](docs/results/cory.md)"
-    assert row(block, later)[1:] == ["not run", "-"]  # fig. 4 has no page of its own yet
+    block = readme_block({"cory": shown_at_both_scales(tmp_path, ("tab1", "credit"))}, composed)
+    later = "[Does CORY's pioneer end with less task reward than PPO?](docs/results/cory.md)"
+    assert row(block, later)[1:] == ["not run", "-"]  # credit has no page of its own yet
 
 
 def test_readme_keeps_what_stands_around_its_block(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.support.reporting import ROOT, composed, made, places_in, row, write_
 def test_a_whole_sweep(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run)
     found, text = made(tmp_path)
-    assert len(found.runs) == 9 and not found.refused and not found.notes
+    assert len(found.runs) == 15 and not found.refused and not found.notes
     assert text.startswith("# Fig. 3: training curves on IMDB (small scale, not the paper's")
     assert row(text, "small | paper") == [
         "small",
@@ -27,11 +27,11 @@ def test_a_whole_sweep(write_run: WriteRun, tmp_path: Path) -> None:
         "fp32",
         "aaaaaaa",
         "2026-01-02",
-        "14 min: 9 runs of 1.5 to 1.5 min",
+        "22 min: 15 runs of 1.5 to 1.5 min",
     ]
     # the last 10 of 40 iterations on a line from 0 to 4: 4 * 34.5 / 39
-    assert row(text, "CORY (tiny) LLM1 |")[2] == f"{4 * 34.5 / 39:.2f} ± 0.02"
-    assert row(text, "CORY (tiny) LLM2 |")[4:] == ["2.00 ± 0.00", "0.86 ± 0.00", "0.04 ± 0.00", "3"]
+    assert row(text, "CORY (tiny) LLM1 |")[2] == f"{4 * 34.5 / 39:.2f} ± 0.03"
+    assert row(text, "CORY (tiny) LLM2 |")[4:] == ["2.00 ± 0.00", "0.86 ± 0.00", "0.04 ± 0.00", "5"]
     assert row(text, "PPO (tiny_2x) | ")[2] == f"{30 * 34.5 / 39:.2f} ± 0.01"
     assert "](fig3_small.png)" in text
     verdicts = [line.rsplit(" | ", 1)[1] for line in text.splitlines() if ", fig. 3(" in line]
@@ -45,9 +45,10 @@ def test_small_pages_list_what_was_changed(write_run: WriteRun, tmp_path: Path) 
     write_all(write_run, (0,))
     _, text = made(tmp_path)
     assert "- `source: package`: the hub's data set is out of reach offline" in text
-    assert row(text, "`algorithm.prompts_per_iteration`")[1:] == ["256", "32", "all"]
+    assert row(text, "`algorithm.prompts_per_iteration`")[1:] == ["256", "128", "all"]
     assert row(text, "`model.path` | openai-community/gpt2-xl")[3] == "PPO (tiny_2x)"
-    assert "algorithm.learning_rate" not in text
+    assert row(text, "`algorithm.learning_rate`")[1:] == ["1.41e-05", "4.2e-05", "all"]
+    assert "algorithm.clip_range" not in text
     assert "number printed" not in text  # the paper's column is for runs at its own scale
 
 
@@ -80,11 +81,11 @@ def test_a_missing_seed_is_named(write_run: WriteRun, tmp_path: Path) -> None:
     open_run = write_run("cory/imdb_ppo", 2, lines_of(2, 20, 1, 2))
     (open_run / "record.json").unlink()
     _, text = made(tmp_path)
-    assert row(text, "PPO (tiny) | ")[-1] == "1; not run (2 of 3 seeds): 0, 2"
+    assert row(text, "PPO (tiny) | ")[-1] == "1; not run (4 of 5 seeds): 0, 2, 3, 4"
     asked = composed("cory/imdb_ppo", "small").algorithm.iterations
     why = f"failed or stopped (40 of {asked} iterations, no record.json)"
     assert f"- `cory/imdb_ppo/seed2`: {why}" in text
-    assert row(text, "PPO's combined")[-1] == "not run (2 of 3 seeds)"
+    assert row(text, "PPO's combined")[-1] == "not run (4 of 5 seeds)"
 
 
 def test_a_diverged_run_is_named(write_run: WriteRun, tmp_path: Path) -> None:
@@ -129,16 +130,16 @@ def test_a_run_that_cannot_count_is_refused_by_name(
     overrides: tuple[str, ...],
     why: str,
 ) -> None:
-    for seed in (1, 2):
+    for seed in (1, 2, 3, 4):
         write_run("cory/imdb_ppo", seed, lines_of(2.0, 20.0, 1, seed))
     # so far off that the mean shows it if it counts
     write_run("cory/imdb_ppo", 0, lines_of(99, 99, 1, 0), overrides=overrides, **record)
     found, text = made(tmp_path)
     assert f"- `cory/imdb_ppo/seed0`: {why}" in text.splitlines()
-    assert set(found.counted["cory/imdb_ppo"]) == {1, 2}
+    assert set(found.counted["cory/imdb_ppo"]) == {1, 2, 3, 4}
     cells = row(text, "PPO (tiny) | ")
     assert cells[1].startswith("1.77 ± ")
-    assert cells[-1] in ("2; refused (1 of 3 seeds): 0", "2; not run (1 of 3 seeds): 0")
+    assert cells[-1] in ("4; refused (1 of 5 seeds): 0", "4; not run (1 of 5 seeds): 0")
 
 
 def test_a_run_too_short_for_the_window_is_named(write_run: WriteRun, tmp_path: Path) -> None:
@@ -202,15 +203,16 @@ def test_a_seed_counts_once(write_run: WriteRun, tmp_path: Path) -> None:
 
 
 def test_a_claim_shows_its_difference_and_interval(write_run: WriteRun, tmp_path: Path) -> None:
-    for seed, kl in enumerate((4.0, 5.0, 12.0)):
+    for seed, kl in enumerate((4.0, 5.0, 12.0, 12.0, 5.0)):
         write_run("cory/imdb_cory", seed, lines_of(2.0, kl, 2, seed))
         write_run("cory/imdb_ppo", seed, lines_of(2.0, 20.0, 1, seed))
     _, text = made(tmp_path)
     cells = row(text, "PPO's KL ends at more than twice that of CORY (LLM1)")
     assert cells[2].split("<br>")[2] == "2: 17.7 vs 2 x 10.6"
-    assert cells[3] == "17.7 ± 0 vs 2 x (6.19 ± 3.86)"
-    # 17.7 less twice 3.54, 4.42 and 10.6: mean 5.31, s = 7.71, half width 2.920 s / sqrt(3) = 13.0
-    assert cells[4:] == ["5.31 [-7.69, 18.3], claim: > 0", "3", "17.7", "undecided"]
+    assert cells[3] == "17.7 ± 0 vs 2 x (6.72 ± 3.57)"
+    # 17.7 less twice 3.54, 4.42, 10.6, 10.6 and 4.42: mean 4.25, s = 7.14, half width
+    # 2.132 s / sqrt(5) = 6.81
+    assert cells[4:] == ["4.25 [-2.56, 11.1], claim: > 0", "5", "9.71", "undecided"]
     assert "9 claims and questions are judged by intervals here." in text
     assert "would let 0.45 of them hold" in text
 

@@ -47,6 +47,7 @@ def lines_of(
             value = s + noise.gauss(0, 0.01)
             for name in (f"agent_{agent}", role):
                 line[f"objective/score/{name}"] = value
+                line[f"objective/score_std/{name}"] = 0.59
                 line[f"objective/kl/{name}"] = k
                 line[f"objective/combined/{name}"] = value - eta * k
             line[f"rollout/distinct_2/agent_{agent}"] = 0.9 - k / 100

@@ -27,11 +27,11 @@ def places_in(folder: Path) -> Places:
 
 
 def write_all(
-    write_run: WriteRun, seeds: tuple[int, ...] = (0, 1, 2), ppo_score: float = 2.0
+    write_run: WriteRun, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), ppo_score: float = 2.0
 ) -> None:
     """Runs that agree with most claims of fig. 3: PPO pays with KL for the same reward."""
     for seed in seeds:
-        more = 0.01 * (seed - 1)  # seeds differ, or no interval could be formed
+        more = 0.01 * (seed - 2)  # seeds differ, or no interval could be formed
         write_run("cory/imdb_ppo", seed, lines_of(ppo_score, 20.0 + more, 1, seed))
         write_run("cory/imdb_ppo_xl", seed, lines_of(2.5, 30.0 - more, 1, seed))
         write_run("cory/imdb_cory", seed, lines_of(2.0, 4.0 + 2 * more, 2, seed))
