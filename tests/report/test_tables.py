@@ -127,7 +127,9 @@ def test_a_grid_page(write_run: WriteRun, tmp_path: Path) -> None:
     write_run(rows[0]["experiment"], 0, lines_of(2.0, 4.0, 1, 0))
     page = page_of(places, tmp_path / "outputs")
     cells = row(page, "1e-5 | 1e-5")
-    assert cells[3] == "4.00" and float(cells[5]) > 0.1  # KL, and unsteadiness: it still rises
+    assert cells[3] == "4.00"  # KL
+    # unsteadiness: it still rises, which gives 0.12, less what the draw of 128 responses explains
+    assert 0.09 < float(cells[5]) < 0.12
     assert row(page, "1e-5 | 1e-4")[2:6] == ["-"] * 4
 
 
