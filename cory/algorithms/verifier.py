@@ -6,6 +6,7 @@ it learns which questions are hard instead of which answers are right (Park et a
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from cory.config import VerifierConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce
+from cory.functional.verdicts import verdict_logits
 from cory.models.policy import Policy
 from cory.models.sampling.generation import draw_limit
 from cory.rewards.verifier import readings
@@ -27,6 +29,7 @@ VERIFIER = "verifier"
 def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
     """One policy whose value head judges answers of the model it started from."""
     policies = parts.new_policies([VERIFIER])
+    policies[VERIFIER].model.likelihood_coef = config.likelihood_coef
     author = policies[VERIFIER].reference("reference")
     collector = AnswerCollector(config, policies[VERIFIER], author, parts.task, parts.streams)
     return SupervisedTrainer(
@@ -36,25 +39,28 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         parts.streams,
         collect=collector,
         finetune_plan=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
-        loss=verdict_loss,
-        statistics=verdict_statistics,
+        loss=partial(verdict_loss, config.likelihood_coef),
+        statistics=partial(verdict_statistics, config.likelihood_coef),
         metric_name=lambda what, policy: f"verifier/{what}",
         evaluate=VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
         carried=parts.carried,
     )
 
 
-def verdict_loss(logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-    """Cross-entropy of the verdict after every token of an answer; logprobs play no part."""
-    return token_bce(values, labels, mask)
+def verdict_loss(
+    likelihood_coef: float, logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor
+) -> Tensor:
+    """Cross-entropy of the verdict after every token of an answer with the answer's label."""
+    return token_bce(verdict_logits(values, logprobs, likelihood_coef), labels, mask)
 
 
 def verdict_statistics(
-    logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor
+    likelihood_coef: float, logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor
 ) -> Mapping[str, Tensor]:
     """Accuracy (B,): whether the verdict at each answer's end is right, before the step."""
     last = (mask.sum(1, keepdim=True) - 1).clamp(min=0)
-    verdict = values.gather(1, last).squeeze(1) > 0
+    logits = verdict_logits(values, logprobs, likelihood_coef)
+    verdict = logits.gather(1, last).squeeze(1) > 0
     return {"accuracy": (verdict == (labels > 0.5)).float()}
 
 

@@ -63,9 +63,11 @@ class VerifierConfig(SupervisedConfig):
     requests: bool  # ask for the answers that are missing (chat models)
     request_texts: RequestsConfig
     max_tokens: int  # question and answer; longer ones are left out
+    likelihood_coef: float  # of an answer's log-probability in the verdict on it
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_at_least("algorithm.likelihood_coef", self.likelihood_coef, 0)
         for key in ("answers_per_question", "keep_per_label", "max_tokens"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
         bounds = self.temperatures

@@ -58,6 +58,7 @@ class ActorCriticModel(nn.Module):
         self.lm = lm
         self.base = base
         self.temperature = 1.0  # divides the logits in updates, the reference's like its own
+        self.likelihood_coef = 0.0  # of a verifier (functional/verdicts.py), which takes it along
         self.vocabulary = int(lm.config.vocab_size)
         self.value_head: nn.Linear | None = None
         if not value_head:

@@ -8,13 +8,14 @@ nothing else.
 import pickle
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -57,8 +58,20 @@ def load_plain(
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file; ConfigError where it cannot be read."""
-    try:
+    with _readable(path):
         return load_file(path)
+
+
+def load_notes(path: Path) -> dict[str, str]:
+    """The words that a safetensors file holds beside its tensors; ConfigError as above."""
+    with _readable(path), safe_open(path, "pt") as file:
+        return dict(file.metadata() or {})
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, SafetensorError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "there is no such file" if missing else first_line(error)

@@ -12,6 +12,7 @@ from cory.config import ConfigError, VerifierRewardConfig, require
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.masking import pad_turns
+from cory.functional.verdicts import verdict_logits
 from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
@@ -22,7 +23,7 @@ from cory.models.precision import (
     store_as_products,
 )
 from cory.models.team import ActorCriticModel, rendered, response_states
-from cory.runs.export import VALUE_HEAD, load_head
+from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
 
 ADAPTER = "adapter_config.json"
@@ -93,8 +94,12 @@ def correctness_probabilities(
     """
     tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
     ids, attended, mask = (tensor.to(model.head.weight.device) for tensor in tensors)
-    hidden = response_states(model.lm, ids, attended, last_token(mask))
-    probabilities: list[float] = model.values(hidden).sigmoid().tolist()
+    if model.likelihood_coef == 0:  # without the log-probabilities of the vocabulary
+        logits = model.values(response_states(model.lm, ids, attended, last_token(mask)))
+    else:
+        logprobs, values = model(ids, attended, mask)
+        logits = verdict_logits(values, logprobs, model.likelihood_coef)[last_token(mask)]
+    probabilities: list[float] = logits.sigmoid().tolist()
     return probabilities
 
 
@@ -121,6 +126,7 @@ class Verifier:
         )
         self.model = self._model(device)
         load_head(self.model.head, folder / VALUE_HEAD, key)
+        self.model.likelihood_coef = load_likelihood_coef(folder / VALUE_HEAD, key)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
         store_as_products(self.model.lm)

@@ -1,5 +1,6 @@
 """Export of agents to folders that other programs load, and starting runs from such folders."""
 
+import math
 import shutil
 import sys
 from collections.abc import Sequence
@@ -16,11 +17,12 @@ from cory.config import GAE, Config, ConfigError, ModelConfig, require
 from cory.models.loading import load_language_model
 from cory.models.places import resolve
 from cory.models.team import ActorCriticModel
-from cory.models.weight_files import load_tensors
+from cory.models.weight_files import load_notes, load_tensors
 from cory.runs.run_dir import AGENTS
 from cory.runs.stored_settings import SETTINGS, read_settings
 
 VALUE_HEAD = "value_head.safetensors"
+LIKELIHOOD_COEF = "likelihood_coef"  # in the notes of a verifier's value head, unless it is 0
 
 
 def export(
@@ -43,7 +45,8 @@ def export(
             key: value.detach().float().cpu().clone()
             for key, value in model.value_head.named_parameters()
         }
-        save_file(head, folder / VALUE_HEAD)
+        coef = model.likelihood_coef
+        save_file(head, folder / VALUE_HEAD, {LIKELIHOOD_COEF: repr(coef)} if coef else None)
     tokenizer.save_pretrained(folder)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
@@ -226,6 +229,24 @@ def load_head(head: nn.Module, path: Path, key: str) -> None:
         f"{key}: its head was made for another width than the model's {width}",
     )
     head.load_state_dict(found)
+
+
+def load_likelihood_coef(path: Path, key: str) -> float:
+    """The coefficient that a verifier was trained with; ConfigError for one that cannot be.
+
+    path: of its value head
+    key: the setting and value that named it
+    """
+    word = load_notes(path).get(LIKELIHOOD_COEF, "0")
+    try:
+        coef = float(word)
+    except ValueError:
+        coef = math.nan
+    require(
+        math.isfinite(coef) and coef >= 0,
+        f"{key}: its value head names a {LIKELIHOOD_COEF} of {word}, which is no number from 0 on",
+    )
+    return coef
 
 
 def trained_without_values(run_dir: Path) -> bool:

@@ -159,12 +159,17 @@ def judge(folder: Path, **changes: object) -> Verifier:
     return Verifier(config, task, torch.device("cpu"))  # type: ignore[arg-type]  # judges only
 
 
-@pytest.fixture(params=["copies", "adapters"])
+@pytest.fixture(params=[("copies", 0.0), ("adapters", 0.0), ("copies", 0.05), ("adapters", 0.05)])
 def trained(
     request: pytest.FixtureRequest, verifier_config: Settings, tmp_path: Path
 ) -> tuple[SupervisedTrainer, Path]:
     """A verifier after two iterations, and the folder that it leaves."""
-    config = verifier_config(f"model.sharing={request.param}", "model.adapter.dropout=0")
+    sharing, likelihood_coef = request.param
+    config = verifier_config(
+        f"model.sharing={sharing}",
+        "model.adapter.dropout=0",
+        f"algorithm.likelihood_coef={likelihood_coef}",
+    )
     trainer = build_verifier(config)
     trainer.step(0)
     trainer.step(1)
@@ -176,12 +181,13 @@ def trained(
 SAID = ["7", " so it is 7", "", "the movie was good and bad", " and"]
 
 
-def test_the_reward_is_what_the_value_head_says_in_training(
+def test_the_reward_is_what_the_verifier_says_in_training(
     trained: tuple[SupervisedTrainer, Path],
 ) -> None:
     """The same tokens, the same number, by the engine and from the folder."""
     trainer, folder = trained
     policy = trainer.agents["verifier"]
+    coef = trainer.config.likelihood_coef  # type: ignore[attr-defined]  # a verifier's
     queries = [f"{number} and 3? So" for number in range(len(SAID))]
     rows = readings(policy.team.tokenizer, queries, SAID, None)
     logits = []
@@ -189,9 +195,9 @@ def test_the_reward_is_what_the_value_head_says_in_training(
     for context, response in rows:  # one by one: nothing is padded
         ids = torch.tensor([[*context, *response]])
         mask = torch.ones(1, len(response), dtype=torch.bool)
-        _, values = policy.engine(ids, torch.ones_like(ids, dtype=torch.bool), mask)
+        logprobs, values = policy.engine(ids, torch.ones_like(ids, dtype=torch.bool), mask)
         assert ids[0, -1] == policy.team.tokenizer.eos_token_id
-        logits.append(values[0, -1])
+        logits.append(values[0, -1] + coef * logprobs[0, :-1].sum())
     episodes = [
         Episode(Prompt(query, query), [turn(said)])
         for query, said in zip(queries, SAID, strict=True)
@@ -207,7 +213,7 @@ def test_the_reward_is_what_the_value_head_says_in_training(
     assert widths == [lengths[2] - 1, lengths[4] - 1]
     scores = [episode.turns[0].score for episode in episodes]
     assert_close(torch.tensor(scores), torch.stack(logits).sigmoid())
-    assert len({round(score or 0, 5) for score in scores}) == len(SAID)
+    assert len({round(score or 0, 7) for score in scores}) == len(SAID)
     mixed = judge(folder, compute_precision="bf16")
     assert mixed.model.lm.config._attn_implementation == BY_ROWS
     assert mixed.model.lm.product_dtype == torch.bfloat16
@@ -218,6 +224,21 @@ def test_the_reward_is_what_the_value_head_says_in_training(
     rounded = [episode.turns[0].score or 0 for episode in episodes]
     assert rounded == pytest.approx(scores, abs=0.02) and rounded != scores
     assert judge(folder, attention="eager").model.lm.config._attn_implementation == "eager"
+
+
+def test_a_verifier_learns_by_the_verdict_that_it_gives(verifier_config: Settings) -> None:
+    """Loss and accuracy of its first step, before it has learnt, with and without likelihood."""
+    trainer = build_verifier(verifier_config("algorithm.likelihood_coef=0.7"))
+    logprobs = torch.full((1, 3), -2.0)
+    values, labels = torch.full((1, 3), 1.0), torch.ones(1)
+    mask = torch.ones(1, 3, dtype=torch.bool)
+    # the verdicts are 1, 1 - 1.4 and 1 - 2.8
+    expected = -torch.tensor([[1.0, -0.4, -1.8]]).sigmoid().log()
+    assert_close(trainer.loss(logprobs, values, labels, mask), expected)
+    assert trainer.statistics(logprobs, values, labels, mask)["accuracy"].tolist() == [0.0]
+    plain = build_verifier(verifier_config())
+    assert_close(plain.loss(logprobs, values, labels, mask), -values.sigmoid().log())
+    assert plain.statistics(logprobs, values, labels, mask)["accuracy"].tolist() == [1.0]
 
 
 def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
@@ -239,7 +260,7 @@ def test_an_answer_that_is_too_long_loses_its_end(trained: tuple[SupervisedTrain
     reward = judge(trained[1])
     long, cut = turn(" good" * 500), turn(" good" * 400)
     reward.score([Episode(Prompt("0", "it"), [long, cut])])
-    assert long.score == cut.score is not None
+    assert_close(long.score or 0, cut.score or 1)
 
 
 def test_a_folder_that_is_no_verifier_is_refused(
@@ -259,7 +280,11 @@ def test_a_folder_that_is_no_verifier_is_refused(
     refused("head was made for another width than the model's 32")
     (folder / VALUE_HEAD).unlink()
     refused("a verifier without head")
+    for coef in ("-1", "nan", "much"):
+        save_file(head, folder / VALUE_HEAD, {"likelihood_coef": coef})
+        refused(f"its value head names a likelihood_coef of {coef}, which is no number from 0 on")
     save_file(head, folder / VALUE_HEAD)
+    assert judge(folder).model.likelihood_coef == 0
     described = folder / "adapter_config.json"
     if not described.exists():
         refused("reward.quantisation=nf4: .* is a full model", quantisation="nf4")
@@ -325,6 +350,7 @@ def test_an_evaluation_goes_on_where_it_was(verifier_config: Settings, tmp_path:
         ("algorithm.temperatures=[1]", "two temperatures"),
         ("algorithm.keep_per_label=0", "algorithm.keep_per_label must be at least 1"),
         ("algorithm.top_p=0", "algorithm.top_p must lie in"),
+        ("algorithm.likelihood_coef=-1", "algorithm.likelihood_coef must be at least 0, got -1"),
         ("algorithm.max_tokens=24", r"must be above task.max_prompt_tokens \(24\)"),
         ("algorithm.request_texts.paraphrase='{query}'", "must contain {answer}"),
     ],

@@ -172,6 +172,7 @@ VERIFIERS = {  # section 4.1 and the released code's reward_config: GSM8K, ANLI
     "algorithm.top_p": (0.9, 0.9),
     "algorithm.max_tokens": (550, 1024),
     "algorithm.balance": (True, True),
+    "algorithm.likelihood_coef": (0.0, 0.0),
     "model.adapter.rank": (16, 16),
     "model.adapter.alpha": (32, 32),
     "model.adapter.dropout": (0.05, 0.05),
