@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.report.figures.games import factor_figure, matrix_panel, stages_panel
+from cory.report.figures.games import draw_matches, factor_figure, matrix_panel, stages_panel
 from cory.report.figures.radar import RadarPanel
 from cory.report.figures.style import figure_of
 from cory.report.pages.write import checked, gather_tables
@@ -55,6 +55,33 @@ def test_win_rates_and_matrix(write_run: WriteRun, tmp_path: Path) -> None:
     numbers = [float(cell.split(" ")[0]) for cell in row(matrix, "SPAG-1")[1:]]
     assert numbers == pytest.approx([70, 55, 38], abs=1.5)
     assert (tmp_path / "docs/p/t_small.png").exists()
+
+
+def test_stages_that_start_alike_have_a_panel_each(write_run: WriteRun, tmp_path: Path) -> None:
+    """Two ways on from IM: a row of IM in each, on one axis."""
+    stages = [
+        {**STAGES[0], "panel": "fast"},
+        {**STAGES[1], "panel": "fast"},
+        {**STAGES[0], "panel": "slow"},
+        {**STAGES[2], "panel": "slow"},
+    ]
+    about = entry(shows=["win_rates"], panels="rate") | {"rows": stages}
+    places = one_table(tmp_path, about, METRICS)
+    write_stages(write_run)
+    page = page_of(places, tmp_path / "outputs")
+    assert "| rate | checkpoint | win rate |" in page
+    ways = [
+        line.split(" | ")[:2] for line in page.splitlines() if line.startswith(("| fast", "| slow"))
+    ]
+    assert ways == [["| fast", "IM"], ["| fast", "SPAG-1"], ["| slow", "IM"], ["| slow", "SPAG-2"]]
+    table = checked(places, "p", "t", "small")
+    runs = collect(table, archive.read(places.records("p", "small")), [])
+    fast, slow = draw_matches(table, runs).axes
+    assert (fast.get_title(), slow.get_title()) == ("fast", "slow")
+    assert fast.get_ylim() == slow.get_ylim() and not slow.get_ylabel()
+    assert [tick.get_text() for tick in slow.get_xticklabels()] == ["IM", "SPAG-2"]
+    ends = [axes.containers[0][0].get_ydata() for axes in (fast, slow)]
+    assert ends[0][0] == ends[1][0] and ends[0][1] < ends[1][1]
 
 
 def test_a_cell_is_left_out_where_nobody_played(write_run: WriteRun, tmp_path: Path) -> None:

@@ -24,41 +24,52 @@ WIN_RATES = {"mean of both roles": "", "as attacker": "_attacker", "as defender"
 
 
 def draw_matches(table: Table, found: CountedRuns) -> Figure:
-    """Panel by panel what the entry shows."""
+    """Panel by panel what the entry shows; win rates also by the panels of the rows."""
     shows, panels = table.entry["shows"], list[Panel]()
     for part in shows:
         if part == "win_rates":
-            axis = f"win rate against {table.words['player']}"
-            metrics = {name: f"eval/win_rate{role}" for name, role in WIN_RATES.items()}
-            panels.append(
-                _stages(table, found, metrics, table.words["opponent"], axis, even=0.5, percent=0)
-            )
+            panels += _win_rates(table, found)
         elif part == "matrix":
             panels.append(_matrix(table, found))
         else:
             for kind, name in LENGTHS.items():
                 axis = f"{name}, against itself"
-                panels.append(_stages(table, found, {name: f"eval/{kind}"}, ITSELF, axis))
+                own = {name: f"eval/{kind}"}
+                panels.append(_stages(table.rows, found, own, ITSELF, axis))
+    alone = shows == ["win_rates"]
     return figure_of(
-        panels, width=5.2, height=4.6, legend="win_rates" in shows, direct=shows == ["win_rates"]
+        panels, width=5.2, height=4.6, legend="win_rates" in shows, direct=alone, level=alone
     )
 
 
+def _win_rates(table: Table, found: CountedRuns) -> list[Panel]:
+    axis = f"win rate against {table.words['player']}"
+    metrics = {name: f"eval/win_rate{role}" for name, role in WIN_RATES.items()}
+    stages: dict[str, list[PaperRow]] = {}
+    for row in table.rows:
+        stages.setdefault(row.get("panel", ""), []).append(row)
+    return [
+        _stages(rows, found, metrics, table.words["opponent"], axis, 0.5, 0, title)
+        for title, rows in stages.items()
+    ]
+
+
 def _stages(
-    table: Table,
+    rows: Sequence[PaperRow],
     found: CountedRuns,
     metrics: Mapping[str, str],
     opponent: str,
     axis: str,
     even: float | None = None,
     percent: int | None = None,
+    title: str = "",
 ) -> LinePanel:
     """One line per metric over the checkpoints."""
     lines = {
-        name: [intervals(runs_of(found, row), metric, opponent) for row in table.rows]
+        name: [intervals(runs_of(found, row), metric, opponent) for row in rows]
         for name, metric in metrics.items()
     }
-    return stages_panel(lines, [row["label"] for row in table.rows], axis, even, percent)
+    return stages_panel(lines, [row["label"] for row in rows], axis, even, percent, title)
 
 
 def stages_panel(
@@ -67,6 +78,7 @@ def stages_panel(
     axis: str,
     even: float | None = None,
     percent: int | None = None,
+    title: str = "",
 ) -> LinePanel:
     """A number at every stage of training, with thin lines of one standard deviation.
 
@@ -86,7 +98,9 @@ def stages_panel(
             else Curve(name, [], [], [], [], colours[name], look, 0.0)
         )
     ticks = dict(enumerate(names))
-    return LinePanel(curves, "", axis, ticks=ticks, percent=percent, margins=(0.1, 0.05), even=even)
+    return LinePanel(
+        curves, "", axis, title, ticks=ticks, percent=percent, margins=(0.1, 0.05), even=even
+    )
 
 
 def _matrix(table: Table, found: CountedRuns) -> HeatPanel:

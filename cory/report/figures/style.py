@@ -37,20 +37,24 @@ def figure_of(
     legend: bool = True,
     direct: bool = False,
     projection: str | None = None,
+    level: bool = False,
 ) -> Figure:
     """A figure with panels side by side and one legend for all of them.
 
     width, height: of one panel, in inches
     letters: panels are called (a), (b), ... below their x axes
     direct: lines are named at their ends in the last panel, if it has them all, without a legend
+    level: all panels have the y axis of the first
     """
     # a Figure of its own: pyplot and the backend that the user chose stay as they are
     layout = ConstrainedLayoutEngine(wspace=0.04)
     figure = Figure(figsize=(width * len(panels), height), layout=layout)
     kind = {"projection": projection}
-    axes_list = figure.subplots(1, len(panels), squeeze=False, subplot_kw=kind)[0]
+    axes_list = figure.subplots(1, len(panels), sharey=level, squeeze=False, subplot_kw=kind)[0]
     for letter, axes, panel in zip("abcdef", axes_list, panels, strict=False):
         panel.draw(axes)
+        if level:
+            axes.label_outer()
         if letters:
             axes.set_xlabel(f"{axes.get_xlabel()}\n({letter})")
     if direct and not _elsewhere(axes_list):

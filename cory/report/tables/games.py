@@ -24,7 +24,17 @@ from cory.report.records.collect import CountedRuns
 from cory.report.tables.markdown import DASH, markdown, percent
 from cory.report.tables.numbers import last, runs_of
 from cory.report.tables.second_hand import largest, meaning, second_hand
-from cory.report.tables.table import Column, TableLine, head_of, lines, number, render, seeds, share
+from cory.report.tables.table import (
+    Column,
+    TableLine,
+    head_of,
+    lines,
+    names_of,
+    number,
+    render,
+    seeds,
+    share,
+)
 
 # who knows the word, who looks for it; the names differ by game
 KNOWS, SEEKS = ("attacker", "oracle"), ("defender", "guesser")
@@ -57,8 +67,8 @@ def in_roles(roles: Sequence[str], opponent: str) -> list[str]:
 
 
 def by_label(table: Table, found: CountedRuns) -> list[TableLine]:
-    """A line for each row, called by its label alone."""
-    return lines(table.rows, found, lambda row, runs: [([row["label"]], {})])
+    """A line for each row, called by its label, behind its panel if it has one."""
+    return lines(table.rows, found, lambda row, runs: [(names_of(row), {})])
 
 
 def win_rates(table: Table, found: CountedRuns) -> list[str]:
@@ -73,7 +83,7 @@ def win_rates(table: Table, found: CountedRuns) -> list[str]:
         f"### Against {table.words['player']}",
         "Win rate: wins and half the ties over all valid games, mean of both roles; every word of "
         f"the list is played in each. Mean ± sample standard deviation over seeds. {INVALID}",
-        render(["checkpoint"], by_label(table, found), columns),
+        render(head_of(table, "checkpoint"), by_label(table, found), columns),
     ]
 
 
@@ -129,7 +139,7 @@ def lengths(table: Table, found: CountedRuns) -> list[str]:
         "### Games against itself",
         "Mean ± sample standard deviation over seeds. A turn is one utterance of each role. Wins "
         "and ties are shares of the valid games, invalid games of all.",
-        render(["checkpoint"], by_label(table, found), columns),
+        render(head_of(table, "checkpoint"), by_label(table, found), columns),
     ]
 
 
@@ -191,7 +201,11 @@ def factor_results(table: Table, found: CountedRuns) -> list[str]:
     varied = Column(str(table.entry["factor"]["name"]), text=value)
     return [
         f"{said} Mean ± sample standard deviation over seeds.",
-        render(["paper's value"], by_label(table, found), [varied, *columns, seeds(table, found)]),
+        render(
+            head_of(table, "paper's value"),
+            by_label(table, found),
+            [varied, *columns, seeds(table, found)],
+        ),
     ]
 
 

@@ -112,9 +112,9 @@ def seeds_text(table: Table, found: CountedRuns, experiment: str) -> str:
     return "; ".join(filter(None, [str(len(found.counted[experiment])), gaps]))
 
 
-def head_of(table: Table) -> list[str]:
-    """The headings of a row's names."""
-    return [str(table.entry["panels"]), "method"] if "panels" in table.entry else ["method"]
+def head_of(table: Table, label: str = "method") -> list[str]:
+    """The headings of a row's names; label: what its label names."""
+    return [str(table.entry["panels"]), label] if "panels" in table.entry else [label]
 
 
 def names_of(row: PaperRow) -> list[str]:
