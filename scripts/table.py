@@ -1,7 +1,7 @@
 """Gather finished runs into docs/results/, and write pages from what was gathered.
 
     python scripts/table.py cory fig3 --scale small    one page: docs/results/cory/fig3_small.md
-    python scripts/table.py --all                      every page of every paper, both scales,
+    python scripts/table.py --all                      every page of every paper, all scales,
                                                        the overviews and README's table
     python scripts/table.py --all --scale small        the same, gathering at that scale only
 
@@ -26,11 +26,11 @@ from cory.report.pages.write import (
     write_page,
     write_readme,
 )
+from cory.report.paper import SCALES
 from cory.report.records.gather import Gathered
 from cory.train import CONF, compose
 
 ROOT = Path(__file__).resolve().parent.parent
-SCALES = ("paper", "small")
 
 
 @cache
@@ -64,7 +64,7 @@ def everything(args: argparse.Namespace, places: Places) -> None:
         by_table: dict[str, dict[str, Shown]] = {}
         for scale in SCALES:
             tables = tables_of(places, paper, scale)
-            if args.scale in (None, scale):
+            if tables and args.scale in (None, scale):
                 tell(gather_tables(tables, places, args.outputs, args.allow_dirty))
             for table in tables:
                 shown, path = write_page(table, places, composed)
@@ -97,7 +97,9 @@ def main() -> None:
     parser.add_argument("paper", nargs="?", help="a file of conf/paper/, for instance cory")
     parser.add_argument("table", nargs="?", help="one of its tables, for instance fig3")
     parser.add_argument("--all", action="store_true", help="every page and the overviews")
-    parser.add_argument("--scale", default=None, help="paper (default) or small; with --all: both")
+    parser.add_argument(
+        "--scale", default=None, help="paper (default), small or medium; --all: every one"
+    )
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument(

@@ -38,6 +38,9 @@ def load_table(conf: Path, paper: str, name: str, scale: str) -> Table:
         raise ValueError(f"{paper} {name}: kind {kind} is none of {', '.join(KIND_NAMES)}")
     averages = kind in TABLE_KINDS and TABLE_KINDS[kind].averages
     table = Table(paper, name, scale, conf, about, averages, kind in TABLE_KINDS)
+    if not table.offered:
+        sweep = f"conf/sweep/{table.sweep}_{scale}.yaml"
+        raise ValueError(f"scale {scale} has no form of {table.where}: there is no {sweep}")
     flaws = _computed_flaws(table) if kind in COMPUTED else _flaws(table)
     for flaw in flaws:
         raise ValueError(f"{table.where}: {flaw}")

@@ -13,6 +13,8 @@ from cory.report.claims.sides import experiments
 from cory.report.claims.templates import expand, fill
 
 PAPER_SCALE = "paper"
+WHOLE_SCALES = (PAPER_SCALE, "small")  # they have a form of every table ...
+SCALES = (*WHOLE_SCALES, "medium")  # ... others of those that have a sweep of their own there
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,13 @@ class Table:
             for name, entry in self.about["tables"].items()
             if name != self.name and "sweep" in entry
         ]
-        return {(name, seed) for one in others for name in one.swept for seed in one.seeds}
+        return {
+            (name, seed)
+            for one in others
+            if one.offered
+            for name in one.swept
+            for seed in one.seeds
+        }
 
     @cached_property
     def swept(self) -> list[str]:
@@ -184,6 +192,11 @@ class Table:
     def partial(self) -> bool:
         """Whether this scale has a sweep of its own, which runs some of the rows only."""
         return sweeps.exists(self.conf, f"{self.entry.get('sweep')}_{self.scale}")
+
+    @property
+    def offered(self) -> bool:
+        """Whether this scale has a form of it."""
+        return self.scale in WHOLE_SCALES or self.partial or not self.has_runs
 
     @property
     def sweep(self) -> str:

@@ -56,6 +56,10 @@ def _no_option(group: str, name: str, error: MissingConfigException, conf: Path)
             f"{inner}={name} is not installed; choose one of {known}, "
             f'or install others: pip install "cory[sweep]"'
         )
+    if (conf / "scale" / f"{group}.yaml").is_file():
+        kind, _, name = name.partition("/")
+        known = ", ".join(sorted(error.options or ()))
+        return f"scale={group} has no form of {kind}={name}; it has one of {known}"
     own = own_folder(sys.argv[1:])
     nested = (  # Hydra does not list what lies in subfolders
         path.relative_to(folder / group).with_suffix("").as_posix()

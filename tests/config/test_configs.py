@@ -167,6 +167,7 @@ def test_every_option_of_every_group_parses() -> None:
         "experiment",
         "sweep",
         "small",
+        "medium",
         "evaluation",
         "maft_rates",
         "debate",

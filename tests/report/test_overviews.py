@@ -12,7 +12,7 @@ from cory.report.pages.overview import index, report
 from cory.report.pages.readme import readme_block
 from cory.report.pages.shown import Shown
 from cory.report.pages.write import checked, gather_tables, with_block, write_page
-from tests.support.made_up_runs import WriteRun, lines_of
+from tests.support.made_up_runs import WriteRun, lines_of, run_writer
 from tests.support.reporting import ROOT, composed, places_in, row, run_script, write_all
 
 
@@ -62,6 +62,38 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     block = readme_block({"cory": shown_at_both_scales(tmp_path, ("tab1", "credit"))}, composed)
     later = "[Does CORY's pioneer end with less task reward than PPO?](docs/results/cory.md)"
     assert row(block, later)[1:] == ["not run", "-"]  # credit has no page of its own yet
+
+
+def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    write_all(write_run)
+    everything = shown_at_both_scales(tmp_path, ("fig3", "kl_estimator"))
+    assert "edium" not in report(everything, composed)
+    write = run_writer(tmp_path / "outputs", "medium")
+    for seed in range(3):
+        write("cory/imdb_ppo", seed, lines_of(1.0, 60.0 + seed, 1, seed, 100))
+        write("cory/imdb_ppo_k1", seed, lines_of(1.0, 20.0, 1, seed, 100))
+    places = places_in(tmp_path)
+    table = checked(places, "cory", "kl_estimator", "medium")
+    gather_tables([table], places, tmp_path / "outputs", False)
+    shown, path = write_page(table, places, composed)
+    assert path is not None and path.name == "kl_estimator_medium.md"
+    page = path.read_text()
+    claim = "Does PPO end with less KL with k1 than with the exact KL?"
+    assert row(page, claim)[-1] == "yes" and "PPO, k1 (SmolLM2)" in page
+    assert "Left out at this scale: CORY, CORY, k1." in page
+    assert "- `sharing: adapters`: copies in the paper" in page
+    everything["kl_estimator"]["medium"] = shown
+    text = report(everything, composed)
+    assert "Medium-scale results come from a pretrained model" in text
+    fig3, own = text.split("## Fig. 3")[1].split("\n## ")[:2]
+    assert "### At medium scale" not in fig3
+    assert row(own.split("### At medium scale")[1], claim)[-1] == "yes"
+    glance = index({"cory": everything}, composed)
+    assert "run at paper scale | run at small scale | run at medium scale" in glance
+    assert row(glance, "[CORY](cory.md) |")[-2:] == ["1 (and 1 in part)", "1"]
+    assert row(glance, "[CORY](cory.md), medium scale")[1:4] == ["0 + 1", "0 + 0", "0 + 0"]
 
 
 def test_readme_keeps_what_stands_around_its_block(tmp_path: Path) -> None:

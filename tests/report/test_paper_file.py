@@ -15,8 +15,8 @@ from omegaconf import OmegaConf
 from cory.report.checks import load_table
 from cory.report.claims.sides import operands
 from cory.report.pages.changes import chosen, scale_files, scale_reasons
-from cory.report.pages.write import Places, checked
-from cory.report.paper import Table, load_paper
+from cory.report.pages.write import Places, checked, tables_of
+from cory.report.paper import WHOLE_SCALES, Table, load_paper
 from cory.report.records import archive
 from cory.report.records.collect import collect
 from cory.report.tables import second_hand
@@ -52,20 +52,35 @@ def all_tables() -> list[tuple[str, str]]:
 def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
     names = {name for own, name in all_tables() if own == paper}
     sweeps = {path.stem for path in (CONF / "sweep" / paper).glob("*.yaml")}
-    parts = {name for name in sweeps if name.endswith("_small")}  # which a scale runs instead
+    parts = {name for name in sweeps if name.endswith(("_small", "_medium"))}  # of one scale
     assert names - sweeps == WITHOUT_RUNS[paper] and sweeps - parts <= names
-    assert {name.removesuffix("_small") for name in parts} <= names
+    assert {name.rpartition("_")[0] for name in parts} <= names
     assert names == set(NAMED[paper].split())
 
 
-@pytest.mark.parametrize("scale", ["paper", "small"])
-@pytest.mark.parametrize(("paper", "name"), all_tables())
+@pytest.mark.parametrize(
+    ("paper", "name", "scale"),
+    [
+        *((paper, name, scale) for paper, name in all_tables() for scale in WHOLE_SCALES),
+        ("cory", "kl_estimator", "medium"),
+    ],
+)
 def test_some_sweep_runs_what_controls_are_about(paper: str, name: str, scale: str) -> None:
     """Else no run of the page's seeds could show that the baseline works."""
     table = load_table(CONF, paper, name, scale)
     needed = {(control, seed) for control in table.control_runs for seed in table.seeds}
     own = {(experiment, seed) for experiment in table.to_run for seed in table.seeds}
     assert needed - own <= table.runs_of_others
+
+
+def test_medium_has_the_tables_alone_that_have_a_sweep_there() -> None:
+    found = tables_of(places_in(CONF), "cory", "medium")
+    assert [table.name for table in found] == ["kl_estimator"]
+    assert found[0].experiments == ["cory/imdb_ppo", "cory/imdb_ppo_k1"]
+    assert found[0].runs_of_others == set()  # fig3 has these experiments at other scales
+    none = "cory fig4: there is no conf/sweep/cory/fig4_medium.yaml"
+    with pytest.raises(ValueError, match=f"^scale medium has no form of {none}$"):
+        load_table(CONF, "cory", "fig4", "medium")
 
 
 def test_runs_that_another_table_asks_for_are_not_called_refused() -> None:

@@ -58,20 +58,19 @@ def changes(table: Table, found: CountedRuns, compose: Compose) -> list[str]:
 
 
 def scale_files(conf: Path, scale: str, experiment: str) -> list[Path]:
-    """The files of conf/ that change an experiment at a scale, see conf/small/small.yaml."""
+    """The files of conf/ that change an experiment at a scale, see conf/<scale>/<scale>.yaml."""
     options = chosen(conf, "train") | chosen(conf, f"experiment/{experiment}")
     groups = ("model", "task", "reward", "algorithm")
     model, task, reward, algorithm = (options.get(group) for group in groups)
-    small = conf / "small"
-    paths = [conf / "scale" / f"{scale}.yaml"]
-    if scale == small.name:
-        paths += [
-            small / "model" / f"{model}.yaml",
-            small / "task" / f"{task}.yaml",
-            small / "reward" / f"{reward}.yaml",
-            small / "algorithm" / f"{task}_{algorithm}.yaml",
-            small_file(conf, experiment),
-        ]
+    forms = conf / scale
+    paths = [
+        conf / "scale" / f"{scale}.yaml",
+        forms / "model" / f"{model}.yaml",
+        forms / "task" / f"{task}.yaml",
+        forms / "reward" / f"{reward}.yaml",
+        forms / "algorithm" / f"{task}_{algorithm}.yaml",
+        *([small_file(conf, experiment)] if forms.name == "small" else []),
+    ]
     return [part for path in paths if path.exists() for part in with_bases(path)]
 
 

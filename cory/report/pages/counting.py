@@ -27,7 +27,8 @@ def _settings_of(tables: Everything) -> dict[str, Sequence[Shown]]:
     """`small scale` -> its tables, for every scale that ran; `computed` -> those without runs."""
     found: dict[str, Sequence[Shown]] = {}
     for scale in scales_of({"": tables}):
-        at = [each[scale] for each in tables.values() if each[scale].table.has_runs]
+        shown = [each[scale] for each in tables.values() if scale in each]
+        at = [one for one in shown if one.table.has_runs]
         if any(one.ran for one in at):
             found[f"{scale} scale"] = at
     computed = [one for one in map(first_of, tables.values()) if one.table.kind in COMPUTED]

@@ -23,6 +23,7 @@ from cory.report.records.collect import lacking
 from cory.report.tables.markdown import markdown
 
 COUNTS = "Verdicts in numbers"
+MEDIUM = " Medium-scale results come from a pretrained model of 135 million parameters."
 BY_HAND = "Written by `make report` from the records of the runs; not edited by hand."
 
 
@@ -33,7 +34,8 @@ def report(tables: Everything, compose: Compose) -> str:
         f"{about(tables)['where']}. {BY_HAND} [All figures at a glance](index.md).",
         "Small-scale results come from tiny models and stand-in data on two CPU cores: they say "
         "whether the effect that a claim is about is visible there, not whether the paper's "
-        "numbers are right. [How claims are judged](../studies.md): by the 90 % interval of the "
+        f"numbers are right.{MEDIUM if _at_medium(tables) else ''} "
+        "[How claims are judged](../studies.md): by the 90 % interval of the "
         "difference, paired by seed, and only where the study's positive control works.",
         f"## {COUNTS}",
         *paper_counts(tables, compose),
@@ -54,6 +56,11 @@ def report(tables: Everything, compose: Compose) -> str:
             known = TABLE_KINDS[one.table.kind].printed
             blocks += _shown(shown) if shown.ran else [_nothing(shown), *known(shown.table)]
     return "\n\n".join(blocks) + "\n"
+
+
+def _at_medium(tables: Everything) -> bool:
+    """Whether some table ran at medium scale."""
+    return any(scales["medium"].ran for scales in tables.values() if "medium" in scales)
 
 
 def index(everything: Mapping[str, Everything], compose: Compose) -> str:
@@ -88,7 +95,10 @@ def at_a_glance(everything: Mapping[str, Everything]) -> list[str]:
     rows = []
     for paper, tables in everything.items():
         with_sweep = sum(first_of(each).table.has_runs for each in tables.values())
-        ran = [_how_many_ran(each[scale] for each in tables.values()) for scale in scales]
+        ran = [
+            _how_many_ran(each[scale] for each in tables.values() if scale in each)
+            for scale in scales
+        ]
         counts = [len(tables), len(tables) - with_sweep, with_sweep, *ran]
         rows.append([f"[{about(tables)['short']}]({paper}.md)", *map(str, counts)])
     head = ["paper", "tables and figures", "need no runs", "have a sweep"]

@@ -58,5 +58,6 @@ def about(tables: Everything) -> Mapping[str, Any]:
 
 
 def scales_of(everything: Mapping[str, Everything]) -> list[str]:
-    """The scales that tables are shown at."""
-    return list(next(iter(next(iter(everything.values())).values())))
+    """The scales that tables are shown at, some of them by a few tables only."""
+    every = (scales for tables in everything.values() for scales in tables.values())
+    return list(dict.fromkeys(scale for scales in every for scale in scales))

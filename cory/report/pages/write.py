@@ -43,9 +43,12 @@ def gather_tables(
 
 
 def tables_of(places: Places, paper: str, scale: str) -> list[Table]:
-    """Every table and figure of a paper at a scale, each checked."""
+    """Every table and figure of a paper that a scale has a form of, each checked."""
+    about = load_paper(places.conf, paper)
     return [
-        checked(places, paper, name, scale) for name in load_paper(places.conf, paper)["tables"]
+        checked(places, paper, name, scale)
+        for name in about["tables"]
+        if Table(paper, name, scale, places.conf, about).offered
     ]
 
 

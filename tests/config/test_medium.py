@@ -1,0 +1,43 @@
+"""scale=medium: a pretrained model that comes in a package, in place of GPT-2 Large."""
+
+from dataclasses import replace
+
+import pytest
+from hydra.errors import MissingConfigException
+
+from cory.runtime.hydra_errors import one_line
+from tests.support.composing import CONF, compose_config, options, parsed
+
+REVIEWS = [name for name in options("experiment") if name.startswith("cory/imdb_")]
+# what an experiment is about is at this scale what it is in the paper
+SAME = ("iterations", "epochs", "kl_estimator", "swap_every", "knowledge_transfer", "advantages")
+
+
+@pytest.mark.parametrize("experiment", [name for name in REVIEWS if name != "cory/imdb_ppo_xl"])
+def test_a_real_model_without_a_hub(experiment: str) -> None:
+    paper = parsed(f"experiment={experiment}")
+    medium = parsed(f"experiment={experiment}", "scale=medium")
+    chosen = parsed(f"experiment={experiment}", "scale=medium", "model=smollm2_135m")
+    own = parsed("model=smollm2_135m").model
+    products = medium.model.compute_precision  # the CPU decides
+    assert medium.model == chosen.model == replace(own, compute_precision=products)
+    assert products == parsed(f"experiment={experiment}", "scale=small").model.compute_precision
+    places = (medium.scale, medium.task.source, medium.reward.path, medium.hardware.device)
+    assert places == ("medium", "package", "asset:tiny_sentiment", "cpu")
+    assert type(medium.algorithm) is type(paper.algorithm)
+    for key in SAME:
+        assert getattr(medium.algorithm, key, None) == getattr(paper.algorithm, key, None), key
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["experiment=cory/imdb_ppo_xl"], "model=gpt2_xl; it has one of gpt2_large, smollm2_135m"),
+        (["experiment=cory/imdb_ppo", "task=gsm8k"], "task=gsm8k; it has one of imdb"),
+        (["experiment=cory/imdb_ppo", "reward=judge"], "reward=judge; it has one of sentiment"),
+    ],
+)
+def test_what_it_has_no_form_of_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(MissingConfigException) as error:
+        compose_config(*words, "scale=medium")
+    assert one_line(error.value, CONF) == f"scale=medium has no form of {message}"
