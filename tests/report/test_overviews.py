@@ -64,6 +64,13 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     assert row(block, later)[1:] == ["not run", "-"]  # credit has no page of its own yet
 
 
+ASKED_AT_MEDIUM = (
+    "... with less than half of it",
+    "Does PPO end with less task reward with k1 than with the exact KL",
+    "Does PPO repeat itself less with k1 than with the exact KL (distinct-2)",
+)
+
+
 def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -73,7 +80,7 @@ def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
     write = run_writer(tmp_path / "outputs", "medium")
     for seed in range(3):
         write("cory/imdb_ppo", seed, lines_of(1.0, 60.0 + seed, 1, seed, 100))
-        write("cory/imdb_ppo_k1", seed, lines_of(1.0, 20.0, 1, seed, 100))
+        write("cory/imdb_ppo_k1", seed, lines_of(1.2 + seed / 100, 40.0 - seed, 1, seed, 100))
     places = places_in(tmp_path)
     table = checked(places, "cory", "kl_estimator", "medium")
     gather_tables([table], places, tmp_path / "outputs", False)
@@ -82,6 +89,7 @@ def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
     page = path.read_text()
     claim = "Does PPO end with less KL with k1 than with the exact KL?"
     assert row(page, claim)[-1] == "yes" and "PPO, k1 (SmolLM2)" in page
+    assert [row(page, f"{text}?")[-1] for text in ASKED_AT_MEDIUM] == ["no", "no", "yes"]
     assert "Left out at this scale: CORY, CORY, k1." in page
     assert "- `sharing: adapters`: copies in the paper" in page
     everything["kl_estimator"]["medium"] = shown
@@ -93,7 +101,7 @@ def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
     glance = index({"cory": everything}, composed)
     assert "run at paper scale | run at small scale | run at medium scale" in glance
     assert row(glance, "[CORY](cory.md) |")[-2:] == ["1 (and 1 in part)", "1"]
-    assert row(glance, "[CORY](cory.md), medium scale")[1:4] == ["0 + 1", "0 + 0", "0 + 0"]
+    assert row(glance, "[CORY](cory.md), medium scale")[1:4] == ["0 + 2", "0 + 2", "0 + 0"]
 
 
 def test_readme_keeps_what_stands_around_its_block(tmp_path: Path) -> None:
