@@ -105,6 +105,7 @@ NEEDED = {
     "task=twenty_questions": ["experiment=spag/llama2_im"],
     "task=guess_my_city": ["experiment=spag/llama2_im"],
     "task=prompts": ["task.path=here", "task.held_out_share=0.1"],
+    "scale=medium": ["experiment=cory/imdb_ppo"],
     "algorithm=maft": ["experiment=maft/phi3_arithmetic_maft"],
 }
 
