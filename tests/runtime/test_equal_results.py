@@ -98,6 +98,9 @@ LAYOUTS: dict[str, list[str]] = {
 }
 # how far two passes over the same token are apart: rounding itself, in which layouts may differ
 ROUNDING = ("objective/sampler_gap_p99/", "objective/sampler_gap_max/")
+# shares of tokens past a bound: in mixed precision rounding decides about a token that lies at it
+AT_A_BOUND = ("ppo/value/clipfrac/", "ppo/policy/clipfrac/", "ppo/policy/passed_over/")
+ONE_TOKEN = 1.5 / 96  # of the 24 or so of a minibatch, in one of four updates
 KINDS = ("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate")
 REFERENCE = {name: name for name in KINDS}
 
@@ -137,8 +140,9 @@ def test_a_layout_gives_the_numbers_of_one_process(
             if key.startswith(ROUNDING):
                 assert max(ours[key], value) < (0.1 if reference == "mixed" else 1e-4), key
                 continue
+            near = ONE_TOKEN if reference == "mixed" and key.startswith(AT_A_BOUND) else atol
             torch.testing.assert_close(
-                float(ours[key]), float(value), rtol=rtol, atol=atol, msg=f"{key}: {ours[key]}"
+                float(ours[key]), float(value), rtol=rtol, atol=near, msg=f"{key}: {ours[key]}"
             )
 
 
