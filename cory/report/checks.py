@@ -130,6 +130,8 @@ def _entry_flaws(table: Table) -> Iterator[str]:
         yield f"shows must be some of {', '.join(SHOWN)} for kind matches only"
     if "matrix" in shows and any("name" not in row for row in table.rows):
         yield "every row of a matrix has a name"
+    if "matrix" in shows and "panels" in entry:
+        yield "a matrix has no panels"
     versus = table.kind in ("benchmarks", "factor") or "win_rates" in shows
     if versus and not {"opponent", "player"} <= set(table.words):
         yield "by_scale must name opponent and player"

@@ -227,6 +227,7 @@ def test_games_that_both_win_say_how_many_words_were_found(
         ({"shows": ["win_rate"]}, "shows must be some of win_rates, matrix, lengths"),
         ({"shows": []}, "shows must be some of win_rates, matrix, lengths"),
         ({"shows": ["matrix"], "rows": [{"experiment": IM}]}, "every row of a matrix has a name"),
+        ({"shows": ["matrix"], "panels": "model"}, "a matrix has no panels"),
         ({"shows": ["win_rates"], "by_scale": {}}, "by_scale must name opponent and player"),
         ({"shows": ["matrix"], "factor": {}}, "factor belongs to kind factor"),
         ({"kind": "factor"}, "factor belongs to kind factor"),
