@@ -27,6 +27,7 @@ def test_a_real_model_without_a_hub(experiment: str) -> None:
     assert type(medium.algorithm) is type(paper.algorithm)
     for key in SAME:
         assert getattr(medium.algorithm, key, None) == getattr(paper.algorithm, key, None), key
+    assert (medium.algorithm.kl_coef, medium.algorithm.learning_rate) == (0.03, 4.2e-4)  # as frozen
 
 
 @pytest.mark.parametrize(
