@@ -1,12 +1,12 @@
 """What conf/paper/<paper>.yaml asks for: one entry per table and figure, its rows and claims."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from cory.report import sweeps
 from cory.report.claims.sides import experiments
@@ -15,6 +15,7 @@ from cory.report.claims.templates import expand, fill
 PAPER_SCALE = "paper"
 WHOLE_SCALES = (PAPER_SCALE, "small")  # they have a form of every table ...
 SCALES = (*WHOLE_SCALES, "medium")  # ... others of those that have a sweep of their own there
+Compose = Callable[[str, str], DictConfig]  # experiment, scale -> its settings
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from tests.support.made_up_runs import WriteRun, lines_of
 from tests.support.reporting import made, row, write_all
 
 MIXED = "fp32 weights, bf16 products"
+PRODUCTS = "model.compute_precision"
 LATER = "2027-01-01T00:00:00+00:00"
 
 
@@ -21,7 +22,7 @@ def precision_in(text: str) -> str:
 def test_a_page_names_the_precision_of_its_runs(
     products: str, said: str, write_run: WriteRun, tmp_path: Path
 ) -> None:
-    write_run("cory/imdb_ppo", 0, lines_of(2.0, 20.0, 1, 0), products=products)
+    write_run("cory/imdb_ppo", 0, lines_of(2.0, 20.0, 1, 0), settings={PRODUCTS: products})
     found, text = made(tmp_path)
     assert precision_in(text) == said
     assert not found.refused and not found.notes
@@ -49,7 +50,7 @@ def test_one_row_does_not_mix_precisions(
         score = 2.0 if seed in counted else 99.0
         record = {"began": began[seed]} if began and began[seed] else {}
         lines = lines_of(score, 20.0, 1, seed)
-        write_run("cory/imdb_ppo", seed, lines, products=one, **record)
+        write_run("cory/imdb_ppo", seed, lines, settings={PRODUCTS: one}, **record)
     found, text = made(tmp_path)
     assert set(found.counted["cory/imdb_ppo"]) == counted
     others = set(range(len(products))) - counted
@@ -80,7 +81,7 @@ def test_a_partner_in_another_precision_is_another_precision(
 
 def test_a_claim_names_the_precisions_that_it_compares(write_run: WriteRun, tmp_path: Path) -> None:
     for seed in (0, 1, 2):
-        write_run("cory/imdb_ppo", seed, lines_of(2.0, 20.0, 1, seed), products="bf16")
+        write_run("cory/imdb_ppo", seed, lines_of(2.0, 20.0, 1, seed), settings={PRODUCTS: "bf16"})
         write_run("cory/imdb_ppo_xl", seed, lines_of(2.5, 30.0, 1, seed))
         write_run("cory/imdb_cory", seed, lines_of(2.0, 4.0, 2, seed))
     found, text = made(tmp_path)

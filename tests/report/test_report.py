@@ -179,8 +179,23 @@ def test_commits_that_agree_in_what_trains_are_alike(tmp_path: Path) -> None:
     assert gather.training_code("0" * 40) is None
     listed = git("ls-tree", "-r", "--name-only", head, "--", *gather.TRAINS).splitlines()
     counted = [name for name in listed if not gather.ELSE.match(name)]
-    assert "cory/models/ppo_policy.py" in counted and "conf/train.yaml" in counted
-    assert not [name for name in counted if name.startswith(("conf/paper/", "docs/"))]
+    assert "cory/models/ppo_policy.py" in counted and "pyproject.toml" in counted
+    assert not [name for name in counted if name.startswith(("conf/", "docs/", "cory/report/"))]
+
+
+def test_a_run_with_settings_that_conf_no_longer_has_is_named(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    write_all(write_run, (0,))
+    changed = {"algorithm.kl_coef": 0.5, "checkpoint_every": 7}  # the latter changes no result
+    write_run("cory/imdb_ppo", 1, lines_of(2, 20, 1, 1), settings=changed)
+    write_run("cory/imdb_ppo", 2, lines_of(2, 20, 1, 1), settings={"seed": 3})
+    found, text = made(tmp_path)
+    assert found.notes == [
+        "`cory/imdb_ppo/seed1`: algorithm.kl_coef was 0.5, conf/ has 0.03",
+        "`cory/imdb_ppo/seed2`: seed was 3, conf/ has 2",
+    ]
+    assert "- " + found.notes[0] in text
 
 
 def test_a_dirty_run_counts_when_asked_and_stays_named(write_run: WriteRun, tmp_path: Path) -> None:

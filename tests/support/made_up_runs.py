@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from tests.support.composing import compose_config
 
@@ -20,11 +20,15 @@ ROLES = ("pioneer", "observer")
 
 
 @cache
-def settings_of(experiment: str, scale: str, products: str = "fp32") -> str:
-    """The resolved settings of an experiment, as config.yaml."""
-    cfg = compose_config(f"experiment={experiment}", f"scale={scale}")
-    if products != "fp32":
-        cfg.model.compute_precision = products
+def composed_once(experiment: str, scale: str) -> DictConfig:
+    return compose_config(f"experiment={experiment}", f"scale={scale}")
+
+
+def settings_of(experiment: str, scale: str, seed: int, changed: Mapping[str, Any]) -> str:
+    """The resolved settings of a run, as config.yaml."""
+    cfg = composed_once(experiment, scale).copy()
+    for key, value in {"seed": seed, **changed}.items():
+        OmegaConf.update(cfg, key, value)
     return OmegaConf.to_yaml(cfg, resolve=True)
 
 
@@ -87,12 +91,12 @@ def run_writer(outputs: Path, scale: str = "small") -> WriteRun:
         overrides: tuple[str, ...] = (),
         folder: str | None = None,
         answers: Mapping[str, str] | None = None,
-        products: str = "fp32",
+        settings: Mapping[str, Any] | None = None,
         **record: Any,
     ) -> Path:
         run_dir = outputs / "runs" / scale / "paper" / experiment / (folder or f"seed{seed}")
         run_dir.mkdir(parents=True)
-        (run_dir / "config.yaml").write_text(settings_of(experiment, scale, products))
+        (run_dir / "config.yaml").write_text(settings_of(experiment, scale, seed, settings or {}))
         typed = ("sweep=cory/some", f"experiment={experiment}", f"seed={seed}", f"scale={scale}")
         (run_dir / "overrides.txt").write_text("".join(f"{x}\n" for x in (*typed, *overrides)))
         (run_dir / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))

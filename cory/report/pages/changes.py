@@ -8,8 +8,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from cory.config import as_before, named_experiments, small_file
-from cory.report.pages.presets import Compose
-from cory.report.paper import PAPER_SCALE, Table
+from cory.report.paper import PAPER_SCALE, Compose, Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
 from cory.report.tables.markdown import cell, markdown

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from cory.report.claims.judge import HOLDS
 from cory.report.kinds import COMPUTED, PRESET
-from cory.report.pages.presets import Compose, compare
+from cory.report.pages.presets import compare
 from cory.report.pages.shown import Everything, Shown, about, first_of, scales_of
 from cory.report.pages.verdicts import KINDS, ClaimVerdict, cells, counts
+from cory.report.paper import Compose
 from cory.report.tables.markdown import DASH, markdown
 
 

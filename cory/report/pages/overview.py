@@ -15,10 +15,9 @@ from cory.report.pages.page import (
     omitted,
     remarks,
 )
-from cory.report.pages.presets import Compose
 from cory.report.pages.shown import Everything, Shown, about, first_of, scales_of
 from cory.report.pages.verdicts import LEFT_OUT, by_chance
-from cory.report.paper import PAPER_SCALE
+from cory.report.paper import PAPER_SCALE, Compose
 from cory.report.records.collect import lacking
 from cory.report.tables.markdown import markdown
 

@@ -6,9 +6,9 @@ from itertools import groupby
 from cory.report.claims.judge import CONTRADICTED, HOLDS, UNDECIDED
 from cory.report.kinds import COMPUTED, PRESET, TABLE_KINDS
 from cory.report.pages.changes import changes
-from cory.report.pages.presets import Compose, compare
+from cory.report.pages.presets import compare
 from cory.report.pages.verdicts import LEFT_OUT, ClaimVerdict, by_chance, controls, verdicts
-from cory.report.paper import PAPER_SCALE, Table
+from cory.report.paper import PAPER_SCALE, Compose, Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns, precisions
 from cory.report.records.gather import short

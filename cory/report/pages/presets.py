@@ -1,12 +1,12 @@
 """A printed table of settings beside the values in conf/, computed from what Hydra composes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-Compose = Callable[[str, str], DictConfig]  # experiment, scale -> its settings
+from cory.report.paper import Compose
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from cory.report.kinds import PRESET
 from cory.report.pages.counting import preset_counts
 from cory.report.pages.minute import main_table, picture
-from cory.report.pages.presets import Compose
 from cory.report.pages.shown import Everything, about, first_of
+from cory.report.paper import Compose
 
 BEGIN = "<!-- results: written by `make report` -->"
 END = "<!-- results: end -->"

@@ -9,13 +9,13 @@ from cory.report.figures.style import save_figure
 from cory.report.kinds import COMPUTED, draw
 from cory.report.pages.overview import index, report
 from cory.report.pages.page import page
-from cory.report.pages.presets import Compose
 from cory.report.pages.readme import BEGIN, END, readme_block
 from cory.report.pages.shown import Everything, Shown
-from cory.report.paper import PAPER_SCALE, Table, load_paper
+from cory.report.paper import PAPER_SCALE, Compose, Table, load_paper
 from cory.report.records import archive
 from cory.report.records.collect import CountedRuns, collect
 from cory.report.records.gather import Gathered, gather
+from cory.report.records.settings_now import other_settings
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, P
     if table.has_runs:
         folder = places.records(table.paper, table.scale)
         found = collect(table, archive.read(folder), archive.read_refused(folder))
+        found.notes += other_settings(found.runs, compose)
     if table.has_runs or table.kind in COMPUTED:
         figure = draw(table, found)
     shown = Shown(table, found, image.name if figure is not None else None)

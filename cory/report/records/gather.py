@@ -53,10 +53,10 @@ ALLOWED = (
 )
 # ... and one setting of a part: in which precision products are computed, which pages name
 ALLOWED_KEY = "model.compute_precision"
-# the training code: commits that agree in it give the same runs
-TRAINS = ("cory", "conf", "pyproject.toml")
+# the training code: commits that agree in it give the same runs from the same settings
+TRAINS = ("cory", "pyproject.toml")
 # plots: at older commits
-ELSE = re.compile(r"(cory/report|cory/plots|conf/paper|conf/sweep)/")
+ELSE = re.compile(r"cory/(report|plots)/")
 
 
 @dataclass

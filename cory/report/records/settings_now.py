@@ -1,0 +1,44 @@
+"""Archived runs whose settings are not those that conf/ has now.
+
+Code is compared by commit (`gather.training_code`); conf/ is not, since an experiment that is added
+or a changed word of help would then set all runs apart. What conf/ means to a run is its settings.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from cory.report.paper import Compose
+from cory.report.records.archive import Archived
+from cory.runs.stored_settings import comparable_settings
+from cory.runs.sweeps.differences import short_value
+
+# of a model or a reward: the processor decides, and no row mixes two
+PRECISION = "compute_precision"
+NONE = "nothing"  # stands for a key that one side lacks
+
+
+def other_settings(runs: Iterable[Archived], compose: Compose) -> Iterator[str]:
+    """One line for each run that would be another now: what it had, and what conf/ has."""
+    for run in runs:
+        had = comparable_settings(OmegaConf.create(run.settings))
+        has = comparable_settings(_with_seed(compose(run.experiment, run.scale), run.seed))
+        told = [
+            f"{key} was {_told(had, key)}, conf/ has {_told(has, key)}"
+            for key in sorted(had.keys() | has.keys())
+            if not key.endswith(PRECISION) and had.get(key, NONE) != has.get(key, NONE)
+        ]
+        if told:
+            yield f"`{run.name}`: {'; '.join(told)}"
+
+
+def _with_seed(settings: DictConfig, seed: int) -> DictConfig:
+    """The settings of this seed's run: paths of other runs follow it."""
+    own = settings.copy()
+    own.seed = seed
+    return own
+
+
+def _told(settings: dict[str, Any], key: str) -> str:
+    return short_value(settings[key]) if key in settings else NONE
