@@ -33,7 +33,7 @@ from cory.config import GEOMETRIC_MEAN, ConfigError, SuiteConfig, require
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.places import ASSETS
 from cory.runs.lock import lock
-from cory.runs.provenance import WHAT_RUNS, device_name, git
+from cory.runs.provenance import changed_files, device_name, git
 from cory.runs.run_dir import AGENTS, RECORD
 from cory.runs.stored_settings import read_settings
 
@@ -213,7 +213,7 @@ def _conditions(request: BenchmarkRequest, version: str, source: Source) -> Entr
         "batch_size": request.batch_size,
         "device": device_name(request.device.partition(":")[0]),
         "commit": git("rev-parse", "HEAD"),
-        "clean": git("status", "--porcelain", "--", *WHAT_RUNS) == "",
+        "clean": changed_files() == "",
     }
 
 

@@ -39,17 +39,10 @@ def estimated_hours(
 
     sustained: operations per second of a process; None: the order of magnitude in SUSTAINED
     """
-    kinds = [kind for kind in OPERATIONS if isinstance(config.algorithm, kind)]
-    counted = OPERATIONS[kinds[0]] if kinds else None
-    if counted is None:
-        return None, f"no record, and no estimate for algorithm={config.algorithm.name}"
-    if config.algorithm.speaks_remotely():
-        return None, "no record, and no estimate of what its endpoint takes"
     try:
-        weights = weights_of(config)
+        operations, left_out = counted_operations(config, test_problems)
     except ConfigError as error:
-        return None, f"no record, and no estimate: {error}"
-    operations, left_out = counted(config, weights, test_problems)
+        return None, f"no record, and {error}"
     speed = SUSTAINED[config.hardware.device] if sustained is None else sustained
     processes = config.hardware.world
     assumed = "an assumed" if sustained is None else "a measured"
@@ -59,6 +52,20 @@ def estimated_hours(
         f"{each}{left_out}"
     )
     return operations / speed / processes / 3600, source
+
+
+def counted_operations(config: Config, test_problems: Mapping[str, Any]) -> tuple[float, str]:
+    """Floating-point operations of a run, and what they leave out; ConfigError if uncountable."""
+    kinds = [kind for kind in OPERATIONS if isinstance(config.algorithm, kind)]
+    if not kinds:
+        raise ConfigError(f"no estimate for algorithm={config.algorithm.name}")
+    if config.algorithm.speaks_remotely():
+        raise ConfigError("no estimate of what its endpoint takes")
+    try:
+        weights = weights_of(config)
+    except ConfigError as error:
+        raise ConfigError(f"no estimate: {error}") from error
+    return OPERATIONS[kinds[0]](config, weights, test_problems)
 
 
 def weights_of(config: Config) -> int:

@@ -5,29 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from cory.config import GPUS, Config, ConfigError, parse_config, require
 from cory.memory.duration import duration_on
 from cory.memory.operations import estimated_hours
 from cory.memory.planning import hours_text
 from cory.memory.preflight import rows_of, runs_at_once
+from cory.report.durations import same_experiment, same_kind
 from cory.report.paper import Compose, Table
 from cory.report.records.archive import Archived
-from cory.report.records.gather import FIDELITY, load_run
-from cory.runs.provenance import device_name
+from cory.report.records.gather import FIDELITY
 from cory.runs.run_dir import RECORD
-
-
-@dataclass(frozen=True)
-class Known:
-    """The measured duration of an experiment's finished runs."""
-
-    seconds: float  # the mean
-    runs: int
-    devices: list[str]
-    threads: int | None  # of each process; None: not the same in all
 
 
 @dataclass(frozen=True)
@@ -38,25 +25,36 @@ class Reckoned:
     source: str
     at_once: int
     gain: int  # runs side by side with which a sweep is so many times as fast
+    measured: bool  # in runs of the same experiment; False: an estimate
 
     def of(self, todo: int) -> float:
         """Hours of so many runs; 0 where it is unknown."""
         return 0.0 if self.hours is None else self.hours * todo / self.gain
 
 
-def reckoned(config: Config, known: Known | None, test_problems: Mapping[str, Any]) -> Reckoned:
+def reckoned(
+    config: Config,
+    outputs: Path,
+    archived: Sequence[Archived],
+    test_problems: Mapping[str, Any],
+    as_named: bool = True,
+) -> Reckoned:
     """The cost of one run: measured where runs like it are known, else an estimate that says so.
 
+    outputs, archived: finished runs
     test_problems: of `conf/paper/`: how many problems a whole test split has
+    as_named: the settings are those of the experiment that it is named after
     """
     at_once = runs_at_once(config)
-    if config.hardware.gpu is not None:
-        return Reckoned(*planned_hours(config, test_problems), at_once, 1)
+    if config.hardware.gpu is not None:  # for another machine: nothing is on record
+        return Reckoned(*planned_hours(config, test_problems), at_once, 1, False)
+    known = same_experiment(config, outputs, archived) if as_named else None
+    known = known or same_kind(config, outputs, archived, test_problems)
     if known is None:
-        return Reckoned(*estimated_hours(config, test_problems), at_once, 1)
+        return Reckoned(*estimated_hours(config, test_problems), at_once, 1, False)
     # how long a run takes with other threads is not known: no gain is assumed
     gain = at_once if known.threads == config.hardware.threads(at_once) else 1
-    return Reckoned(known.seconds / 3600, measured_text(known, config), at_once, gain)
+    return Reckoned(known.seconds / 3600, known.source, at_once, gain, known.measured)
 
 
 def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Compose) -> list[str]:
@@ -72,9 +70,7 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
         if not todo:
             continue
         todo_in_all += len(todo)
-        planned = config.hardware.gpu is not None  # for another machine: nothing is on record
-        known = None if planned else durations(experiment, table.scale, config, outputs, archived)
-        each = reckoned(config, known, table.about.get("test_problems", {}))
+        each = reckoned(config, outputs, archived, table.about.get("test_problems", {}))
         at_once.add(each.at_once)
         said = "time unknown" if each.hours is None else f"{duration(each.hours)} each"
         lines.append(
@@ -117,32 +113,6 @@ def planned_hours(config: Config, problems: Mapping[str, Any]) -> tuple[float | 
         return None, str(error)
     expected = duration.hours[1]
     return expected, f"ESTIMATE for {gpu}: {hours_text(duration)}{duration.left_out}"
-
-
-def durations(
-    experiment: str, scale: str, config: Config, outputs: Path, archived: Sequence[Archived]
-) -> Known | None:
-    """Finished runs of the same experiment, scale and length: of outputs/, else of the archive."""
-    here = outputs / "runs" / scale / FIDELITY / experiment
-    found = [load_run(path.parent, experiment, scale) for path in sorted(here.glob(f"*/{RECORD}"))]
-    found = found or [run for run in archived if run.experiment == experiment]
-    same = [run.record for run in found if run.record["iterations"] == config.algorithm.iterations]
-    if not same:
-        return None
-    seconds = float(np.mean([record["wall_s"] for record in same]))
-    threads = {record.get("threads") for record in same}
-    devices = sorted({record["device"] for record in same})
-    return Known(seconds, len(same), devices, threads.pop() if len(threads) == 1 else None)
-
-
-def measured_text(known: Known, config: Config) -> str:
-    """The device where a duration was measured, and whether this machine has the same."""
-    devices = ", ".join(known.devices)
-    number = f"{known.runs} run{'s' if known.runs > 1 else ''}"
-    gpu = config.hardware.device == "cuda"
-    own = None if gpu and not torch.cuda.is_available() else device_name(config.hardware.device)
-    here = "" if known.devices == [own] else ", which is not the device of this machine"
-    return f"measured: {number} on {devices}{here}"
 
 
 def duration(hours: float) -> str:

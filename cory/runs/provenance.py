@@ -23,7 +23,7 @@ PACKAGES = (
     "wandb",
     "numpy",
 )
-WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")
+WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")  # docs and results do not count
 
 
 def git(*words: str) -> str | None:
@@ -42,6 +42,11 @@ def git(*words: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return answer.stdout.strip()
+
+
+def changed_files() -> str | None:
+    """What of the code and settings differs from the last commit; None outside a checkout."""
+    return git("status", "--porcelain", "--", *WHAT_RUNS)
 
 
 def device_name(device: str) -> str:

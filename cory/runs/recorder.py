@@ -21,7 +21,7 @@ from cory.runs.extension import HISTORY, extensions_of
 from cory.runs.jsonl import Digest, Line
 from cory.runs.mirrors.mirror import Mirror, mirrors_of
 from cory.runs.precision import precision_of
-from cory.runs.provenance import WHAT_RUNS, device_name, git, memory_used, versions
+from cory.runs.provenance import changed_files, device_name, git, memory_used, versions
 from cory.runs.record_files import RecordFiles
 from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, SCORES, TIMES
 from cory.runs.stored_settings import SETTINGS
@@ -122,7 +122,7 @@ class Recorder:
         # of the start: the checkout may change while the run lasts
         self.commit = git("rev-parse", "HEAD")
         # docs and results may change while a sweep goes on; the code that runs may not
-        self.clean = git("status", "--porcelain", "--", *WHAT_RUNS) == ""
+        self.clean = changed_files() == ""
         self.commits = [self.commit]  # of every start of this run, each once
         self.packages = versions()
         self.earlier_packages: list[dict[str, str | None]] = []  # of earlier starts, each once

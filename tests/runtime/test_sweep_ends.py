@@ -29,6 +29,7 @@ def _own_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(jobs.TYPED, "[]")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["train.py"])
+    monkeypatch.setattr("cory.runs.provenance.changed_files", lambda: "")
 
 
 def composed(words: Sequence[str]) -> DictConfig:
@@ -83,6 +84,32 @@ def test_finished_runs_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     record(Path("outputs/runs/small/paper/cory/imdb_ppo/kl_coef0.3/seed0"), 9.0)
     say_begin(Progress(sweep="cory/fig3"), own, composed, CONF)
     assert capsys.readouterr().out.endswith("x 2 seeds), all finished before\n")
+
+
+@pytest.mark.parametrize(
+    ("sweep", "changed", "told"),
+    [
+        ("cory/fig3", " M cory/episode.py", True),
+        ("cory/fig3", "", False),
+        ("cory/fig3", None, False),  # outside a checkout
+        ("mine/fig3", " M cory/episode.py", False),  # no page is about it
+    ],
+)
+def test_runs_that_pages_will_leave_out_are_told_before(
+    sweep: str,
+    changed: str | None,
+    told: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("cory.runs.provenance.changed_files", lambda: changed)
+    own = sweeper(experiment="cory/imdb_ppo", seed="0")
+    keep_typed(["sweep=cory/fig3", "scale=small"])
+    say_begin(Progress(sweep=sweep), own, composed, CONF)
+    assert ("pages leave such runs out" in capsys.readouterr().out) == told
+    record(Path("outputs/runs/small/paper/cory/imdb_ppo/seed0"), 9.0)
+    say_begin(Progress(sweep=sweep), own, composed, CONF)
+    assert "pages" not in capsys.readouterr().out  # nothing is to run
 
 
 def run(folder: Path, eta: float, seed: int, score: float) -> Path:

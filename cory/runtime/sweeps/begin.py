@@ -76,6 +76,23 @@ def say_begin(progress: Progress, sweeper: Any, composed: Composed, conf: Path) 
     for setting in settings:
         look_at(setting, composed)
     print(f"sweep={progress.sweep}: {head}, {priced(settings, conf)}", flush=True)
+    if any(setting.todo for setting in settings):
+        say_uncounted(progress.sweep, conf)
+
+
+def say_uncounted(sweep: str, conf: Path) -> None:
+    """Say before the runs of a paper's sweep, and not after hours, that pages will not count them.
+
+    A run counts if its code and settings are those of a commit.
+    """
+    from cory.runs.provenance import changed_files  # noqa: PLC0415  torch takes seconds to import
+
+    if (conf / "paper" / f"{sweep.partition('/')[0]}.yaml").is_file() and changed_files():
+        print(
+            "note: code or settings differ from the last commit, and pages leave such runs out; "
+            "commit first, or run from a clone",
+            flush=True,
+        )
 
 
 def settings_of(jobs: Sequence[Sequence[str]]) -> list[Setting]:
@@ -143,14 +160,13 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
         if config is None:
             unknown += setting.todo
             continue
-        known, paper = None, config.experiment.partition("/")[0]
-        if all(_key(word) in SAME_TIME for word in setting.words):
-            kept = archive.read(results / paper / "records" / config.scale)
-            known = cost.durations(config.experiment, config.scale, config, Path("outputs"), kept)
-        each = cost.reckoned(config, known, _test_problems(conf, paper))
+        paper = config.experiment.partition("/")[0]
+        kept = archive.read(results / paper / "records" / config.scale)
+        as_named = all(_key(word) in SAME_TIME for word in setting.words)
+        each = cost.reckoned(config, Path("outputs"), kept, _test_problems(conf, paper), as_named)
         total, at_once = total + each.of(setting.todo), max(at_once, each.at_once)
         unknown += setting.todo if each.hours is None else 0
-        sources.add("measured" if known is not None else "by estimate")
+        sources.add("measured" if each.measured else "by estimate")
     text = f"{before}about {cost.duration(total)}" if total else f"{before}time unknown"
     if total and unknown:
         text += f" and {_count(unknown, 'run')} of unknown length"

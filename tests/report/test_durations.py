@@ -1,0 +1,99 @@
+"""How long a run will take, from runs of the same experiment or of the same kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cory.config import Config, parse_config
+from cory.report.durations import KIND, same_experiment, same_kind
+from cory.report.records.archive import Archived
+from cory.report.records.gather import load_run
+from cory.runs.provenance import device_name
+from tests.support.composing import compose_config
+from tests.support.made_up_runs import lines_of, run_writer
+
+HERE = device_name("cpu")
+ASKED, KIN = "cory/imdb_ppo_k1", "cory/imdb_ppo"  # they differ in the estimator of the KL alone
+
+
+def asked(experiment: str = ASKED) -> Config:
+    return parse_config(compose_config(f"experiment={experiment}", "scale=small"))
+
+
+def made(outputs: Path, experiment: str, seed: int, wall_s: float, **record: Any) -> Archived:
+    """A finished run of 100 iterations."""
+    settings = record.pop("settings", {})
+    lines = lines_of(2, 20, 1, seed, record.pop("iterations", 100))
+    run_dir = run_writer(outputs)(
+        experiment, seed, lines, settings=settings, wall_s=wall_s, device=HERE, **record
+    )
+    return load_run(run_dir, experiment, "small")
+
+
+def test_runs_of_the_same_kind_tell_the_speed(tmp_path: Path) -> None:
+    kin = [made(tmp_path, KIN, seed, wall, threads=1) for seed, wall in enumerate((100.0, 260.0))]
+    assert same_experiment(asked(), Path("nowhere"), kin) is None
+    known = same_kind(asked(), Path("nowhere"), kin, {})
+    assert known is not None and known.seconds == pytest.approx(180)  # as many operations
+    assert (known.measured, known.threads) == (False, 1)
+    assert known.source.startswith("ESTIMATE, no record yet: ")
+    assert known.source.endswith(f" of 2 runs on {HERE} with the same algorithm and model")
+
+
+def test_seconds_go_with_operations(tmp_path: Path) -> None:
+    shorter = {"algorithm.iterations": 50, "evaluation.prompts": 250, "evaluation.before": False}
+    whole = made(tmp_path / "a", KIN, 0, 300.0, settings={"evaluation.before": False})
+    half = made(tmp_path / "b", KIN, 1, 100.0, settings=shorter, iterations=50)
+    config = asked()
+    config.evaluation.before = False
+    for kin, seconds in (([whole], 300), ([half], 200), ([whole, half], 400 / 1.5)):
+        known = same_kind(config, Path("nowhere"), kin, {})
+        assert known is not None and known.seconds == pytest.approx(seconds)
+
+
+def test_only_runs_that_agree_in_every_setting_of_the_kind_count(tmp_path: Path) -> None:
+    kin = made(tmp_path, KIN, 0, 100.0)
+    assert same_kind(asked(), Path("nowhere"), [kin], {}) is not None
+    keys = [("algorithm", "name"), ("hardware", "name")]
+    keys += [("model", key) for key in ("path", "sharing", "compute_precision")]
+    assert sorted(KIND) == sorted(keys)
+    for group, key in keys:
+        changed = {**kin.settings, group: {**kin.settings[group], key: "other"}}
+        assert same_kind(asked(), Path("nowhere"), [replace(kin, settings=changed)], {}) is None
+    assert same_kind(asked("cory/imdb_cory"), Path("nowhere"), [kin], {}) is None
+
+
+def test_this_machines_runs_come_first_and_damaged_ones_do_not_count(tmp_path: Path) -> None:
+    archived = [made(tmp_path / "elsewhere", KIN, 0, 100.0)]
+    own = [made(tmp_path, KIN, seed, wall) for seed, wall in enumerate((40.0, 60.0))]
+    known = same_kind(asked(), tmp_path, archived, {})
+    assert known is not None and known.seconds == pytest.approx(40)  # one of each experiment
+    folder = tmp_path / "runs" / "small" / "paper" / KIN
+    (folder / f"seed{own[0].seed}" / "config.yaml").write_text("{")
+    known = same_kind(asked(), tmp_path, archived, {})
+    assert known is not None and known.seconds == pytest.approx(60)
+    (folder / f"seed{own[1].seed}" / "record.json").unlink()
+    known = same_kind(asked(), tmp_path, archived, {})
+    assert known is not None and known.seconds == pytest.approx(100)
+
+
+def test_what_cannot_be_counted_is_not_known(tmp_path: Path) -> None:
+    kin = made(tmp_path, KIN, 0, 100.0)
+    older = {**kin.settings, "hardware": {"name": "cpu"}}
+    assert same_kind(asked(), Path("nowhere"), [replace(kin, settings=older)], {}) is None
+    config = asked()
+    config.model.path = "asset:nothing"
+    settings = {**kin.settings, "model": {**kin.settings["model"], "path": "asset:nothing"}}
+    assert same_kind(config, Path("nowhere"), [replace(kin, settings=settings)], {}) is None
+
+
+def test_runs_of_the_same_experiment_count_with_their_length(tmp_path: Path) -> None:
+    runs = [made(tmp_path, ASKED, 0, 100.0), made(tmp_path, ASKED, 1, 20.0, iterations=50)]
+    known = same_experiment(asked(), Path("nowhere"), runs)
+    assert known is not None and (known.seconds, known.measured) == (100.0, True)
+    assert known.source == f"measured: 1 run on {HERE}"
+    assert same_experiment(asked(), tmp_path, []) == known
