@@ -15,6 +15,7 @@ from cory.report.paper import PAPER_SCALE, Compose, Table, load_paper
 from cory.report.records import archive
 from cory.report.records.collect import CountedRuns, collect
 from cory.report.records.gather import Gathered, gather
+from cory.report.records.same_code import read_same
 from cory.report.records.settings_now import other_settings
 
 
@@ -69,7 +70,8 @@ def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, P
     found, figure = CountedRuns({}), None
     if table.has_runs:
         folder = places.records(table.paper, table.scale)
-        found = collect(table, archive.read(folder), archive.read_refused(folder))
+        refused, same = archive.read_refused(folder), read_same(folder)
+        found = collect(table, archive.read(folder), refused, same)
         found.notes += other_settings(found.runs, compose)
     if table.has_runs or table.kind in COMPUTED:
         figure = draw(table, found)

@@ -9,6 +9,7 @@ from cory.report.claims.measures import Records
 from cory.report.paper import Table
 from cory.report.records.archive import Archived, Refused
 from cory.report.records.gather import doubts, short
+from cory.report.records.same_code import SameCode, codes_like
 
 T = TypeVar("T")
 
@@ -45,12 +46,19 @@ def _measured(runs: Mapping[str, Mapping[int, Archived]]) -> Records:
     }
 
 
-def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refused]) -> CountedRuns:
+def collect(
+    table: Table,
+    archived: Sequence[Archived],
+    refused: Sequence[Refused],
+    same: Sequence[SameCode] = (),
+) -> CountedRuns:
     """The runs of every experiment of the table, and by name those that do not count.
 
     A run that another table asks for, with a seed that this one has not, is none of the latter.
     Runs of other code than their neighbours' count and are named. Runs of one experiment in another
     precision than most of its runs do not count: one row does not mix them.
+
+    same: codes that were tried and give an experiment the same numbers
     """
     found = CountedRuns({name: {} for name in table.shown})
     for name in table.control_runs:
@@ -79,12 +87,17 @@ def collect(table: Table, archived: Sequence[Archived], refused: Sequence[Refuse
             )
         elif entry.experiment in found.counted:
             found.refused.append(entry)
-    common = common_code(found.runs)
+    common, tried = common_code(found.runs), dict[str, None]()
     for run in found.runs:
         found.notes += [f"`{run.name}`: {doubt}" for doubt in doubts(run)]
-        if code_of(run) != common:
-            commit = short(run.record["commit"])
+        if code_of(run) == common:
+            continue
+        commit = short(run.record["commit"])
+        if common in codes_like(same, run.experiment, code_of(run)):
+            tried[f"`{run.experiment}`: commit {commit}, tried to give the same numbers"] = None
+        else:
             found.notes.append(f"`{run.name}`: commit {commit}, whose code is not its neighbours'")
+    found.notes += tried
     return found
 
 

@@ -1,0 +1,134 @@
+"""Commits at which an experiment was repeated and gave the same numbers.
+
+Code changes while records of earlier commits stay. Whether a change has left an experiment's runs
+as they were is tried: its first iterations are repeated at both commits, on one machine.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cory.report.claims.measures import Lines
+from cory.report.records.archive import write
+from cory.runs.run_dir import METRICS, read_lines
+
+SAME_FILE = "same_code.json"  # beside the experiments of a scale, as refused.json
+
+
+@dataclass(frozen=True)
+class SameCode:
+    """Two versions of the training code that gave one experiment the same numbers."""
+
+    experiment: str  # with the paper's prefix
+    commits: tuple[str, str]
+    codes: tuple[str, str]  # digests of their training code (`gather.training_code`)
+    iterations: int  # that were repeated
+    words: tuple[str, ...]  # settings of the repetition beside experiment, scale and iterations
+    device: str
+
+
+def read_same(folder: Path) -> list[SameCode]:
+    """What was found at a scale; ValueError names a file that cannot be read.
+
+    folder: docs/results/<paper>/records/<scale>
+    """
+    path = folder / SAME_FILE
+    if not path.exists():
+        return []
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        return [_entry(**entry) for entry in entries]
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+
+
+def _entry(
+    commits: Sequence[str], codes: Sequence[str], words: Sequence[str], **rest: Any
+) -> SameCode:
+    (one, other), (before, after) = commits, codes
+    return SameCode(commits=(one, other), codes=(before, after), words=tuple(words), **rest)
+
+
+def add_same(folder: Path, entry: SameCode) -> None:
+    """Write an entry beside the others; it takes the place of one about the same codes."""
+    about = entry.experiment, sorted(entry.codes)
+    others = [e for e in read_same(folder) if (e.experiment, sorted(e.codes)) != about]
+    every = sorted([*others, entry], key=lambda e: (e.experiment, e.commits))
+    lines = ",\n".join(json.dumps(asdict(e), ensure_ascii=False) for e in every)
+    write(folder / SAME_FILE, f"[\n{lines}\n]\n")
+
+
+def codes_like(entries: Iterable[SameCode], experiment: str, code: str | None) -> set[str | None]:
+    """The codes that were found to give the experiment the numbers that this one gives it."""
+    pairs = [set(entry.codes) for entry in entries if entry.experiment == experiment]
+    found: set[str | None] = {code}
+    while more := [pair for pair in pairs if pair & found and not pair <= found]:
+        found = found.union(*more)
+    return found
+
+
+def first_difference(one: Lines, other: Lines) -> str | None:
+    """Where two runs first differ, in words; None where they are the same to the last digit."""
+    if len(one) != len(other):
+        return f"{len(one)} lines and {len(other)}"
+    for before, after in zip(one, other, strict=True):
+        for metric in sorted(before.keys() | after.keys()):
+            had, has = before.get(metric, "missing"), after.get(metric, "missing")
+            if had != has and not (had != had and has != has):  # not a number equals itself here
+                return f"iteration {before.get('iteration')}: {metric} is {had} and {has}"
+    return None
+
+
+def repeated(commit: str, words: Sequence[str], folder: Path) -> Lines:
+    """The metrics of a run at a commit of this checkout; ValueError where it does not finish.
+
+    folder: takes the checkout and the run
+    """
+    tree, run_dir = folder / commit / "tree", folder / commit / "run"
+    _git("worktree", "add", "--detach", str(tree), commit)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "cory.train", *words, f"run_dir={run_dir}"],
+            cwd=tree,
+            env=_environment(tree),
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        _git("worktree", "remove", "--force", str(tree))
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise ValueError(f"commit {commit}: {' '.join(said) or f'exit code {done.returncode}'}")
+    return read_lines(run_dir / METRICS)
+
+
+def compare(words: Sequence[str], commits: Sequence[str]) -> str | None:
+    """Repeat a run at two commits; where the results first differ, None if nowhere."""
+    with tempfile.TemporaryDirectory() as made:
+        one, other = (repeated(commit, words, Path(made)) for commit in commits)
+    return first_difference(one, other)
+
+
+def _environment(tree: Path) -> Mapping[str, str]:
+    """One thread, as small runs have; and the package of the tree in place of the installed one."""
+    return os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
+
+
+def _git(*words: str) -> str:
+    """Output of a git command in this package's checkout; ValueError with what git says."""
+    here = Path(__file__).parent
+    done = subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(f"git {words[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def full_name(commit: str) -> str:
+    """The forty digits of a commit; ValueError where this checkout does not have it."""
+    return _git("rev-parse", "--verify", f"{commit}^{{commit}}")

@@ -1,0 +1,68 @@
+"""Try whether two commits train an experiment alike, so that records of both may share a page.
+
+    python scripts/same_code.py cory/imdb_ppo df4f319 099d73b --scale small
+    python scripts/same_code.py cory/imdb_cory df4f319 099d73b --scale small algorithm.swap_every=1
+
+Repeats the first iterations of the experiment at each commit, in a checkout of its own on this
+machine, and compares every logged number to the last digit. Where all are the same,
+docs/results/<paper>/records/<scale>/same_code.json keeps it, and pages count such runs as of one
+code. Further words are settings of both repetitions; choose them so that what the code does later
+in a run is reached: role exchange, evaluation.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from cory.report.records.gather import short, training_code
+from cory.report.records.same_code import SameCode, add_same, compare, full_name
+from cory.runs.provenance import device_name
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("experiment", help="with its paper, for instance cory/imdb_ppo")
+    parser.add_argument("commits", nargs=2, metavar="COMMIT")
+    parser.add_argument("words", nargs="*", metavar="KEY=VALUE", help="further settings")
+    parser.add_argument("--scale", default="paper")
+    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
+    args = parser.parse_intermixed_args()
+    try:
+        one, other = (full_name(commit) for commit in args.commits)
+        codes = training_code(one), training_code(other)
+        if codes[0] is None or codes[1] is None:
+            raise ValueError("git does not list the training code of these commits")
+        between = f"{short(one)} and {short(other)}"
+        if codes[0] == codes[1]:
+            print(f"{between} have the same training code: nothing to try")
+            return
+        words = (f"experiment={args.experiment}", f"scale={args.scale}", *args.words)
+        difference = compare([*words, f"algorithm.iterations={args.iterations}"], (one, other))
+        if difference is not None:
+            raise ValueError(f"{between} train {args.experiment} differently: {difference}")
+        paper = args.experiment.partition("/")[0]
+        add_same(
+            args.docs / paper / "records" / args.scale,
+            SameCode(
+                args.experiment,
+                (one, other),
+                (codes[0], codes[1]),
+                args.iterations,
+                tuple(args.words),
+                device_name("cpu"),
+            ),
+        )
+        print(f"{between} train {args.experiment} alike: {args.iterations} iterations, every digit")
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
