@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from cory.report.checks import load_table
-from cory.report.cost import cost
+from cory.report.costs.cost import cost
 from cory.report.kinds import PRESET
 from cory.report.records import archive
 from cory.train import CONF, compose

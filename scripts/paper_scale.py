@@ -20,7 +20,7 @@ from cory.memory.estimate import peak
 from cory.memory.operations import estimated_hours
 from cory.memory.preflight import GIB, WARN_ABOVE, rows_of
 from cory.report.checks import load_table
-from cory.report.cost import duration
+from cory.report.costs.cost import duration
 from cory.report.paper import PAPER_SCALE, load_paper
 from cory.train import CONF, compose
 

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import DictConfig
 
 from cory.report.checks import load_table
-from cory.report.cost import cost
+from cory.report.costs.cost import cost
 from cory.report.records import archive, gather
 from cory.runs.provenance import device_name
 from tests.support.composing import CONF, compose_config

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cory.config import Config, parse_config
-from cory.report.durations import KIND, same_experiment, same_kind
+from cory.report.costs.durations import KIND, same_experiment, same_kind
 from cory.report.records.archive import Archived
 from cory.report.records.gather import load_run
 from cory.runs.provenance import device_name

@@ -150,7 +150,7 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
     if not todo:
         return "all finished before"
     # torch, which takes seconds to import: a sweep with a name takes longer
-    from cory.report import cost  # noqa: PLC0415
+    from cory.report.costs import cost  # noqa: PLC0415
     from cory.report.records import archive  # noqa: PLC0415
 
     results = conf.parent / "docs" / "results"  # of a checkout

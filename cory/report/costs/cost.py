@@ -10,7 +10,7 @@ from cory.memory.duration import duration_on
 from cory.memory.operations import estimated_hours
 from cory.memory.planning import hours_text
 from cory.memory.preflight import rows_of, runs_at_once
-from cory.report.durations import same_experiment, same_kind
+from cory.report.costs.durations import same_experiment, same_kind
 from cory.report.paper import Compose, Table
 from cory.report.records.archive import Archived
 from cory.report.records.gather import FIDELITY
