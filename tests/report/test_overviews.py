@@ -37,8 +37,10 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     assert "CORY (tiny) LLM1" in small and "](cory/fig3_small.png)" in small
     assert row(small, "PPO's combined reward decreases")[-1] == "holds"
     glance = index({"cory": everything}, composed)
-    assert row(glance, "[Fig. 3")[1:] == ["small scale", "yes", "11", "1", "-", "-", "-"]
-    assert row(glance, "[Fig. 6")[1:] == ["small scale", "yes", "-", "-", "-", "-", "9"]
+    at, work, *verdicts = row(glance, "[Fig. 3")[1:]
+    assert (at, work) == ("small scale", "15 runs, 22 min")  # of 90 s each
+    assert verdicts == ["yes", "11", "1", "-", "-", "-"]
+    assert row(glance, "[Fig. 6")[2:] == ["5 runs, 8 min", "yes", "-", "-", "-", "-", "9"]
     assert (
         "- Table 1: hyper-parameters for IMDB: [42 of 42 settings as printed](cory/tab1.md)"
         in glance

@@ -10,6 +10,11 @@ from cory.report.pages.verdicts import KINDS, ClaimVerdict, cells, counts
 from cory.report.paper import Compose
 from cory.report.tables.markdown import DASH, markdown
 
+RUNS = (
+    "Runs: those that count, some of them shared with other figures, and how long they took one "
+    "after another, some of them beside other work on the same machine."
+)
+
 
 def totals(everything: Mapping[str, Everything]) -> str:
     """A row per paper and scale, with the number of each verdict: claims, and our questions."""
@@ -46,8 +51,8 @@ def paper_counts(tables: Everything, compose: Compose) -> list[str]:
         for one in map(first_of, tables.values())
         if one.table.kind == PRESET
     ]
-    head = ["table or figure", "at", "control works", *KINDS]
-    return [markdown(head, rows), *(["\n".join(presets)] if presets else [])]
+    head = ["table or figure", "at", "runs", "control works", *KINDS]
+    return [markdown(head, rows), RUNS, *(["\n".join(presets)] if presets else [])]
 
 
 def _count_rows(scales: Mapping[str, Shown]) -> list[list[str]]:
@@ -60,7 +65,7 @@ def _count_rows(scales: Mapping[str, Shown]) -> list[list[str]]:
         return _both_kinds(title, "computed", "-", one)
     ran = {scale: shown for scale, shown in scales.items() if shown.ran}
     if not ran:
-        return [[title, DASH, *[DASH] * len(KINDS), "all"]]
+        return [[title, *[DASH] * (len(KINDS) + 2), "all"]]
     rows = []
     for scale, shown in ran.items():
         rows += _both_kinds(title, f"{scale} scale", _controls_work(shown.controls), shown)
@@ -69,12 +74,13 @@ def _count_rows(scales: Mapping[str, Shown]) -> list[list[str]]:
 
 def _both_kinds(title: str, at: str, works: str, shown: Shown) -> list[list[str]]:
     """Counts of a table's claims, and of its questions, where there are any."""
-    rows = []
+    rows: list[list[str]] = []
     for questions, name in ((False, title), (True, f"{title} (our questions)")):
         number = counts(shown.judged, questions)
         if number:
-            rows.append([f"[{name}]({shown.page})", at, works, *cells(number)])
-    return rows or [[f"[{title}]({shown.page})", at, works, *[DASH] * len(KINDS)]]
+            work = DASH if rows else shown.work  # the same runs
+            rows.append([f"[{name}]({shown.page})", at, work, works, *cells(number)])
+    return rows or [[f"[{title}]({shown.page})", at, shown.work, works, *[DASH] * len(KINDS)]]
 
 
 def _controls_work(shown: Sequence[ClaimVerdict]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from cory.report.pages.verdicts import ClaimVerdict, controls, verdicts
 from cory.report.paper import Table
 from cory.report.records.collect import CountedRuns
+from cory.report.tables.markdown import DASH
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Shown:
     def page(self) -> str:
         """Its page, from docs/results/."""
         return f"{self.table.paper}/{self.table.page}.md"
+
+    @property
+    def work(self) -> str:
+        """How many runs count, and how long they took one after another."""
+        walls = [run.record["wall_s"] for run in self.found.runs]
+        return f"{len(walls)} runs, {sum(walls) / 60:.0f} min" if walls else DASH
 
     def picture(self, name: str) -> list[str]:
         """Its figure, called by a name."""
