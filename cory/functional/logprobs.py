@@ -20,6 +20,12 @@ SLAB_BYTES = 256 * 2**20  # memory for the float32 logits of a slab of tokens, a
 TENSORS_AT_ONCE = 6
 
 
+def scaled(logits: Tensor, temperature: float) -> Tensor:
+    """Float32 logits divided by a temperature; where it is 1, without another tensor."""
+    logits = logits.float()
+    return logits if temperature == 1 else logits / temperature
+
+
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
     """Log-probability of each token under its row of logits.
 
@@ -98,8 +104,8 @@ def token_statistics(
     parts = []
     for rows in slabs(len(tokens), TENSORS_AT_ONCE * vocabulary):
         logits, ref_logits = logits_of(hidden[rows]), ref_logits_of(ref_hidden[rows])
-        logp = F.log_softmax(logits.float() / temperature, dim=-1)
-        ref_logp = F.log_softmax(ref_logits.float() / temperature, dim=-1)
+        logp = F.log_softmax(scaled(logits, temperature), dim=-1)
+        ref_logp = F.log_softmax(scaled(ref_logits, temperature), dim=-1)
         p, target = logp.exp(), tokens[rows][:, None]
         entropy = -(p * logp).sum(-1)
         parts.append(
@@ -129,7 +135,7 @@ def training_logprobs(
     """
 
     def of_slab(h: Tensor, t: Tensor) -> Tensor:
-        return logprobs_of(logits_of(h).float() / temperature, t)
+        return logprobs_of(scaled(logits_of(h), temperature), t)
 
     pieces = list(slabs(len(tokens), vocabulary))
     if len(pieces) == 1:
@@ -157,8 +163,8 @@ def training_kl(
 
     def of_slab(h: Tensor, ref_h: Tensor) -> Tensor:
         with torch.no_grad():
-            ref_logits = ref_logits_of(ref_h).float() / temperature
-        return full_kl(logits_of(h).float() / temperature, ref_logits)
+            ref_logits = scaled(ref_logits_of(ref_h), temperature)
+        return full_kl(scaled(logits_of(h), temperature), ref_logits)
 
     pieces = list(slabs(len(hidden), TENSORS_AT_ONCE * vocabulary))
     if len(pieces) == 1:
