@@ -16,7 +16,6 @@ from pathlib import Path
 
 from cory.report.records.gather import short, training_code
 from cory.report.records.same_code import SameCode, add_same, compare, full_name
-from cory.runs.provenance import device_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +42,8 @@ def main() -> None:
             print(f"{between} have the same training code: nothing to try")
             return
         words = (f"experiment={args.experiment}", f"scale={args.scale}", *args.words)
-        difference = compare([*words, f"algorithm.iterations={args.iterations}"], (one, other))
+        words += (f"algorithm.iterations={args.iterations}",)
+        difference, device = compare(words, (one, other))
         if difference is not None:
             raise ValueError(f"{between} train {args.experiment} differently: {difference}")
         paper = args.experiment.partition("/")[0]
@@ -55,7 +55,7 @@ def main() -> None:
                 (codes[0], codes[1]),
                 args.iterations,
                 tuple(args.words),
-                device_name("cpu"),
+                device,
             ),
         )
         print(f"{between} train {args.experiment} alike: {args.iterations} iterations, every digit")

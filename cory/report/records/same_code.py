@@ -16,7 +16,7 @@ from typing import Any
 
 from cory.report.claims.measures import Lines
 from cory.report.records.archive import write
-from cory.runs.run_dir import METRICS, read_lines
+from cory.runs.run_dir import METRICS, read_lines, read_record
 
 SAME_FILE = "same_code.json"  # beside the experiments of a scale, as refused.json
 
@@ -85,10 +85,11 @@ def first_difference(one: Lines, other: Lines) -> str | None:
     return None
 
 
-def repeated(commit: str, words: Sequence[str], folder: Path) -> Lines:
-    """The metrics of a run at a commit of this checkout; ValueError where it does not finish.
+def repeated(commit: str, words: Sequence[str], folder: Path) -> tuple[Lines, str]:
+    """The metrics of a run at a commit of this checkout, and its device.
 
     folder: takes the checkout and the run
+    ValueError where the run does not finish
     """
     tree, run_dir = folder / commit / "tree", folder / commit / "run"
     _git("worktree", "add", "--detach", str(tree), commit)
@@ -102,17 +103,21 @@ def repeated(commit: str, words: Sequence[str], folder: Path) -> Lines:
         )
     finally:
         _git("worktree", "remove", "--force", str(tree))
-    if done.returncode:
+    record = read_record(run_dir)
+    if done.returncode or record is None:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         raise ValueError(f"commit {commit}: {' '.join(said) or f'exit code {done.returncode}'}")
-    return read_lines(run_dir / METRICS)
+    return read_lines(run_dir / METRICS), str(record["device"])
 
 
-def compare(words: Sequence[str], commits: Sequence[str]) -> str | None:
-    """Repeat a run at two commits; where the results first differ, None if nowhere."""
+def compare(words: Sequence[str], commits: Sequence[str]) -> tuple[str | None, str]:
+    """Repeat a run at two commits.
+
+    returns: where the results first differ, None if nowhere; and the device that was used
+    """
     with tempfile.TemporaryDirectory() as made:
-        one, other = (repeated(commit, words, Path(made)) for commit in commits)
-    return first_difference(one, other)
+        (one, device), (other, _) = (repeated(commit, words, Path(made)) for commit in commits)
+    return first_difference(one, other), device
 
 
 def _environment(tree: Path) -> Mapping[str, str]:
