@@ -5,7 +5,8 @@
     python scripts/cost.py cory fig3 --gpu h100        on GPUs that this machine need not have
 
 Durations come from finished runs of the same experiment and scale, in outputs/ or else in
-docs/results/; where there are none, from an estimate that says so.
+docs/results/; where there are none, from an estimate that says so: operations at the speed of runs
+with the same algorithm and model, else at an assumed one. With --gpu all are estimates.
 """
 
 import argparse

@@ -15,9 +15,31 @@ import sys
 from pathlib import Path
 
 from cory.report.records.gather import short, training_code
-from cory.report.records.same_code import SameCode, add_same, compare, full_name
+from cory.report.records.same_code import SameCode, add_same, compare, full_name, remove_same
+from cory.train import compose
 
+# settings that have a place of their own on this command line
+OWN = {
+    "experiment": "it is the first word",
+    "scale": "say --scale",
+    "algorithm.iterations": "say --iterations",
+    "run_dir": "the repetitions lie in a folder of their own",
+}
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def refuse(args: argparse.Namespace) -> None:
+    """ValueError for a try that would say nothing, or be filed under another name."""
+    if "/" not in args.experiment:
+        raise ValueError(f"{args.experiment} belongs to no paper: pages have no records of it")
+    for word in args.words:
+        key = word.lstrip("+~").partition("=")[0]
+        if key in OWN:
+            raise ValueError(f"{word}: {OWN[key]}")
+    trains = compose(f"experiment={args.experiment}", f"scale={args.scale}").algorithm.iterations
+    if (args.iterations > 0) != (trains > 0):
+        rule = "trains: at least 1" if trains else "only evaluates: 0"
+        raise ValueError(f"--iterations {args.iterations}: {args.experiment} {rule}")
 
 
 def main() -> None:
@@ -33,6 +55,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
     args = parser.parse_intermixed_args()
     try:
+        refuse(args)
         one, other = (full_name(commit) for commit in args.commits)
         codes = training_code(one), training_code(other)
         if codes[0] is None or codes[1] is None:
@@ -41,24 +64,25 @@ def main() -> None:
         if codes[0] == codes[1]:
             print(f"{between} have the same training code: nothing to try")
             return
-        words = (f"experiment={args.experiment}", f"scale={args.scale}", *args.words)
-        words += (f"algorithm.iterations={args.iterations}",)
-        difference, device = compare(words, (one, other))
-        if difference is not None:
-            raise ValueError(f"{between} train {args.experiment} differently: {difference}")
-        paper = args.experiment.partition("/")[0]
-        add_same(
-            args.docs / paper / "records" / args.scale,
-            SameCode(
-                args.experiment,
-                (one, other),
-                (codes[0], codes[1]),
-                args.iterations,
-                tuple(args.words),
-                device,
-            ),
+        own = (f"experiment={args.experiment}", f"scale={args.scale}")
+        last = f"algorithm.iterations={args.iterations}"
+        difference, record = compare((*own, *args.words, last), (one, other))
+        folder = args.docs / args.experiment.partition("/")[0] / "records" / args.scale
+        entry = SameCode(
+            args.experiment,
+            (one, other),
+            (codes[0], codes[1]),
+            args.iterations,
+            tuple(args.words),
+            record["device"],
+            record["precision"],
         )
-        print(f"{between} train {args.experiment} alike: {args.iterations} iterations, every digit")
+        if difference is not None:
+            removed = remove_same(folder, entry)
+            before = "; what was found before is removed" if removed else ""
+            raise ValueError(f"{between} train {args.experiment} differently: {difference}{before}")
+        add_same(folder, entry)
+        print(f"{between}: {args.experiment}: {entry.repeated} the same numbers, every digit")
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

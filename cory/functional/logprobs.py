@@ -21,7 +21,7 @@ TENSORS_AT_ONCE = 6
 
 
 def scaled(logits: Tensor, temperature: float) -> Tensor:
-    """Float32 logits divided by a temperature; where it is 1, without another tensor."""
+    """Float32 logits divided by a temperature; where it is 1, no second float32 tensor is made."""
     logits = logits.float()
     return logits if temperature == 1 else logits / temperature
 

@@ -6,7 +6,7 @@ import ctypes
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 # older versions of glibc take no larger one; with 2 GiB, passes over an output head of 49,152
 # tokens took 0.9 of the time and three times the memory (docs/log.md)
-LARGEST_MMAP_THRESHOLD = 32 * 2**20
+MMAP_THRESHOLD = 32 * 2**20
 
 
 def keep_freed_memory() -> None:
@@ -18,5 +18,5 @@ def keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
+        mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD)
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)

@@ -41,7 +41,7 @@ def test_runs_of_the_same_kind_tell_the_speed(tmp_path: Path) -> None:
     assert known is not None and known.seconds == pytest.approx(180)  # as many operations
     assert (known.measured, known.threads) == (False, 1)
     assert known.source.startswith("ESTIMATE, no record yet: ")
-    assert known.source.endswith(f" of 2 runs on {HERE} with the same algorithm and model")
+    assert known.source.endswith(f" of 2 runs on {HERE}, with the same algorithm and model")
 
 
 def test_seconds_go_with_operations(tmp_path: Path) -> None:
@@ -59,7 +59,8 @@ def test_only_runs_that_agree_in_every_setting_of_the_kind_count(tmp_path: Path)
     kin = made(tmp_path, KIN, 0, 100.0)
     assert same_kind(asked(), Path("nowhere"), [kin], {}) is not None
     keys = [("algorithm", "name"), ("hardware", "name")]
-    keys += [("model", key) for key in ("path", "sharing", "compute_precision")]
+    keys += [("model", "path"), ("model", "sharing"), ("model", "quantisation")]
+    keys += [("model", "precision"), ("model", "compute_precision")]
     assert sorted(KIND) == sorted(keys)
     for group, key in keys:
         changed = {**kin.settings, group: {**kin.settings[group], key: "other"}}
@@ -83,8 +84,11 @@ def test_this_machines_runs_come_first_and_damaged_ones_do_not_count(tmp_path: P
 
 def test_what_cannot_be_counted_is_not_known(tmp_path: Path) -> None:
     kin = made(tmp_path, KIN, 0, 100.0)
-    older = {**kin.settings, "hardware": {"name": "cpu"}}
-    assert same_kind(asked(), Path("nowhere"), [replace(kin, settings=older)], {}) is None
+    without = {k: v for k, v in kin.settings.items() if k != "evaluation"}
+    older = replace(kin, settings=without, experiment="cory/older")
+    assert same_kind(asked(), Path("nowhere"), [older], {}) is None
+    known = same_kind(asked(), Path("nowhere"), [older, kin], {})
+    assert known is not None and known.seconds == pytest.approx(100)  # the older one adds nothing
     config = asked()
     config.model.path = "asset:nothing"
     settings = {**kin.settings, "model": {**kin.settings["model"], "path": "asset:nothing"}}
@@ -97,3 +101,18 @@ def test_runs_of_the_same_experiment_count_with_their_length(tmp_path: Path) -> 
     assert known is not None and (known.seconds, known.measured) == (100.0, True)
     assert known.source == f"measured: 1 run on {HERE}"
     assert same_experiment(asked(), tmp_path, []) == known
+    elsewhere = made(tmp_path / "b", ASKED, 0, 70.0)
+    elsewhere.record["device"] = "other"
+    known = same_experiment(asked(), Path("nowhere"), [elsewhere])
+    assert known is not None
+    assert known.source == "measured: 1 run on other, which is not the device of this machine"
+
+
+def test_a_damaged_run_stops_no_sweep(tmp_path: Path) -> None:
+    for seed, wall in enumerate((100.0, 20.0)):
+        made(tmp_path, ASKED, seed, wall)
+    record = tmp_path / "runs" / "small" / "paper" / ASKED / "seed0" / "record.json"
+    for damaged in ("{", "{}", "[]"):
+        record.write_text(damaged)
+        known = same_experiment(asked(), tmp_path, [])
+        assert known is not None and known.seconds == 20

@@ -5,36 +5,67 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from cory.report.records.archive import Archived
 from cory.report.records.same_code import (
     SAME_FILE,
     SameCode,
     add_same,
-    codes_like,
     first_difference,
+    path_between,
     read_same,
+    remove_same,
 )
 from tests.support.made_up_runs import COMMIT, OTHER, WriteRun, lines_of
 from tests.support.reporting import ROOT, made, row, write_all
 
 NOT_A_NUMBER = float("nan")
+BF16 = {"model": "fp32 weights, bf16 products"}
 
 
-def same(experiment: str, *codes: str, iterations: int = 3) -> SameCode:
-    one, other = codes
-    return SameCode(experiment, (one, other), (one, other), iterations, ("seed=1",), "CPU")
+def same(
+    experiment: str,
+    *codes: str,
+    iterations: int = 3,
+    words: tuple[str, ...] = ("seed=1",),
+    precision: Mapping[str, str] = BF16,
+) -> SameCode:
+    (one, other), commits = codes, ("a" * 40, "b" * 40)
+    return SameCode(experiment, commits, (one, other), iterations, words, "CPU", precision)
 
 
-def test_codes_are_alike_through_others_and_for_one_experiment() -> None:
-    entries = [same("cory/a", "1", "2"), same("cory/a", "3", "2"), same("cory/b", "3", "4")]
-    assert codes_like(entries, "cory/a", "1") == {"1", "2", "3"}
-    assert codes_like(entries, "cory/a", "3") == {"1", "2", "3"}
-    assert codes_like(entries, "cory/b", "3") == {"3", "4"}
-    assert codes_like(entries, "cory/c", "1") == {"1"}
-    assert codes_like(entries, "cory/a", None) == {None}
+def run_of(experiment: str, precision: Mapping[str, str] = BF16) -> Archived:
+    return Archived(experiment, 0, "small", "paper", {"precision": precision}, "1", [], {}, [], [])
+
+
+def test_codes_are_alike_through_others_and_for_one_experiment_and_precision() -> None:
+    first, second, third = (
+        same("cory/a", "1", "2", iterations=5),
+        same("cory/a", "3", "2"),
+        same("cory/b", "3", "4"),
+    )
+    entries = [third, second, first]
+    assert path_between(entries, run_of("cory/a"), "1", "2") == [first]
+    assert path_between(entries, run_of("cory/a"), "2", "1") == [first]
+    assert path_between(entries, run_of("cory/a"), "1", "3") == [first, second]
+    assert path_between(entries, run_of("cory/a"), "1", "4") == []
+    assert path_between(entries, run_of("cory/b"), "3", "4") == [third]
+    assert path_between(entries, run_of("cory/b"), "1", "2") == []
+    assert path_between(entries, run_of("cory/a"), None, "2") == []
+    assert path_between(entries, run_of("cory/a", {"model": "fp32"}), "1", "2") == []
+
+
+def test_what_was_repeated_is_said() -> None:
+    said = [same("cory/a", "1", "2", iterations=n).repeated for n in (0, 1, 3)]
+    assert said == [
+        "its evaluation gives",
+        "its first iteration gives",
+        "its first 3 iterations give",
+    ]
 
 
 def test_what_differs_is_named() -> None:
@@ -57,25 +88,40 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     add_same(tmp_path, other)
     assert read_same(tmp_path) == [other, one]
     again = same("cory/b", "2", "1", iterations=9)
-    add_same(tmp_path, again)  # about the same codes
+    add_same(tmp_path, again)  # about the same codes, with the same words
     assert read_same(tmp_path) == [other, again]
+    later = same("cory/b", "1", "2", words=("seed=2",))
+    add_same(tmp_path, later)
+    assert read_same(tmp_path) == [other, again, later]
+    assert remove_same(tmp_path, one) == 2 and read_same(tmp_path) == [other]
+    assert remove_same(tmp_path, one) == 0
     for damaged in ("{", "[1]", '[{"experiment": "cory/a"}]', '[{"commits": 3}]'):
         (tmp_path / SAME_FILE).write_text(damaged)
         with pytest.raises(ValueError, match=f"{SAME_FILE} cannot be read"):
             read_same(tmp_path)
 
 
-def test_pages_count_such_runs_as_of_one_code(write_run: WriteRun, tmp_path: Path) -> None:
+def test_pages_count_such_runs_as_of_one_code(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = {COMMIT: "1", OTHER: "2"}
+    monkeypatch.setattr("cory.report.records.gather.training_code", codes.get)
     write_all(write_run, (0, 2))
-    write_run("cory/imdb_ppo", 1, lines_of(2, 20, 1, 1), commit=OTHER, commits=[OTHER])
+    write_run(
+        "cory/imdb_ppo", 1, lines_of(2, 20, 1, 1), commit=OTHER, commits=[OTHER], precision=BF16
+    )
     records = tmp_path / "docs" / "cory" / "records" / "small"
-    add_same(records, same("cory/imdb_cory", COMMIT, OTHER))  # of another experiment
+    add_same(records, same("cory/imdb_cory", "1", "2"))  # of another experiment
+    add_same(records, same("cory/imdb_ppo", "1", "2", precision={"model": "fp32"}))
     _, text = made(tmp_path)
     assert "- `cory/imdb_ppo/seed1`: commit bbbbbbb, whose code is not its neighbours'" in text
-    add_same(records, same("cory/imdb_ppo", COMMIT, OTHER))
+    add_same(records, same("cory/imdb_ppo", "1", "2"))
     _, text = made(tmp_path)
     assert "neighbours" not in text
-    assert "- `cory/imdb_ppo`: commit bbbbbbb, tried to give the same numbers" in text
+    assert (
+        "- `cory/imdb_ppo`: commit bbbbbbb, where its first 3 iterations give the same numbers "
+        "as at the commit of the others" in text
+    )
     assert row(text, "small | paper")[4] == "aaaaaaa, bbbbbbb"
 
 
@@ -90,9 +136,9 @@ def test_a_change_of_the_numbers_is_found_and_no_other(tmp_path: Path) -> None:
         return done.stdout.strip()
 
     cloned = subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)])
-    if cloned.returncode:  # an unpacked archive of the sources has no commits
+    if cloned.returncode:
         assert not (ROOT / ".git").exists()
-        return
+        pytest.skip("an unpacked archive of the sources has no commits")
     commits = [git("rev-parse", "HEAD")]
     losses = clone / "cory" / "functional" / "losses.py"
     step = "free = -advantages * ratio"
@@ -103,20 +149,40 @@ def test_a_change_of_the_numbers_is_found_and_no_other(tmp_path: Path) -> None:
         git("commit", "--quiet", "--all", "--message", "change")
         commits.append(git("rev-parse", "HEAD"))
 
-    def tried(one: str, other: str) -> subprocess.CompletedProcess[str]:
-        words = ("quickstart", one, other, "--iterations", "1", "--docs", str(tmp_path / "docs"))
+    docs = tmp_path / "docs"
+
+    def tried(*words: str) -> subprocess.CompletedProcess[str]:
         few = ("algorithm.prompts_per_iteration=8", "algorithm.minibatch_size=8")
+        settings = (*few, "evaluation.prompts=2", "evaluation.probes=[]")
+        own = ("--scale", "small", "--iterations", "1", "--docs", str(docs))
         return subprocess.run(
-            [sys.executable, "scripts/same_code.py", *words, *few, "evaluation.prompts=2"],
+            [sys.executable, "scripts/same_code.py", "cory/imdb_ppo", *own, *words, *settings],
             cwd=clone,
             env=os.environ | {"PYTHONPATH": str(clone)},
             capture_output=True,
             text=True,
         )
 
-    alike, other = tried(commits[0], commits[1]), tried(commits[1], commits[2])
-    assert alike.returncode == 0 and " train quickstart alike: 1 iterations" in alike.stdout
+    records = docs / "cory" / "records" / "small"
+    alike = tried(commits[0], commits[1])
+    assert alike.returncode == 0, alike.stderr
+    assert "cory/imdb_ppo: its first iteration gives the same numbers" in alike.stdout
+    (entry,) = read_same(records)
+    assert entry.commits == (commits[0], commits[1]) and entry.iterations == 1
+    other = tried(commits[1], commits[2])
     assert other.returncode == 1 and "differently: iteration 0: " in other.stderr
+    assert read_same(records) == [entry]
     assert len(git("worktree", "list").splitlines()) == 1
-    unknown = tried(commits[0], "nowhere")
-    assert unknown.returncode == 1 and unknown.stderr.startswith("error: git rev-parse: ")
+    refused = {
+        ("nowhere", commits[0]): "error: this checkout has no commit nowhere",
+        (commits[0], commits[1], "scale=paper"): "error: scale=paper: say --scale",
+        (
+            commits[0],
+            commits[1],
+            "--iterations",
+            "0",
+        ): "error: --iterations 0: cory/imdb_ppo trains",
+    }
+    for words, said in refused.items():
+        done = tried(*words)
+        assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(said)

@@ -13,6 +13,8 @@ import pytest
 from hydra import initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
+from cory.report.costs import cost
+from cory.report.costs.durations import Known
 from cory.runtime.hydra_options import look_beside
 from cory.runtime.sweeps import jobs
 from cory.runtime.sweeps.begin import say_begin
@@ -70,6 +72,21 @@ def test_a_sweep_with_a_name_says_what_it_costs(capsys: pytest.CaptureFixture[st
     keep_typed(["sweep=cory/fig3", "scale=small", "parallel_runs=3", "algorithm.clip_range=0.3"])
     say_begin(progress, own, composed, CONF)
     assert capsys.readouterr().out.endswith(" (by estimate), 3 runs at a time\n")
+
+
+def test_a_typed_setting_takes_another_time_than_what_is_on_record(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def same(*_: Any) -> Known:
+        return Known(3600.0, "", True, 1)
+
+    monkeypatch.setattr(cost, "same_experiment", same)
+    monkeypatch.setattr(cost, "same_kind", lambda *_: Known(60.0, "", False, 1))
+    own = sweeper(experiment="cory/imdb_ppo", seed="0,1")
+    for typed, said in (((), "2.0 h (measured)"), (("algorithm.epochs=2",), "2 min (by estimate)")):
+        keep_typed(["sweep=cory/fig3", "scale=small", "parallel_runs=1", *typed])
+        say_begin(Progress(sweep="cory/fig3"), own, composed, CONF)
+        assert f"about {said}, one run after another" in capsys.readouterr().out
 
 
 def test_finished_runs_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:

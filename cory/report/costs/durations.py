@@ -14,18 +14,22 @@ from omegaconf.errors import OmegaConfBaseException
 from cory.config import Config, ConfigError, parse_config
 from cory.memory.operations import counted_operations
 from cory.report.records.archive import Archived
-from cory.report.records.gather import FIDELITY, load_run
+from cory.report.records.gather import FIDELITY
 from cory.runs.provenance import device_name
-from cory.runs.run_dir import RECORD
+from cory.runs.run_dir import RECORD, read_record
+from cory.runs.stored_settings import read_settings
 
 # runs that agree in these settings are taken to be equally fast, in operations per second
 KIND = (
     ("algorithm", "name"),
     ("model", "path"),
     ("model", "sharing"),
+    ("model", "precision"),
     ("model", "compute_precision"),
+    ("model", "quantisation"),
     ("hardware", "name"),
 )
+NEEDED = ("iterations", "wall_s", "device")  # in a record
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,21 @@ class Known:
     threads: int | None  # of each process; None: not the same in all runs
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What tells how fast a finished run was."""
+
+    experiment: str
+    settings: Mapping[str, Any]
+    record: Mapping[str, Any]
+
+
 def same_experiment(config: Config, outputs: Path, archived: Sequence[Archived]) -> Known | None:
     """The mean of its finished runs of this scale and length: of outputs/, else of the archive."""
-    name, scale = config.experiment, config.scale
-    found = [load_run(run_dir, name, scale) for run_dir in _finished(outputs, scale, name)]
-    found = found or [run for run in archived if run.experiment == name]
-    same = [run.record for run in found if run.record["iterations"] == config.algorithm.iterations]
+    own = _folder(outputs, config.scale) / config.experiment
+    found = [record for _, record in _finished(own)]
+    found = found or [run.record for run in archived if run.experiment == config.experiment]
+    same = [record for record in found if record["iterations"] == config.algorithm.iterations]
     if not same:
         return None
     seconds = float(np.mean([record["wall_s"] for record in same]))
@@ -66,55 +79,74 @@ def same_kind(
     except ConfigError:
         return None
     own = tuple(getattr(getattr(config, group), key) for group, key in KIND)
-    paper = config.experiment.partition("/")[0]
-    for runs in (_one_of_each(outputs, config.scale, paper), archived):
-        kin = [run for run in runs if _kind(run) == own]
-        done = _operations(kin, test_problems)
-        if done is not None:
-            records = [run.record for run in kin]
+    kept = (Timed(run.experiment, run.settings, run.record) for run in archived)
+    for runs in (_one_of_each(outputs, config), kept):
+        kin = [run for run in runs if _kind(run.settings) == own]
+        done, records = _counted(kin, left_out, test_problems)
+        if records:
             seconds = operations / done * sum(record["wall_s"] for record in records)
             source = (
                 f"ESTIMATE, no record yet: {operations:.1e} operations at the speed of "
-                f"{_where(records, config)} with the same algorithm and model{left_out}"
+                f"{_where(records, config)}, with the same algorithm and model{left_out}"
             )
             return Known(seconds, source, False, _threads(records))
     return None
 
 
-def _finished(outputs: Path, scale: str, experiment: str) -> list[Path]:
-    """Directories of an experiment's finished runs in outputs/."""
-    folder = outputs / "runs" / scale / FIDELITY / experiment  # conf/train.yaml
-    return [record.parent for record in sorted(folder.glob(f"*/{RECORD}"))]
+def _folder(outputs: Path, scale: str) -> Path:
+    return outputs / "runs" / scale / FIDELITY  # conf/train.yaml
 
 
-def _one_of_each(outputs: Path, scale: str, paper: str) -> Iterator[Archived]:
+def _finished(experiment: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Directories and records of the finished runs in an experiment's folder.
+
+    Damaged ones are passed over: pages refuse them by name.
+    """
+    for path in sorted(experiment.glob(f"*/{RECORD}")):
+        record = read_record(path.parent)
+        if record is not None and all(key in record for key in NEEDED):
+            yield path.parent, record
+
+
+def _one_of_each(outputs: Path, config: Config) -> Iterator[Timed]:
     """A finished run of each experiment of the paper: many would take seconds to read."""
-    for folder in sorted((outputs / "runs" / scale / FIDELITY / paper).glob("*")):
-        experiment = f"{paper}/{folder.name}"
-        for run_dir in _finished(outputs, scale, experiment):
+    folder = _folder(outputs, config.scale)
+    paper, slash, _ = config.experiment.partition("/")
+    for experiment in sorted((folder / paper if slash else folder).glob("*")):
+        for run_dir, record in _finished(experiment):
             try:
-                yield load_run(run_dir, experiment, scale)
-            except ValueError:
-                continue  # damaged: pages refuse it by name, and another one tells the speed, too
+                settings = OmegaConf.to_container(read_settings(run_dir))
+            except ConfigError:
+                continue
+            assert isinstance(settings, dict)
+            named = {str(key): value for key, value in settings.items()}
+            yield Timed(str(experiment.relative_to(folder)), named, record)
             break
 
 
-def _kind(run: Archived) -> tuple[Any, ...]:
-    return tuple(run.settings.get(group, {}).get(key) for group, key in KIND)
+def _kind(settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(settings.get(group, {}).get(key) for group, key in KIND)
 
 
-def _operations(runs: Iterable[Archived], test_problems: Mapping[str, Any]) -> float | None:
-    """Of all runs together; None where there are none, or settings that cannot be counted."""
-    total = 0.0
+def _counted(
+    runs: Iterable[Timed], left_out: str, test_problems: Mapping[str, Any]
+) -> tuple[float, list[Mapping[str, Any]]]:
+    """Operations of all runs that can be counted in the same way, and these runs' records.
+
+    left_out: what the count leaves out
+    """
+    total, records = 0.0, list[Mapping[str, Any]]()
     for _, same in groupby(runs, lambda run: (run.experiment, run.record["iterations"])):
         several = list(same)
         settings = OmegaConf.create({**several[0].settings, "run_dir": "unused"})
         try:
-            each, _ = counted_operations(parse_config(settings), test_problems)
+            each, without = counted_operations(parse_config(settings), test_problems)
         except (ConfigError, OmegaConfBaseException):  # settings of an older version
-            return None
-        total += each * len(several)
-    return total or None
+            continue
+        if without == left_out:
+            total += each * len(several)
+            records += [run.record for run in several]
+    return total, records
 
 
 def _where(records: Sequence[Mapping[str, Any]], config: Config) -> str:
@@ -122,7 +154,7 @@ def _where(records: Sequence[Mapping[str, Any]], config: Config) -> str:
     devices = sorted({record["device"] for record in records})
     device = config.hardware.device
     own = None if device == "cuda" and not torch.cuda.is_available() else device_name(device)
-    here = "" if devices == [own] else ", which is not the device of this machine,"
+    here = "" if devices == [own] else ", which is not the device of this machine"
     return f"{len(records)} run{'s' if len(records) > 1 else ''} on {', '.join(devices)}{here}"
 
 

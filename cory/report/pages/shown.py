@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from cory.report.costs.cost import duration
 from cory.report.pages.verdicts import ClaimVerdict, controls, verdicts
 from cory.report.paper import Table
 from cory.report.records.collect import CountedRuns
@@ -43,7 +44,8 @@ class Shown:
     def work(self) -> str:
         """How many runs count, and how long they took one after another."""
         walls = [run.record["wall_s"] for run in self.found.runs]
-        return f"{len(walls)} runs, {sum(walls) / 60:.0f} min" if walls else DASH
+        runs = f"{len(walls)} run{'s' if len(walls) > 1 else ''}"
+        return f"{runs}, {duration(sum(walls) / 3600)}" if walls else DASH
 
     def picture(self, name: str) -> list[str]:
         """Its figure, called by a name."""

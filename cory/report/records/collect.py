@@ -9,7 +9,7 @@ from cory.report.claims.measures import Records
 from cory.report.paper import Table
 from cory.report.records.archive import Archived, Refused
 from cory.report.records.gather import doubts, short
-from cory.report.records.same_code import SameCode, codes_like
+from cory.report.records.same_code import SameCode, path_between
 
 T = TypeVar("T")
 
@@ -93,8 +93,10 @@ def collect(
         if code_of(run) == common:
             continue
         commit = short(run.record["commit"])
-        if common in codes_like(same, run.experiment, code_of(run)):
-            tried[f"`{run.experiment}`: commit {commit}, tried to give the same numbers"] = None
+        if way := path_between(same, run, code_of(run), common):
+            least = min(way, key=lambda entry: entry.iterations)
+            said = f"{least.repeated} the same numbers as at the commit of the others"
+            tried[f"`{run.experiment}`: commit {commit}, where {said}"] = None
         else:
             found.notes.append(f"`{run.name}`: commit {commit}, whose code is not its neighbours'")
     found.notes += tried

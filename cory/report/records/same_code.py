@@ -10,12 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cory.report.claims.measures import Lines
-from cory.report.records.archive import write
+from cory.report.records.archive import Archived, write
 from cory.runs.run_dir import METRICS, read_lines, read_record
 
 SAME_FILE = "same_code.json"  # beside the experiments of a scale, as refused.json
@@ -31,6 +32,13 @@ class SameCode:
     iterations: int  # that were repeated
     words: tuple[str, ...]  # settings of the repetition beside experiment, scale and iterations
     device: str
+    precision: Mapping[str, str]  # as in record.json: another machine may compute in another one
+
+    @property
+    def repeated(self) -> str:
+        """What was repeated, and gave the same numbers."""
+        first = "iteration gives" if self.iterations == 1 else f"{self.iterations} iterations give"
+        return f"its first {first}" if self.iterations else "its evaluation gives"
 
 
 def read_same(folder: Path) -> list[SameCode]:
@@ -56,21 +64,51 @@ def _entry(
 
 
 def add_same(folder: Path, entry: SameCode) -> None:
-    """Write an entry beside the others; it takes the place of one about the same codes."""
-    about = entry.experiment, sorted(entry.codes)
-    others = [e for e in read_same(folder) if (e.experiment, sorted(e.codes)) != about]
-    every = sorted([*others, entry], key=lambda e: (e.experiment, e.commits))
+    """Write an entry beside the others; it takes the place of one with the same words."""
+    others = [
+        e for e in read_same(folder) if not (_about_same(e, entry) and e.words == entry.words)
+    ]
+    _write(folder, [*others, entry])
+
+
+def remove_same(folder: Path, entry: SameCode) -> int:
+    """Take out what was found of these codes before a difference was; returns how many entries."""
+    every = read_same(folder)
+    others = [e for e in every if not _about_same(e, entry)]
+    if len(others) < len(every):
+        _write(folder, others)
+    return len(every) - len(others)
+
+
+def _about_same(one: SameCode, other: SameCode) -> bool:
+    return (one.experiment, {*one.codes}) == (other.experiment, {*other.codes})
+
+
+def _write(folder: Path, entries: Iterable[SameCode]) -> None:
+    every = sorted(entries, key=lambda e: (e.experiment, e.commits, e.words))
     lines = ",\n".join(json.dumps(asdict(e), ensure_ascii=False) for e in every)
     write(folder / SAME_FILE, f"[\n{lines}\n]\n")
 
 
-def codes_like(entries: Iterable[SameCode], experiment: str, code: str | None) -> set[str | None]:
-    """The codes that were found to give the experiment the numbers that this one gives it."""
-    pairs = [set(entry.codes) for entry in entries if entry.experiment == experiment]
-    found: set[str | None] = {code}
-    while more := [pair for pair in pairs if pair & found and not pair <= found]:
-        found = found.union(*more)
-    return found
+def path_between(
+    entries: Iterable[SameCode], run: Archived, code: str | None, other: str | None
+) -> list[SameCode]:
+    """Entries that lead from one code to another for this run's experiment; empty where none do.
+
+    Only repetitions in the precision of the run count.
+    """
+    own = [
+        entry
+        for entry in entries
+        if entry.experiment == run.experiment and entry.precision == run.record.get("precision")
+    ]
+    paths: dict[str | None, list[SameCode]] = {code: []}
+    for _ in own:  # a path is no longer than all entries
+        for entry in own:
+            for start, end in (entry.codes, entry.codes[::-1]):
+                if start in paths and end not in paths:
+                    paths[end] = [*paths[start], entry]
+    return paths.get(other, [])
 
 
 def first_difference(one: Lines, other: Lines) -> str | None:
@@ -85,8 +123,8 @@ def first_difference(one: Lines, other: Lines) -> str | None:
     return None
 
 
-def repeated(commit: str, words: Sequence[str], folder: Path) -> tuple[Lines, str]:
-    """The metrics of a run at a commit of this checkout, and its device.
+def repeated(commit: str, words: Sequence[str], folder: Path) -> tuple[Lines, dict[str, Any]]:
+    """The metrics of a run at a commit of this checkout, and its record.
 
     folder: takes the checkout and the run
     ValueError where the run does not finish
@@ -102,22 +140,26 @@ def repeated(commit: str, words: Sequence[str], folder: Path) -> tuple[Lines, st
             text=True,
         )
     finally:
-        _git("worktree", "remove", "--force", str(tree))
+        with suppress(ValueError):  # what the run said matters more
+            _git("worktree", "remove", "--force", str(tree))
     record = read_record(run_dir)
     if done.returncode or record is None:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         raise ValueError(f"commit {commit}: {' '.join(said) or f'exit code {done.returncode}'}")
-    return read_lines(run_dir / METRICS), str(record["device"])
+    lines = read_lines(run_dir / METRICS)
+    if len(lines) != max(1, record["iterations"]):
+        raise ValueError(f"commit {commit}: {METRICS} holds {len(lines)} lines")
+    return lines, record
 
 
-def compare(words: Sequence[str], commits: Sequence[str]) -> tuple[str | None, str]:
+def compare(words: Sequence[str], commits: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
     """Repeat a run at two commits.
 
-    returns: where the results first differ, None if nowhere; and the device that was used
+    returns: where the results first differ, None if nowhere; and the record of the last repetition
     """
     with tempfile.TemporaryDirectory() as made:
-        (one, device), (other, _) = (repeated(commit, words, Path(made)) for commit in commits)
-    return first_difference(one, other), device
+        (one, _), (other, record) = (repeated(commit, words, Path(made)) for commit in commits)
+    return first_difference(one, other), record
 
 
 def _environment(tree: Path) -> Mapping[str, str]:
@@ -136,4 +178,9 @@ def _git(*words: str) -> str:
 
 def full_name(commit: str) -> str:
     """The forty digits of a commit; ValueError where this checkout does not have it."""
-    return _git("rev-parse", "--verify", f"{commit}^{{commit}}")
+    try:
+        return _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    except ValueError:
+        raise ValueError(
+            f"this checkout has no commit {commit} (a shallow clone: git fetch --unshallow)"
+        ) from None

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def say_uncounted(sweep: str, conf: Path) -> None:
     if (conf / "paper" / f"{sweep.partition('/')[0]}.yaml").is_file() and changed_files():
         print(
             "note: code or settings differ from the last commit, and pages leave such runs out; "
-            "commit first, or run from a clone",
+            "commit first, or run from a clone (docs/sweeps.md)",
             flush=True,
         )
 
@@ -154,6 +155,7 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
     from cory.report.records import archive  # noqa: PLC0415
 
     results = conf.parent / "docs" / "results"  # of a checkout
+    kept_at = cache(archive.read)
     total, at_once, sources, unknown = 0.0, 1, set(), 0
     for setting in (s for s in settings if s.todo):
         config = setting.config
@@ -161,7 +163,7 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
             unknown += setting.todo
             continue
         paper = config.experiment.partition("/")[0]
-        kept = archive.read(results / paper / "records" / config.scale)
+        kept = kept_at(results / paper / "records" / config.scale)
         as_named = all(_key(word) in SAME_TIME for word in setting.words)
         each = cost.reckoned(config, Path("outputs"), kept, _test_problems(conf, paper), as_named)
         total, at_once = total + each.of(setting.todo), max(at_once, each.at_once)
