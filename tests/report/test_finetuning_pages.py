@@ -103,8 +103,10 @@ def test_a_scale_shows_the_rows_that_it_runs(write_run: WriteRun, tmp_path: Path
     assert row(glance, "[MAFT](maft.md) |")[1:] == ["1", "0", "1", "0", "0 (and 1 in part)"]
     title = f"[{small.entry['title']}"
     claimed, asked = (x for x in glance.splitlines() if x.startswith(f"| {title}"))
-    assert claimed.endswith("(maft/tab1_small.md) | small scale | yes | - | - | - | - | 31 |")
-    assert asked.endswith("(maft/tab1_small.md) | small scale | yes | 1 | - | 1 | - | 34 |")
+    assert claimed.endswith(
+        "(maft/tab1_small.md) | small scale | 10 runs, 15 min | yes | - | - | - | - | 31 |"
+    )
+    assert asked.endswith("(maft/tab1_small.md) | small scale | - | yes | 1 | - | 1 | - | 34 |")
     assert "| [MAFT](maft.md), small scale | 0 + 1 | 0 + 0 | 0 + 1 |" in glance
     overview = report(everything["maft"], composed)
     printed = overview.split("### At small scale")[0]

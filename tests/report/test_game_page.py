@@ -94,8 +94,8 @@ def test_overviews_count_its_claims_once(shown: tuple[Shown, Path]) -> None:
     glance = index({"maporl": everything}, composed)
     title = f"[{found.table.entry['title']}"
     paper, ours = (line for line in glance.splitlines() if line.startswith(f"| {title}"))
-    assert paper.endswith("(maporl/toy_fig5.md) | computed | - | 8 | - | - | - | - |")
-    assert ours.endswith("(maporl/toy_fig5.md) | computed | - | - | 2 | - | - | - |")
+    assert paper.endswith("(maporl/toy_fig5.md) | computed | - | - | 8 | - | - | - | - |")
+    assert ours.endswith("(maporl/toy_fig5.md) | computed | - | - | - | 2 | - | - | - |")
     assert glance.count("](maporl/toy_fig5.png)") == 1 and "**not run**" not in glance
     assert "**computed** ([details](maporl/toy_fig5.md))" in glance
     assert "[MAPoRL](maporl.md), computed | 8 + 0 | 0 + 2 | 0 + 0 |" in glance
