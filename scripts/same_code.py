@@ -14,6 +14,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from hydra.errors import HydraException
+
 from cory.report.records.gather import short, training_code
 from cory.report.records.same_code import SameCode, add_same, compare, full_name, remove_same
 from cory.train import compose
@@ -83,8 +85,8 @@ def main() -> None:
             raise ValueError(f"{between} train {args.experiment} differently: {difference}{before}")
         add_same(folder, entry)
         print(f"{between}: {args.experiment}: {entry.repeated} the same numbers, every digit")
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (ValueError, OSError, HydraException) as error:
+        print(f"error: {str(error).splitlines()[0]}", file=sys.stderr)
         sys.exit(1)
 
 
