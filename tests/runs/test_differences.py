@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from omegaconf import OmegaConf
+
 from cory.runs.run_dir import remove_unbegun
 from cory.runs.sweeps.differences import (
     label_of,
     read_varied,
+    settings_of,
     short_keys,
     short_value,
     short_words,
@@ -15,6 +18,20 @@ from cory.runs.sweeps.differences import (
     title_of,
     write_varied,
 )
+
+
+def test_the_seed_counts_neither_by_itself_nor_in_a_path(tmp_path: Path) -> None:
+    def of(name: str, seed: int, **settings: object) -> dict[str, object]:
+        run_dir = tmp_path / name
+        run_dir.mkdir()
+        OmegaConf.save(OmegaConf.create({"seed": seed, **settings}), run_dir / "config.yaml")
+        return settings_of(run_dir)
+
+    two = of("a", 2, init_from="runs/im/seed2", model={"path": "seed2", "width": 2})
+    assert two == {"init_from": "runs/im/seed*", "model.path": "seed*", "model.width": 2}
+    assert of("b", 3, init_from="runs/im/seed3", model={"path": "seed3", "width": 2}) == two
+    other = of("c", 3, init_from="runs/im/seed2", model={"path": "seed31", "width": 2})
+    assert other == {"init_from": "runs/im/seed2", "model.path": "seed31", "model.width": 2}
 
 
 def test_keys_with_the_same_last_part_are_written_whole() -> None:

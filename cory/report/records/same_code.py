@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cory.report.claims.measures import Lines
 from cory.report.records.archive import Archived, write
+from cory.runs.provenance import git
 from cory.runs.run_dir import METRICS, read_lines, read_record
 
 SAME_FILE = "same_code.json"  # beside the experiments of a scale, as refused.json
@@ -130,7 +130,8 @@ def repeated(commit: str, words: Sequence[str], folder: Path) -> tuple[Lines, di
     ValueError where the run does not finish
     """
     tree, run_dir = folder / commit / "tree", folder / commit / "run"
-    _git("worktree", "add", "--detach", str(tree), commit)
+    if git("worktree", "add", "--detach", str(tree), commit) is None:
+        raise ValueError(f"commit {commit}: git cannot check it out to {tree}")
     try:
         done = subprocess.run(
             [sys.executable, "-m", "cory.train", *words, f"run_dir={run_dir}"],
@@ -140,8 +141,7 @@ def repeated(commit: str, words: Sequence[str], folder: Path) -> tuple[Lines, di
             text=True,
         )
     finally:
-        with suppress(ValueError):  # what the run said matters more
-            _git("worktree", "remove", "--force", str(tree))
+        git("worktree", "remove", "--force", str(tree))
     record = read_record(run_dir)
     if done.returncode or record is None:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
@@ -167,20 +167,11 @@ def _environment(tree: Path) -> Mapping[str, str]:
     return os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
 
 
-def _git(*words: str) -> str:
-    """Output of a git command in this package's checkout; ValueError with what git says."""
-    here = Path(__file__).parent
-    done = subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True)
-    if done.returncode:
-        raise ValueError(f"git {words[0]}: {done.stderr.strip()}")
-    return done.stdout.strip()
-
-
 def full_name(commit: str) -> str:
     """The forty digits of a commit; ValueError where this checkout does not have it."""
-    try:
-        return _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
-    except ValueError:
+    found = git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    if found is None:
         raise ValueError(
             f"this checkout has no commit {commit} (a shallow clone: git fetch --unshallow)"
-        ) from None
+        )
+    return found

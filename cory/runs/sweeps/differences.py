@@ -20,9 +20,14 @@ LONGEST = 40  # characters of a value
 
 
 def settings_of(run_dir: Path) -> dict[str, Any]:
-    """Settings by dotted keys; without the seed, and without those that change no result."""
-    flat = comparable_settings(read_settings(run_dir))
-    return {key: value for key, value in flat.items() if key != SEED}
+    """Settings by dotted keys; without the seed, and without those that change no result.
+
+    Nor does the seed count in a path, as that of the run which this one starts from.
+    """
+    stored = read_settings(run_dir)
+    own = f"{SEED}{stored.get(SEED)}"
+    flat = comparable_settings(stored)
+    return {key: _without_part(value, own) for key, value in flat.items() if key != SEED}
 
 
 def seed_of(run_dir: Path) -> Any:
@@ -120,6 +125,13 @@ def title_of(run_dir: Path, experiment: str, seed: int) -> str:
     """What plots and progress bars call a run: `quickstart, kl_coef=0.3, seed 0`."""
     varied = {k: v for k, v in read_varied(run_dir).items() if k not in (SEED, "experiment")}
     return ", ".join([experiment, *short_words(varied, list(varied)), f"seed {seed}"])
+
+
+def _without_part(value: Any, own: str) -> Any:
+    """A path with `seed*` in the place of this part; any other value as it is."""
+    if not isinstance(value, str) or own not in value:
+        return value
+    return "/".join(f"{SEED}*" if part == own else part for part in value.split("/"))
 
 
 def _leaf(key: str) -> str:
