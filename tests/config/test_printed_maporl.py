@@ -249,6 +249,13 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     **{
+        f"{name}_leave_one_out": (
+            name,
+            {"algorithm.advantages": "leave_one_out", "algorithm.samples_per_prompt": 4},
+        )
+        for name in ("gsm8k_single", "gsm8k_maporl", "gsm8k_maporl_shaping1")
+    },
+    **{
         f"verifier_{task}_unbalanced": (
             f"verifier_{task}",
             {"algorithm.balance": False, "algorithm.requests": False},
