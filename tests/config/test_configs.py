@@ -140,6 +140,8 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     elif folder == "cory" and paper.algorithm.iterations > 0:
         same.remove("learning_rate")
         assert small.algorithm.learning_rate == pytest.approx(3 * paper.algorithm.learning_rate)
+    if paper.algorithm.iterations == 0:
+        assert small.algorithm.iterations == 0  # untrained at every scale
     for key in same:
         assert getattr(small.algorithm, key, None) == getattr(paper.algorithm, key, None), key
     assert type(small.algorithm) is type(paper.algorithm)

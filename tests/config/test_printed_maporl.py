@@ -239,15 +239,18 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         )
         for task in TASKS
     },
-    "gsm8k_single": (
-        "gsm8k_maporl",
-        {
-            "algorithm.agents": 1,
-            "algorithm.turns": 1,
-            "algorithm.train_turns": None,
-            "algorithm.param_sharing": "shared",
-        },
-    ),
+    **{
+        f"{task}_single": (
+            f"{task}_maporl",
+            {
+                "algorithm.agents": 1,
+                "algorithm.turns": 1,
+                "algorithm.train_turns": None,
+                "algorithm.param_sharing": "shared",
+            },
+        )
+        for task in TASKS
+    },
     **{
         f"{name}_leave_one_out": (
             name,

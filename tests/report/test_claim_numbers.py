@@ -13,24 +13,34 @@ OWN = Interval(0.128, 0.054, 0.202, 5, 0.077)
 
 
 def outcome(*compared: Compared) -> Outcome:
-    sides = [Sides(0.628, 0.5, 0.0) for _ in compared]
+    sides = [Sides(0.628, 0.5, 0.02) for _ in compared]
     return Outcome({0: sides, 1: sides}, sides, sides, list(compared), UNDECIDED, "")
 
 
 @pytest.mark.parametrize(
-    ("right", "said"),
+    ("part", "said"),
     [
-        ({"experiment": "x"}, "0.128 (0.0540 to 0.202)"),
-        (0, "0.128 (0.0540 to 0.202)"),
-        (0.5, "0.128 (0.0540 to 0.202) beyond 0.5"),
+        ({"relation": ">", "right": {"experiment": "x"}}, "0.628 vs 0.500"),
+        ({"relation": ">", "right": {"experiment": "x"}, "factor": 2}, "0.628 vs 2 x 0.500"),
+        ({"relation": ">", "right": 0.5}, "0.628 vs 0.5"),
+        ({"relation": "~", "right": {"experiment": "x"}}, "0.628 vs 0.500 (margin 0.0200)"),
     ],
 )
-def test_a_single_comparison_in_short(right: object, said: str) -> None:
-    claim = {"parts": [{"relation": ">", "right": right}]}
-    assert numbers_of(claim, outcome(Compared(OWN, HOLDS))).in_short == said
+def test_a_comparison_in_short(part: dict[str, object], said: str) -> None:
+    own = "0.128 (0.0540 to 0.202)"
+    short = numbers_of({"parts": [part]}, outcome(Compared(OWN, HOLDS))).in_short
+    assert short == f"{said}: {own}"
+    calls = [Compared(OWN, HOLDS), Compared(OWN, UNDECIDED)]
+    assert numbers_of({"parts": [part] * 2}, outcome(*calls)).in_short == f"{short}; {short}"
 
 
-def test_several_comparisons_in_short() -> None:
+def test_many_comparisons_in_short() -> None:
     claim = {"parts": [{"relation": ">", "right": {}}] * 3}
     calls = [Compared(OWN, HOLDS), Compared(OWN, UNDECIDED), Compared(OWN, HOLDS)]
     assert numbers_of(claim, outcome(*calls)).in_short == "2 of 3 comparisons hold"
+
+
+def test_a_comparison_without_an_interval_in_short() -> None:
+    claim = {"parts": [{"relation": ">", "right": {}}]}
+    said = numbers_of(claim, outcome(Compared(None, UNDECIDED))).in_short
+    assert said == "0 of 1 comparisons hold"

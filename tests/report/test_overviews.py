@@ -58,12 +58,16 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     more = everything | shown_at_both_scales(tmp_path, ("kl_estimator",))
     picture = '<img src="docs/results/cory/kl_estimator_small.png"'
     assert picture in readme_block({"cory": more}, composed)
-    claim = "[PPO and CORY (LLM1) achieve similar task reward](docs/results/cory/fig3_small.md)"
-    _, verdict, difference = row(block, claim)
-    assert verdict == "holds" and re.fullmatch(r"-?0\.\d+ \(-0\.\d+ to 0\.\d+\)", difference)
+    claim = "PPO and CORY (LLM1) achieve similar task reward"
+    _, verdict, difference = row(block, f"Reviews: [{claim}](docs/results/cory/fig3_small.md)")
+    assert verdict == "holds"
+    values = r"1\.\d+ vs 1\.\d+ \(margin 0\.\d+\): "
+    assert re.fullmatch(values + r"-?0\.\d+ \(-0\.\d+ to 0\.\d+\)", difference)
+    assert "\nLLM1 is the agent that starts as pioneer. " in block
     block = readme_block({"cory": shown_at_both_scales(tmp_path, ("tab1", "credit"))}, composed)
-    later = "[Does CORY's pioneer end with less task reward than PPO?](docs/results/cory.md)"
-    assert row(block, later)[1:] == ["not run", "-"]  # credit has no page of its own yet
+    later = "Does CORY's pioneer end with less task reward than PPO?"
+    without_own_page = f"Word problems: [{later}](docs/results/cory.md)"
+    assert row(block, without_own_page)[1:] == ["not run", "-"]
 
 
 ASKED_AT_MEDIUM = (

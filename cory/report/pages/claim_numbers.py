@@ -19,7 +19,7 @@ class Numbers:
     per_seed: str = DASH
     mean: str = DASH
     difference: str = DASH  # with its 90 % interval and what the claim says about it
-    in_short: str = DASH  # the same of a single comparison, without the latter
+    in_short: str = DASH  # means, difference and interval; of many comparisons, how many hold
     seeds: str = DASH
     detectable: str = DASH  # the smallest difference that as many seeds could show
 
@@ -33,7 +33,7 @@ def numbers_of(claim: Mapping[str, Any], outcome: Outcome) -> Numbers:
         "<br>".join(listed),
         _mean(claim, outcome),
         _differences(claim, outcome.mean, outcome.parts),
-        _in_short(claim, outcome.parts),
+        _in_short(claim, outcome.mean, outcome.parts),
         str(len(outcome.seeds)),
         _detectable(outcome.parts),
     )
@@ -61,14 +61,18 @@ def _differences(
     return f"of {len(parts)} comparisons {', '.join(counted)}{listed}"
 
 
-def _in_short(claim: Mapping[str, Any], compared: Sequence[Compared]) -> str:
-    """`-0.41 (-0.50 to -0.31)`; of several comparisons, how many hold."""
-    if len(compared) > 1 or compared[0].interval is None:
+def _in_short(
+    claim: Mapping[str, Any], mean: Sequence[Sides], compared: Sequence[Compared]
+) -> str:
+    """`67.2 vs 2 x 60.3: -53.3 (-81.5 to -25.1)`; of many comparisons, how many hold."""
+    if len(compared) > FEW_PARTS or any(one.interval is None for one in compared):
         holding = sum(one.call == HOLDS for one in compared)
         return f"{holding} of {len(compared)} comparisons hold"
-    own, right = compared[0].interval, claim["parts"][0]["right"]
-    beyond = "" if isinstance(right, Mapping) or not right else f" beyond {right:g}"
-    return f"{number(own.mean)} ({number(own.low)} to {number(own.high)}){beyond}"
+    return "; ".join(
+        f"{_compared(part, sides)}: {number(own.mean)} ({number(own.low)} to {number(own.high)})"
+        for part, sides, one in zip(claim["parts"], mean, compared, strict=True)
+        if (own := one.interval)
+    )
 
 
 def interval_text(part: Mapping[str, Any], sides: Sides, own: Interval | None) -> str:

@@ -1,7 +1,8 @@
 """A paper's results in a minute: one picture, and one table of its main claims."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from textwrap import fill
 
 from cory.report.claims.judge import HOLDS
 from cory.report.pages.shown import Everything, Shown, about
@@ -9,7 +10,8 @@ from cory.report.pages.verdicts import ClaimVerdict
 from cory.report.paper import PAPER_SCALE
 from cory.report.tables.markdown import markdown
 
-HEAD = ("claim, or our question", "verdict", "difference (90 % interval)")
+WIDTH = 120  # of a line of README
+HEAD = ("claim, or our question", "verdict", "values: difference (90 % interval)")
 
 
 @dataclass(frozen=True)
@@ -18,13 +20,15 @@ class Main:
 
     shown: Shown
     one: ClaimVerdict
+    on: str | None  # the data, where a paper's claims are about several
 
     def cells(self, root: str) -> list[str]:
         """Its row of the table. root: from the page to docs/results/."""
         table = self.shown.table
         shown = self.shown.ran or not table.has_runs
         page = self.shown.page if shown else f"{table.paper}.md"  # has a page of its own once run
-        claim = f"[{self.one.claim['text']}]({root}{page})"
+        before = f"{self.on}: " if self.on else ""
+        claim = f"{before}[{self.one.claim['text']}]({root}{page})"
         return [claim, self.one.word, self.one.numbers.in_short if table.has_runs else "computed"]
 
     @property
@@ -41,13 +45,14 @@ class Main:
 
 
 def main_table(tables: Everything, root: str) -> list[str]:
-    """The table, and the controls that fail; nothing where the paper names no claim.
+    """Its words, the table, and the controls that fail; nothing where the paper names no claim.
 
     root: from the page to docs/results/
     """
     main = main_claims(tables)
     failing = list(dict.fromkeys(text for each in main for text in each.failing))
     return [
+        *([fill(about(tables)["in_a_minute"]["words"], WIDTH)] if main else []),
         *([markdown(HEAD, [each.cells(root) for each in main])] if main else []),
         *([f"Positive controls that fail: {'; '.join(failing)}."] if failing else []),
     ]
@@ -65,12 +70,15 @@ def picture(tables: Everything, root: str) -> list[str]:
 
 def main_claims(tables: Everything) -> list[Main]:
     """The claims that the paper's file names under `in_a_minute`, of the tables that there are."""
-    return list(_main_claims(tables, about(tables).get("in_a_minute", {}).get("claims", [])))
+    return list(_main_claims(tables, about(tables).get("in_a_minute", {}).get("claims", {})))
 
 
-def _main_claims(tables: Everything, names: Sequence[str]) -> Iterator[Main]:
-    """The claims `<table>.<id>`, at the largest scale that ran; ValueError for an unknown one."""
-    for name in names:
+def _main_claims(tables: Everything, names: Mapping[str, str | None]) -> Iterator[Main]:
+    """The claims `<table>.<id>`, at the largest scale that ran; ValueError for an unknown one.
+
+    names: with the data that each is about, where it has to be said
+    """
+    for name, on in names.items():
         table, _, claim = name.partition(".")
         shown = _largest(tables.get(table, {}))
         if shown is None:
@@ -78,7 +86,7 @@ def _main_claims(tables: Everything, names: Sequence[str]) -> Iterator[Main]:
         found = [one for one in shown.judged if one.claim["id"] == claim]
         if not found:
             raise ValueError(f"in_a_minute names {name}, of which there is no claim")
-        yield Main(shown, found[0])
+        yield Main(shown, found[0], on)
 
 
 def _largest(scales: Mapping[str, Shown]) -> Shown | None:
