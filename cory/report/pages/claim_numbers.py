@@ -61,9 +61,7 @@ def _differences(
     return f"of {len(parts)} comparisons {', '.join(counted)}{listed}"
 
 
-def _in_short(
-    claim: Mapping[str, Any], mean: Sequence[Sides], compared: Sequence[Compared]
-) -> str:
+def _in_short(claim: Mapping[str, Any], mean: Sequence[Sides], compared: Sequence[Compared]) -> str:
     """`67.2 vs 2 x 60.3: -53.3 (-81.5 to -25.1)`; of many comparisons, how many hold."""
     if len(compared) > FEW_PARTS or any(one.interval is None for one in compared):
         holding = sum(one.call == HOLDS for one in compared)
