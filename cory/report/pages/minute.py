@@ -51,9 +51,12 @@ def main_table(tables: Everything, root: str) -> list[str]:
     """
     main = main_claims(tables)
     failing = list(dict.fromkeys(text for each in main for text in each.failing))
+    if not main:
+        return []
+    words = fill(about(tables)["in_a_minute"]["words"], WIDTH, break_on_hyphens=False)
     return [
-        *([fill(about(tables)["in_a_minute"]["words"], WIDTH)] if main else []),
-        *([markdown(HEAD, [each.cells(root) for each in main])] if main else []),
+        words,
+        markdown(HEAD, [each.cells(root) for each in main]),
         *([f"Positive controls that fail: {'; '.join(failing)}."] if failing else []),
     ]
 
