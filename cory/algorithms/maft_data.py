@@ -9,7 +9,7 @@ import torch
 
 from cory import distributed
 from cory.algorithms.parts import Parts
-from cory.config import AGREEING, CORRECT, MaftConfig
+from cory.config import AGREEING, ANSWER, CORRECT, MaftConfig
 from cory.episode import Episode, Metrics, Prompt, Turn, as_plain, of_plain
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
@@ -32,9 +32,9 @@ SPEAK, VOTE, MIX = 1, 2, 3
 
 @dataclass
 class DebateCollector:
-    """Lets the agents debate, and selects the responses that agree with the vote.
+    """Lets the agents debate, and selects the responses that agree with the label: the vote.
 
-    Right answers are used for metrics only, except with select=correct.
+    Right answers are used for metrics only, except with labels=answer and with select=correct.
     """
 
     config: MaftConfig
@@ -58,10 +58,12 @@ class DebateCollector:
             answers_in(episode, config.agents, task.read)[: config.turns] for episode in episodes
         ]
         vote = VoteRule(config.vote_ties, config.unreadable_votes)
-        labels = [
+        votes = [
             vote.elected(answers[-1], self._draws(VOTE, iteration, number))
             for number, answers in enumerate(debates)
         ]
+        golds = [None if prompt.answer is None else task.read(prompt.answer) for prompt in prompts]
+        labels = golds if config.labels == ANSWER else votes
         selected: Metrics = {}
         if config.select == CORRECT:
             examples = self._correct(episodes)
@@ -69,8 +71,7 @@ class DebateCollector:
             examples = self._agreeing(episodes, debates, labels)
         else:
             examples, selected = self._own(iteration, episodes, debates, labels)
-        golds = [None if prompt.answer is None else task.read(prompt.answer) for prompt in prompts]
-        metrics = debate_metrics(debates, labels, golds) | shortened_share(episodes) | selected
+        metrics = debate_metrics(debates, votes, golds) | shortened_share(episodes) | selected
         return CollectedExamples(examples, episodes[: self.parts.config.samples_kept], metrics)
 
     def _debates(self, iteration: int, prompts: Sequence[Prompt]) -> list[Episode]:
@@ -197,22 +198,22 @@ def example_of(turn: Turn) -> Example:
 
 def debate_metrics(
     debates: Sequence[Answers],
-    labels: Sequence[Hashable | None],
+    votes: Sequence[Hashable | None],
     golds: Sequence[Hashable | None],
 ) -> Metrics:
-    """Share of agents that agree with the labels; and, where known, with the right answers."""
+    """Share of agents that agree with the votes; and, where known, with the right answers."""
     last = [
-        sum(answer is not None and answer == label for answer in answers[-1]) / len(answers[-1])
-        for answers, label in zip(debates, labels, strict=True)
+        sum(answer is not None and answer == vote for answer in answers[-1]) / len(answers[-1])
+        for answers, vote in zip(debates, votes, strict=True)
     ]
-    labelled = sum(label is not None for label in labels) / len(labels)
+    labelled = sum(vote is not None for vote in votes) / len(votes)
     metrics = {
         "debate/consensus/team": sum(last) / len(last),
         "debate/labelled/team": labelled,
     }
     known = [n for n, gold in enumerate(golds) if gold is not None]
     if known:
-        metrics["debate/pseudo_right/team"] = sum(labels[n] == golds[n] for n in known) / len(known)
+        metrics["debate/pseudo_right/team"] = sum(votes[n] == golds[n] for n in known) / len(known)
         for number in range(len(debates[0])):
             given = [(answer, golds[n]) for n in known for answer in debates[n][number]]
             right = sum(answer == gold for answer, gold in given) / len(given)

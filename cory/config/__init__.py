@@ -25,6 +25,7 @@ from cory.config.game import GameConfig, GameStyles, GameTexts, ScriptedConfig
 from cory.config.hardware import GPUS, BatchPlan, Gpu, HardwareConfig, batch_plan, cores
 from cory.config.maft import (
     AGREEING,
+    ANSWER,
     CORRECT,
     GENERATION_ONLY,
     OWN,
@@ -89,6 +90,7 @@ from cory.config.together import check_together, plan_of, products_of
 __all__ = [
     "ADAMW_8BIT",
     "AGREEING",
+    "ANSWER",
     "CORRECT",
     "ENDPOINT",
     "GAE",

@@ -46,6 +46,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "tags": ("finish_timeout", []),
     "next_question": ("programs", "ignored"),
     "unreadable_votes": ("vote_ties", "counted"),
+    "labels": ("critic_share", "vote"),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),
     "final_share": ("learning_rate", 0.0),

@@ -15,6 +15,7 @@ from cory.config.supervised import SupervisedConfig
 
 SPECIALISED, GENERATION_ONLY, SINGLE = "specialised", "generation", "single"
 OWN, AGREEING, CORRECT = "own", "agreeing", "correct"
+VOTE, ANSWER = "vote", "answer"
 
 
 @dataclass
@@ -55,7 +56,8 @@ class MaftConfig(SupervisedConfig):
     agents: int  # N
     turns: int  # M: the first is a generation agent's, later ones are a critic agent's
     policies: str  # specialised: N of each kind | generation: they speak in all turns | single: one
-    select: str  # own: eq. 1 | agreeing: all answers that equal the vote | correct: STaR
+    select: str  # own: eq. 1 | agreeing: all answers that equal the label | correct: STaR
+    labels: str  # vote | answer: what `own` and `agreeing` compare with, the vote or the task's
     summary: bool  # the others' answers are summed up by the model as it came
     critic_share: float  # w: how much of a critic's data are answers that were corrected
     critic_loss: str  # last_turn | all_turns: which of a critic's answers are learnt
@@ -79,6 +81,7 @@ class MaftConfig(SupervisedConfig):
         for key, choices in (
             ("policies", (SPECIALISED, GENERATION_ONLY, SINGLE)),
             ("select", (OWN, AGREEING, CORRECT)),
+            ("labels", (VOTE, ANSWER)),
             ("critic_loss", ("last_turn", "all_turns")),
             ("start", ("previous", "base")),
             ("vote_ties", ("random", "expected", "lexicographic")),
@@ -101,6 +104,11 @@ class MaftConfig(SupervisedConfig):
             self.select != CORRECT or (self.agents == 1 and self.turns == 1),
             f"algorithm.select=correct asks one agent once and then with a hint: it needs "
             f"algorithm.agents=1 and algorithm.turns=1, got {self.agents} and {self.turns}",
+        )
+        require(
+            self.select != CORRECT or self.labels == VOTE,
+            "algorithm.labels=answer is for algorithm.select=own or agreeing; correct takes the "
+            "task's answers by itself",
         )
         require(
             self.endpoint is None or self.iterations == 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,33 @@ def test_each_agent_learns_from_its_own_answers_that_agree(
         assert sum(own in kept for own in found) == each == len(found) - each
     assert sum(bool(collected.examples[name]) for name in NAMES[:3]) > 1
     assert any(collected.examples[name] for name in NAMES[3:])
+
+
+def test_right_answers_as_labels(
+    maft: Settings, tmp_path: Path, questions_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each agent learns its right answers, whatever the vote; metrics stay those of the votes."""
+    found = {}
+    for labels in ("vote", "answer"):
+        folder = tmp_path / labels
+        trainer = build_agents(maft(f"algorithm.labels={labels}", f"run_dir={folder}"))
+        task = trainer.carried["task"]
+        sample = task.task.sample
+        monkeypatch.setattr(
+            task.task, "sample", lambda n, own=sample: [replace(p, answer="e") for p in own(n)]
+        )
+        found[labels] = trainer.collect(0)
+    for key, value in found["vote"].metrics.items():
+        if not key.startswith("supervised/"):
+            assert found["answer"].metrics[key] == value, key
+    learnt = {}
+    for agent, name in enumerate(NAMES[:3]):
+        turns = [debate["turns"][agent] for debate in debates_of(tmp_path / "answer")]
+        right = [turn["response_ids"] for turn in turns if task.read(turn["response"]) == "e"]
+        learnt[name] = [example.response_ids for example in found["answer"].examples[name]]
+        assert learnt[name] == right
+    voted_for = {name: len(found["vote"].examples[name]) for name in learnt}
+    assert {name: len(own) for name, own in learnt.items()} != voted_for
 
 
 def test_no_right_answer_is_looked_at(maft: Settings, tmp_path: Path, questions_file: Path) -> None:

@@ -79,9 +79,9 @@ SAME_AT_BOTH_SCALES = {
         *("normaliser", "threshold", "clip_range", "kl_in_advantage", "instructions_coef"),
     ),
     "maft": (
-        *("agents", "turns", "policies", "select", "critic_share", "critic_loss", "start"),
+        *("agents", "turns", "policies", "select", "labels", "critic_share", "critic_loss"),
         *("evaluation_agents", "evaluation_turns", "vote_ties", "unreadable_votes"),
-        *("identities", "prompts"),
+        *("start", "identities", "prompts"),
     ),
 }
 

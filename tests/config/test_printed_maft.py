@@ -261,6 +261,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         for model in ("phi3", "mistral")
     },
     "phi3_math_iters_share0": ("phi3_math_iters", {"algorithm.critic_share": 0.0}),
+    "phi3_math_iters_answer": ("phi3_math_iters", {"algorithm.labels": "answer"}),
     "phi3_math_from_base": (
         "phi3_math_iters",
         {

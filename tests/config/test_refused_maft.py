@@ -46,6 +46,7 @@ def refusal(cfg: DictConfig, *changes: str, endpoint: bool = False) -> str:
         (f"{A}start=end", f"{A}start must be one of previous, base, got end"),
         (f"{A}vote_ties=x", f"{A}vote_ties must be one of random, expected, lexicographic, got x"),
         (f"{A}unreadable_votes=x", f"{A}unreadable_votes must be one of dropped, counted, got x"),
+        (f"{A}labels=gold", f"{A}labels must be one of vote, answer, got gold"),
         (f"{A}critic_share=1.5", f"{A}critic_share must lie in [0, 1], got 1.5"),
         (f"{A}critic_learning_rate=0", "critic_learning_rate must be above 0 and finite, got 0"),
         (f"{A}later_learning_rate=0", f"{A}later_learning_rate must be above 0 and finite, got 0"),
