@@ -121,11 +121,14 @@ def test_conf_gives_the_value_of_before() -> None:
         "plain_http": (),  # below
         "credit": (),  # below
         "contradictions": (),  # below
+        "labels": (),  # below
         "untrained_store": ("",),
         "before": ("evaluation",),
         **dict.fromkeys(CLASSIFIERS, ()),  # below
     }
     assert places.keys() == ADDED.keys()
+    finetuning = compose_config("experiment=maft/phi3_arithmetic_maft").algorithm
+    assert finetuning.labels == ADDED["labels"][1]
     endpoint = compose_config("experiment=spag/llama2_im").algorithm.endpoint
     assert endpoint.plain_http is ADDED["plain_http"][1]
     assert ADDED["plain_http"][0] in endpoint

@@ -135,7 +135,7 @@ OFFICIAL: dict[str, tuple[Any, str]] = {
 # that the tables above print, or that the released code leaves to what is debated
 OF_THE_PAPER = {
     *("name", "iterations", "prompts_per_iteration", "agents", "evaluation_agents"),
-    *("policies", "select", "start", "optimizer", "endpoint"),
+    *("policies", "select", "labels", "start", "optimizer", "endpoint"),
     "sampling.min_response_tokens",
 }
 

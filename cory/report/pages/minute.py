@@ -44,8 +44,10 @@ class Main:
         ]
 
 
-def main_table(tables: Everything, root: str) -> list[str]:
-    """Its words, the table, and the controls that fail; nothing where the paper names no claim.
+def in_a_minute(tables: Everything, head: str, root: str) -> list[str]:
+    """Picture and words below a head, the table, and the controls that fail.
+
+    Nothing where the paper names no claim.
 
     root: from the page to docs/results/
     """
@@ -55,20 +57,20 @@ def main_table(tables: Everything, root: str) -> list[str]:
         return []
     words = fill(about(tables)["in_a_minute"]["words"], WIDTH, break_on_hyphens=False)
     return [
-        words,
+        "\n".join([head, *_picture(tables, root), words]),
         markdown(HEAD, [each.cells(root) for each in main]),
         *([f"Positive controls that fail: {'; '.join(failing)}."] if failing else []),
     ]
 
 
-def picture(tables: Everything, root: str) -> list[str]:
-    """The picture, as HTML of a fixed width."""
+def _picture(tables: Everything, root: str) -> list[str]:
+    """The picture, as HTML of a fixed width, on a line of its own."""
     own = about(tables).get("in_a_minute", {})
     shown = _largest(tables.get(own.get("picture"), {}))
     if shown is None or shown.image is None:
         return []
     place = f"{root}{shown.table.paper}/{shown.image}"
-    return [f'<img src="{place}" alt="{about(tables)["short"]}" width="{own["width"]}">']
+    return [f'<img src="{place}" alt="{about(tables)["short"]}" width="{own["width"]}"><br>']
 
 
 def main_claims(tables: Everything) -> list[Main]:

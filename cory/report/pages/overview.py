@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from cory.report.claims.judge import CONTRADICTED
 from cory.report.kinds import COMPUTED, PRESET, TABLE_KINDS
 from cory.report.pages.counting import paper_counts, settings_as_printed, totals
-from cory.report.pages.minute import main_table, picture
+from cory.report.pages.minute import in_a_minute
 from cory.report.pages.page import (
     claims_table,
     control_section,
@@ -66,9 +66,8 @@ def index(everything: Mapping[str, Everything], compose: Compose) -> str:
     """docs/results/index.md: every figure, a screen each."""
     blocks = ["# Results", BY_HAND]
     for paper, tables in everything.items():
-        if table := main_table(tables, ""):
-            head = f"## [{about(tables)['short']}]({paper}.md) in a minute"
-            blocks += [head, *picture(tables, ""), *table]
+        head = f"## [{about(tables)['short']}]({paper}.md) in a minute\n"
+        blocks += in_a_minute(tables, head, "")
     blocks += ["## At a glance", totals(everything), *at_a_glance(everything)]
     for paper, tables in everything.items():
         blocks += [

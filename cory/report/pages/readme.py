@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from cory.report.kinds import PRESET
 from cory.report.pages.counting import preset_counts
-from cory.report.pages.minute import main_table, picture
+from cory.report.pages.minute import in_a_minute
 from cory.report.pages.shown import Everything, about, first_of
 from cory.report.paper import Compose
 
@@ -21,9 +21,6 @@ def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
 
 def _of_paper(tables: Everything, compose: Compose) -> list[str]:
     """A paper in a minute, where its findings are, how many of its settings are as printed."""
-    table = main_table(tables, ROOT)
-    if not table:
-        return []
     own = about(tables)
     beside = [f"[findings]({own['findings']})"]
     presets = [one for one in map(first_of, tables.values()) if one.table.kind == PRESET]
@@ -32,4 +29,4 @@ def _of_paper(tables: Everything, compose: Compose) -> list[str]:
         beside.append(f"{same} of {of} printed settings as printed")
     paper = first_of(next(iter(tables.values()))).table.paper
     head = f"**[{own['short']}]({ROOT}{paper}.md)** ({'; '.join(beside)})"
-    return ["\n".join([head, *picture(tables, ROOT)]), *table]
+    return in_a_minute(tables, head, ROOT)
