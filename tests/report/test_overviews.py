@@ -99,6 +99,9 @@ def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
     assert "Left out at this scale: CORY, CORY, k1." in page
     assert "- `sharing: adapters`: copies in the paper" in page
     everything["kl_estimator"]["medium"] = shown
+    page = "docs/results/cory/kl_estimator_medium.md"
+    block = readme_block({"cory": everything}, composed)
+    assert row(block, f"Reviews, SmolLM2-135M: [{claim}]({page})")[1] == "yes"
     text = report(everything, composed)
     assert "Medium-scale results come from a pretrained model" in text
     fig3, own = text.split("## Fig. 3")[1].split("\n## ")[:2]

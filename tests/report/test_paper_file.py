@@ -452,8 +452,10 @@ def test_a_control_that_does_not_exist_is_refused(small_conf: Path) -> None:
 def test_the_claims_in_a_minute_exist(paper: str) -> None:
     about = load_paper(CONF, paper)["in_a_minute"]
     ids = {
-        f"{name}.{claim['id']}"
+        f"{name}{at}.{claim['id']}"
+        for at, scale in (("", "small"), ("@medium", "medium"))
         for name in NAMED[paper].split()
-        for claim in checked(places_in(CONF), paper, name, "small").claims
+        if scale == "small" or (CONF / "sweep" / paper / f"{name}_{scale}.yaml").exists()
+        for claim in checked(places_in(CONF), paper, name, scale).claims
     }
     assert set(about["claims"]) <= ids and about["picture"] in NAMED[paper].split()

@@ -66,7 +66,7 @@ def in_a_minute(tables: Everything, head: str, root: str) -> list[str]:
 def _picture(tables: Everything, root: str) -> list[str]:
     """The picture, as HTML of a fixed width, on a line of its own."""
     own = about(tables).get("in_a_minute", {})
-    shown = _largest(tables.get(own.get("picture"), {}))
+    shown = _first_that_ran(tables.get(own.get("picture"), {}))
     if shown is None or shown.image is None:
         return []
     place = f"{root}{shown.table.paper}/{shown.image}"
@@ -79,13 +79,16 @@ def main_claims(tables: Everything) -> list[Main]:
 
 
 def _main_claims(tables: Everything, names: Mapping[str, str | None]) -> Iterator[Main]:
-    """The claims `<table>.<id>`, at the largest scale that ran; ValueError for an unknown one.
+    """The claims `<table>.<id>` at the first scale that ran, `<table>@<scale>.<id>` at that one.
 
     names: with the data that each is about, where it has to be said
+    ValueError for a claim that there is none of
     """
     for name, on in names.items():
-        table, _, claim = name.partition(".")
-        shown = _largest(tables.get(table, {}))
+        place, _, claim = name.partition(".")
+        table, _, scale = place.partition("@")
+        scales = tables.get(table, {})
+        shown = scales.get(scale) if scale else _first_that_ran(scales)
         if shown is None:
             continue
         found = [one for one in shown.judged if one.claim["id"] == claim]
@@ -94,7 +97,7 @@ def _main_claims(tables: Everything, names: Mapping[str, str | None]) -> Iterato
         yield Main(shown, found[0], on)
 
 
-def _largest(scales: Mapping[str, Shown]) -> Shown | None:
+def _first_that_ran(scales: Mapping[str, Shown]) -> Shown | None:
     """A table at the paper's scale where it ran there, or needs no runs, else at another."""
     own = scales.get(PAPER_SCALE)
     if own is not None and (own.ran or not own.table.has_runs):
