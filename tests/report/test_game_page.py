@@ -99,7 +99,9 @@ def test_overviews_count_its_claims_once(shown: tuple[Shown, Path]) -> None:
     assert glance.count("](maporl/toy_fig5.png)") == 1 and "**not run**" not in glance
     assert "**computed** ([details](maporl/toy_fig5.md))" in glance
     assert "[MAPoRL](maporl.md), computed | 8 + 0 | 0 + 2 | 0 + 0 |" in glance
-    row_of_claim = row(readme_block({"maporl": everything}, composed), "[With 10 turns, agents")
+    row_of_claim = row(
+        readme_block({"maporl": everything}, composed), "Toy game: [With 10 turns, agents"
+    )
     assert row_of_claim[1:] == ["holds", "computed"]
     text = report(everything, composed)
     assert text.count("](maporl/toy_fig5.png)") == 1
