@@ -33,8 +33,7 @@ TRAINING_ONLY = {
     *("swap_every", "collective_reward", "credit", "official_swap", "horizon", "share"),
     *("turn_discount", "alpha", "beta", "official_shaping", "bonus_from", "guards"),
     *("alternation", "keep_share", "critic_share", "critic_loss", "critic_epochs"),
-    "labels",
-    "critic_learning_rate",
+    *("critic_learning_rate", "labels"),
     *("later_learning_rate", "decay", "normaliser", "threshold", "kl_in_advantage"),
     *("log_probability", "average", "role_weights", "instructions_coef", "collect_only"),
 }

@@ -80,6 +80,12 @@ def test_a_setting_is_refused(changes: str, said: str, composed: DictConfig) -> 
     assert said in refusal(composed, changes)
 
 
+def test_star_has_right_labels_by_itself(composed: DictConfig) -> None:
+    star = ("algorithm.select=correct", "algorithm.agents=1", "algorithm.turns=1")
+    said = refusal(composed, *star, "algorithm.policies=single", f"{A}labels=answer")
+    assert f"{A}labels=answer is for algorithm.select=own or agreeing" in said
+
+
 def test_a_run_that_starts_from_others_does_not_begin_again(composed: DictConfig) -> None:
     said = refusal(composed, f"{A}start=base", "init_from=somewhere")
     assert said.endswith("the model as it came, and would forget init_from=somewhere")

@@ -44,20 +44,18 @@ class Main:
         ]
 
 
-def in_a_minute(tables: Everything, head: str, root: str) -> list[str]:
-    """Picture and words below a head, the table, and the controls that fail.
-
-    Nothing where the paper names no claim.
+def in_a_minute(tables: Everything, root: str) -> list[str]:
+    """Picture and words, the table, and the controls that fail; nothing where no claim is named.
 
     root: from the page to docs/results/
     """
-    main = main_claims(tables)
-    failing = list(dict.fromkeys(text for each in main for text in each.failing))
+    main = list(main_claims(tables))
     if not main:
         return []
     words = fill(about(tables)["in_a_minute"]["words"], WIDTH, break_on_hyphens=False)
+    failing = list(dict.fromkeys(text for each in main for text in each.failing))
     return [
-        "\n".join([head, *_picture(tables, root), words]),
+        "\n".join([*_picture(tables, root), words]),
         markdown(HEAD, [each.cells(root) for each in main]),
         *([f"Positive controls that fail: {'; '.join(failing)}."] if failing else []),
     ]
@@ -73,17 +71,13 @@ def _picture(tables: Everything, root: str) -> list[str]:
     return [f'<img src="{place}" alt="{about(tables)["short"]}" width="{own["width"]}"><br>']
 
 
-def main_claims(tables: Everything) -> list[Main]:
-    """The claims that the paper's file names under `in_a_minute`, of the tables that there are."""
-    return list(_main_claims(tables, about(tables).get("in_a_minute", {}).get("claims", {})))
+def main_claims(tables: Everything) -> Iterator[Main]:
+    """The claims that the paper's file names under `in_a_minute`, of the tables that there are.
 
-
-def _main_claims(tables: Everything, names: Mapping[str, str | None]) -> Iterator[Main]:
-    """The claims `<table>.<id>` at the first scale that ran, `<table>@<scale>.<id>` at that one.
-
-    names: with the data that each is about, where it has to be said
+    `<table>.<id>` is of the first scale that ran, `<table>@<scale>.<id>` of that one
     ValueError for a claim that there is none of
     """
+    names: Mapping[str, str | None] = about(tables).get("in_a_minute", {}).get("claims", {})
     for name, on in names.items():
         place, _, claim = name.partition(".")
         table, _, scale = place.partition("@")

@@ -66,8 +66,8 @@ def index(everything: Mapping[str, Everything], compose: Compose) -> str:
     """docs/results/index.md: every figure, a screen each."""
     blocks = ["# Results", BY_HAND]
     for paper, tables in everything.items():
-        head = f"## [{about(tables)['short']}]({paper}.md) in a minute\n"
-        blocks += in_a_minute(tables, head, "")
+        if minute := in_a_minute(tables, ""):
+            blocks += [f"## [{about(tables)['short']}]({paper}.md) in a minute", *minute]
     blocks += ["## At a glance", totals(everything), *at_a_glance(everything)]
     for paper, tables in everything.items():
         blocks += [

@@ -21,6 +21,9 @@ def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
 
 def _of_paper(tables: Everything, compose: Compose) -> list[str]:
     """A paper in a minute, where its findings are, how many of its settings are as printed."""
+    minute = in_a_minute(tables, ROOT)
+    if not minute:
+        return []
     own = about(tables)
     beside = [f"[findings]({own['findings']})"]
     presets = [one for one in map(first_of, tables.values()) if one.table.kind == PRESET]
@@ -29,4 +32,4 @@ def _of_paper(tables: Everything, compose: Compose) -> list[str]:
         beside.append(f"{same} of {of} printed settings as printed")
     paper = first_of(next(iter(tables.values()))).table.paper
     head = f"**[{own['short']}]({ROOT}{paper}.md)** ({'; '.join(beside)})"
-    return in_a_minute(tables, head, ROOT)
+    return [f"{head}\n{minute[0]}", *minute[1:]]
