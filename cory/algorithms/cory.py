@@ -4,16 +4,16 @@ from functools import partial
 
 from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
-from cory.config.algorithm import ALL, LATER
+from cory.config.algorithm import ALL, LATER, MEAN
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import TeamEvaluator, score_metrics
-from cory.functional.credit import own_and_later, own_score, shared_sum
+from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.trainers.estimators import estimator_of
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer
 
-CREDIT = {ALL: shared_sum, LATER: own_and_later}
+CREDIT = {ALL: shared_sum, MEAN: shared_mean, LATER: own_and_later}
 
 
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:

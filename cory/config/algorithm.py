@@ -15,7 +15,7 @@ from cory.config.checks import (
     require_positive,
 )
 
-ALL, LATER = "all", "later"  # whose scores make up the credit of an answer
+ALL, MEAN, LATER = "all", "mean", "later"  # which scores make up the credit of an answer
 GAE = "gae"  # the estimator that needs a value head
 ADVANTAGES = (GAE, "group", "leave_one_out", "batch")
 
@@ -309,7 +309,7 @@ class CoryConfig(PPOConfig):
     knowledge_transfer: bool  # False: everybody sees the bare query (w/o KT)
     swap_every: int | None  # iterations between role exchanges; None: never (w/o REx)
     collective_reward: bool  # False: each agent gets its own score only
-    credit: str  # of the collective reward: the scores of all agents | its own and later ones
+    credit: str  # all: the sum of the scores | mean | later: its own and those of later agents
     official_swap: bool  # reset Adam, statistics, KL controller and seeds at each exchange
 
     def __post_init__(self) -> None:
@@ -317,7 +317,7 @@ class CoryConfig(PPOConfig):
         require_at_least("algorithm.agents", self.agents, 2)
         if self.swap_every is not None:
             require_at_least("algorithm.swap_every", self.swap_every, 1)
-        require_choice("algorithm.credit", self.credit, (ALL, LATER))
+        require_choice("algorithm.credit", self.credit, (ALL, MEAN, LATER))
         require(
             self.collective_reward or self.credit == ALL,
             f"algorithm.credit={self.credit} shares out the collective reward: set "

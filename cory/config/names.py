@@ -46,7 +46,7 @@ def _read(conf: Path, changed: int) -> Mapping[str, NamedExperiment]:
     """The file as it was when last changed. All its scalars are texts: 1e-5 stays 1e-5."""
     text = (conf / NAMES).read_text(encoding="utf-8")
     found: dict[str, NamedExperiment] = {}
-    for template, entry in yaml.load(text, Loader=yaml.BaseLoader).items():
+    for template, entry in yaml.load(text, Loader=_Texts).items():
         entry = {"is": entry} if isinstance(entry, str) else entry
         for chosen in _combinations(entry.get("each", [])):
             name, words, small = (
@@ -64,6 +64,17 @@ def _read(conf: Path, changed: int) -> Mapping[str, NamedExperiment]:
         known = one.base in found or (conf / "experiment" / f"{one.base}.yaml").exists()
         require(known, f"conf/{NAMES}: {name} is experiment={one.base}, which there is not")
     return found
+
+
+class _Texts(yaml.BaseLoader):  # type: ignore[misc]  # as the import
+    """All scalars as texts, and no key twice: YAML itself would take the last one."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for number, key in enumerate(keys):
+            require(key not in keys[:number], f"conf/{NAMES}: {key} is there twice")
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def _combinations(each: list[Any]) -> Iterator[dict[str, str]]:
@@ -159,7 +170,7 @@ def _contents(conf: Path, group: str, base: str | None, words: tuple[str, ...]) 
         if key == "experiment":
             continue
         if not (conf / key.lstrip("+").partition("@")[0]).is_dir():
-            values.append(word)
+            values.append(word.lstrip("+"))  # a file adds a key by naming it
         elif key.startswith("+"):
             defaults.append({f"/{key[1:]}": value})
         else:

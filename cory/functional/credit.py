@@ -25,6 +25,13 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
             turn.credit = total
 
 
+def shared_mean(episodes: Iterable[Episode]) -> None:
+    """The credit of a turn is the mean of all scores of its episode (detail 68)."""
+    for episode in episodes:
+        for turn in episode.turns:
+            turn.credit = sum(_score(one) for one in episode.turns) / len(episode.turns)
+
+
 def own_and_later(episodes: Iterable[Episode]) -> None:
     """The credit of a turn is its own score and those of the turns after it (detail 68).
 

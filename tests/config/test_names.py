@@ -121,6 +121,7 @@ def test_the_small_form_is_that_of_what_a_name_starts_from_unless_it_has_its_own
     ("text", "said"),
     [
         ("x: experiment=a/file\n'{n}': {is: experiment=a/file, each: [{n: [x]}]}", "x is there tw"),
+        ("a/x: experiment=a/file\na/x: experiment=a/file", "a/x is there twice"),
         ("a/file: experiment=a/file", "a/file is also a file of conf/experiment"),
         ("a/small: experiment=a/file", "a/small is also a file of conf/small/experiment"),
         ("a/x: experiment=a/nope", "a/x is experiment=a/nope, which there is not"),
@@ -150,6 +151,14 @@ def test_templates_take_every_combination(tmp_path: Path) -> None:
     }
     assert experiment_names(tmp_path) == ["a_x_1e-5", "a_x_2", "a_y_1e-5", "a_y_2", "f"]
     assert named_experiments(tmp_path / "none") == {} == named_options(tmp_path / "none")
+
+
+def test_a_key_that_is_added_is_a_key_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment/f.yaml").write_text("{}\n")
+    (tmp_path / "names.yaml").write_text("x: experiment=f +a.b=1 ++a.c=2 a.d=3\n")
+    contents = named_options(tmp_path)["experiment/x"].contents()
+    assert contents["a"] == {"b": 1, "c": 2, "d": 3} and set(contents) == {"defaults", "a"}
 
 
 def test_a_run_starts_from_another_of_the_same_scale_and_seed() -> None:

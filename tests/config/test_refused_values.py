@@ -61,7 +61,7 @@ def composed() -> DictConfig:
         ("algorithm.clip_range_high=0", "clip_range_high must be above 0 and finite, got 0"),
         ("algorithm.clip_range_high=nan", "clip_range_high must be above 0 and finite, got nan"),
         ("algorithm.agents=1", "algorithm.agents must be at least 2, got 1"),
-        ("algorithm.credit=own", "algorithm.credit must be one of all, later, got own"),
+        ("algorithm.credit=own", "algorithm.credit must be one of all, mean, later, got own"),
         ("algorithm.swap_every=0", "algorithm.swap_every must be at least 1, got 0"),
         ("algorithm.sampling.temperature=0", "temperature must be above 0 and finite, got 0"),
         ("algorithm.sampling.top_k=-1", "algorithm.sampling.top_k must be at least 0, got -1"),

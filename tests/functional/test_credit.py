@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.credit import own_and_later, own_score, shared_sum
+from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
 
 Rule = Callable[[Iterable[Episode]], None]
-RULES = pytest.mark.parametrize("rule", [own_score, shared_sum, own_and_later])
+RULES = pytest.mark.parametrize("rule", [own_score, shared_sum, shared_mean, own_and_later])
 
 
 def episode(*scores: float | None) -> Episode:
@@ -27,6 +27,7 @@ def episode(*scores: float | None) -> Episode:
         # 1 + 2.5, 2.5;  -4 + 8 + 16, 8 + 16, 16
         (own_and_later, [[3.5, 2.5], [20.0, 24.0, 16.0], [0.0], []]),
         (shared_sum, [[3.5, 3.5], [20.0, 20.0, 20.0], [0.0], []]),
+        (shared_mean, [[1.75, 1.75], [20 / 3, 20 / 3, 20 / 3], [0.0], []]),
     ],
 )
 def test_credit(rule: Rule, expected: list[list[float]]) -> None:

@@ -11,7 +11,7 @@ import torch
 from cory.algorithms.cory import build_cory
 from cory.algorithms.ppo import build_ppo
 from cory.episode import Prompt, Turn
-from cory.functional.credit import own_and_later, own_score, shared_sum
+from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
 from cory.rollout.interactions import Roles, pioneer_observer, single_turn
 from cory.seeding import Streams
 from cory.tasks.imdb import ImdbTask
@@ -155,6 +155,7 @@ def test_who_is_pioneer_when(overrides: list[str], expected: list[int]) -> None:
     [
         ([], shared_sum, "[Once| agent_00]"),
         (["algorithm.knowledge_transfer=false"], shared_sum, "Once"),
+        (["algorithm.credit=mean"], shared_mean, "[Once| agent_00]"),
         (["algorithm.credit=later"], own_and_later, "[Once| agent_00]"),
         (["algorithm.collective_reward=false"], own_score, "[Once| agent_00]"),
         (["algorithm=ppo"], own_score, "Once"),
