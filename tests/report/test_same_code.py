@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cory.report.records.archive import Archived
+from cory.report.records.collect import common_code
 from cory.report.records.same_code import (
     SAME_FILE,
     SameCode,
@@ -38,8 +39,11 @@ def same(
     return SameCode(experiment, commits, (one, other), iterations, words, "CPU", precision)
 
 
-def run_of(experiment: str, precision: Mapping[str, str] = BF16) -> Archived:
-    return Archived(experiment, 0, "small", "paper", {"precision": precision}, "1", [], {}, [], [])
+def run_of(
+    experiment: str, precision: Mapping[str, str] = BF16, code: str = "1", began: str = ""
+) -> Archived:
+    record = {"precision": precision, "began": began}
+    return Archived(experiment, 0, "small", "paper", record, code, [], {}, [], [])
 
 
 def test_codes_are_alike_through_others_and_for_one_experiment_and_precision() -> None:
@@ -57,6 +61,17 @@ def test_codes_are_alike_through_others_and_for_one_experiment_and_precision() -
     assert path_between(entries, run_of("cory/b"), "1", "2") == []
     assert path_between(entries, run_of("cory/a"), None, "2") == []
     assert path_between(entries, run_of("cory/a", {"model": "fp32"}), "1", "2") == []
+
+
+def test_the_common_code_is_the_one_that_most_runs_agree_with() -> None:
+    """A younger experiment's, where the older ones were tried at its commit."""
+    older = [run_of("cory/a", began="1"), run_of("cory/a", began="2"), run_of("cory/b", began="3")]
+    runs = [*older, run_of("cory/new", code="2", began="4")]
+    assert common_code(runs, []) == "1"
+    assert common_code(runs, [same("cory/a", "1", "2")]) == "1"  # three agree with either
+    assert common_code(runs, [same("cory/a", "2", "1"), same("cory/b", "1", "2")]) == "2"
+    assert common_code([*older[1:], *runs[3:] * 2], []) == "2"  # as frequent: the last one
+    assert common_code([], []) is None
 
 
 def test_what_was_repeated_is_said() -> None:

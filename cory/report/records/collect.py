@@ -87,7 +87,7 @@ def collect(
             )
         elif entry.experiment in found.counted:
             found.refused.append(entry)
-    common, tried = common_code(found.runs), dict[str, None]()
+    common, tried = common_code(found.runs, same), dict[str, None]()
     for run in found.runs:
         found.notes += [f"`{run.name}`: {doubt}" for doubt in doubts(run)]
         if code_of(run) == common:
@@ -139,9 +139,22 @@ def code_of(run: Archived) -> str | None:
     return run.code or run.record["commit"]
 
 
-def common_code(runs: Sequence[Archived]) -> str | None:
-    """The code of most runs; of two as frequent, the one that ran last."""
-    return most_common([code_of(run) for run in _by_begin(runs)])
+def common_code(runs: Sequence[Archived], same: Sequence[SameCode]) -> str | None:
+    """The code that most runs have or were tried to be the same as.
+
+    Of two alike, the code of most runs; of two as frequent, the one that ran last. An experiment
+    that is younger than the others was never tried at their commits, but they may have been at its.
+    """
+
+    def agree(code: str | None) -> int:
+        return sum(
+            code_of(run) == code or bool(path_between(same, run, code_of(run), code))
+            for run in runs
+        )
+
+    codes = [code_of(run) for run in _by_begin(runs)]
+    most = {code: agree(code) for code in {*codes}}
+    return most_common([code for code in codes if most[code] == max(most.values())])
 
 
 def precisions(runs: Sequence[Archived]) -> str:
