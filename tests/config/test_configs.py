@@ -48,7 +48,7 @@ TINY_OF_PAPER = {"maft": "tiny_steps"}
 # under the rules of docs/studies.md
 FIVE_SEEDS = {
     *("cory/credit", "cory/credit_leave_one_out", "cory/kl_estimator"),
-    *("cory/leave_one_out", "maporl/leave_one_out"),
+    *("cory/leave_one_out", "maporl/baselines", "maporl/leave_one_out"),
     *("maft/critics", "maft/critics_iters"),
     *(sweep for sweep in options("sweep") if sweep.endswith("_small")),
 }
