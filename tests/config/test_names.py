@@ -161,6 +161,13 @@ def test_a_key_that_is_added_is_a_key_of_the_file(tmp_path: Path) -> None:
     assert contents["a"] == {"b": 1, "c": 2, "d": 3} and set(contents) == {"defaults", "a"}
 
 
+def test_the_mean_of_scores_has_the_objective_of_their_sum() -> None:
+    """Up to a factor: scores and KL penalty are divided by the same number."""
+    summed, mean = (parsed(f"experiment=cory/credit_{one}").algorithm for one in ("sum", "mean"))
+    assert (summed.credit, mean.credit) == ("all", "mean")
+    assert mean.kl_coef * mean.agents == summed.kl_coef
+
+
 def test_a_run_starts_from_another_of_the_same_scale_and_seed() -> None:
     small = parsed("experiment=maporl/gsm8k_from_anli", "scale=small", "seed=2")
     assert small.init_from == "outputs/runs/small/paper/maporl/anli_maporl/seed2"
