@@ -258,6 +258,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         )
         for name in ("gsm8k_single", "gsm8k_maporl", "gsm8k_maporl_shaping1")
     },
+    "gsm8k_single_batch": ("gsm8k_single", {"algorithm.advantages": "batch"}),
+    "gsm8k_single_lambda1": ("gsm8k_single", {"algorithm.gae_lambda": 1}),
     **{
         f"verifier_{task}_unbalanced": (
             f"verifier_{task}",
