@@ -24,6 +24,8 @@ ADDED: dict[str, tuple[str, Any]] = {
         }.items()
     },
     "attention": ("compute_precision", "auto"),
+    "value_init": ("value_dropout", "uniform"),
+    "value_detached": ("value_dropout", False),
     "rollout_dropout": ("value_dropout", False),
     "special_tokens_in_text": ("value_dropout", False),
     "generation_batch_size": ("rollout_batch_size", None),

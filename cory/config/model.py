@@ -65,6 +65,8 @@ class ModelConfig:
     precision: str  # fp32 | bf16 | fp16: of the weights
     dropout: bool  # keep the checkpoint's dropout while updating
     value_dropout: float  # before the value head, while updating
+    value_init: str  # uniform | zero: the value head's first weights
+    value_detached: bool  # the value loss trains the head alone, not the model below it
     rollout_dropout: bool  # ... while sampling a roll-out, once an agent has been updated
     special_tokens_in_text: bool  # texts of responses keep special tokens, as that of the end
     sharing: str  # copies | adapters | adapter_copies
@@ -85,6 +87,7 @@ class ModelConfig:
             0 <= self.value_dropout < 1,
             f"model.value_dropout must lie in [0, 1), got {self.value_dropout}",
         )
+        require_choice("model.value_init", self.value_init, ("uniform", "zero"))
         require(
             self.quantisation == "none" or self.sharing != "copies",
             f"model.quantisation={self.quantisation} needs model.sharing=adapters: "

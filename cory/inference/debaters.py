@@ -271,9 +271,7 @@ class Debaters:
         """The actors by name: the policies, and the base model, which summarises."""
         if policies:
             return {**policies, BASE: next(iter(policies.values())).reference(BASE)}
-        model = ActorCriticModel(
-            BASE, self.team.pretrained, None, self.config.model.value_dropout, torch.Generator()
-        )
+        model = ActorCriticModel(BASE, self.team.pretrained)
         base = Policy(self.team, model, None, self.config.hardware).reference(BASE)
         return dict.fromkeys((*self.algorithm.names(), BASE), base)
 

@@ -247,7 +247,7 @@ class Policy:
             or self.hardware.gradient_checkpointing
         )
         if self.model.value_head is not None:
-            self.model.value_dropout.train()
+            self.model.value_head.train()
 
 
 class Actor(Protocol):

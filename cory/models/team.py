@@ -32,6 +32,7 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
+from cory.models.value_head import ValueHead
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
@@ -47,10 +48,8 @@ class ActorCriticModel(nn.Module):
         self,
         name: str,
         lm: PreTrainedModel,
-        base: SharedBase | None,
-        value_dropout: float,
-        init: torch.Generator,
-        value_head: bool = True,
+        base: SharedBase | None = None,
+        value_head: ValueHead | None = None,
     ) -> None:
         """base: the adapters that `lm` carries, this agent's among them; None when it has none."""
         super().__init__()
@@ -60,19 +59,10 @@ class ActorCriticModel(nn.Module):
         self.temperature = 1.0  # divides the logits in updates, the reference's like its own
         self.likelihood_coef = 0.0  # of a verifier (functional/verdicts.py), which takes it along
         self.vocabulary = int(lm.config.vocab_size)
-        self.value_head: nn.Linear | None = None
-        if not value_head:
-            return
-        width = lm.get_output_embeddings().weight.shape[1]
-        self.value_dropout = nn.Dropout(value_dropout)
-        self.value_head = nn.Linear(width, 1)
-        bound = width**-0.5
-        with torch.no_grad():
-            self.value_head.weight.uniform_(-bound, bound, generator=init)
-            self.value_head.bias.zero_()
+        self.value_head = value_head
 
     @property
-    def head(self) -> nn.Linear:
+    def head(self) -> ValueHead:
         """The value head; ValueError where there is none."""
         if self.value_head is None:
             raise ValueError(f"{self.name} has no value head")
@@ -120,8 +110,8 @@ class ActorCriticModel(nn.Module):
 
     def values(self, hidden: Tensor) -> Tensor:
         """Value of the state before each token: (N, H) -> (N,) float32."""
-        values: Tensor = self.head(self.value_dropout(hidden))
-        return values.squeeze(-1).float()
+        values: Tensor = self.head(hidden)
+        return values
 
     def spread_values(self, hidden: Tensor, response_mask: Tensor) -> Tensor | None:
         """Values (B, R) of the tokens of a mask, from their states (N, H); None without a head."""
@@ -207,7 +197,6 @@ class Team:
         Each is made when the iterator comes to it: of copies that ZeRO-3 then splits, one is whole
         at a time.
         """
-        dropout = self.config.value_dropout
         bases: Iterable[SharedBase | None] = [None] * len(names)
         if self.config.sharing != "copies":
             from cory.models.lora import SharedBase  # noqa: PLC0415  see above
@@ -225,7 +214,8 @@ class Team:
                 ]
         for name, base in zip(names, bases, strict=True):
             lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
-            model = ActorCriticModel(name, lm, base, dropout, init, value_head)
+            head = ValueHead(lm, self.config, init) if value_head else None
+            model = ActorCriticModel(name, lm, base, head)
             # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
@@ -244,7 +234,7 @@ class Team:
         )
         lm.requires_grad_(False)
         set_products(lm, compute)
-        model = ActorCriticModel(name, lm, None, 0.0, torch.Generator(), value_head=False)
+        model = ActorCriticModel(name, lm)
         cast_weights(model, dtype)
         store_as_products(lm)
         return model.to(self.device)

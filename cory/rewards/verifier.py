@@ -23,6 +23,7 @@ from cory.models.precision import (
     store_as_products,
 )
 from cory.models.team import ActorCriticModel, rendered, response_states
+from cory.models.value_head import ValueHead
 from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
 
@@ -154,8 +155,8 @@ class Verifier:
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 
             load_adapter(lm, self.folder)
-        # the random head is replaced by the verifier's own
-        return ActorCriticModel("verifier", lm, None, 0.0, torch.Generator())
+        # the head is filled with the verifier's own
+        return ActorCriticModel("verifier", lm, value_head=ValueHead(lm))
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` with the probability that the response is right.

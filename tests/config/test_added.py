@@ -40,6 +40,7 @@ def of_before(cfg: DictConfig) -> DictConfig:
             del old[group]["attention"]
         for group in ("model", "partner"):
             del old[group]["rollout_dropout"], old[group]["special_tokens_in_text"]
+            del old[group]["value_init"], old[group]["value_detached"]
         for key in ("generation_batch_size", "cuda_graphs"):
             del old.hardware[key]
         for key in ("entity", "name", "group", "tags", "notes"):
@@ -103,6 +104,8 @@ def test_conf_gives_the_value_of_before() -> None:
     cfg = compose_config(*WORDS)
     places = {
         "attention": ("model", "partner", "reward"),
+        "value_init": ("model", "partner"),
+        "value_detached": ("model", "partner"),
         "rollout_dropout": ("model", "partner"),
         "special_tokens_in_text": ("model", "partner"),
         "generation_batch_size": ("hardware",),

@@ -260,6 +260,13 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     },
     "gsm8k_single_batch": ("gsm8k_single", {"algorithm.advantages": "batch"}),
     "gsm8k_single_lambda1": ("gsm8k_single", {"algorithm.gae_lambda": 1}),
+    "gsm8k_single_zero": ("gsm8k_single", {"model.value_init": "zero"}),
+    "gsm8k_single_detached": ("gsm8k_single", {"model.value_detached": True}),
+    "gsm8k_single_zero_lambda1": ("gsm8k_single_lambda1", {"model.value_init": "zero"}),
+    "gsm8k_single_zero_detached_lambda1": (
+        "gsm8k_single_lambda1",
+        {"model.value_init": "zero", "model.value_detached": True},
+    ),
     **{
         f"verifier_{task}_unbalanced": (
             f"verifier_{task}",

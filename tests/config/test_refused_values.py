@@ -71,6 +71,7 @@ def composed() -> DictConfig:
         ("algorithm.sampling.max_response_tokens=3", "max_response_tokens (3) must not be below"),
         ("model.precision=fp8", "model.precision must be one of fp32, bf16, fp16, got fp8"),
         ("model.value_dropout=1", "model.value_dropout must lie in [0, 1), got 1"),
+        ("model.value_init=ones", "model.value_init must be one of uniform, zero, got ones"),
         ("task.source=web", "task.source must be one of package, hub, path, got web"),
         ("task.min_characters=-1", "task.min_characters must be at least 0, got -1"),
         ("task.min_prompt_tokens=0", "task.min_prompt_tokens must be at least 1, got 0"),

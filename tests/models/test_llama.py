@@ -191,7 +191,7 @@ def test_policy_reference_and_value_of_each_agent(agents: Agents, llama: str) ->
             agent.model.activate()
             # after the norm that closes Llama's blocks
             states = agent.model.lm.base_model(ids).last_hidden_state
-            value = agent.model.value_head(states)[:, places, 0]
+            value = agent.model.value_head(states)[:, places]
             assert_close(agent.model.lm.get_output_embeddings()(states), agent.model.lm(ids).logits)
         tokens = torch.tensor(response)[:, None]
         assert_close(batch.ref_logprobs[0], reference.gather(1, tokens)[:, 0], rtol=1e-4)

@@ -55,7 +55,7 @@ def test_logprobs_and_values_column_by_column(team: Team, model: ActorCriticMode
             before = len(context) - 1 + t
             assert_close(logprobs[row, t], out.logits[0, before].log_softmax(-1)[token])
             state = out.hidden_states[-1][0, before]
-            assert_close(values[row, t], model.value_head(state)[0])
+            assert_close(values[row, t], model.value_head(state))
         assert bool((logprobs[row, len(response) :] == 0).all())
 
 

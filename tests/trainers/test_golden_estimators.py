@@ -71,7 +71,7 @@ def settings(name: str, case: dict[str, Any]) -> PPOConfig:
 def policy() -> ActorCriticModel:
     lm = LlamaForCausalLM(LlamaConfig(**GOLDEN["model"]["config"]))
     lm.load_state_dict({k: torch.tensor(v) for k, v in GOLDEN["model"]["weights"].items()})
-    return ActorCriticModel("agent", lm, None, 0.0, torch.Generator(), value_head=False)
+    return ActorCriticModel("agent", lm)
 
 
 def roll_out() -> Batch:

@@ -139,7 +139,7 @@ def test_windows_of_attention_are_not_recorded(config_of: Callable[..., Config])
     team = Team(config.model, torch.device("cpu"))
     for window in (None, 4):
         lm = MistralForCausalLM(MistralConfig(**sizes, **heads, sliding_window=window))
-        model = ActorCriticModel("agent", lm, None, 0.0, torch.Generator())
+        model = ActorCriticModel("agent", lm)
         if window is None:
             assert Policy(team, model, None, config.hardware).hardware.cuda_graphs
             continue

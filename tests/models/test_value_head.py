@@ -1,0 +1,81 @@
+"""How a value head begins, and whom its loss trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from cory.config import Config, ConfigError, ModelConfig
+from cory.models.team import ActorCriticModel, Team
+from tests.models.test_team import CONTEXTS, RESPONSES, tensors
+from tests.support.building import LetterShare, build
+
+
+def model_of(config: ModelConfig) -> ActorCriticModel:
+    team = Team(config, torch.device("cpu"))
+    (model,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
+    return model
+
+
+def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
+    config_of: Callable[..., Config],
+) -> None:
+    head = model_of(config_of().model).head
+    bound = head.in_features**-0.5
+    weights = head.weight.detach().abs()
+    assert bool((weights <= bound).all()) and float(weights.max()) > 0.9 * bound
+    assert 0.4 * bound < float(weights.mean()) < 0.6 * bound
+    assert float(head.bias) == 0
+
+
+def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
+    config_of: Callable[..., Config],
+) -> None:
+    model = model_of(config_of("model.value_init=zero").model)
+    _, values = model(*tensors(CONTEXTS, RESPONSES))
+    assert not model.head.weight.any() and not values.any()
+    values.sum().backward()
+    assert bool(model.head.weight.grad.any())  # so that it can learn
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_whether_the_model_gets_the_gradient_of_values(
+    config_of: Callable[..., Config], detached: bool
+) -> None:
+    model = model_of(config_of(f"model.value_detached={detached}").model)
+    logprobs, values = model(*tensors(CONTEXTS, RESPONSES))
+    (logprobs.sum() + values.square().sum()).backward()
+    whole = {name: p.grad.clone() for name, p in model.lm.named_parameters()}
+    model.zero_grad()
+    model(*tensors(CONTEXTS, RESPONSES))[0].sum().backward()
+    for name, parameter in model.lm.named_parameters():
+        alone = torch.allclose(parameter.grad, whole[name], rtol=1e-4, atol=1e-6)
+        assert alone == detached or not whole[name].any(), name
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_detached_heads_loss_does_not_move_the_policy(
+    config_of: Callable[..., Config], detached: bool
+) -> None:
+    after = []
+    for coefficient in (0, 5):
+        settings = f"algorithm.value_coef={coefficient}", f"model.value_detached={detached}"
+        trainer = build(config_of("algorithm=ppo", *settings), LetterShare())
+        trainer.step(0)
+        after.append(trainer.agents["agent_0"].model)
+    without, with_loss = (model.lm.state_dict() for model in after)
+    assert all(torch.equal(without[name], with_loss[name]) for name in without) == detached
+    assert not torch.equal(after[0].head.weight, after[1].head.weight)
+
+
+def test_settings_of_a_head_that_is_not_there_are_refused(
+    config_of: Callable[..., Config],
+) -> None:
+    without = ("algorithm.advantages=batch",)
+    for setting in ("value_init=zero", "value_detached=true", "value_dropout=0.1"):
+        key = setting.split("=")[0]
+        with pytest.raises(ConfigError, match=rf"^model\.{key} needs a value head: algorithm\.adv"):
+            config_of(*without, f"model.{setting}")
+        config_of(f"model.{setting}")
