@@ -2,6 +2,7 @@
 
     python scripts/cost.py cory fig3                   at the paper's scale
     python scripts/cost.py cory fig3 --scale small
+    python scripts/cost.py cory fig3 --scale small --seeds 0
     python scripts/cost.py cory fig3 --gpu h100        on GPUs that this machine need not have
 
 Durations come from finished runs of the same experiment and scale, in outputs/ or else in
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("table", help="one of its tables, for instance fig3")
     parser.add_argument("--scale", default="paper")
     parser.add_argument("--parallel", help="as parallel_runs=<...> of the sweep; else its default")
+    parser.add_argument("--seeds", type=numbers, help="of the table's seeds, those to run: 0,1")
     parser.add_argument("--gpu", help="plan for such GPUs, as hardware.gpu=<...> of a run")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
@@ -49,11 +51,17 @@ def main() -> None:
             args.outputs,
             archived,
             lambda experiment, scale: compose(f"experiment={experiment}", f"scale={scale}", *words),
+            args.seeds,
         )
         print("\n".join(lines), flush=True)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def numbers(text: str) -> list[int]:
+    """Whole numbers with commas between them."""
+    return [int(word) for word in text.split(",")]
 
 
 if __name__ == "__main__":

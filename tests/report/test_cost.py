@@ -40,6 +40,17 @@ def test_records_say_how_long_a_run_takes(tmp_path: Path) -> None:
     assert ppo == f"  cory/imdb_ppo: 3 to do x {n} iterations, {measured}"
 
 
+def test_some_seeds_cost_a_part(tmp_path: Path) -> None:
+    write = run_writer(tmp_path)
+    write("cory/imdb_ppo", 3, lines_of(2, 20, 1, 3, 100), wall_s=60.0, device=HERE)
+    head, *lines = cost(TABLE, tmp_path, [], composed, [3])
+    assert head == "cory fig3 at scale small: 3 runs (3 experiments x 1 seed), 2 to do"
+    assert ["1 to do" in line for line in lines[:-1]] == [True, True]
+    for seeds in ([5], [0, -1]):
+        with pytest.raises(ValueError, match=rf"has the seeds \[0, 1, 2, 3, 4\], and not {seeds[-1]}"):
+            cost(TABLE, tmp_path, [], composed, seeds)
+
+
 def test_the_archive_says_it_where_outputs_hold_nothing(tmp_path: Path) -> None:
     run_dir = run_writer(tmp_path / "elsewhere")(
         "cory/imdb_ppo", 0, lines_of(2, 20, 1, 0, asked("cory/imdb_ppo")), wall_s=10_800.0,

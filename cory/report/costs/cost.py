@@ -57,8 +57,21 @@ def reckoned(
     return Reckoned(known.seconds / 3600, known.source, at_once, gain, known.measured)
 
 
-def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Compose) -> list[str]:
-    """Lines of text: runs still to do, their iterations, and hours."""
+def cost(
+    table: Table,
+    outputs: Path,
+    archived: Sequence[Archived],
+    compose: Compose,
+    seeds: Sequence[int] | None = None,
+) -> list[str]:
+    """Lines of text: runs still to do, their iterations, and hours.
+
+    seeds: of the table's, those that will run; None: all. ValueError for one that it does not have
+    """
+    seeds = table.seeds if seeds is None else seeds
+    for seed in seeds:
+        if seed not in table.seeds:
+            raise ValueError(f"{table.where} has the seeds {table.seeds}, and not {seed}")
     lines: list[str] = []
     total, unknown, hardware, at_once = 0.0, 0, set(), set()
     folder = outputs / "runs" / table.scale / FIDELITY
@@ -66,7 +79,7 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
     for experiment in table.to_run:
         config = parse_config(compose(experiment, table.scale))
         hardware.add(config.hardware.name)
-        todo = [s for s in table.seeds if not (folder / experiment / f"seed{s}" / RECORD).exists()]
+        todo = [s for s in seeds if not (folder / experiment / f"seed{s}" / RECORD).exists()]
         if not todo:
             continue
         todo_in_all += len(todo)
@@ -79,10 +92,10 @@ def cost(table: Table, outputs: Path, archived: Sequence[Archived], compose: Com
         )
         total += each.of(len(todo))
         unknown += len(todo) if each.hours is None else 0
-    runs = len(table.to_run) * len(table.seeds)
+    runs = len(table.to_run) * len(seeds)
     head = (
         f"{table.paper} {table.name} at scale {table.scale}: {runs} runs "
-        f"({len(table.to_run)} experiments x {len(table.seeds)} seeds), {todo_in_all} to do"
+        f"({len(table.to_run)} experiments x {len(seeds)} seed{'s' * (len(seeds) > 1)}), {todo_in_all} to do"
     )
     if todo_in_all == 0:
         return [head]
