@@ -48,7 +48,14 @@ TINY_OF_PAPER = {"maft": "tiny_steps"}
 # under the rules of docs/studies.md
 FIVE_SEEDS = {
     *("cory/credit", "cory/credit_leave_one_out", "cory/credit_value_head", "cory/kl_estimator"),
-    *("cory/leave_one_out", "maporl/baselines", "maporl/leave_one_out", "maporl/value_head"),
+    *(
+        "cory/leave_one_out",
+        "cory/value_zero",
+        "maporl/value_zero",
+        "maporl/baselines",
+        "maporl/leave_one_out",
+        "maporl/value_head",
+    ),
     *("maft/critics", "maft/critics_iters"),
     *(sweep for sweep in options("sweep") if sweep.endswith("_small")),
 }

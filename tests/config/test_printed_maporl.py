@@ -260,7 +260,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     },
     "gsm8k_single_batch": ("gsm8k_single", {"algorithm.advantages": "batch"}),
     "gsm8k_single_lambda1": ("gsm8k_single", {"algorithm.gae_lambda": 1}),
-    "gsm8k_single_zero": ("gsm8k_single", {"model.value_init": "zero"}),
+    **{
+        f"{name}_zero": (name, {"model.value_init": "zero"})
+        for name in ("gsm8k_single", "gsm8k_maporl", "gsm8k_maporl_shaping1")
+    },
     "gsm8k_single_detached": ("gsm8k_single", {"model.value_detached": True}),
     "gsm8k_single_zero_lambda1": ("gsm8k_single_lambda1", {"model.value_init": "zero"}),
     "gsm8k_single_zero_detached_lambda1": (

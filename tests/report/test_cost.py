@@ -47,7 +47,9 @@ def test_some_seeds_cost_a_part(tmp_path: Path) -> None:
     assert head == "cory fig3 at scale small: 3 runs (3 experiments x 1 seed), 2 to do"
     assert ["1 to do" in line for line in lines[:-1]] == [True, True]
     for seeds in ([5], [0, -1]):
-        with pytest.raises(ValueError, match=rf"has the seeds \[0, 1, 2, 3, 4\], and not {seeds[-1]}"):
+        with pytest.raises(
+            ValueError, match=rf"has the seeds \[0, 1, 2, 3, 4\], and not {seeds[-1]}"
+        ):
             cost(TABLE, tmp_path, [], composed, seeds)
 
 
