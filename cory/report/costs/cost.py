@@ -93,9 +93,10 @@ def cost(
         total += each.of(len(todo))
         unknown += len(todo) if each.hours is None else 0
     runs = len(table.to_run) * len(seeds)
+    each_with = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
     head = (
         f"{table.paper} {table.name} at scale {table.scale}: {runs} runs "
-        f"({len(table.to_run)} experiments x {len(seeds)} seed{'s' * (len(seeds) > 1)}), {todo_in_all} to do"
+        f"({len(table.to_run)} experiments x {each_with}), {todo_in_all} to do"
     )
     if todo_in_all == 0:
         return [head]
