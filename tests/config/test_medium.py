@@ -18,7 +18,8 @@ def test_a_real_model_without_a_hub(experiment: str) -> None:
     paper = parsed(f"experiment={experiment}")
     medium = parsed(f"experiment={experiment}", "scale=medium")
     chosen = parsed(f"experiment={experiment}", "scale=medium", "model=smollm2_135m")
-    own = parsed("model=smollm2_135m").model
+    # as it is, but with the experiment's value head
+    own = replace(parsed("model=smollm2_135m").model, value_init=paper.model.value_init)
     products = medium.model.compute_precision  # the CPU decides
     assert medium.model == chosen.model == replace(own, compute_precision=products)
     assert products == parsed(f"experiment={experiment}", "scale=small").model.compute_precision

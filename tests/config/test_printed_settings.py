@@ -182,6 +182,8 @@ OFFICIAL: dict[str, tuple[Any, str]] = {
     "model.quantisation": ("none", "cory.py:198, nf4_config is None"),
     "model.dropout": (False, "ppo_trainer.py:788 and 976, each pass calls model.eval()"),
     "model.value_dropout": (0.0, "modeling_value_head.py:50, not in evaluation mode"),
+    "model.value_init": ("uniform", "modeling_value_head.py:45, nn.Linear's own"),
+    "model.value_detached": (False, "modeling_value_head.py:182, v_head(last_hidden_state)"),
     "model.rollout_dropout": (True, "ppo_trainer.py:1063, model.train() is left on"),
     "model.special_tokens_in_text": (True, "cory.py:256 and 265, batch_decode"),
     # as many whole batches as there are reviews of more than 100 (and of more than 200) characters
