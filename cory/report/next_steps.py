@@ -1,4 +1,4 @@
-"""What to try next, from what a finished run has logged: prompts, iterations, KL penalty, seeds."""
+"""What to try next, from what a finished run has logged: prompts, iterations, penalty, seeds."""
 
 import math
 import re
@@ -10,6 +10,7 @@ from cory.report.before_after import COMBINED, KL, LAST, POLICY, UNDECIDED, Chan
 from cory.report.conclusions import headlines
 
 COEFFICIENT = "objective/kl_coef/"
+EXPLAINED = "ppo/value/explained_variance/"
 LOSSES = r"(?:supervised|offline)/loss/.+|verifier/loss"
 FEW = 20  # iterations below which a run is called short
 NEAR = 0.05  # nats to the reference below which agents have hardly moved
@@ -31,6 +32,7 @@ def next_steps(found: Sequence[Change], lines: Lines, seeds_vary: bool) -> list[
     unsure = [change for change in about if change.verdict == UNDECIDED and change.n]
     steps = [more_prompts(unsure)] if unsure else []
     steps += more_iterations(lines, bool(unsure))
+    steps += other_baseline(lines)
     steps += other_penalty(found, lines, bool(unsure))
     if not seeds_vary:
         steps.append(
@@ -110,6 +112,22 @@ def trend(values: Sequence[float]) -> bool:
     late, early = values[-window:], values[-2 * window : -window]
     errors = standard_error(late) or 0.0, standard_error(early) or 0.0
     return mean(late) - mean(early) > CLEAR * math.hypot(*errors)
+
+
+def other_baseline(lines: Lines) -> list[str]:
+    """Whether a value head ended as a worse prediction of returns than their mean is."""
+    explained: dict[str, list[float]] = {}
+    for line in lines[-LAST:]:
+        for name, value in line.items():
+            if name.startswith(EXPLAINED) and value is not None:
+                explained.setdefault(name, []).append(float(value))
+    worst = min(map(mean, explained.values()), default=0.0)
+    if worst >= 0:
+        return []
+    return [
+        f"model.value_init=zero, or advantages=batch: the value head predicts returns worse than "
+        f"their mean would (it explains {worst:.1f} of their variance)"
+    ]
 
 
 def other_penalty(found: Sequence[Change], lines: Lines, unsure: bool) -> list[str]:

@@ -216,6 +216,26 @@ def test_what_next_names_what_is_missing(
     ]
 
 
+@pytest.mark.parametrize(
+    ("early", "late", "worst"), [(-5.0, -1.25, "-1.2"), (-5.0, 0.1, None), (0.5, None, None)]
+)
+def test_a_value_head_that_is_worse_than_the_mean_is_named(
+    early: float, late: float | None, worst: str | None
+) -> None:
+    lines = [
+        line
+        | {f"ppo/value/explained_variance/agent_{n}": (0.2 if n else early) for n in range(2)}
+        | ({"ppo/value/explained_variance/agent_0": late} if number >= 20 else {})
+        for number, line in enumerate(lines_of(30))
+    ]
+    found = [row("eval/score/agent_0"), *trained(1.0, 0.7)]
+    said = [s for s in next_steps(found, lines, seeds_vary=True) if s.startswith("model.value_")]
+    assert len(said) == (worst is not None)
+    if worst is not None:
+        assert f"(it explains {worst} of their variance)" in said[0]
+        assert next_steps(found, lines, seeds_vary=False)[0] == said[0]
+
+
 def test_losses_that_still_fall_ask_for_iterations() -> None:
     lines = [{"offline/loss/agent_0": 1.0 - 0.01 * n} for n in range(12)]
     (first, _) = next_steps([row("eval/win_rate/scripted")], lines, seeds_vary=False)
