@@ -73,7 +73,6 @@ def check_together(config: Config) -> None:
         "a copy and its reference are two models",
     )
     check_rollout_dropout(config)
-    check_value_head(config)
     require(
         getattr(algorithm, "kl_loss", "k3") == "k3"
         or hardware.zero_stage < 3
@@ -120,19 +119,6 @@ def check_rollout_dropout(config: Config) -> None:
             not getattr(config.hardware, key),
             f"model.rollout_dropout=true needs hardware.{key}=false",
         )
-
-
-def check_value_head(config: Config) -> None:
-    """Settings of a value head need one."""
-    if config.algorithm.has_value_head():
-        return
-    for group, model in {"model": config.model, "partner": config.partner}.items():
-        for key, unused in {"dropout": 0, "init": "uniform", "detached": False}.items():
-            require(
-                model is None or getattr(model, f"value_{key}") == unused,
-                f"{group}.value_{key} needs a value head: algorithm.advantages=gae, or "
-                f"algorithm=verifier",
-            )
 
 
 def without_answers(config: Config) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from cory.config import Config, ConfigError, ModelConfig
+from cory.config import Config, ModelConfig
 from cory.models.team import ActorCriticModel, Team
 from tests.models.test_team import CONTEXTS, RESPONSES, tensors
 from tests.support.building import LetterShare, build
@@ -68,14 +68,3 @@ def test_a_detached_heads_loss_does_not_move_the_policy(
     without, with_loss = (model.lm.state_dict() for model in after)
     assert all(torch.equal(without[name], with_loss[name]) for name in without) == detached
     assert not torch.equal(after[0].head.weight, after[1].head.weight)
-
-
-def test_settings_of_a_head_that_is_not_there_are_refused(
-    config_of: Callable[..., Config],
-) -> None:
-    without = ("algorithm.advantages=batch",)
-    for setting in ("value_init=zero", "value_detached=true", "value_dropout=0.1"):
-        key = setting.split("=")[0]
-        with pytest.raises(ConfigError, match=rf"^model\.{key} needs a value head: algorithm\.adv"):
-            config_of(*without, f"model.{setting}")
-        config_of(f"model.{setting}")
