@@ -13,6 +13,7 @@ COEFFICIENT = "objective/kl_coef/"
 EXPLAINED = "ppo/value/explained_variance/"
 LOSSES = r"(?:supervised|offline)/loss/.+|verifier/loss"
 FEW = 20  # iterations below which a run is called short
+NOISE = -0.2  # share of the returns' variance that values add rather than explain: not a little
 NEAR = 0.05  # nats to the reference below which agents have hardly moved
 MOST_TIMES = 20  # prompts that would decide, as a multiple of those that were asked
 CLEAR = 2.0  # standard errors that make a trend
@@ -115,14 +116,14 @@ def trend(values: Sequence[float]) -> bool:
 
 
 def other_baseline(lines: Lines) -> list[str]:
-    """Whether a value head ended as a worse prediction of returns than their mean is."""
+    """Whether a value head ended as a clearly worse prediction of returns than their mean."""
     explained: dict[str, list[float]] = {}
     for line in lines[-LAST:]:
         for name, value in line.items():
             if name.startswith(EXPLAINED) and value is not None:
                 explained.setdefault(name, []).append(float(value))
     worst = min(map(mean, explained.values()), default=0.0)
-    if worst >= 0:
+    if worst > NOISE:
         return []
     return [
         f"model.value_init=zero, or advantages=batch: the value head predicts returns worse than "

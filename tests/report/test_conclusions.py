@@ -217,7 +217,7 @@ def test_what_next_names_what_is_missing(
 
 
 @pytest.mark.parametrize(
-    ("early", "late", "worst"), [(-5.0, -1.25, "-1.2"), (-5.0, 0.1, None), (0.5, None, None)]
+    ("early", "late", "worst"), [(-5.0, -1.25, "-1.2"), (-5.0, -0.1, None), (0.5, None, None)]
 )
 def test_a_value_head_that_is_worse_than_the_mean_is_named(
     early: float, late: float | None, worst: str | None
