@@ -13,7 +13,7 @@ COEFFICIENT = "objective/kl_coef/"
 EXPLAINED = "ppo/value/explained_variance/"
 LOSSES = r"(?:supervised|offline)/loss/.+|verifier/loss"
 FEW = 20  # iterations below which a run is called short
-NOISE = -0.2  # share of the returns' variance that values add rather than explain: not a little
+NOISE = -0.2  # explained variance from which on a value head is clearly worse than the mean
 NEAR = 0.05  # nats to the reference below which agents have hardly moved
 MOST_TIMES = 20  # prompts that would decide, as a multiple of those that were asked
 CLEAR = 2.0  # standard errors that make a trend
@@ -127,7 +127,7 @@ def other_baseline(lines: Lines) -> list[str]:
         return []
     return [
         f"model.value_init=zero, or advantages=batch: the value head predicts returns worse than "
-        f"their mean would (it explains {worst:.1f} of their variance)"
+        f"their mean would (explained variance {worst:.1f}; that of the mean is 0)"
     ]
 
 

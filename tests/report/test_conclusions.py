@@ -232,7 +232,7 @@ def test_a_value_head_that_is_worse_than_the_mean_is_named(
     said = [s for s in next_steps(found, lines, seeds_vary=True) if s.startswith("model.value_")]
     assert len(said) == (worst is not None)
     if worst is not None:
-        assert f"(it explains {worst} of their variance)" in said[0]
+        assert f"(explained variance {worst};" in said[0]
         assert next_steps(found, lines, seeds_vary=False)[0] == said[0]
 
 
