@@ -308,3 +308,22 @@ def test_our_studies_on_imdb_change_what_they_name(method: str, scale: str) -> N
     assert (usual["kl_estimator"], k1["kl_estimator"]) == ("full", "k1")
     different = {key: leave_one_out[key] for key in usual if usual[key] != leave_one_out[key]}
     assert different == {"advantages": "leave_one_out", "samples_per_prompt": 4}
+
+
+@pytest.mark.parametrize("scale", ["paper", "small"])
+def test_our_studies_of_value_heads_change_what_they_name(scale: str) -> None:
+    zero = {"model.value_init": "zero"}
+    apart = {**zero, "model.value_detached": True, "algorithm.gae_lambda": 1}
+    changed = {f"imdb_{method}_zero": (f"imdb_{method}", zero) for method in ("ppo", "cory")}
+    for run in ("ppo", "sum", "own", "later"):
+        changed[f"credit_{run}_zero_detached_lambda1"] = (f"credit_{run}", apart)
+    for name, (base, expected) in changed.items():
+        own, usual = (
+            leaves(compose_config(f"experiment=cory/{one}", f"scale={scale}"))
+            for one in (name, base)
+        )
+        assert own.keys() == usual.keys()
+        different = {key: own[key] for key in own if own[key] != usual[key]}
+        for key in ("evaluation.probes", "experiment"):  # names, and texts to look at
+            different.pop(key, None)
+        assert different == expected, name

@@ -11,6 +11,7 @@ from cory.config import Config, ModelConfig
 from cory.models.team import ActorCriticModel, Team
 from tests.models.test_team import CONTEXTS, RESPONSES, tensors
 from tests.support.building import LetterShare, build
+from tests.support.close import assert_close
 
 
 def model_of(config: ModelConfig) -> ActorCriticModel:
@@ -24,10 +25,11 @@ def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
 ) -> None:
     head = model_of(config_of().model).head
     bound = head.in_features**-0.5
-    weights = head.weight.detach().abs()
-    assert bool((weights <= bound).all()) and float(weights.max()) > 0.9 * bound
-    assert 0.4 * bound < float(weights.mean()) < 0.6 * bound
-    assert float(head.bias) == 0
+    weights = head.weight.detach()
+    assert bool((weights.abs() <= bound).all())
+    assert float(weights.max()) > 0.8 * bound and float(weights.min()) < -0.8 * bound
+    assert 0.4 * bound < float(weights.abs().mean()) < 0.6 * bound
+    assert float(head.bias.detach()) == 0
 
 
 def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
@@ -38,6 +40,19 @@ def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
     assert not model.head.weight.any() and not values.any()
     values.sum().backward()
     assert bool(model.head.weight.grad.any())  # so that it can learn
+
+
+def test_dropout_acts_on_what_the_head_reads_while_updating(
+    config_of: Callable[..., Config],
+) -> None:
+    head = model_of(config_of("model.value_dropout=0.25").model).head.eval()
+    with torch.no_grad():
+        head.weight.fill_(1.0)
+        ones = torch.ones(400, head.in_features)
+        assert_close(head(ones), torch.full((400,), float(head.in_features)))
+        kept = head.train()(ones) * 0.75  # each of the features is 0, or divided by 0.75
+    assert_close(kept, kept.round())
+    assert 0.7 < float(kept.mean()) / head.in_features < 0.8 and len(kept.unique()) > 1
 
 
 @pytest.mark.parametrize("detached", [False, True])
