@@ -64,9 +64,10 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     values = r"1\.\d+ vs 1\.\d+ \(margin 0\.\d+\): "
     assert re.fullmatch(values + r"-?0\.\d+ \(-0\.\d+ to 0\.\d+\)", difference)
     assert "\nLLM1 starts as pioneer. " in block
-    block = readme_block({"cory": shown_at_both_scales(tmp_path, ("tab1", "credit"))}, composed)
-    later = "Does CORY's pioneer end with less task reward than PPO?"
-    without_own_page = f"Word problems: [{later}](docs/results/cory.md)"
+    not_run = shown_at_both_scales(tmp_path, ("tab1", "credit_value_head"))
+    block = readme_block({"cory": not_run}, composed)
+    below = "With a head from 0, detached, does CORY's pioneer end with less task reward than PPO?"
+    without_own_page = f"Word problems: [{below}](docs/results/cory.md)"
     assert row(block, without_own_page)[1:] == ["not run", "-"]
 
 
