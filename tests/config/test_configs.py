@@ -50,6 +50,7 @@ FIVE_SEEDS = {
     *("cory/credit", "cory/credit_leave_one_out", "cory/credit_value_head", "cory/kl_estimator"),
     *(
         "cory/leave_one_out",
+        "cory/credit_rotation",
         "cory/value_zero",
         "maporl/value_zero",
         "maporl/baselines",
