@@ -22,6 +22,7 @@ WORDS = (
     "scale=small",
     "reward=verifier",
     "reward.path=here",
+    *("model.value_init=uniform", "partner.value_init=uniform"),
 )
 
 ESTIMATOR = (
