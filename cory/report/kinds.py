@@ -213,7 +213,7 @@ def _about_paper(table: Table, figure: Figure) -> str:
         said = "Stars: the paper's, known second-hand, of its models and data; far ones left out."
     elif stars:
         said = "Stars: printed in the paper, of its models and data; far ones left out."
-    elif known:
+    elif known and table.scale == PAPER_SCALE:
         said = f"Of the paper, second-hand: {'; '.join(map(' '.join, known.items()))}."
     elif words:
         said = f"Printed in the paper: {'; '.join(words)}."

@@ -21,11 +21,14 @@ CLEAR = 2.0  # standard errors that make a trend
 Lines = Sequence[Mapping[str, Any]]  # of metrics.jsonl
 
 
-def next_steps(found: Sequence[Change], lines: Lines, seeds_vary: bool) -> list[str]:
+def next_steps(
+    found: Sequence[Change], lines: Lines, seeds_vary: bool, head_from_0: bool = False
+) -> list[str]:
     """Settings to change, one text each, what matters most first; empty without headlines.
 
     found: the rows of before and after
     seeds_vary: the run is one of several seeds
+    head_from_0: the value heads' first weights are 0 already
     """
     about = headlines(found)
     if not about:
@@ -33,7 +36,7 @@ def next_steps(found: Sequence[Change], lines: Lines, seeds_vary: bool) -> list[
     unsure = [change for change in about if change.verdict == UNDECIDED and change.n]
     steps = [more_prompts(unsure)] if unsure else []
     steps += more_iterations(lines, bool(unsure))
-    steps += other_baseline(lines)
+    steps += other_baseline(lines, head_from_0)
     steps += other_penalty(found, lines, bool(unsure))
     if not seeds_vary:
         steps.append(
@@ -115,7 +118,7 @@ def trend(values: Sequence[float]) -> bool:
     return mean(late) - mean(early) > CLEAR * math.hypot(*errors)
 
 
-def other_baseline(lines: Lines) -> list[str]:
+def other_baseline(lines: Lines, head_from_0: bool) -> list[str]:
     """Whether a value head ended as a clearly worse prediction of returns than their mean."""
     explained: dict[str, list[float]] = {}
     for line in lines[-LAST:]:
@@ -125,8 +128,9 @@ def other_baseline(lines: Lines) -> list[str]:
     worst = min(map(mean, explained.values()), default=0.0)
     if worst > NOISE:
         return []
+    settings = "advantages=batch" if head_from_0 else "model.value_init=zero, or advantages=batch"
     return [
-        f"model.value_init=zero, or advantages=batch: the value head predicts returns worse than "
+        f"{settings}: the value head predicts returns worse than "
         f"their mean would (explained variance {worst:.1f}; that of the mean is 0)"
     ]
 

@@ -16,6 +16,7 @@ from cory.report.tables.numbers import agents_in_metrics
 from cory.rollout.debate import DEBATER
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, SAMPLES, TIMES, read_lines
+from cory.runs.stored_settings import read_settings
 from cory.runs.sweeps.differences import SEED, read_varied
 
 ROWS = {
@@ -69,7 +70,8 @@ def show_summary(run_dir: Path) -> None:
         )
         note = [in_training] if any(row.n is None for row in rows) else []
         print("\n" + "\n".join([table(rows, roles), *note, *sentences(rows, roles)]))
-        steps = next_steps(rows, lines, SEED in read_varied(run_dir))
+        from_0 = read_settings(run_dir).model.get("value_init") == "zero"
+        steps = next_steps(rows, lines, SEED in read_varied(run_dir), from_0)
         if steps:
             print("\n".join(["What next:", *(f"- {step}" for step in steps)]))
 

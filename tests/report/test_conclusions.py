@@ -234,6 +234,8 @@ def test_a_value_head_that_is_worse_than_the_mean_is_named(
     if worst is not None:
         assert f"(explained variance {worst};" in said[0]
         assert next_steps(found, lines, seeds_vary=False)[0] == said[0]
+        (other,) = next_steps(found, lines, seeds_vary=True, head_from_0=True)
+        assert other.startswith("advantages=batch: the value head predicts returns worse")
 
 
 def test_losses_that_still_fall_ask_for_iterations() -> None:

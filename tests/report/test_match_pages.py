@@ -11,6 +11,7 @@ import pytest
 from cory.report.figures.games import draw_matches, factor_figure, matrix_panel, stages_panel
 from cory.report.figures.radar import RadarPanel
 from cory.report.figures.style import figure_of
+from cory.report.kinds import draw
 from cory.report.pages.write import checked, gather_tables
 from cory.report.records import archive
 from cory.report.records.collect import collect
@@ -156,6 +157,9 @@ def test_benchmarks_are_judged_at_the_papers_scale_only(tmp_path: Path) -> None:
     assert row(own, "x |")[-1] == "holds"
     assert row(own, "y |")[-1] == "not run (nobody asked)"
     assert "Benchmarks are not run at this scale" in small and "49.17" not in small
+    table = checked(places, "p", "t", "small")
+    figure = draw(table, collect(table, archive.read(places.records("p", "small")), []))
+    assert figure is not None and not any("49.17" in text.get_text() for text in figure.texts)
     assert row(small, "IM")[1].startswith("35.")
     assert row(small, "x |")[-1] == (
         "not run (about benchmarks, which are run at the paper's scale only)"

@@ -11,6 +11,8 @@ import pytest
 from cory.report import run_summary
 from cory.report.figures import style
 from cory.report.figures.run_curves import changes_since, run_figure
+from cory.report.next_steps import EXPLAINED
+from cory.runs.stored_settings import SETTINGS
 
 ROLES = {"role/agent_0": 1.0, "role/agent_1": 0.0}
 
@@ -98,7 +100,7 @@ def test_curves_of_each_kind_of_run(kind: str) -> None:
 
 
 def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = reward_lines(12)
+    lines = [{**line, f"{EXPLAINED}agent_0": -3.0} for line in reward_lines(12)]
     record = {"iterations": 12, "wall_s": 3.2, "experiment": "mine", "seed": 0}
     turns = [
         {"agent": "agent_1", "role": "pioneer", "round": 0, "response": "one", "score": 0.5},
@@ -119,6 +121,7 @@ def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     for name, content in files.items():
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in content))
     (tmp_path / "record.json").write_text(json.dumps(record))
+    (tmp_path / SETTINGS).write_text("model: {value_init: zero}")
     run_summary.show_summary(tmp_path)
     out = capsys.readouterr().out
     assert "agent 0 (observer) first" in out and "agent_0" not in out
@@ -138,6 +141,10 @@ def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "3 prompts): training helped."
     )
     assert end[10].startswith("It cost ") and end[11] == "What next:"
+    assert any(step.startswith("- advantages=batch: the value head predicts") for step in end)
+    (tmp_path / SETTINGS).write_text("model: {value_init: uniform}")
+    run_summary.show_summary(tmp_path)
+    assert "- model.value_init=zero, or advantages=batch: the value" in capsys.readouterr().out
     assert end[-1].startswith("- seeds: ")
     (tmp_path / "varied.json").write_text('{"seed": "1"}')
     run_summary.show_summary(tmp_path)
