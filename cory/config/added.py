@@ -55,6 +55,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "optimizer": ("learning_rate", "adamw"),
     "samples_per_prompt": ("gae_lambda", 1),
     "advantages": ("gae_lambda", "gae"),
+    "value_learning_rate": ("gae_lambda", None),
     "divide_by_std": ("gae_lambda", True),
     "group_baseline": ("gae_lambda", False),
     "ratio": ("gae_lambda", "token"),

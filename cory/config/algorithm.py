@@ -104,6 +104,10 @@ class OptimiserConfig:
         """Whether all policies of a model use one engine, one after another."""
         return False
 
+    def value_rate_factor(self) -> float:
+        """The value head's learning rate as a multiple of that of all other weights."""
+        return 1.0
+
     def check_optimiser(self) -> None:
         """Check the values of these settings."""
         require_positive("algorithm.learning_rate", self.learning_rate)
@@ -184,6 +188,7 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
     clip_range_high: float | None  # above 1; None: as below
     value_clip_range: float
     value_coef: float
+    value_learning_rate: float | None  # the value head's, at its highest; None: learning_rate
     gamma: float
     gae_lambda: float
     policy_temperature: float  # divides the logits of policy and reference in updates
@@ -234,9 +239,20 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
         )
         self._check_estimator()
 
+    def value_rate_factor(self) -> float:
+        own = self.value_learning_rate
+        return 1.0 if own is None else own / self.learning_rate
+
     def _check_estimator(self) -> None:
         """Check how advantages are estimated, and what the policy's loss is made of."""
         require_choice("algorithm.advantages", self.advantages, ADVANTAGES)
+        if self.value_learning_rate is not None:
+            require_positive("algorithm.value_learning_rate", self.value_learning_rate)
+            require(
+                self.advantages == GAE,
+                f"algorithm.value_learning_rate={self.value_learning_rate} needs "
+                f"algorithm.advantages={GAE}: nothing else has a value head",
+            )
         require_choice("algorithm.kl_in", self.kl_in, ("reward", "loss"))
         require_choice("algorithm.ratio", self.ratio, ("token", "response"))
         require_choice("algorithm.kl_loss", self.kl_loss, ("k3", "full"))

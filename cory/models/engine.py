@@ -23,7 +23,7 @@ from torch import Tensor
 from cory import distributed
 from cory.config import BatchPlan, ConfigError, HardwareConfig, OptimiserConfig
 from cory.models.exact_weights import exact_weights, read_parts, set_exact_weights, write_parts
-from cory.models.optimiser import moments_to_zero, new_optimiser
+from cory.models.optimiser import moments_to_zero, new_optimiser, rate_groups
 from cory.models.precision import DTYPES
 from cory.models.team import ActorCriticModel
 from cory.models.weight_files import UNREADABLE, first_line, load_plain
@@ -127,9 +127,11 @@ class Engine:
         self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
         model.activate()
         self.trainable = model.trainable()
+        groups = rate_groups(self.trainable, settings)
+        self._rate_factors = [factor for factor, _ in groups]
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=model,
-            optimizer=new_optimiser(list(self.trainable.values()), settings),
+            optimizer=new_optimiser([weights for _, weights in groups], settings),
             config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
         self._engine.checkpoint_engine = PlainCheckpointEngine(self._engine._config)
@@ -181,14 +183,14 @@ class Engine:
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the following steps."""
+        """The learning rate of the following steps, of all weights but a value head's own."""
         return float(self._optimizer.param_groups[0]["lr"])
 
     def set_learning_rate(self, value: float) -> None:
-        """Set the learning rate of the following steps."""
+        """Set the learning rate of the following steps; a value head's own in proportion."""
         self.saved_in = None  # it is saved with the optimiser
-        for group in self._optimizer.param_groups:
-            group["lr"] = value
+        for group, factor in zip(self._optimizer.param_groups, self._rate_factors, strict=True):
+            group["lr"] = factor * value
 
     def _gradient_norm(self) -> float | None:
         """Norm of all gradients where DeepSpeed computes none: at stage 0 in float32."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from cory.models.value_head import is_of_head
+
 if TYPE_CHECKING:
     from cory.models.policy import Policy
 
@@ -50,7 +52,7 @@ def alike(policies: Mapping[str, Policy]) -> dict[str, str]:
             key.removeprefix(f"{name} "): total
             for key, total in weight_sums({name: policy}).items()
         }
-        spoken = {key: total for key, total in sums.items() if not key.startswith("value_head.")}
+        spoken = {key: total for key, total in sums.items() if not is_of_head(key)}
         idle = {key for key, total in spoken.items() if ".lora_B." in key and total == 0}
         idle |= {key.replace(".lora_B.", ".lora_A.") for key in idle}
         said = repr(sorted((key, total) for key, total in spoken.items() if key not in idle))

@@ -1,21 +1,40 @@
 """The optimisers that an engine can step with."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from cory.config import ADAMW_8BIT, OptimiserConfig
+from cory.models.value_head import is_of_head
 
 # of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
 CODES = ("qmap1", "qmap2")
 
 
-def new_optimiser(weights: list[torch.nn.Parameter], settings: OptimiserConfig) -> Any:
-    """AdamW over some weights: torch's, or bitsandbytes' with both moments in 8 bits.
+def rate_groups(
+    trainable: Mapping[str, Parameter], settings: OptimiserConfig
+) -> list[tuple[float, list[Parameter]]]:
+    """Weights that share a learning rate, behind its multiple of `algorithm.learning_rate`.
+
+    trainable: weights by name. The value head's are apart only where its rate is its own.
+    """
+    factor = settings.value_rate_factor()
+    if factor == 1.0:
+        return [(1.0, list(trainable.values()))]
+    head = [weight for name, weight in trainable.items() if is_of_head(name)]
+    rest = [weight for name, weight in trainable.items() if not is_of_head(name)]
+    return [(1.0, rest), (factor, head)]
+
+
+def new_optimiser(groups: Sequence[Sequence[Parameter]], settings: OptimiserConfig) -> Any:
+    """AdamW over groups of weights: torch's, or bitsandbytes' with both moments in 8 bits.
 
     The latter (Dettmers et al., 2022) keeps moments of fewer than 4,096 elements in 32 bits.
     """
+    weights = [{"params": list(group)} for group in groups]
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == ADAMW_8BIT:
         from bitsandbytes.optim import AdamW8bit  # noqa: PLC0415  three seconds, and seldom needed

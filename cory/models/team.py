@@ -32,7 +32,7 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
-from cory.models.value_head import ValueHead
+from cory.models.value_head import ValueHead, is_of_head
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
@@ -79,7 +79,7 @@ class ActorCriticModel(nn.Module):
         if self.base is None:
             return named
         own = {id(p) for p in self.base.parameters_of(self.name)}
-        return {k: p for k, p in named.items() if id(p) in own or k.startswith("value_head.")}
+        return {k: p for k, p in named.items() if id(p) in own or is_of_head(k)}
 
     def forward(
         self,

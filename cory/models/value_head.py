@@ -1,11 +1,22 @@
 """The value head: what a state is worth, from a language model's last hidden states."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from cory.config import ModelConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def is_of_head(name: str) -> bool:
+    """Whether a weight of an actor and critic is one of its value head's."""
+    return name.startswith("value_head.")
 
 
 class ValueHead(nn.Linear):

@@ -28,6 +28,7 @@ TRAINING_ONLY = {
     *("optimizer", "weight_decay", "max_grad_norm", "advantages", "divide_by_std"),
     *("group_baseline", "ratio", "loss_average", "loss_average_turns", "clip_range"),
     *("clip_range_high", "value_clip_range", "value_coef", "gamma", "gae_lambda"),
+    "value_learning_rate",
     *("whiten_advantages", "kl_estimator", "kl_in", "kl_loss", "kl_coef", "kl_controller"),
     *("kl_target", "kl_horizon", "score_scaling", "score_clip", "max_mean_ratio", "stop"),
     *("swap_every", "collective_reward", "credit", "official_swap", "horizon", "share"),

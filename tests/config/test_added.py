@@ -26,6 +26,7 @@ WORDS = (
 )
 
 ESTIMATOR = (
+    "value_learning_rate",
     *("samples_per_prompt", "advantages", "divide_by_std", "group_baseline", "ratio"),
     *("loss_average", "loss_average_turns", "clip_range_high", "kl_in", "kl_loss"),
     "policy_temperature",

@@ -68,6 +68,15 @@ def test_none_is_the_algorithms_own() -> None:
     assert settings_digest(compose_config()) == settings_digest(compose_config("advantages=gae"))
 
 
+@pytest.mark.parametrize("advantages", ["group", "leave_one_out", "batch"])
+def test_without_a_value_head_its_learning_rate_is_refused(advantages: str) -> None:
+    words = ("algorithm.value_learning_rate=1e-3", f"advantages={advantages}")
+    with pytest.raises(ConfigError, match=r"^algorithm\.value_learning_rate=0\.001 needs "):
+        parsed(*words)
+    own = parsed(words[0], "algorithm.learning_rate=1e-4").algorithm
+    assert own.value_rate_factor() == pytest.approx(10)
+
+
 @pytest.mark.parametrize("algorithm", WITHOUT)
 def test_methods_without_advantages_refuse_them(algorithm: str) -> None:
     own = WITHOUT[algorithm]

@@ -56,6 +56,7 @@ FIVE_SEEDS = {
         "maporl/baselines",
         "maporl/leave_one_out",
         "maporl/value_head",
+        "maporl/value_rate",
     ),
     *("maft/critics", "maft/critics_iters"),
     *(sweep for sweep in options("sweep") if sweep.endswith("_small")),

@@ -27,6 +27,7 @@ THROUGH = {
     "generation_batch_size": "responses_at_once",
     "opponents": "played_against",
     "weights": "weight",
+    "value_learning_rate": "value_rate_factor",
 }
 REFUSING = {"plain_http"}  # settings whose only effect is what is refused
 # Not settings, but tables of the code.

@@ -271,6 +271,15 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"model.value_init": "zero", "model.value_detached": True},
     ),
     **{
+        f"gsm8k_single_{head}_rate{rate}": (base, {"algorithm.value_learning_rate": float(rate)})
+        for head, rate, base in (
+            ("random", "1e-3", "gsm8k_single"),
+            ("random", "1e-2", "gsm8k_single"),
+            ("detached", "1e-2", "gsm8k_single_detached"),
+            ("zero", "1e-2", "gsm8k_single_zero"),
+        )
+    },
+    **{
         f"verifier_{task}_unbalanced": (
             f"verifier_{task}",
             {"algorithm.balance": False, "algorithm.requests": False},
@@ -323,3 +332,24 @@ def test_no_experiment_is_without_a_test() -> None:
     assert names == bases | rest | pairs | {"gsm8k_sft"} | set(VARIANTS)
     assert composed("gsm8k_maporl_exact").reward.name == "exact_match"
     assert composed("gsm8k_sft").algorithm.name == "sft"
+
+
+DESIGNS = ["reward_gamma1", "reward_sum_individual"] + [
+    f"reward_{horizon}_{share}"
+    for horizon in ("last", "current")
+    for share in ("all", "individual")
+]
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_small_designs_of_the_reward_differ_from_definition_1_as_printed_ones_do(
+    design: str,
+) -> None:
+    """Definition 1 is among them with value heads that begin at 0, as all of them do."""
+    small = {
+        name: leaves(compose_config(f"experiment=maporl/gsm8k_{name}", "scale=small"))
+        for name in (design, "maporl_zero")
+    }
+    found = {k: v for k, v in small[design].items() if v != small["maporl_zero"][k]}
+    del found["experiment"]
+    assert found == changed("gsm8k_maporl", f"gsm8k_{design}")

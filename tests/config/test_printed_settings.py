@@ -184,6 +184,7 @@ OFFICIAL: dict[str, tuple[Any, str]] = {
     "model.value_dropout": (0.0, "modeling_value_head.py:50, not in evaluation mode"),
     "model.value_init": ("uniform", "modeling_value_head.py:45, nn.Linear's own"),
     "model.value_detached": (False, "modeling_value_head.py:182, v_head(last_hidden_state)"),
+    "algorithm.value_learning_rate": (None, "ppo_trainer.py, one optimiser over the whole model"),
     "model.rollout_dropout": (True, "ppo_trainer.py:1063, model.train() is left on"),
     "model.special_tokens_in_text": (True, "cory.py:256 and 265, batch_decode"),
     # as many whole batches as there are reviews of more than 100 (and of more than 200) characters
@@ -317,6 +318,11 @@ def test_our_studies_of_value_heads_change_what_they_name(scale: str) -> None:
     changed = {f"imdb_{method}_zero": (f"imdb_{method}", zero) for method in ("ppo", "cory")}
     for run in ("ppo", "sum", "own", "later"):
         changed[f"credit_{run}_zero_detached_lambda1"] = (f"credit_{run}", apart)
+    for run in ("sum", "own"):
+        fixed, exchanged = (
+            f"credit_{run}{roles}_zero_detached_lambda1" for roles in ("_fixed", "")
+        )
+        changed[fixed] = (exchanged, {"algorithm.swap_every": None})
     for name, (base, expected) in changed.items():
         own, usual = (
             leaves(compose_config(f"experiment=cory/{one}", f"scale={scale}"))

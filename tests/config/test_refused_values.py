@@ -60,6 +60,7 @@ def composed() -> DictConfig:
         ("algorithm.loss_average=mean", "must be one of tokens, responses, constant, got mean"),
         ("algorithm.clip_range_high=0", "clip_range_high must be above 0 and finite, got 0"),
         ("algorithm.clip_range_high=nan", "clip_range_high must be above 0 and finite, got nan"),
+        ("algorithm.value_learning_rate=0", "learning_rate must be above 0 and finite, got 0"),
         ("algorithm.agents=1", "algorithm.agents must be at least 2, got 1"),
         ("algorithm.credit=own", "algorithm.credit must be one of all, mean, later, got own"),
         ("algorithm.swap_every=0", "algorithm.swap_every must be at least 1, got 0"),

@@ -97,9 +97,11 @@ def descend(engine: Engine, steps: int) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+@pytest.mark.parametrize(
+    ("sharing", "value_rate"), [("copies", "null"), ("adapters", "null"), ("adapters", "3e-2")]
+)
 def test_every_stage_takes_the_same_steps(
-    config_of: ConfigOf, sharing: str, precision: str
+    config_of: ConfigOf, sharing: str, value_rate: str, precision: str
 ) -> None:
     """At stage 0 in half precision DeepSpeed's first step would be a quarter too short.
 
@@ -110,6 +112,7 @@ def test_every_stage_takes_the_same_steps(
         config = config_of(
             "algorithm=ppo",
             "algorithm.learning_rate=1e-2",
+            f"algorithm.value_learning_rate={value_rate}",
             f"model.sharing={sharing}",
             f"model.precision={precision}",
             f"hardware.zero_stage={stage}",
@@ -131,6 +134,31 @@ def test_every_stage_takes_the_same_steps(
         # bf16 sums gradients in another order at stage 0: its norm agrees to three digits
         tolerance = 1e-5 if precision == "fp32" else 2e-3
         assert_close(torch.tensor(other), torch.tensor(found[0]), rtol=tolerance)
+
+
+@pytest.mark.parametrize("value_rate", ["null", "1e-4", "3e-2"])
+def test_the_value_head_has_a_rate_of_its_own(config_of: ConfigOf, value_rate: str) -> None:
+    """AdamW's first step is the learning rate, whatever the gradient, on the schedule of all."""
+    config = config_of(
+        "algorithm.learning_rate=1e-3", f"algorithm.value_learning_rate={value_rate}"
+    )
+    (model,) = Team(config.model, torch.device("cpu")).new_models(
+        ["agent_0"], torch.Generator().manual_seed(0)
+    )
+    engine = engine_of(config, model, [])
+    engine.set_learning_rate(0.5e-3)  # as a schedule does
+    assert engine.learning_rate == 0.5e-3
+    start = {name: p.detach().clone() for name, p in engine.trainable.items()}
+    descend(engine, steps=1)
+    moved = {
+        name: float((p.detach() - start[name]).abs().max()) for name, p in engine.trainable.items()
+    }
+    head = {name for name in moved if name.startswith("value_head.")}
+    assert len(head) == 2
+    expected = 0.5e-3 if value_rate == "null" else 0.5 * float(value_rate)
+    assert all(moved[name] == pytest.approx(expected, rel=1e-2) for name in head)
+    rest = [far for name, far in moved.items() if name not in head]
+    assert max(rest) == pytest.approx(0.5e-3, rel=1e-2)
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])

@@ -22,10 +22,11 @@ STAGES = pytest.mark.parametrize(
 )
 
 
-def new_engine(config_of: ConfigOf, optimizer: str, stage: int) -> Engine:
+def new_engine(config_of: ConfigOf, optimizer: str, stage: int, value_rate: str = "null") -> Engine:
     config = config_of(
         "algorithm=ppo",
         "algorithm.learning_rate=1e-2",
+        f"algorithm.value_learning_rate={value_rate}",
         f"hardware.zero_stage={stage}",
         "hardware.keep_whole_below=0",
     )
@@ -65,15 +66,18 @@ def test_a_reset_equals_a_new_optimiser(config_of: ConfigOf, stage: int) -> None
 
 
 @STAGES
+@pytest.mark.parametrize(
+    ("optimizer", "value_rate"), [("adamw_8bit", "null"), ("adamw", "3e-2"), ("adamw_8bit", "3e-2")]
+)
 def test_a_loaded_checkpoint_goes_on_to_the_last_bit(
-    config_of: ConfigOf, stage: int, tmp_path: Path
+    config_of: ConfigOf, optimizer: str, value_rate: str, stage: int, tmp_path: Path
 ) -> None:
-    engine = new_engine(config_of, "adamw_8bit", stage)
+    engine = new_engine(config_of, optimizer, stage, value_rate)
     descend(engine, steps=3)
     engine.set_learning_rate(3e-3)
     engine.save(tmp_path)
     expected = descend(engine, steps=4)
-    again = new_engine(config_of, "adamw_8bit", stage)
+    again = new_engine(config_of, optimizer, stage, value_rate)
     again.load(tmp_path)
     assert again.learning_rate == 3e-3
     assert descend(again, steps=4) == expected

@@ -30,7 +30,7 @@ NAMED = {
     "kl_estimator leave_one_out value_zero",
     "maporl": "toy_fig5 exp1_fig2 transitions remark2 shaping_alpha shaping_beta transfer hetero "
     "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality leave_one_out baselines "
-    "value_head value_zero",
+    "value_head value_rate value_zero",
     "spag": "fig1 tab1 tab2 fig3a fig3b fig3c fig3d fig3e fig4l fig4r fig5 fig6 app_e examples "
     "rate",
     "maft": "fig1 tab1 tab2 fig3 fig4 fig5 fig6 fig7 tab3 fig8 tab4 appG tab5 fig9 fig10 tab6 tab7 "
@@ -52,7 +52,7 @@ FIVE_SEEDS = {
         "critics",
         "critics_iters",
     ),
-    *("kl_estimator", "leave_one_out", "value_head", "value_zero"),
+    *("kl_estimator", "leave_one_out", "value_head", "value_rate", "value_zero"),
 }
 
 
