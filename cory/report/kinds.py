@@ -160,8 +160,11 @@ def draw(table: Table, found: CountedRuns) -> Figure | None:
         return None
     drawn = kind.figure(table, found)
     if drawn is not None:
-        circle = table.kind == "benchmarks" and table.scale == PAPER_SCALE
-        reading = CIRCLE if circle else kind.reading
+        reading = kind.reading
+        if table.kind == "benchmarks" and table.scale == PAPER_SCALE:
+            reading = CIRCLE
+        elif table.kind == "benchmarks" and games.both_always_win(found.runs):
+            reading = BARS
         notes = [_of_scale(table), _sizes(table, found), reading, _about_paper(table, drawn)]
         headline(drawn, table.title, list(filter(None, notes)))
     return drawn

@@ -225,6 +225,30 @@ def test_games_that_both_win_say_how_many_words_were_found(
     assert row(page, "IM")[6] == "25.0 %" and row(page, "SPAG-1")[6] == "-"
 
 
+@pytest.mark.parametrize("both", [False, True])
+def test_a_picture_of_games_that_both_win_shows_how_many_words_were_found(
+    write_run: WriteRun, tmp_path: Path, both: bool
+) -> None:
+    places = one_table(tmp_path, entry(kind="benchmarks") | {"rows": STAGES[:2]}, METRICS)
+    rates = {"itself": (0.6, 0.6), "scripted": (0.4, 0.2)}
+    shared = played(rates, roles=("guesser", "oracle"))[0] | {"eval/solved/itself": 0.25}
+    write_run(IM, 0, [shared])
+    write_run(FIRST, 0, [shared | {"eval/solved/itself": 0.5}] if both else played(rates))
+    page_of(places, tmp_path / "outputs")
+    table = checked(places, "p", "t", "small")
+    figure = draw(table, collect(table, archive.read(places.records("p", "small")), []))
+    assert figure is not None
+    (axes,) = figure.axes
+    if both:  # one group of bars, which lie
+        assert axes.get_xlabel() == "share of games in which the word is found"
+        lengths = sorted(float(bar.get_width()) for bar in axes.patches)  # type: ignore[attr-defined]
+        assert lengths == pytest.approx([0.25, 0.5])
+    else:
+        assert axes.get_ylabel() == "win rate against the scripted players"
+    notes = " ".join(" ".join(text.get_text().split()) for text in figure.texts)
+    assert ("Dashed: nobody is ahead" in notes) != both
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -17,7 +17,14 @@ from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.archive import Archived
 from cory.report.records.benchmarks import BENCHMARK_COLUMNS, metric_of
 from cory.report.records.collect import CountedRuns
-from cory.report.tables.games import LENGTHS, cells_of, rates, value_of
+from cory.report.tables.games import (
+    LENGTHS,
+    both_always_win,
+    cells_of,
+    rates,
+    value_of,
+    words_found,
+)
 from cory.report.tables.numbers import Estimate, PaperRow, intervals, last, runs_of
 
 WIN_RATES = {"mean of both roles": "", "as attacker": "_attacker", "as defender": "_defender"}
@@ -133,9 +140,15 @@ def matrix_panel(
 
 
 def draw_benchmarks(table: Table, found: CountedRuns) -> Figure | None:
-    """Scores around a circle for a table with `axes`; without benchmarks, win rates as bars."""
+    """Scores around a circle for a table with `axes`; without benchmarks, bars.
+
+    They are win rates, or, of games that both players win, how often the word is found.
+    """
     if table.scale == PAPER_SCALE:
         return _radar(table, found) if "axes" in table.entry else None
+    if both_always_win(found.runs):
+        shares = by_group(table, found, lambda row, runs: {"with itself": words_found(runs)})
+        return bars_figure(shares, "share of games in which the word is found")
     kinds = rates(table.words["opponent"], ("both roles", "knowing the word", "looking for it"))
 
     def win_rates(row: PaperRow, runs: list[Archived]) -> dict[str, list[float]]:

@@ -66,6 +66,18 @@ def in_roles(roles: Sequence[str], opponent: str) -> list[str]:
     return [f"eval/win_rate_{role}/{opponent}" for role in roles]
 
 
+def words_found(runs: Sequence[Archived]) -> list[float]:
+    """The share of games with itself in which the word is found; of games that both win only."""
+    guessing = in_roles(("guesser",), ITSELF)
+    asking = [run for run in runs if last([run], *guessing)]
+    return last(asking, f"eval/solved/{ITSELF}")
+
+
+def both_always_win(runs: Sequence[Archived]) -> bool:
+    """Whether all runs play games that both players win, or nobody."""
+    return all(words_found([run]) for run in runs)
+
+
 def by_label(table: Table, found: CountedRuns) -> list[TableLine]:
     """A line for each row, called by its label, behind its panel if it has one."""
     return lines(table.rows, found, lambda row, runs: [(names_of(row), {})])
@@ -164,16 +176,14 @@ def _scores(table: Table, found: CountedRuns) -> list[str]:
 
 def _stand_ins(table: Table, found: CountedRuns) -> list[str]:
     def solved(line: TableLine) -> str:
-        asking = [run for run in line.runs if last([run], *guessing)]
-        return percent(last(asking, f"eval/solved/{ITSELF}"))
+        return percent(words_found(line.runs))
 
-    guessing = in_roles(("guesser",), ITSELF)
     player = f"against {table.words['player']}"
     columns = [
         *rates(table.words["opponent"], (player, "... knowing the word", "... looking for it")),
         share("itself, knowing", *in_roles(KNOWS, ITSELF)),
         share("itself, looking", *in_roles(SEEKS, ITSELF)),
-        *([Column("itself, word found", text=solved)] if last(found.runs, *guessing) else []),
+        *([Column("itself, word found", text=solved)] if words_found(found.runs) else []),
         seeds(table, found),
     ]
     return [
