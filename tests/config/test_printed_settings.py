@@ -318,7 +318,7 @@ def test_our_studies_of_value_heads_change_what_they_name(scale: str) -> None:
     changed = {f"imdb_{method}_zero": (f"imdb_{method}", zero) for method in ("ppo", "cory")}
     for run in ("ppo", "sum", "own", "later"):
         changed[f"credit_{run}_zero_detached_lambda1"] = (f"credit_{run}", apart)
-    for run in ("sum", "own"):
+    for run in ("sum", "own", "later"):
         fixed, exchanged = (
             f"credit_{run}{roles}_zero_detached_lambda1" for roles in ("_fixed", "")
         )
