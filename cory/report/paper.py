@@ -158,6 +158,8 @@ class Table:
     def shown(self) -> list[str]:
         """The experiments whose runs the page is about: those of its rows, then of its claims."""
         claimed = sorted({name for claim in self.claims for name in experiments(claim)})
+        if self.partial:  # claims about others are left out
+            claimed = [name for name in claimed if name in self.swept]
         return list(dict.fromkeys([*self.experiments, *claimed]))
 
     @cached_property

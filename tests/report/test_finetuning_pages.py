@@ -238,7 +238,10 @@ def test_a_row_of_accuracies_that_contradicts_itself_is_refused(
 
 
 def test_the_sweep_of_a_scale_runs_what_the_table_has(tmp_path: Path) -> None:
-    places = one_table(tmp_path, ITERATED, METRICS)
+    side = {"metric": "eval/vote/turn_2", "at": "last"}
+    about = {"id": "c", "text": "x", "section": "1", "left": {**side, "experiment": TRAINED}}
+    asked = {**about, "relation": ">", "right": {**side, "experiment": BASE}}
+    places = one_table(tmp_path, ITERATED | {"claims": [asked]}, METRICS)
     sweep = places.conf / "sweep/p_small.yaml"
     for experiments, message in ((TRAINED, ""), (f"{TRAINED},p/other", "sweep=p_small runs")):
         params = {"experiment": experiments, "seed": "0"}
@@ -248,8 +251,9 @@ def test_the_sweep_of_a_scale_runs_what_the_table_has(tmp_path: Path) -> None:
                 checked(places, "p", "t", "small")
             continue
         table = checked(places, "p", "t", "small")
-        assert (table.to_run, table.seeds) == ([TRAINED], [0])
-        assert len(checked(places, "p", "t", "paper").rows) == 2
+        assert (table.to_run, table.shown, table.seeds) == ([TRAINED], [TRAINED], [0])
+        whole = checked(places, "p", "t", "paper")
+        assert len(whole.rows) == 2 and whole.shown == [TRAINED, BASE]
 
 
 RULES = {"models": 2, "topics": 3, "questions": 100, "iterations": 40, "seed": 1, "teams": 20}
