@@ -180,7 +180,7 @@ def meant(key: str, cfg: Any) -> str:
     if not ends:
         leaf, group = key.rpartition(".")[2], key.rpartition(".")[0]
         near = difflib.get_close_matches(leaf, {path.rpartition(".")[2] for path in paths}, n=1)
-        ends = [path for path in paths if near and path.endswith(f"{group}.{near[0]}".strip("."))]
+        ends = [path for path in paths if near and f".{path}".endswith(f"{group}.{near[0]}")]
     return f"; did you mean {' or '.join(ends[:2])}?" if ends else ""
 
 

@@ -152,15 +152,19 @@ class Table:
     def control_runs(self) -> list[str]:
         """The experiments that only controls are about; pages have no rows for them."""
         named = {name for one in self.controls.values() for name in experiments(one)}
-        return sorted(named - set(self.shown))
+        return sorted(named - set(self.experiments) - self.claimed)
 
     @property
     def shown(self) -> list[str]:
         """The experiments whose runs the page is about: those of its rows, then of its claims."""
-        claimed = sorted({name for claim in self.claims for name in experiments(claim)})
-        if self.partial:  # claims about others are left out
-            claimed = [name for name in claimed if name in self.swept]
-        return list(dict.fromkeys([*self.experiments, *claimed]))
+        # claims about what a scale's own sweep does not run are left out
+        claimed = self.claimed & set(self.swept) if self.partial else self.claimed
+        return list(dict.fromkeys([*self.experiments, *sorted(claimed)]))
+
+    @property
+    def claimed(self) -> set[str]:
+        """The experiments that claims are about, those that this scale leaves out among them."""
+        return {name for claim in self.claims for name in experiments(claim)}
 
     @cached_property
     def seeds(self) -> list[int]:
