@@ -101,8 +101,8 @@ def _flaws(table: Table) -> Iterator[str]:
         yield "every row has a panel where the table has panels, else none"
     if table.kind == "accuracy":
         yield from _accuracy_flaws(table)
-    if "against" in table.entry and table.entry["against"] not in table.experiments:
-        yield f"against={table.entry['against']} is no row's experiment"
+    if table.against is not None and table.against not in table.experiments:
+        yield f"against={table.against} is no row's experiment"
 
 
 def _sweep_flaws(table: Table) -> Iterator[str]:

@@ -75,7 +75,7 @@ class Table:
         named = [
             {"label": None} | row
             | {key.removesuffix(suffix): row[key] for key in row if key.endswith(suffix)}
-            for row in self.entry["rows"]
+            for row in fill(self.entry["rows"], self.words)
         ]  # fmt: skip
         if not self.columns:
             return named
@@ -100,7 +100,7 @@ class Table:
     @property
     def needs(self) -> list[str]:
         """Experiments that those of the rows start from or are judged by; the page has no row."""
-        return list(self.entry.get("needs", []))
+        return list(fill(self.entry.get("needs", []), self.words))
 
     @property
     def to_run(self) -> list[str]:
@@ -146,7 +146,12 @@ class Table:
 
     def control_names(self, claim: Mapping[str, Any]) -> list[str]:
         """The controls that one claim depends on: its own, else the table's."""
-        return list(claim.get("control", self.entry.get("control", [])))
+        return list(claim.get("control", fill(self.entry.get("control", []), self.words)))
+
+    @property
+    def against(self) -> str | None:
+        """The experiment without incentives, beside which a page about them sets its rows."""
+        return fill(self.entry["against"], self.words) if "against" in self.entry else None
 
     @property
     def control_runs(self) -> list[str]:

@@ -170,7 +170,9 @@ def test_the_mean_of_scores_has_the_objective_of_their_sum() -> None:
 
 def test_a_run_starts_from_another_of_the_same_scale_and_seed() -> None:
     small = parsed("experiment=maporl/gsm8k_from_anli", "scale=small", "seed=2")
-    assert small.init_from == "outputs/runs/small/paper/maporl/anli_maporl/seed2"
+    assert small.init_from == "outputs/runs/small/paper/maporl/anli_maporl_zero/seed2"
+    printed = parsed("experiment=maporl/anli_from_gsm8k", "seed=1")
+    assert printed.init_from == "outputs/runs/paper/paper/maporl/gsm8k_maporl/seed1"
 
 
 def test_a_sweep_lists_a_product() -> None:

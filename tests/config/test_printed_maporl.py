@@ -262,7 +262,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "gsm8k_single_lambda1": ("gsm8k_single", {"algorithm.gae_lambda": 1}),
     **{
         f"{name}_zero": (name, {"model.value_init": "zero"})
-        for name in ("gsm8k_single", "gsm8k_maporl", "gsm8k_maporl_shaping1")
+        for name in ("gsm8k_single", "gsm8k_maporl", "gsm8k_maporl_shaping1", "anli_maporl")
     },
     "gsm8k_single_detached": ("gsm8k_single", {"model.value_detached": True}),
     "gsm8k_single_zero_lambda1": ("gsm8k_single_lambda1", {"model.value_init": "zero"}),
@@ -334,22 +334,21 @@ def test_no_experiment_is_without_a_test() -> None:
     assert composed("gsm8k_sft").algorithm.name == "sft"
 
 
-DESIGNS = ["reward_gamma1", "reward_sum_individual"] + [
-    f"reward_{horizon}_{share}"
-    for horizon in ("last", "current")
-    for share in ("all", "individual")
+FROM_ZERO = [
+    *("reward_gamma1", "reward_sum_individual"),
+    *(f"reward_{h}_{s}" for h in ("last", "current") for s in ("all", "individual")),
+    *(f"maporl_{one}_{n}" for one in ("alpha0", "alpha1", "beta0", "beta1") for n in (1, 2)),
 ]
 
 
-@pytest.mark.parametrize("design", DESIGNS)
-def test_small_designs_of_the_reward_differ_from_definition_1_as_printed_ones_do(
-    design: str,
-) -> None:
-    """Definition 1 is among them with value heads that begin at 0, as all of them do."""
+@pytest.mark.parametrize("design", FROM_ZERO)
+def test_small_rewards_with_value_heads_from_0_differ_as_printed_ones_do(design: str) -> None:
+    """They are compared with a run whose value heads begin at 0, too."""
     small = {
         name: leaves(compose_config(f"experiment=maporl/gsm8k_{name}", "scale=small"))
         for name in (design, "maporl_zero")
     }
+    assert small["maporl_zero"]["model.value_init"] == "zero"
     found = {k: v for k, v in small[design].items() if v != small["maporl_zero"][k]}
     del found["experiment"]
     assert found == changed("gsm8k_maporl", f"gsm8k_{design}")

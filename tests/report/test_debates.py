@@ -123,7 +123,14 @@ def test_an_incentive_stands_against_the_run_without(write_run: WriteRun, tmp_pa
     rows = rows_of("none", "alpha_1 = 2")
     rows[1] |= {"incentive": "alpha1", "second_hand": {"change_1": 0.095}}
     asked = claim(OTHER, "eval/revision_wr_r/team", ">", ONE)
-    entry = {"kind": "transitions", "against": ONE, "rows": rows, "claims": [asked]}
+    rows[0]["experiment"] = asked["right"]["experiment"] = "{without}"
+    entry = {
+        "kind": "transitions",
+        "by_scale": {"without": {"paper": OTHER, "small": ONE}},
+        "against": "{without}",
+        "rows": rows,
+        "claims": [asked],
+    }
     places = one_table(tmp_path, entry)
     three_seeds(write_run, ONE, (0.5, 0.5), rates=(0.1,) * 8)
     three_seeds(write_run, OTHER, (0.5, 0.5), rates=(0.1, 0.3, 0.05, 0.1, 0.1, 0.1, 0.1, 0.1))

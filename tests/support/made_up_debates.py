@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from cory.report.claims.templates import fill
 from cory.report.pages.write import Places, checked, gather_tables, write_page
 from tests.support.made_up_runs import WriteRun
 from tests.support.reporting import composed
@@ -83,7 +84,9 @@ def verified(natural: float, balanced: float, within: float) -> list[dict[str, f
 def one_table(folder: Path, entry: dict[str, Any], metrics: str = METRICS) -> Places:
     """A conf/ with one paper `p`, whose table `t` shows runs of CORY's experiments."""
     conf = folder / "conf"
-    needed = [*entry.get("needs", []), *(row["experiment"] for row in entry["rows"])]
+    words = {word: by["small"] for word, by in entry.get("by_scale", {}).items()}
+    named = [*entry.get("needs", []), *(row["experiment"] for row in entry["rows"])]
+    needed = fill(named, words)
     for name in [f"experiment/{name}" for name in needed] + ["scale/paper", "scale/small"]:
         (conf / f"{name}.yaml").parent.mkdir(parents=True, exist_ok=True)
         (conf / f"{name}.yaml").write_text("{}\n")

@@ -98,7 +98,7 @@ def draw_transitions(table: Table, found: CountedRuns) -> Figure:
     """
     rows = list(with_runs(table, found))
     places, changes = {"all turns": POOLED}, {}
-    if "against" in table.entry:
+    if table.against is not None:
         every = {row_name(row): changes_of(table, found, row) for row, _ in rows}
         changes = {name: rates for name, rates in every.items() if any(rates.values())}
     else:

@@ -134,9 +134,9 @@ def pooled(rate: str) -> str:
 
 def _changes(table: Table, found: CountedRuns) -> list[str]:
     """For rows that pay an incentive: the rates it is about, against the run without incentives."""
-    if "against" not in table.entry:
+    if table.against is None:
         return []
-    without = runs_of(found, {"experiment": table.entry["against"]})
+    without = runs_of(found, {"experiment": table.against})
 
     def over_rates(row: PaperRow, runs: list[Archived]) -> list[tuple[list[str], dict[str, Any]]]:
         return [
@@ -171,7 +171,8 @@ def _changes(table: Table, found: CountedRuns) -> list[str]:
 
 def changes_of(table: Table, found: CountedRuns, row: PaperRow) -> dict[str, list[float]]:
     """The rates that a row's incentive is about -> how each seed's changed."""
-    without, own = (found.counted[name] for name in (table.entry["against"], row["experiment"]))
+    assert table.against is not None
+    without, own = (found.counted[name] for name in (table.against, row["experiment"]))
     changes: dict[str, list[float]] = {}
     for rate in INCENTIVES.get(row.get("incentive", ""), ()):
         pairs = [
