@@ -1,6 +1,6 @@
-"""Train cory/assets/tiny_steps, tiny_math and tiny_sums on the problems of `task=arithmetic`.
+"""Train the models of cory/assets that solve problems of `task=arithmetic`.
 
-    python scripts/make_tiny_math.py --name tiny_steps   # as shipped
+    python scripts/make_tiny_math.py --name tiny_steps --steps 4400   # as shipped
     python scripts/make_tiny_math.py --name tiny_sums    # the same for another one
     python scripts/make_tiny_math.py --steps 6000        # longer
 
@@ -11,7 +11,7 @@ model holds the numbers of cory/assets/README.md.
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +88,7 @@ STEPS = Recipe(
     first_share=0.8,
     more_steps=1_400,
 )
+STEPS_2X = replace(STEPS, width=192, inner=512, heads=6)  # twice the weights, the same problems
 MATH = Recipe(
     document=faultless,
     kinds=["add", "subtract", "multiply", "story", "mixed"],
@@ -113,7 +114,7 @@ SUMS = Recipe(
     heads=4,
     held_out=500,
 )
-RECIPES = {"tiny_steps": STEPS, "tiny_math": MATH, "tiny_sums": SUMS}
+RECIPES = {"tiny_steps": STEPS, "tiny_steps_2x": STEPS_2X, "tiny_math": MATH, "tiny_sums": SUMS}
 
 
 def problem_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
