@@ -35,7 +35,7 @@ TINY = {
     "gpt2_large": "tiny",
     "gpt2_xl": "tiny_2x",
     "llama2_7b_chat": "tiny_steps",
-    "llama2_13b_chat": "tiny_steps",
+    "llama2_13b_chat": "tiny_steps_2x",
     "phi3_mini": "tiny_steps",
     "qwen2_5_3b": "tiny_math",
     "llama3_8b": "tiny_math",

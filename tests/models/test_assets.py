@@ -1,4 +1,4 @@
-"""tiny_math and tiny_steps are what their facts say, on the way that a user takes to them."""
+"""tiny_math, tiny_steps and tiny_steps_2x are what their facts say, on the way that a user takes to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ QUESTIONS = 300
     [
         # with enough held-out questions, some solved and some not; something is left to learn
         ("tiny_math", ("add", "subtract", "story"), (0.2, 0.5)),
-        ("tiny_steps", ("chain", "story"), (0.9, 1.0)),  # its mistakes are drawn, not made greedily
+        # their mistakes are drawn, not made greedily
+        ("tiny_steps", ("chain", "story"), (0.9, 1.0)),
+        ("tiny_steps_2x", ("chain", "story"), (0.9, 1.0)),
     ],
 )
 def test_a_model_solves_as_many_problems_as_its_facts_say(
