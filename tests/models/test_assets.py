@@ -1,4 +1,4 @@
-"""tiny_math, tiny_steps and tiny_steps_2x are what their facts say, on the way that a user takes to them."""
+"""Models that solve arithmetic are what their facts say, on the way that a user takes to them."""
 
 from __future__ import annotations
 
