@@ -51,6 +51,7 @@ FIVE_SEEDS = {
     *(
         "cory/leave_one_out",
         "cory/credit_rotation",
+        "cory/credit_frontier",
         "cory/value_zero",
         "maporl/value_zero",
         "maporl/baselines",

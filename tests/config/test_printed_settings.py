@@ -323,6 +323,12 @@ def test_our_studies_of_value_heads_change_what_they_name(scale: str) -> None:
             f"credit_{run}{roles}_zero_detached_lambda1" for roles in ("_fixed", "")
         )
         changed[fixed] = (exchanged, {"algorithm.swap_every": None})
+    for run in ("ppo", "sum"):
+        for text in ("1e-2", "1e-1", "3e-1", "1"):
+            own_eta = {"algorithm.kl_coef": float(text)} if text != "1e-2" else {}
+            changed[f"frontier_{run}_eta{text}"] = (
+                f"credit_{run}_zero_detached_lambda1", {"algorithm.kl_estimator": "k1", **own_eta}
+            )  # fmt: skip
     for name, (base, expected) in changed.items():
         own, usual = (
             leaves(compose_config(f"experiment=cory/{one}", f"scale={scale}"))

@@ -26,8 +26,8 @@ from tests.support.reporting import ROOT, composed, places_in, run_script, write
 
 NAMED = {
     "cory": "fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 grid_ppo tab1 tab2 tab3 tab4 tab5 "
-    "compute_matched credit credit_leave_one_out credit_value_head credit_rotation agents "
-    "kl_estimator leave_one_out value_zero",
+    "compute_matched credit credit_leave_one_out credit_value_head credit_rotation "
+    "credit_frontier agents kl_estimator leave_one_out value_zero",
     "maporl": "toy_fig5 exp1_fig2 transitions remark2 shaping_alpha shaping_beta transfer hetero "
     "sft_exp5 verifier_tab7 single_rl_tab8 reward_designs verifier_quality leave_one_out baselines "
     "value_head value_rate value_zero",
@@ -48,6 +48,7 @@ FIVE_SEEDS = {
         "credit",
         "credit_leave_one_out",
         "credit_rotation",
+        "credit_frontier",
         "credit_value_head",
         "critics",
         "critics_iters",
