@@ -127,13 +127,14 @@ class Table:
 
     @cached_property
     def controls(self) -> dict[str, dict[str, Any]]:
-        """The positive controls that this table's claims depend on at this scale, by name.
+        """The positive controls that the claims judged at this scale depend on, by name.
 
         Each is written like a claim, under `controls` in the paper's file; it is about baselines
         alone, which must visibly work before anything else can be judged.
         """
         written = self.about.get("controls", {})
-        names = dict.fromkeys(n for claim in self.claims for n in self.control_names(claim))
+        judged = [claim for claim in self.claims if not self.unswept(claim)]
+        names = dict.fromkeys(n for claim in judged for n in self.control_names(claim))
         words = self.words or {
             word: by[self.scale] for word, by in self.about.get("by_scale", {}).items()
         }
@@ -147,6 +148,11 @@ class Table:
     def control_names(self, claim: Mapping[str, Any]) -> list[str]:
         """The controls that one claim depends on: its own, else the table's."""
         return list(claim.get("control", fill(self.entry.get("control", []), self.words)))
+
+    def unswept(self, claim: Mapping[str, Any]) -> bool:
+        """Whether this scale's own sweep leaves out what a claim is about."""
+        about = experiments(claim)
+        return self.partial and (not about or bool(about - set(self.swept)))
 
     @property
     def against(self) -> str | None:

@@ -473,3 +473,11 @@ def test_the_claims_in_a_minute_exist(paper: str) -> None:
         for claim in checked(places_in(CONF), paper, name, scale).claims
     }
     assert set(about["claims"]) <= ids and about["picture"] in NAMED[paper].split()
+
+
+def test_a_scale_names_the_controls_of_the_claims_that_it_judges() -> None:
+    controls = {
+        scale: list(load_table(CONF, "maporl", "hetero", scale).controls) for scale in WHOLE_SCALES
+    }
+    both = ["member_helps_qwen", "member_helps_llama"]
+    assert controls == {"paper": both, "small": both[:1]}  # the other pair is not run there

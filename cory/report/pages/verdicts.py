@@ -109,10 +109,8 @@ def _outcome(table: Table, found: CountedRuns, claim: Mapping[str, Any]) -> Outc
 def _beforehand(table: Table, claim: Mapping[str, Any]) -> tuple[str, str] | None:
     """Kind and reason of a claim that no run of this scale is asked about; else None."""
     elsewhere = table.scale not in claim.get("scales", [table.scale])
-    about_runs = experiments(claim)
     control = claim["id"] in table.controls
-    unswept = not about_runs or about_runs - set(table.swept) if table.partial else False
-    if table.partial and not control and (elsewhere or unswept):
+    if table.partial and not control and (elsewhere or table.unswept(claim)):
         return LEFT_OUT, ""
     if "unjudged" in claim:
         return NOT_RUN, f" ({claim['unjudged']})"
