@@ -21,7 +21,6 @@ NOT_RUN = {
     *("cory/gsm8k_cory_3", "cory/gsm8k_cory_4"),
     *(f"maporl/gsm8k_maporl_{one}_{n}" for one in ("alpha0", "alpha1") for n in (1, 2)),
     *(f"maporl/gsm8k_maporl_{one}_{n}" for one in ("beta0", "beta1") for n in (1, 2)),
-    "maporl/anli_from_gsm8k",
 }
 
 
