@@ -44,3 +44,13 @@ def test_a_comparison_without_an_interval_in_short() -> None:
     claim = {"parts": [{"relation": ">", "right": {}}]}
     said = numbers_of(claim, outcome(Compared(None, UNDECIDED))).in_short
     assert said == "0 of 1 comparisons hold"
+
+
+def test_a_frontier_in_short_says_how_many_points_it_meets() -> None:
+    claim = {"parts": [{"relation": "dominates", "left": {}, "right": {}}]}
+    meets = [Sides(1.0, 4.0, 0.0), Sides(2.0, 4.0, 0.0)]
+    mean = [Sides(1.5, 4.0, 0.0)]
+    found = Outcome(
+        {0: meets[:1], 1: meets[1:]}, mean, mean, [Compared(None, UNDECIDED)], UNDECIDED, ""
+    )
+    assert numbers_of(claim, found).in_short == "1.5 of 4 points met, mean over seeds"

@@ -62,7 +62,12 @@ def _differences(
 
 
 def _in_short(claim: Mapping[str, Any], mean: Sequence[Sides], compared: Sequence[Compared]) -> str:
-    """`67.2 vs 2 x 60.3: -53.3 (-81.5 to -25.1)`; of many comparisons, how many hold."""
+    """`67.2 vs 2 x 60.3: -53.3 (-81.5 to -25.1)`; of many comparisons, how many hold.
+
+    Of a frontier beside another one: how many of the other's points it meets.
+    """
+    if [part["relation"] for part in claim["parts"]] == [DOMINATES]:
+        return interval_text(claim["parts"][0], mean[0], None)
     if len(compared) > FEW_PARTS or any(one.interval is None for one in compared):
         holding = sum(one.call == HOLDS for one in compared)
         return f"{holding} of {len(compared)} comparisons hold"
