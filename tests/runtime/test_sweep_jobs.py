@@ -117,7 +117,7 @@ def test_a_scale_has_a_form_of_a_sweep(tmp_path: Path, capsys: pytest.CaptureFix
     words = ["sweep=maft/fig1", "scale=small", "seed=0"]
     assert of_this_scale(words, [CONF]) == ["sweep=maft/fig1_small", "scale=small", "seed=0"]
     assert capsys.readouterr().out == "sweep=maft/fig1 at scale=small is sweep=maft/fig1_small\n"
-    for others in (["sweep=maft/fig1"], ["sweep=cory/fig9", "scale=small"], ["scale=small"]):
+    for others in (["sweep=maft/fig1"], ["sweep=cory/credit", "scale=small"], ["scale=small"]):
         assert of_this_scale(others, [CONF]) == others
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "mine_small.yaml").touch()
