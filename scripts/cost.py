@@ -7,7 +7,8 @@
 
 Durations come from finished runs of the same experiment and scale, in outputs/ or else in
 docs/results/; where there are none, from an estimate that says so: operations at the speed of runs
-with the same algorithm and model, else at an assumed one. With --gpu all are estimates.
+with the same algorithm and model, else with the same model, else at an assumed one. With --gpu all
+are estimates.
 """
 
 import argparse

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from cory.config import (
+    AGREEING,
+    CORRECT,
     ENDPOINT,
+    GENERATION_ONLY,
     ITSELF,
     NONE,
     RANDOM,
     SCRIPTED,
     SELF_PLAY,
+    SPECIALISED,
     Config,
     ConfigError,
     DebateConfig,
@@ -21,7 +25,7 @@ from cory.config import (
     SFTConfig,
     VerifierConfig,
 )
-from cory.memory.workload import longest_context
+from cory.memory.workload import mean_context
 from cory.models.loading import skeleton
 
 # Floating-point operations per second that one process is taken to sustain, where no record says
@@ -87,7 +91,13 @@ class Spoken:
 
     sampled: int  # in training
     learned: int  # of these, by policies that learn
-    held_out: int  # in an evaluation
+    alone: int  # in an evaluation, to the question alone
+    together: int  # ... in roles or in a debate
+
+    @property
+    def held_out(self) -> int:
+        """In an evaluation."""
+        return self.alone + self.together
 
 
 def responses_per_prompt(config: Config) -> Spoken:
@@ -100,7 +110,7 @@ def responses_per_prompt(config: Config) -> Spoken:
         sampled, learned = (algorithm.agents * n for n in (algorithm.turns, len(trained)))
         team = algorithm.evaluation_agents * algorithm.evaluation_turns
     ways = evaluation.samples + (1 if evaluation.greedy else 0)
-    return Spoken(sampled, learned, ways * (policies + (team if evaluation.team else 0)))
+    return Spoken(sampled, learned, ways * policies, ways * team if evaluation.team else 0)
 
 
 def operations_of(
@@ -108,30 +118,37 @@ def operations_of(
 ) -> tuple[float, str]:
     """Floating-point operations of a run, and what they leave out.
 
-    Contexts count at their longest, responses at their mean length.
+    Questions count at their longest, responses at their mean length.
     """
     algorithm = config.algorithm
-    tokens = longest_context(config) + mean_response(config)
+    tokens = mean_context(config) + mean_response(config)
     learning = 2 * FORWARD + algorithm.epochs * step_of(config)
     responses = responses_per_prompt(config)
     each = responses.sampled * FORWARD + responses.learned * learning
     asked = algorithm.iterations * algorithm.prompts_per_iteration
     training = float(asked * tokens * weights * each)
-    return with_evaluations(config, training, responses.held_out * FORWARD, weights, test_problems)
+    tokens = held_out_tokens(config)
+    return with_evaluations(config, training, tokens * FORWARD, weights, test_problems)
+
+
+def held_out_tokens(config: Config) -> float:
+    """Tokens that are read and said for one prompt of an evaluation; responses are at the limit."""
+    responses, most = responses_per_prompt(config), config.algorithm.sampling.max_response_tokens
+    alone = responses.alone * (int(config.task.max_prompt_tokens) + most)
+    return float(alone + responses.together * (mean_context(config, True) + most))
 
 
 def with_evaluations(
-    config: Config, training: float, each: int, weights: int, test_problems: Mapping[str, Any]
+    config: Config, training: float, each: float, weights: int, test_problems: Mapping[str, Any]
 ) -> tuple[float, str]:
     """A run's operations from those of its training, and what they leave out.
 
-    each: operations per weight and token for a held-out prompt
+    each: operations per weight for a held-out prompt
     """
     prompts = held_out_prompts(config, test_problems)
     if prompts is None:
         return training, UNKNOWN_SPLIT
-    longest = longest_context(config) + config.algorithm.sampling.max_response_tokens
-    return training + evaluations(config) * prompts * each * longest * weights, ""
+    return training + evaluations(config) * prompts * each * weights, ""
 
 
 def operations_of_best_debates(
@@ -140,12 +157,12 @@ def operations_of_best_debates(
     """The same for fine-tuning on the best debates of frozen models."""
     algorithm = config.algorithm
     assert isinstance(algorithm, SFTConfig)
-    tokens = longest_context(config) + mean_response(config)
+    tokens = mean_context(config) + mean_response(config)
     responses = algorithm.agents * algorithm.turns
     learning = algorithm.keep_share * algorithm.epochs * step_of(config)
     asked = algorithm.iterations * algorithm.prompts_per_iteration
     training = float(asked * tokens * weights * responses * (FORWARD + learning))
-    held_out = responses_per_prompt(config).held_out
+    held_out = held_out_tokens(config)
     return with_evaluations(config, training, held_out * FORWARD, weights, test_problems)
 
 
@@ -160,8 +177,9 @@ def operations_of_verifier(
     each = algorithm.answers_per_question * FORWARD + learning
     asked = algorithm.iterations * algorithm.prompts_per_iteration
     training = float(asked * tokens * weights * each)
-    held_out = 2 * config.evaluation.samples * FORWARD  # sampled and read
-    total, left_out = with_evaluations(config, training, held_out, weights, test_problems)
+    longest = int(config.task.max_prompt_tokens) + algorithm.sampling.max_response_tokens
+    held_out = 2 * config.evaluation.samples * longest  # sampled and read
+    total, left_out = with_evaluations(config, training, held_out * FORWARD, weights, test_problems)
     return total, f"{left_out}; without the answers that it asks for"
 
 
@@ -209,23 +227,37 @@ def answers_of(algorithm: MaftConfig, agents: int, turns: int) -> int:
     return agents * turns + (agents * (turns - 1) if algorithm.summary else 0)
 
 
+def passes_of_learning(algorithm: MaftConfig) -> int:
+    """Answers to a question that may be learnt, each as often as its policy learns it."""
+    first = algorithm.agents * algorithm.epochs
+    critics = algorithm.critic_epochs if algorithm.policies == SPECIALISED else algorithm.epochs
+    if algorithm.select == CORRECT:
+        return algorithm.epochs
+    if algorithm.select == AGREEING:
+        return first + (algorithm.turns - 1) * algorithm.agents * critics
+    if algorithm.turns == 1 or algorithm.policies == GENERATION_ONLY:
+        return first
+    rounds = algorithm.turns if algorithm.critic_loss == "all_turns" else 1
+    return first + rounds * algorithm.agents * critics
+
+
 def operations_of_fine_tuning(
     config: Config, weights: int, test_problems: Mapping[str, Any]
 ) -> tuple[float, str]:
-    """The same for multiagent fine-tuning: every answer is learnt, which is too many."""
+    """The same for multiagent fine-tuning: every answer that may be learnt is, which is a bound."""
     algorithm = config.algorithm
     assert isinstance(algorithm, MaftConfig)
-    tokens = longest_context(config) + mean_response(config)
+    tokens = mean_context(config) + mean_response(config)
 
-    passes = algorithm.epochs + (algorithm.critic_epochs if algorithm.turns > 1 else 0)
     each = FORWARD * answers_of(algorithm, algorithm.agents, algorithm.turns)
-    each += algorithm.agents * passes * step_of(config)
+    each += passes_of_learning(algorithm) * step_of(config)
     asked = algorithm.iterations * algorithm.prompts_per_iteration
     training = float(asked * tokens * weights * each)
     prompts = held_out_prompts(config, test_problems)
     if prompts is None:
         return training, UNKNOWN_SPLIT
     answers = answers_of(algorithm, algorithm.evaluation_agents, algorithm.evaluation_turns)
+    tokens = mean_context(config, True) + mean_response(config)
     held_out = prompts * config.evaluation.samples * answers * tokens * weights * FORWARD
     return training + evaluations(config) * held_out, "; without measures of diversity"
 

@@ -67,6 +67,21 @@ def longest_context(config: Config) -> int:
     return query + earlier * answer + own // CHARACTERS_PER_TOKEN
 
 
+def mean_context(config: Config, evaluated: bool = False) -> float:
+    """Tokens of a prompt, on average over the turns that follow one question.
+
+    Debaters of the first turn read the question alone, those of all later turns count at their
+    longest; of observers in a row each reads one more answer than the one before.
+
+    evaluated: in a debate of an evaluation, which may have another number of turns
+    """
+    query, longest = int(config.task.max_prompt_tokens), longest_context(config)
+    if config.algorithm.holds_debates:
+        turns = int(config.algorithm.evaluation_turns if evaluated else config.algorithm.turns)
+        return (query + (turns - 1) * longest) / turns
+    return (query + longest) / 2
+
+
 def longest_history(config: Config) -> int:
     """Tokens of a debater's last prompt, before it is cut to the model's context."""
     algorithm = config.algorithm

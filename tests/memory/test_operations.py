@@ -11,13 +11,15 @@ from cory.memory.operations import (
     evaluations,
     operations_of,
     operations_of_best_debates,
+    operations_of_fine_tuning,
     operations_of_games,
     operations_of_verifier,
 )
-from cory.memory.workload import longest_context
+from cory.memory.workload import longest_context, mean_context
 from tests.support.composing import parsed
 
 ONCE = "evaluation.before=false"  # one evaluation, at the end
+STAR = ("algorithm.select=correct", "algorithm.agents=1", "algorithm.turns=1")
 DEBATE = ("experiment=maporl/gsm8k_maporl_exact", "scale=small")
 
 
@@ -53,16 +55,19 @@ def test_operations_of_a_debate_by_hand() -> None:
     ppo, sampling = config.algorithm, config.algorithm.sampling
     config.algorithm = parsed(*DEBATE).algorithm
     config.algorithm.sampling, config.algorithm.epochs = sampling, 1
+    config.algorithm.evaluation_turns = 2
     config.algorithm.iterations, config.algorithm.prompts_per_iteration = 10, 8
     config.evaluation.prompts, config.evaluation.samples = 20, 2
     config.evaluation.greedy, config.evaluation.team = False, True
-    longest = longest_context(config)
-    tokens = longest + 50  # responses have 50
+    query, longest = config.task.max_prompt_tokens, longest_context(config)
+    tokens = (query + 2 * longest) / 3 + 50  # the first of three turns is short; responses have 50
     # 2 agents x 3 turns are sampled (2), those of 2 turns learn (2 x 2 and 6)
     training = 10 * 8 * tokens * 1000 * (6 * 2 + 4 * (4 + 6))
-    # two samples of 2 policies alone, and of a debate of 3 agents x 3 turns
-    tested = 20 * 2 * (2 + 9) * tokens * 1000 * 2
-    assert operations_of(config, 1000, {}) == (training + tested, "")
+    # two samples of 2 policies alone, and of a debate of 3 agents x 2 turns
+    together = (query + longest) / 2 + 50
+    tested = 20 * 2 * (2 * (query + 50) + 6 * together) * 1000 * 2
+    total, left_out = operations_of(config, 1000, {})
+    assert total == pytest.approx(training + tested) and left_out == ""
     assert longest > ppo.sampling.max_response_tokens * 3
 
 
@@ -74,12 +79,45 @@ def test_operations_of_the_best_debates_by_hand() -> None:
     algorithm.iterations, algorithm.prompts_per_iteration = 10, 8
     algorithm.sampling.min_response_tokens = algorithm.sampling.max_response_tokens = 20
     evaluation.prompts, evaluation.samples, evaluation.greedy, evaluation.team = 5, 2, False, True
-    tokens = longest_context(config) + 20
+    query = config.task.max_prompt_tokens
+    tokens = mean_context(config) + 20
     # 2 agents x 3 turns are sampled (2), half of them learn three times (6)
     training = 10 * 8 * tokens * 1000 * 6 * (2 + 0.5 * 3 * 6)
     policies = algorithm.policy_count()
-    tested = 5 * 2 * (policies + 9) * tokens * 1000 * 2
-    assert operations_of_best_debates(config, 1000, {}) == (training + tested, "")
+    tested = 5 * 2 * (policies * (query + 20) + 9 * tokens) * 1000 * 2
+    total, left_out = operations_of_best_debates(config, 1000, {})
+    assert total == pytest.approx(training + tested) and left_out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "passes"),
+    [
+        ([], 3 * 2 + 3 * 5),  # first answers twice, last ones five times
+        (["algorithm.critic_loss=all_turns"], 3 * 2 + 4 * 3 * 5),
+        (["algorithm.policies=generation"], 3 * 2),
+        (["algorithm.select=agreeing"], 3 * 2 + 3 * 3 * 5),
+        (["algorithm.select=agreeing", "algorithm.policies=single"], 4 * 3 * 2),
+        (["algorithm.policies=single"], 3 * 2 + 3 * 2),
+        (["algorithm.policies=single", *STAR], 2),
+        (["algorithm.policies=generation", "algorithm.turns=1"], 3 * 2),
+    ],
+)
+def test_operations_of_fine_tuning_by_hand(words: list[str], passes: int) -> None:
+    chosen = ["algorithm.agents=3", "algorithm.turns=4", "algorithm.epochs=2"]
+    chosen += ["algorithm.critic_epochs=5", "algorithm.summary=false", ONCE, *words]
+    config = parsed("experiment=maft/phi3_arithmetic_maft", "scale=small", *chosen)
+    algorithm, evaluation = config.algorithm, config.evaluation
+    algorithm.iterations, algorithm.prompts_per_iteration = 10, 8
+    algorithm.evaluation_agents, algorithm.evaluation_turns = 2, 3
+    evaluation.prompts, evaluation.samples = 5, 1
+    limit = algorithm.sampling.max_response_tokens
+    tokens = mean_context(config) + limit
+    # all answers are sampled (2) and `passes` learnt (6)
+    training = 10 * 8 * tokens * 1000 * (algorithm.agents * algorithm.turns * 2 + passes * 6)
+    tested = 5 * 6 * (mean_context(config, True) + limit) * 1000 * 2
+    total, left_out = operations_of_fine_tuning(config, 1000, {})
+    assert total == pytest.approx(training + tested)
+    assert left_out == "; without measures of diversity"
 
 
 def test_operations_of_a_verifier_by_hand() -> None:
@@ -92,7 +130,7 @@ def test_operations_of_a_verifier_by_hand() -> None:
     query = config.task.max_prompt_tokens
     # seven answers are sampled (2), two of each label learnt twice (6)
     training = 10 * 8 * (query + 15) * 1000 * (7 * 2 + 2 * 2 * 2 * 6)
-    tested = 5 * 3 * (longest_context(config) + 20) * 1000 * (2 + 2)
+    tested = 5 * 3 * (query + 20) * 1000 * (2 + 2)
     total, left_out = operations_of_verifier(config, 1000, {})
     assert total == training + tested and left_out == "; without the answers that it asks for"
 

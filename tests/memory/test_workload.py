@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cory.config import Config
-from cory.memory.workload import longest_context
+from cory.memory.workload import longest_context, mean_context
 from tests.support.composing import parsed
 from tests.support.short_prompts import short_prompts
 
@@ -36,6 +36,17 @@ def test_longest_context(words: list[str], tokens: int) -> None:
 )
 def test_longest_debate(words: list[str], tokens: int) -> None:
     assert longest_context(debate(*words)) == tokens
+
+
+def test_mean_context() -> None:
+    assert mean_context(short_prompts("algorithm=ppo")) == 4
+    assert mean_context(short_prompts("algorithm.knowledge_transfer=false")) == 4
+    assert mean_context(short_prompts()) == (4 + 14) / 2
+    assert mean_context(short_prompts("algorithm.agents=3")) == (4 + 26) / 2
+    assert mean_context(debate("algorithm.turns=1")) == 50
+    assert mean_context(debate("algorithm.turns=3")) == (50 + 2 * 62) / 3
+    evaluated = mean_context(debate("algorithm.turns=3", "algorithm.evaluation_turns=2"), True)
+    assert evaluated == (50 + 62) / 2
 
 
 def debate(*words: str) -> Config:

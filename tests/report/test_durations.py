@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cory.config import Config, parse_config
-from cory.report.costs.durations import KIND, same_experiment, same_kind
+from cory.memory.operations import counted_operations
+from cory.report.costs.durations import KINDS, MODEL, same_experiment, same_kind
 from cory.report.records.archive import Archived
 from cory.report.records.gather import load_run
 from cory.runs.provenance import device_name
@@ -58,14 +59,35 @@ def test_seconds_go_with_operations(tmp_path: Path) -> None:
 def test_only_runs_that_agree_in_every_setting_of_the_kind_count(tmp_path: Path) -> None:
     kin = made(tmp_path, KIN, 0, 100.0)
     assert same_kind(asked(), Path("nowhere"), [kin], {}) is not None
-    keys = [("algorithm", "name"), ("hardware", "name")]
-    keys += [("model", "path"), ("model", "sharing"), ("model", "quantisation")]
-    keys += [("model", "precision"), ("model", "compute_precision")]
-    assert sorted(KIND) == sorted(keys)
+    keys = [("hardware", "name"), ("model", "path"), ("model", "sharing")]
+    keys += [("model", "quantisation"), ("model", "precision"), ("model", "compute_precision")]
+    assert sorted(MODEL) == sorted(keys)
+    assert list(KINDS.values()) == [(("algorithm", "name"), *MODEL), MODEL]
     for group, key in keys:
-        changed = {**kin.settings, group: {**kin.settings[group], key: "other"}}
-        assert same_kind(asked(), Path("nowhere"), [replace(kin, settings=changed)], {}) is None
-    assert same_kind(asked("cory/imdb_cory"), Path("nowhere"), [kin], {}) is None
+        assert same_kind(asked(), Path("nowhere"), [changed(kin, group, key)], {}) is None
+
+
+def changed(run: Archived, group: str, key: str) -> Archived:
+    """The run with another word in one of its settings."""
+    group_settings = {**run.settings[group], key: "other"}
+    return replace(run, settings={**run.settings, group: group_settings})
+
+
+def test_runs_of_another_algorithm_count_where_there_is_none_of_the_same(tmp_path: Path) -> None:
+    kin = made(tmp_path / "a", KIN, 0, 100.0)
+    other_kind = made(tmp_path / "b", "cory/imdb_cory", 0, 1.0)
+    known = same_kind(asked("cory/imdb_cory"), Path("nowhere"), [kin], {})
+    assert known is not None and known.source.endswith(f"1 run on {HERE}, with the same model")
+    done, wanted = (counted_operations(asked(name), {})[0] for name in (KIN, "cory/imdb_cory"))
+    assert known.seconds == pytest.approx(100 * wanted / done)
+    known = same_kind(asked(), Path("nowhere"), [kin, other_kind], {})
+    assert known is not None and known.seconds == pytest.approx(100)
+    assert known.source.endswith("with the same algorithm and model")
+    # the same algorithm elsewhere comes before another one here
+    other = tmp_path / "c"
+    made(other, "cory/imdb_cory", 0, 1.0)
+    known = same_kind(asked(), other, [kin], {})
+    assert known is not None and known.seconds == pytest.approx(100)
 
 
 def test_this_machines_runs_come_first_and_damaged_ones_do_not_count(tmp_path: Path) -> None:

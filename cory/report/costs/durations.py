@@ -20,8 +20,7 @@ from cory.runs.run_dir import RECORD, read_record
 from cory.runs.stored_settings import read_settings
 
 # runs that agree in these settings are taken to be equally fast, in operations per second
-KIND = (
-    ("algorithm", "name"),
+MODEL = (
     ("model", "path"),
     ("model", "sharing"),
     ("model", "precision"),
@@ -29,6 +28,10 @@ KIND = (
     ("model", "quantisation"),
     ("hardware", "name"),
 )
+KINDS = {  # closest first
+    "the same algorithm and model": (("algorithm", "name"), *MODEL),
+    "the same model": MODEL,
+}
 NEEDED = ("iterations", "wall_s", "device")  # in a record
 
 
@@ -69,27 +72,29 @@ def same_kind(
     archived: Sequence[Archived],
     test_problems: Mapping[str, Any],
 ) -> Known | None:
-    """By arithmetic, at the speed of finished runs with the same algorithm and model.
+    """By arithmetic, at the speed of finished runs with the same algorithm and model, or model.
 
-    Runs of outputs/ come before those of the archive, as this machine made them.
+    Of one kind, runs of outputs/ come before those of the archive, as this machine made them.
     test_problems: of `conf/paper/`: how many problems a whole test split has
     """
     try:
         operations, left_out = counted_operations(config, test_problems)
     except ConfigError:
         return None
-    own = tuple(getattr(getattr(config, group), key) for group, key in KIND)
-    kept = (Timed(run.experiment, run.settings, run.record) for run in archived)
-    for runs in (_one_of_each(outputs, config), kept):
-        kin = [run for run in runs if _kind(run.settings) == own]
-        done, records = _counted(kin, left_out, test_problems)
-        if records:
-            seconds = operations / done * sum(record["wall_s"] for record in records)
-            source = (
-                f"ESTIMATE, no record yet: {operations:.1e} operations at the speed of "
-                f"{_where(records, config)}, with the same algorithm and model{left_out}"
-            )
-            return Known(seconds, source, False, _threads(records))
+    here = list(_one_of_each(outputs, config))
+    kept = [Timed(run.experiment, run.settings, run.record) for run in archived]
+    for agree, kind in KINDS.items():
+        own = tuple(getattr(getattr(config, group), key) for group, key in kind)
+        for runs in (here, kept):
+            kin = [run for run in runs if _values(run.settings, kind) == own]
+            done, records = _counted(kin, left_out, test_problems)
+            if records:
+                seconds = operations / done * sum(record["wall_s"] for record in records)
+                source = (
+                    f"ESTIMATE, no record yet: {operations:.1e} operations at the speed of "
+                    f"{_where(records, config)}, with {agree}{left_out}"
+                )
+                return Known(seconds, source, False, _threads(records))
     return None
 
 
@@ -124,8 +129,8 @@ def _one_of_each(outputs: Path, config: Config) -> Iterator[Timed]:
             break
 
 
-def _kind(settings: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(settings.get(group, {}).get(key) for group, key in KIND)
+def _values(settings: Mapping[str, Any], kind: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
+    return tuple(settings.get(group, {}).get(key) for group, key in kind)
 
 
 def _counted(
