@@ -38,9 +38,10 @@ from cory.runs.run_dir import (
     unfinished_run,
     write_settings,
 )
+from cory.runs.stored_settings import SETTINGS
 from cory.runs.sweeps.differences import write_varied
 from cory.runs.sweeps.objective import objective_of
-from cory.runtime.before import parsed, refuse_early
+from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
 from cory.runtime.launch import (
@@ -133,6 +134,10 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
     run_dir = choose_run_dir(config, cfg)
     remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)
+    begins = not (run_dir / SETTINGS).exists()
+    if begins and config.objective is None:  # a search may try what plays no part
+        for line in refuse_unread(config, typed_words(), None if job is None else job.varied):
+            _progress.say_once(f"note: in some runs of this sweep {line}")
     # Before anything is looked at or written. Several nodes all come here: there the worker
     # that writes the records takes the lock.
     locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()

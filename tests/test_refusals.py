@@ -296,6 +296,30 @@ def test_an_empty_run_dir_is_not_the_folder_where_one_stands(
     assert [path.name for path in tmp_path.iterdir()] == [METRICS]
 
 
+UNREAD = "wandb.name=x is not read: it needs wandb.mode=offline or online, which is disabled"
+
+
+def test_a_setting_that_the_run_would_not_read(typed: Typed, tmp_path: Path) -> None:
+    assert_refused(typed("wandb.name=x"), f"{UNREAD}\n")
+    assert not (tmp_path / "run").exists()
+    code, out, _ = typed("wandb.name=x", "wandb.mode=offline")
+    assert code == 0 and out.startswith("launch")
+    # a run that has begun goes on with what it was begun with
+    code, out, _ = typed("wandb.name=x", f"run_dir={tmp_path}/run")
+    assert UNREAD not in out and code == 0
+    code, out, _ = typed("wandb.name=x", "objective=eval/score/agent_0", f"run_dir={tmp_path}/new")
+    assert UNREAD not in out
+
+
+def test_a_setting_that_some_runs_of_a_sweep_do_not_read(typed: Typed) -> None:
+    words = ("-m", "parallel_runs=1", "seed=0,1", "wandb.mode=disabled,offline")
+    code, out, _ = typed(*words, "wandb.name=x")
+    assert code == 0 and out.count("launch") == 4
+    assert out.count(f"note: in some runs of this sweep {UNREAD}\n") == 1
+    code, out, err = typed(*words, "wandb.name=x,y")
+    assert code == 1 and out.count("launch") == 4 and f"error: {UNREAD}\n" in err
+
+
 def test_the_command_leaves_the_environment_as_it_was(typed: Typed) -> None:
     typed("algorithm.clip_rang=0.1")
     assert "HYDRA_FULL_ERROR" not in os.environ

@@ -72,6 +72,8 @@ from cory.config.reward import (
     of_part,
     require_function_name,
 )
+from cory.config.rules.models import products_of
+from cory.config.rules.together import check_together, plan_of
 from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
     IGNORED,
@@ -85,7 +87,6 @@ from cory.config.task import (
     QuestionsConfig,
     TaskFacts,
 )
-from cory.config.together import check_together, plan_of, products_of
 
 __all__ = [
     "ADAMW_8BIT",

@@ -14,7 +14,7 @@ from cory.config.checks import ConfigError, nearest, require
 from cory.config.experiment import Config
 from cory.config.options import option
 from cory.config.reward import NO_PARTS, SumConfig, of_part
-from cory.config.together import check_together
+from cory.config.rules.together import check_together
 
 GROUPS = ("model", "task", "algorithm", "reward", "hardware")  # every run has an option of each
 

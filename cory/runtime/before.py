@@ -7,7 +7,7 @@ it can know: lengths in tokens, weights, devices.
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from cory.config import (
     require,
 )
 from cory.config.options import ALGORITHMS
+from cory.config.rules.unread import unread
 from cory.memory.machine import main_memory
 from cory.models.context import described_length
 from cory.models.places import resolve
@@ -68,6 +69,28 @@ def refuse_early(run_dir: Path, config: Config) -> None:
         return
     found = [*said_by(require_own, run_dir), *refusals(config)]
     require(not found, "\n".join(found))
+
+
+def refuse_unread(
+    config: Config, words: Sequence[str], varied: Mapping[str, str] | None = None
+) -> list[str]:
+    """Refuse settings that were typed and that the run does not read.
+
+    words: as typed; of a job of a sweep, its own
+    varied: what varies in the sweep; the others need not mean something to each of its runs, and
+        are returned, a line each; None: no sweep
+    """
+    typed = {key_of(word): word for word in words if not word.startswith("~")}
+    found = {key: f"{typed[key]} is not read: {why}" for key, why in unread(config, typed)}
+    fixed = [] if varied is None else [key for key in found if key not in varied]
+    refused = [line for key, line in found.items() if key not in fixed]
+    require(not refused, "\n".join(refused))
+    return [found[key] for key in fixed]
+
+
+def key_of(word: str) -> str:
+    """The setting that a word on the command line is about."""
+    return word.lstrip("+").partition("=")[0]
 
 
 def refusals(config: Config) -> list[str]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cory.config import Config
+from cory.config.rules.unread import READ_WITH
 from cory.episode import Batch, Episode, turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.masking import whiten
@@ -317,6 +318,26 @@ def trajectory(config: Config) -> list[dict[str, float]]:
     trainer = build(config, LetterShare())
     steps = [trainer.step(iteration) for iteration in range(3)]
     return [{k: v for k, v in step.items() if not k.startswith("time/")} for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("words", "unread"),
+    [
+        (GRPO, ["gamma=0.5", "gae_lambda=0.1", "value_coef=3", "value_clip_range=0.01"]),
+        (GRPO, ["kl_target=0.1", "kl_horizon=3", "whiten_advantages=false"]),
+        (["advantages=leave_one_out", "algorithm.samples_per_prompt=2"], ["divide_by_std=false"]),
+        (["advantages=leave_one_out", "algorithm.samples_per_prompt=2"], ["gamma=0.5"]),
+        (["advantages=batch"], ["gae_lambda=0.1", "divide_by_std=false", "value_coef=3"]),
+    ],
+)
+def test_what_is_called_unread_changes_nothing(
+    config_of: ConfigOf, words: list[str], unread: list[str]
+) -> None:
+    keys = [f"algorithm.{word.partition('=')[0]}" for word in unread]
+    assert {*keys} <= {*READ_WITH}
+    changed = config_of(*words, *(f"algorithm.{word}" for word in unread))
+    assert changed.algorithm != config_of(*words).algorithm
+    assert trajectory(config_of(*words)) == trajectory(changed)
 
 
 WAYS = {

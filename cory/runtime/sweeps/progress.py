@@ -37,6 +37,7 @@ class Progress:
     jobs: of the sweep, in all; None: not known
     at_once: how many work side by side, as the newest run has it
     sweep, folder: its name, and the folder below which its runs lie
+    said: lines that hold for several jobs, said once
     all_here: its jobs run in this process or beside it; else by a launcher, each by itself
     """
 
@@ -46,11 +47,13 @@ class Progress:
     folder: Path = Path()
     all_here: bool = True
     known: list[Job] = field(default_factory=list)
+    said: set[str] = field(default_factory=set)
     began: float = field(default_factory=lambda: time.monotonic())
 
     def start_anew(self) -> None:
         """Forget all jobs: a command begins."""
         self.known.clear()
+        self.said.clear()
         self.began = time.monotonic()
 
     def job(self, number: int, varied: Mapping[str, str], name: str) -> Job:
@@ -80,6 +83,12 @@ class Progress:
     def elapsed(self) -> float:
         """Seconds since the command began."""
         return time.monotonic() - self.began
+
+    def say_once(self, line: str) -> None:
+        """A line that holds for several jobs."""
+        if line not in self.said:
+            print(line, flush=True)
+        self.said.add(line)
 
     def say_begin(self, job: Job) -> None:
         """The line before a job."""

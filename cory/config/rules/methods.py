@@ -1,124 +1,13 @@
-"""Rules that span several groups of settings."""
-
-from typing import Any
+"""Rules for single methods, games, verifiers, debates, that span several groups of settings."""
 
 from cory.config import options
-from cory.config.algorithm import ADAMW, ADAMW_8BIT, PPOConfig
 from cory.config.checks import require
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.experiment import Config
 from cory.config.game import GameConfig
-from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
 from cory.config.offline import OfflineConfig
-from cory.config.reward import judges
-from cory.config.supervised import SupervisedConfig, VerifierConfig
-
-
-def plan_of(config: Config) -> BatchPlan:
-    """The batch plan of a run; ConfigError where a division leaves a remainder."""
-    algorithm, hardware = config.algorithm, config.hardware
-    return batch_plan(
-        algorithm.prompts_per_iteration,
-        algorithm.turns_per_policy(),
-        algorithm.minibatch_size,
-        hardware.microbatch_size,
-        hardware.world,
-        fills=isinstance(algorithm, SupervisedConfig),
-    )
-
-
-def check_together(config: Config) -> None:
-    """Rules that span several groups."""
-    algorithm, hardware, model = config.algorithm, config.hardware, config.model
-    require(
-        algorithm.prompts_per_iteration >= hardware.world,
-        f"hardware: {hardware.world} processes are more than "
-        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration})",
-    )
-    plan_of(config)
-    whitens = getattr(algorithm, "whiten_advantages", False)
-    tokens = algorithm.prompts_per_iteration * algorithm.sampling.max_response_tokens
-    require(
-        not whitens or tokens > 1,
-        "algorithm.whiten_advantages=true needs at least two tokens in an iteration: "
-        "algorithm.prompts_per_iteration times algorithm.sampling.max_response_tokens is 1",
-    )
-    require(
-        isinstance(algorithm, SupervisedConfig | OfflineConfig)
-        or algorithm.max_mean_ratio is None
-        or hardware.microbatch_size * hardware.world >= algorithm.minibatch_size,
-        f"algorithm.max_mean_ratio needs whole minibatches: hardware.microbatch_size "
-        f"({hardware.microbatch_size}) times the number of processes ({hardware.world}) must be "
-        f"at least algorithm.minibatch_size ({algorithm.minibatch_size})",
-    )
-    require(
-        hardware.device != "cpu" or model.precision != "fp16",
-        "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
-    )
-    check_products(config)
-    require(
-        algorithm.optimizer != ADAMW_8BIT or hardware.device == "cuda",
-        f"algorithm.optimizer={algorithm.optimizer} needs a GPU: with hardware.device=cpu it must "
-        f"be {ADAMW}",
-    )
-    require(
-        algorithm.optimizer != ADAMW_8BIT or not hardware.offload_optimizer,
-        f"algorithm.optimizer={algorithm.optimizer} steps on the GPU: it needs "
-        f"hardware.offload_optimizer=false",
-    )
-    require(
-        not hardware.routed_reference or model.sharing != "copies",
-        "hardware.routed_reference=true needs model.sharing=adapters: "
-        "a copy and its reference are two models",
-    )
-    check_rollout_dropout(config)
-    require(
-        getattr(algorithm, "kl_loss", "k3") == "k3"
-        or hardware.zero_stage < 3
-        or model.sharing == "copies",
-        "algorithm.kl_loss=full needs hardware.zero_stage of at most 2, or model.sharing=copies: "
-        "the weights that policy and reference share are split",
-    )
-    for key, judge in judges(config.reward).items():
-        check_judge(config, key, judge)
-    check_game(config)
-    if isinstance(algorithm, VerifierConfig):
-        check_verifier(config, algorithm)
-    if isinstance(algorithm, MaftConfig):
-        check_maft(config, algorithm)
-    if isinstance(algorithm, DebateConfig):
-        check_debate(config, algorithm)
-    else:
-        require(
-            config.partner is None,
-            f"partner needs algorithm=maporl or sft; algorithm={algorithm.name} has one model",
-        )
-    evaluation = config.evaluation
-    require(
-        not evaluation.team or hasattr(algorithm, "agents"),
-        f"evaluation.team=true needs several agents; algorithm={algorithm.name} has one",
-    )
-    require(
-        max(evaluation.k) == 1 or config.task.has_answers,
-        f"evaluation.k={evaluation.k} needs a task with answers; {without_answers(config)}",
-    )
-
-
-def check_rollout_dropout(config: Config) -> None:
-    """Rules for dropout while sampling a roll-out."""
-    if not (config.model.rollout_dropout or (config.partner and config.partner.rollout_dropout)):
-        return
-    require(
-        isinstance(config.algorithm, PPOConfig),
-        f"model.rollout_dropout=true needs an algorithm with roll-outs of PPO, not "
-        f"algorithm={config.algorithm.name}",
-    )
-    for key in ("gradient_checkpointing", "cuda_graphs"):
-        require(
-            not getattr(config.hardware, key),
-            f"model.rollout_dropout=true needs hardware.{key}=false",
-        )
+from cory.config.supervised import VerifierConfig
 
 
 def without_answers(config: Config) -> str:
@@ -126,52 +15,6 @@ def without_answers(config: Config) -> str:
     task = config.task
     return f"task={task.name} has none" + (
         f": set {task.answers_from}" if task.answers_from else ""
-    )
-
-
-def products_of(config: Config) -> dict[str, str]:
-    """The precision of matrix products of every language model of a run, by its setting."""
-    groups = {"model": config.model, "partner": config.partner, **judges(config.reward)}
-    return {
-        f"{key}.compute_precision": group.compute_precision
-        for key, group in groups.items()
-        if hasattr(group, "compute_precision")
-    }
-
-
-def check_judge(config: Config, key: str, judge: Any) -> None:
-    """Rules for a reward, or a part of a sum, that span several groups.
-
-    key: its group of settings
-    """
-    said = f"{key}=" if key == "reward" else f"{key}.name="
-    needs_answers = judge.name == "exact_match" or getattr(judge, "needs_answers", False)
-    require(
-        not needs_answers or config.task.has_answers,
-        f"{said}{judge.name} needs a task with answers; {without_answers(config)}",
-    )
-    precision = getattr(judge, "precision", None)
-    require(
-        config.hardware.device != "cpu" or precision != "fp16",
-        f"{key}.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
-    )
-
-
-def check_products(config: Config) -> None:
-    """Rules for TF32, which a process has for all of its float32 products or for none."""
-    chosen = products_of(config)
-    rounded = [key for key, products in chosen.items() if products == "tf32"]
-    exact = [key for key, products in chosen.items() if products == "fp32"]
-    if not rounded:
-        return
-    require(
-        config.hardware.device == "cuda",
-        f"{rounded[0]}=tf32 needs a GPU: hardware.device=cpu computes float32 products exactly",
-    )
-    require(
-        not exact,
-        f"{rounded[0]}=tf32 holds for all float32 products of a process: set {''.join(exact[:1])}, "
-        f"too, which is fp32",
     )
 
 

@@ -1,0 +1,1 @@
+"""Rules about settings that no group can check by itself."""

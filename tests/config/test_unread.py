@@ -1,0 +1,111 @@
+"""Settings that were typed and that the run does not read are refused, naming what they need."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from cory.config import Config, ConfigError
+from cory.config.rules.unread import READ_WITH, unread
+from cory.runtime.before import refuse_unread
+from tests.support.composing import parsed
+
+SMALL = (
+    "cory/gsm8k_cory",
+    "cory/imdb_cory",
+    "maporl/gsm8k_maporl_exact",
+    "maporl/gsm8k_hetero_qwen",
+    "maporl/verifier_gsm8k",
+    "maft/phi3_arithmetic_maft",
+    "spag/llama2_im",
+)
+OTHER = "something else"
+
+
+@cache
+def composed(experiment: str) -> Config:
+    return parsed(f"experiment={experiment}", "scale=small")
+
+
+def has(config: Any, key: str) -> bool:
+    for name in key.split("."):
+        if not hasattr(config, name):
+            return False
+        config = getattr(config, name)
+    return True
+
+
+def with_value(config: Any, key: str, value: Any) -> Any:
+    """The same settings but for one, unchecked."""
+    name, _, rest = key.partition(".")
+    changed = with_value(getattr(config, name), rest, value) if rest else value
+    other = object.__new__(type(config))
+    other.__dict__.update({**config.__dict__, name: changed})
+    return other
+
+
+@pytest.mark.parametrize("row", READ_WITH)
+def test_every_row_is_about_two_settings_that_some_run_has(row: str) -> None:
+    needs = READ_WITH[row]
+    configs = [c for c in map(composed, SMALL) if has(c, row) and has(c, needs.key)]
+    assert configs
+    for config in configs:
+        for value in needs.values or (1,):
+            read = with_value(config, needs.key, value)
+            assert list(unread(read, [row, f"{row}.part"])) == []
+        ((key, why),) = unread(with_value(config, needs.key, None), [row])
+        assert key == row and why.startswith(f"it needs {needs.key}=") and why.endswith("is null")
+        if needs.values:
+            ((key, why),) = unread(with_value(config, needs.key, OTHER), [f"{row}.part"])
+            assert key == f"{row}.part" and why.endswith(f"which is {OTHER}")
+
+
+def test_what_is_wanted_is_said_as_it_is_typed() -> None:
+    config = composed("maporl/gsm8k_maporl_exact")
+    ((_, why),) = unread(config, ["algorithm.prompts.grades"])
+    assert why == "it needs algorithm.verifier_feedback=true, which is false"
+    ((_, why),) = unread(config, ["keep_best_mode"])
+    assert why == "it needs keep_best=something, which is null"
+    ((_, why),) = unread(config, ["wandb.name"])
+    assert why == "it needs wandb.mode=offline or online, which is disabled"
+
+
+def test_a_run_without_the_group_is_not_asked() -> None:
+    assert list(unread(composed("cory/gsm8k_cory"), ["partner.adapter.rank"])) == []
+    assert list(unread(composed("spag/llama2_im"), ["model.value_init"])) == []
+
+
+def test_of_an_algorithm_of_a_users_own_nothing_is_said() -> None:
+    config = composed("cory/gsm8k_cory")
+    own = replace(config, algorithm=replace(config.algorithm, name="own"))
+    assert list(unread(config, ["keep_best_mode"])) != []
+    assert list(unread(own, ["keep_best_mode"])) == []
+
+
+GRPO = ("advantages=group", "algorithm.samples_per_prompt=2")
+
+
+def test_a_line_for_each_of_those_that_were_typed() -> None:
+    config = parsed(*GRPO)
+    words = [*GRPO, "algorithm.gamma=0.5", "++algorithm.gae_lambda=1", "~model.adapter", "seed=3"]
+    with pytest.raises(ConfigError) as error:
+        refuse_unread(config, words)
+    assert str(error.value).splitlines() == [
+        "algorithm.gamma=0.5 is not read: it needs algorithm.advantages=gae or batch, which is "
+        "group",
+        "++algorithm.gae_lambda=1 is not read: it needs algorithm.advantages=gae, which is group",
+    ]
+    assert refuse_unread(config, [*GRPO, "algorithm.divide_by_std=false"]) == []
+
+
+def test_a_sweep_refuses_what_varies_and_returns_the_rest() -> None:
+    config = parsed(*GRPO)
+    words = [*GRPO, "algorithm.gamma=0.5", "algorithm.gae_lambda=1"]
+    varied = {"advantages": "group"}
+    notes = refuse_unread(config, words, varied)
+    assert [note.partition(" ")[0] for note in notes] == words[-2:]
+    with pytest.raises(ConfigError, match=r"^algorithm.gamma=0.5 is not read: .*group$"):
+        refuse_unread(config, words, {**varied, "algorithm.gamma": "0.5"})
