@@ -36,7 +36,6 @@ SETTINGS = [
     "evaluation.prompts=8",
     "samples_every=1",
     "checkpoint_every=1",
-    "model.value_dropout=0.1",
 ]
 STEPS = [
     "algorithm.iterations=8",
@@ -49,6 +48,7 @@ PPO = [
     "algorithm.score_scaling=normalise",
     "algorithm.kl_controller=adaptive",
 ]
+WITH_VALUES = [*PPO, "model.value_dropout=0.1"]
 SHORT_DEBATE = [
     "algorithm.turns=2",
     "algorithm.guards.min_tokens=null",
@@ -58,7 +58,6 @@ SHORT_DEBATE = [
 SMALL = [  # of a paper's experiment
     "scale=small",
     "model.dropout=true",
-    "model.adapter.targets=null",
 ]
 GAMES = [
     *SMALL,
@@ -70,10 +69,10 @@ GAMES = [
 ]
 # What each algorithm is run with. The first ones run on the quickstart's model and prompts.
 ALGORITHMS = {
-    "ppo": ["algorithm=ppo", *PPO],
+    "ppo": ["algorithm=ppo", *WITH_VALUES],
     "grpo": ["algorithm=grpo", *PPO, "algorithm.samples_per_prompt=4"],
-    "cory": ["algorithm=cory", *PPO, "algorithm.swap_every=2"],
-    "maporl": ["algorithm=maporl", *PPO, *SHORT_DEBATE],
+    "cory": ["algorithm=cory", *WITH_VALUES, "algorithm.swap_every=2"],
+    "maporl": ["algorithm=maporl", *WITH_VALUES, *SHORT_DEBATE],
     "sft": ["experiment=maporl/gsm8k_maporl", "algorithm=sft", *SMALL, *STEPS],
     "verifier": [
         "experiment=maporl/verifier_gsm8k",
@@ -127,6 +126,8 @@ class Layout:
             f"run_dir={run_dir}",
             *extra,
         ]
+        if self.sharing == "adapters":
+            words.append("model.adapter.targets=null")  # those of a paper's model are not there
         # Hydra takes each setting once: the last one
         return [sys.executable, "-m", "cory.train", *{w.split("=")[0]: w for w in words}.values()]
 
