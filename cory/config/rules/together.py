@@ -36,7 +36,30 @@ def plan_of(config: Config) -> BatchPlan:
 
 def check_together(config: Config) -> None:
     """Rules that span several groups."""
-    algorithm, hardware, model = config.algorithm, config.hardware, config.model
+    algorithm = config.algorithm
+    check_batches(config)
+    check_hardware(config)
+    check_rollout_dropout(config)
+    for key, judge in judges(config.reward).items():
+        check_judge(config, key, judge)
+    check_game(config)
+    if isinstance(algorithm, VerifierConfig):
+        check_verifier(config, algorithm)
+    if isinstance(algorithm, MaftConfig):
+        check_maft(config, algorithm)
+    if isinstance(algorithm, DebateConfig):
+        check_debate(config, algorithm)
+    else:
+        require(
+            config.partner is None,
+            f"partner needs algorithm=maporl or sft; algorithm={algorithm.name} has one model",
+        )
+    check_evaluation(config)
+
+
+def check_batches(config: Config) -> None:
+    """Rules for how much an iteration has, and how processes share it."""
+    algorithm, hardware = config.algorithm, config.hardware
     require(
         algorithm.prompts_per_iteration >= hardware.world,
         f"hardware: {hardware.world} processes are more than "
@@ -58,6 +81,11 @@ def check_together(config: Config) -> None:
         f"({hardware.microbatch_size}) times the number of processes ({hardware.world}) must be "
         f"at least algorithm.minibatch_size ({algorithm.minibatch_size})",
     )
+
+
+def check_hardware(config: Config) -> None:
+    """Rules for what a device, or a way to split models, cannot do."""
+    algorithm, hardware, model = config.algorithm, config.hardware, config.model
     require(
         hardware.device != "cpu" or model.precision != "fp16",
         "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
@@ -78,7 +106,6 @@ def check_together(config: Config) -> None:
         "hardware.routed_reference=true needs model.sharing=adapters: "
         "a copy and its reference are two models",
     )
-    check_rollout_dropout(config)
     require(
         getattr(algorithm, "kl_loss", "k3") == "k3"
         or hardware.zero_stage < 3
@@ -86,21 +113,11 @@ def check_together(config: Config) -> None:
         "algorithm.kl_loss=full needs hardware.zero_stage of at most 2, or model.sharing=copies: "
         "the weights that policy and reference share are split",
     )
-    for key, judge in judges(config.reward).items():
-        check_judge(config, key, judge)
-    check_game(config)
-    if isinstance(algorithm, VerifierConfig):
-        check_verifier(config, algorithm)
-    if isinstance(algorithm, MaftConfig):
-        check_maft(config, algorithm)
-    if isinstance(algorithm, DebateConfig):
-        check_debate(config, algorithm)
-    else:
-        require(
-            config.partner is None,
-            f"partner needs algorithm=maporl or sft; algorithm={algorithm.name} has one model",
-        )
-    evaluation = config.evaluation
+
+
+def check_evaluation(config: Config) -> None:
+    """Rules for what can be measured of agents and tasks."""
+    algorithm, evaluation = config.algorithm, config.evaluation
     require(
         not evaluation.team or hasattr(algorithm, "agents"),
         f"evaluation.team=true needs several agents; algorithm={algorithm.name} has one",
