@@ -76,11 +76,12 @@ def refuse_unread(
 ) -> list[str]:
     """Refuse settings that were typed and that the run does not read.
 
-    words: as typed; of a job of a sweep, its own
+    words: as typed; of a job of a sweep, its own; null asks for nothing
     varied: what varies in the sweep; the others need not mean something to each of its runs, and
         are returned, a line each; None: no sweep
     """
-    typed = {key_of(word): word for word in words if not word.startswith("~")}
+    asks = (w for w in words if not w.startswith("~") and not w.endswith("=null"))
+    typed = {key_of(word): word for word in asks}
     found = {key: f"{typed[key]} is not read: {why}" for key, why in unread(config, typed)}
     fixed = [] if varied is None else [key for key in found if key not in varied]
     refused = [line for key, line in found.items() if key not in fixed]

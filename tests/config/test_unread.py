@@ -13,6 +13,7 @@ from cory.config.rules.unread import READ_WITH, unread
 from cory.runtime.before import refuse_unread
 from tests.support.composing import parsed
 
+PROMPTS = "task=prompts task.path=mine.jsonl task.held_out_share=0.5"
 SMALL = (
     "cory/gsm8k_cory",
     "cory/imdb_cory",
@@ -21,13 +22,15 @@ SMALL = (
     "maporl/verifier_gsm8k",
     "maft/phi3_arithmetic_maft",
     "spag/llama2_im",
+    PROMPTS,
 )
 OTHER = "something else"
 
 
 @cache
 def composed(experiment: str) -> Config:
-    return parsed(f"experiment={experiment}", "scale=small")
+    words = experiment.split() if "=" in experiment else [f"experiment={experiment}"]
+    return parsed(*words, "scale=small")
 
 
 def has(config: Any, key: str) -> bool:
@@ -78,11 +81,25 @@ def test_a_run_without_the_group_is_not_asked() -> None:
     assert list(unread(composed("spag/llama2_im"), ["model.value_init"])) == []
 
 
-def test_of_an_algorithm_of_a_users_own_nothing_is_said() -> None:
+def test_of_what_is_a_users_own_nothing_is_said() -> None:
     config = composed("cory/gsm8k_cory")
-    own = replace(config, algorithm=replace(config.algorithm, name="own"))
-    assert list(unread(config, ["keep_best_mode"])) != []
-    assert list(unread(own, ["keep_best_mode"])) == []
+    keys = ["keep_best_mode", "task.path", "reward.double_quantisation"]
+    config = replace(config, reward=composed("cory/imdb_cory").reward)
+    assert [key for key, _ in unread(config, keys)] == keys
+    for group, left in (
+        ("algorithm", []),
+        ("task", ["keep_best_mode", "reward.double_quantisation"]),
+        ("reward", ["keep_best_mode", "task.path"]),
+    ):
+        own = with_value(config, f"{group}.name", "own")
+        assert [key for key, _ in unread(own, keys)] == left
+
+
+def test_generated_problems_are_sliced_by_the_splits() -> None:
+    config = composed("cory/gsm8k_cory")
+    assert config.task.source == "generated"
+    assert list(unread(config, ["task.train_split", "task.test_split"])) == []
+    assert [key for key, _ in unread(composed("cory/imdb_cory"), ["task.train_split"])] != []
 
 
 GRPO = ("advantages=group", "algorithm.samples_per_prompt=2")
@@ -91,6 +108,7 @@ GRPO = ("advantages=group", "algorithm.samples_per_prompt=2")
 def test_a_line_for_each_of_those_that_were_typed() -> None:
     config = parsed(*GRPO)
     words = [*GRPO, "algorithm.gamma=0.5", "++algorithm.gae_lambda=1", "~model.adapter", "seed=3"]
+    words += ["wandb.notes=null"]
     with pytest.raises(ConfigError) as error:
         refuse_unread(config, words)
     assert str(error.value).splitlines() == [

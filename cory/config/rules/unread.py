@@ -7,7 +7,7 @@ from typing import Any
 from cory.config.algorithm import GAE
 from cory.config.experiment import Config
 from cory.config.maft import AGREEING, CORRECT, OWN, SPECIALISED
-from cory.config.options import ALGORITHMS
+from cory.config.options import is_own
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,13 @@ class Needs:
 
 _GAE = Needs("algorithm.advantages", (GAE,))
 _DATA = Needs("task.source", ("hub", "path"))
+_ROWS = Needs("task.source", ("hub", "path", "generated"))  # slices of generated problems, too
 _GENERATED = Needs("task.source", ("generated",))
 _ADAPTERS = ("adapters", "adapter_copies")
 _MIRRORED = Needs("wandb.mode", ("offline", "online"))
+_TRANSFER = Needs("algorithm.knowledge_transfer", (True,))
+_INSTRUCTIONS = Needs("algorithm.instructions.source", ("hub", "path"))
+_OF_A_FILE = ("path", "split", "instruction_column", "input_column", "output_column")
 _FEEDBACK = Needs("algorithm.verifier_feedback", (True,))
 
 # a setting, or a group of them -> what it is read with, where the run has both
@@ -34,6 +38,7 @@ READ_WITH: Mapping[str, Needs] = {
     "algorithm.divide_by_std": Needs("algorithm.advantages", ("group",)),
     "algorithm.kl_target": Needs("algorithm.kl_controller", ("adaptive",)),
     "algorithm.kl_horizon": Needs("algorithm.kl_controller", ("adaptive",)),
+    "algorithm.turn_discount": Needs("algorithm.horizon", ("discounted_sum",)),
     "algorithm.official_swap": Needs("algorithm.swap_every", ()),
     "algorithm.guards.repeat_length": Needs("algorithm.guards.max_repeats", ()),
     "algorithm.prompts.own_feedback": _FEEDBACK,
@@ -51,6 +56,9 @@ READ_WITH: Mapping[str, Needs] = {
     "algorithm.prompts.generation_id": Needs("algorithm.identities", (True,)),
     "algorithm.prompts.critic_id": Needs("algorithm.identities", (True,)),
     "algorithm.request_texts": Needs("algorithm.requests", (True,)),
+    **dict.fromkeys(("partner.value_init", "partner.value_detached"), _GAE),
+    "partner.value_dropout": _GAE,
+    **{f"algorithm.instructions.{key}": _INSTRUCTIONS for key in _OF_A_FILE},
     "model.adapter": Needs("model.sharing", _ADAPTERS),
     "partner.adapter": Needs("partner.sharing", _ADAPTERS),
     "model.double_quantisation": Needs("model.quantisation", ("nf4",)),
@@ -60,12 +68,17 @@ READ_WITH: Mapping[str, Needs] = {
     "task.text_column": _DATA,
     "task.question_column": _DATA,
     "task.answer_column": _DATA,
-    "task.train_split": _DATA,
-    "task.test_split": _DATA,
+    "task.train_split": _ROWS,
+    "task.test_split": _ROWS,
     "task.subset": Needs("task.source", ("hub",)),
     "task.kinds": _GENERATED,
     "task.train_problems": _GENERATED,
     "task.test_problems": _GENERATED,
+    "task.seconds": Needs("task.answers", ("formula",)),
+    "task.observer_template": _TRANSFER,
+    "task.answer_template": _TRANSFER,
+    "task.answer_separator": _TRANSFER,
+    "task.texts.styles": Needs("algorithm.varied_prompts", (True,)),
     "task.words": Needs("task.source", ("list",)),
     "task.nouns": Needs("task.source", ("package",)),
     **dict.fromkeys(("wandb.project", "wandb.entity", "wandb.name", "wandb.group"), _MIRRORED),
@@ -78,13 +91,14 @@ READ_WITH: Mapping[str, Needs] = {
 def unread(config: Config, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Of these settings, those that the run does not read, each with the reason in words.
 
-    An algorithm of a user's own package may read what ours do not: nothing is said of it.
+    Algorithms, tasks and rewards of a user's own package may read what ours do not: nothing is said
+    of any setting where the algorithm is, nor of those of such a task or reward.
     """
-    if config.algorithm.name not in ALGORITHMS:
-        return
+    kinds = ("algorithm", "task", "reward")
+    ours = {kind: is_own(kind, getattr(config, kind).name) for kind in kinds}
     for key in keys:
         row = next((row for row in READ_WITH if key == row or key.startswith(f"{row}.")), None)
-        if row is None:
+        if row is None or not (ours["algorithm"] and ours.get(key.partition(".")[0], True)):
             continue
         needs = READ_WITH[row]
         has, value = _value(config, needs.key)
