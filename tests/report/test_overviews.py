@@ -50,7 +50,7 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
         "11 + 0", "1 + 0", "0 + 0", "0 + 0", "21 + 0",
     ]  # fmt: skip
     block = readme_block({"cory": everything}, composed)
-    beside = "[findings](docs/findings/cory.md); 42 of 42 printed settings as printed"
+    beside = "[findings](docs/findings/cory.md); 42 of 42 settings that it prints are as printed"
     assert f"**[CORY](docs/results/cory.md)** ({beside})" in block
     assert "<img" not in block  # the picture is one of a table that has no runs
     for seed in range(5):

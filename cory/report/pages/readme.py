@@ -29,7 +29,7 @@ def _of_paper(tables: Everything, compose: Compose) -> list[str]:
     presets = [one for one in map(first_of, tables.values()) if one.table.kind == PRESET]
     if presets:
         same, of = preset_counts(presets, compose)
-        beside.append(f"{same} of {of} printed settings as printed")
+        beside.append(f"{same} of {of} settings that it prints are as printed")
     paper = first_of(next(iter(tables.values()))).table.paper
     head = f"**[{own['short']}]({ROOT}{paper}.md)** ({'; '.join(beside)})"
     return [f"{head}\n{minute[0]}", *minute[1:]]
