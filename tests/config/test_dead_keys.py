@@ -71,7 +71,7 @@ def names_used() -> set[str]:
     """Attributes and names that stand anywhere outside cory/config."""
     found = set()
     for path in ROOT.rglob("*.py"):
-        if path.parent.name != "config":
+        if "config" not in path.relative_to(ROOT).parts:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Attribute):
                     found.add(node.attr)

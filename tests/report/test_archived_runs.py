@@ -11,7 +11,7 @@ from tests.report.test_paper_file import NAMED
 from tests.support.composing import CONF
 from tests.support.reporting import ROOT, places_in
 
-# experiments with seeds that have not been run, on pages that have runs of others; findings say so, too
+# experiments with seeds that have not run, on pages that have runs of others; findings say so, too
 NOT_RUN = {
     *(f"cory/gsm8k_{method}_eta{eta}" for method in ("ppo", "cory") for eta in ("1e-5", "1e-4")),
     *("cory/gsm8k_ppo_eta1e-3", "cory/gsm8k_cory_eta1e-3"),  # fig. 2 has five seeds, the grid three

@@ -14,7 +14,6 @@ from cory.functional.collaboration_game import disagreements
 from cory.report.checks import check_claims, load_table
 from cory.report.figures.toys import collaboration_figure
 from cory.report.pages.overview import index, report
-from cory.report.pages.readme import readme_block
 from cory.report.pages.shown import Shown
 from cory.report.pages.verdicts import counts, verdicts
 from cory.report.pages.write import checked, write_page
@@ -99,10 +98,6 @@ def test_overviews_count_its_claims_once(shown: tuple[Shown, Path]) -> None:
     assert glance.count("](maporl/toy_fig5.png)") == 1 and "**not run**" not in glance
     assert "**computed** ([details](maporl/toy_fig5.md))" in glance
     assert "[MAPoRL](maporl.md), computed | 8 + 0 | 0 + 2 | 0 + 0 |" in glance
-    row_of_claim = row(
-        readme_block({"maporl": everything}, composed), "Toy game: [With 10 turns, agents"
-    )
-    assert row_of_claim[1:] == ["holds", "computed"]
     text = report(everything, composed)
     assert text.count("](maporl/toy_fig5.png)") == 1
     assert row(text, "10 | opponent fixed at 0.5") and "scale**: not run" not in text

@@ -63,7 +63,7 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     assert verdict == "holds"
     values = r"1\.\d+ vs 1\.\d+ \(margin 0\.\d+\): "
     assert re.fullmatch(values + r"-?0\.\d+ \(-0\.\d+ to 0\.\d+\)", difference)
-    assert "\nLLM1 starts as pioneer. " in block
+    assert "\n**Here CORY learns later than PPO" in block and " LLM1 starts as pioneer. " in block
     not_run = shown_at_both_scales(tmp_path, ("tab1", "credit_value_head"))
     block = readme_block({"cory": not_run}, composed)
     below = "With a head from 0, detached, does CORY's pioneer end with less task reward than PPO?"
@@ -97,7 +97,7 @@ def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
     claim = "Does PPO end with less KL with k1 than with the exact KL?"
     assert row(page, claim)[-1] == "yes" and "PPO, k1 (SmolLM2)" in page
     assert [row(page, f"{text}?")[-1] for text in ASKED_AT_MEDIUM] == ["no", "no", "yes"]
-    assert "Left out at this scale: CORY, CORY, k1." in page
+    assert "Left out at this scale: CORY, k1." in page
     assert "- `sharing: adapters`: copies in the paper" in page
     everything["kl_estimator"]["medium"] = shown
     page = "docs/results/cory/kl_estimator_medium.md"
@@ -110,7 +110,7 @@ def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
     assert row(own.split("### At medium scale")[1], claim)[-1] == "yes"
     glance = index({"cory": everything}, composed)
     assert "run at paper scale | run at small scale | run at medium scale" in glance
-    assert row(glance, "[CORY](cory.md) |")[-2:] == ["1 (and 1 in part)", "1"]
+    assert row(glance, "[CORY](cory.md) |")[-2:] == ["1 (and 1 in part)", "0 (and 1 in part)"]
     assert row(glance, "[CORY](cory.md), medium scale")[1:4] == ["0 + 2", "0 + 2", "0 + 0"]
 
 

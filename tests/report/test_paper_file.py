@@ -89,9 +89,9 @@ def test_some_sweep_runs_what_controls_are_about(paper: str, name: str, scale: s
 
 def test_medium_has_the_tables_alone_that_have_a_sweep_there() -> None:
     found = tables_of(places_in(CONF), "cory", "medium")
-    assert [table.name for table in found] == ["kl_estimator"]
-    assert found[0].experiments == ["cory/imdb_ppo", "cory/imdb_ppo_k1"]
-    assert found[0].runs_of_others == set()  # fig3 has these experiments at other scales
+    assert [table.name for table in found] == ["fig3", "kl_estimator"]
+    assert found[0].experiments == ["cory/imdb_ppo", "cory/imdb_cory"]
+    assert found[1].experiments == ["cory/imdb_ppo", "cory/imdb_cory", "cory/imdb_ppo_k1"]
     none = "cory fig4: there is no conf/sweep/cory/fig4_medium.yaml"
     with pytest.raises(ValueError, match=f"^scale medium has no form of {none}$"):
         load_table(CONF, "cory", "fig4", "medium")

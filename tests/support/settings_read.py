@@ -116,7 +116,7 @@ def is_read(kind: type, setting: str, reads: Reads) -> set[Place]:
 
 def in_config(place: Place) -> bool:
     """Whether a place lies in cory/config, where settings are declared and checked."""
-    return Path(place.path).parent == ROOT / "config"
+    return ROOT / "config" in Path(place.path).parents
 
 
 def function_at(place: Place) -> str:
