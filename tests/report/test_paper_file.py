@@ -76,6 +76,7 @@ def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
     ("paper", "name", "scale"),
     [
         *((paper, name, scale) for paper, name in all_tables() for scale in WHOLE_SCALES),
+        ("cory", "fig6", "medium"),
         ("cory", "kl_estimator", "medium"),
     ],
 )
@@ -89,9 +90,11 @@ def test_some_sweep_runs_what_controls_are_about(paper: str, name: str, scale: s
 
 def test_medium_has_the_tables_alone_that_have_a_sweep_there() -> None:
     found = tables_of(places_in(CONF), "cory", "medium")
-    assert [table.name for table in found] == ["fig3", "kl_estimator"]
+    assert [table.name for table in found] == ["fig3", "fig6", "kl_estimator"]
     assert found[0].experiments == ["cory/imdb_ppo", "cory/imdb_cory"]
-    assert found[1].experiments == ["cory/imdb_ppo", "cory/imdb_cory", "cory/imdb_ppo_k1"]
+    assert found[1].experiments[1:] == ["cory/imdb_cory_no_transfer", "cory/imdb_cory_no_exchange"]
+    pair = ["cory/imdb_ppo", "cory/imdb_cory"]
+    assert found[2].experiments == [*pair, *(f"{name}_k1" for name in pair)]
     none = "cory fig4: there is no conf/sweep/cory/fig4_medium.yaml"
     with pytest.raises(ValueError, match=f"^scale medium has no form of {none}$"):
         load_table(CONF, "cory", "fig4", "medium")
