@@ -120,7 +120,7 @@ class Batch:
     credits: Tensor  # (B,)   float32
     logprobs: Tensor  # (B, R) float32, under the policy that generated
     ref_logprobs: Tensor  # (B, R) float32, under the frozen reference
-    kl: Tensor  # (B, R) float32, chosen estimator: rewarded AND logged
+    kl: Tensor  # (B, R) float32, by `kl_estimator`: logged and, with kl_in=reward, penalised
     entropy: Tensor  # (B, R) float32, nats
     values: Tensor | None  # (B, R) float32, of the state before the token; None: no value head
 

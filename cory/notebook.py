@@ -35,7 +35,7 @@ from cory.runs.run_dir import (
 )
 from cory.runtime.before import parsed, refuse_early
 from cory.runtime.launch import launch, stop_code, stoppable
-from cory.train import compose_or_refuse, ready
+from cory.train import compose_or_refuse, prepare_run_dir
 
 PLAIN = re.compile(r"[A-Za-z_/~][\w./:@+-]*")  # a text that Hydra takes without quotes
 LAST_LINES = 30  # of what a failed run said
@@ -99,7 +99,7 @@ def run(
     listens = threading.current_thread() is threading.main_thread()
     refuse_early(run_dir, config)
     with lock(run_dir) as held, stoppable(listens):
-        if not ready(run_dir, cfg, config, None, words):
+        if not prepare_run_dir(run_dir, cfg, config, None, words):
             return FinishedRun(run_dir)
         with shown(sys.stdout) as (out, _), shown(sys.stderr) as (err, said):
             finished = launch(run_dir, config.hardware, held, out, err)

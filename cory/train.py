@@ -138,12 +138,12 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
     if begins and config.objective is None:  # a search may try what plays no part
         for line in refuse_unread(config, typed_words(), None if job is None else job.varied):
             _progress.say_once(f"note: in some runs of this sweep {line}")
-    # Before anything is looked at or written. Several nodes all come here: there the worker
-    # that writes the records takes the lock.
+    # Nothing is written before the lock is held. With several nodes each of them comes here, and
+    # the worker that writes the records takes the lock.
     locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
     with ExitStack() as stack:
         held = stack.enter_context(locked)
-        if not ready(run_dir, cfg, config, job):
+        if not prepare_run_dir(run_dir, cfg, config, job):
             return objective_of(run_dir, config.objective)
         at_once = at_once or runs_at_once(config)
         if job is not None and held is not None and at_once > 1:
@@ -184,7 +184,7 @@ def runs_at_once(config: Config) -> int:
         return config.parallel_runs
     if cores() == 1 or not config.hardware.shares_cores:
         return 1
-    from cory.memory import preflight  # noqa: PLC0415  as in _job
+    from cory.memory import preflight  # noqa: PLC0415  as in print_plan
 
     return preflight.runs_at_once(config)
 
@@ -228,10 +228,10 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
     return before
 
 
-def ready(
+def prepare_run_dir(
     run_dir: Path, cfg: DictConfig, config: Config, job: Job | None, words: list[str] | None = None
 ) -> bool:
-    """Whether there is something to do; then the settings are in the run directory.
+    """Write the settings into the run directory; False where the run is complete.
 
     words: the overrides; None: those that were typed
     """

@@ -3,7 +3,7 @@
     python scripts/dashboard.py ENTITY/PROJECT --dry-run    list what it would hold; no network
     python scripts/dashboard.py ENTITY/PROJECT              save it as a new view
 
-Saving needs `pip install "cory[dashboard]"` and `wandb login`. Without W&B, scripts/curves.py draws
+Saving needs `pip install ".[dashboard]"` and `wandb login`. Without W&B, scripts/curves.py draws
 the three panels that come first here from run directories.
 """
 
@@ -168,7 +168,7 @@ def main() -> None:
         else:
             build(entity, project, content).save()  # says where
     except ModuleNotFoundError as error:
-        print(f'error: no {error.name}; pip install "cory[dashboard]"', file=sys.stderr)
+        print(f'error: no {error.name}; pip install ".[dashboard]"', file=sys.stderr)
         sys.exit(1)
     except (ValueError, OSError, wandb.errors.Error) as error:
         print(f"error: {str(error).splitlines()[0]}", file=sys.stderr)

@@ -8,6 +8,7 @@ fine-tuned agents' debate is the inference (Algorithm 2).
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -70,15 +71,10 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     )
     if config.endpoint is not None:
         evaluator = EndpointEvaluator(remote, evaluator)
-    debate = debates.debate(config.agents, config.turns)
-    collector = DebateCollector(
-        config,
-        parts,
-        Hinted(config, parts.task, parts.team) if config.select == CORRECT else debate,
-        2 if config.select == CORRECT else debate.places,
-        policies,
-        actors,
-    )
+    talk: Debate | Hinted = debates.debate(config.agents, config.turns)
+    if config.select == CORRECT:
+        talk = Hinted(config, parts.task, parts.team)
+    collector = DebateCollector(config, parts, talk, talk.places, policies, actors)
     starts = {
         name: initial_weights(policy, pretrained)
         for name, policy in policies.items()
@@ -174,6 +170,8 @@ class Hinted:
 
     The hint is the right answer (STaR, Zelikman et al., 2022).
     """
+
+    places: ClassVar[int] = 2  # calls of `speak`, as `Debate.places`
 
     config: MaftConfig
     task: Task

@@ -55,7 +55,9 @@ class DebateCollector:
         prompts = task.sample(config.prompts_per_iteration)
         episodes = self._debates(iteration, prompts)
         debates = [
-            answers_in(episode, config.agents, task.read)[: config.turns] for episode in episodes
+            # a hinted second answer (STaR) is no round of a debate
+            answers_in(episode, config.agents, task.read)[: config.turns]
+            for episode in episodes
         ]
         vote = VoteRule(config.vote_ties, config.unreadable_votes)
         votes = [
@@ -137,13 +139,13 @@ class DebateCollector:
             if config.turns == 1 or config.policies == "generation":
                 continue
             draws = self._draws(MIX, iteration, agent)
-            chosen = mix_critic_debates(
+            mixed = mix_critic_debates(
                 selected.corrected, selected.kept, config.critic_share, draws
             )
-            examples[critic] += [example(episode, n) for episode in chosen for n in rounds]
-            for kind, chosen in (("corrected", selected.corrected), ("kept", selected.kept)):
+            examples[critic] += [example(episode, n) for episode in mixed for n in rounds]
+            for kind, found in (("corrected", selected.corrected), ("kept", selected.kept)):
                 name = f"supervised/{kind}/{critic}"
-                metrics[name] = metrics.get(name, 0.0) + len(chosen)
+                metrics[name] = metrics.get(name, 0.0) + len(found)
         return examples, metrics
 
     def _agreeing(

@@ -133,9 +133,11 @@ class Parts:
 
         policies: all that start from the team's model
         """
+        share_base = team.config.sharing != "copies"
         for policy in policies.values():
-            base = team.config.sharing != "copies"
-            if not (self.config.hardware.zero_stage == 3 if base else policy.trains):
+            # a copy that trains keeps them exact; a shared base never trains, but ZeRO-3 splits it
+            stays = self.config.hardware.zero_stage == 3 if share_base else policy.trains
+            if not stays:
                 store_as_products(policy.model.lm)
         if team.config.sharing == "copies":
             store_as_products(team.pretrained)

@@ -94,7 +94,8 @@ class BestDebates:
 
 def best(episodes: Sequence[Episode], share: float) -> list[Episode]:
     """The share of the debates with the highest mean scores, at least one; of equals, the first."""
-    count = math.ceil(share * len(episodes))
+    # less 1e-9, lest 55.00000001 of a rounded product become 56
+    count = max(1, math.ceil(share * len(episodes) - 1e-9))
     return sorted(episodes, key=mean_score, reverse=True)[:count]
 
 

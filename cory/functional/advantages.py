@@ -149,16 +149,16 @@ def group_statistics(rewards: Tensor, groups: Tensor) -> GroupStatistics:
     return GroupStatistics(mean, count, lowest >= highest)
 
 
-def equal_groups(rewards: Tensor, groups: Tensor) -> float:
-    """Share of the groups of two or more turns in which all rewards are equal, 0 to 1.
+def equal_groups(credits: Tensor, groups: Tensor) -> float:
+    """Share of the groups of two or more turns in which all credits are equal, 0 to 1.
 
-    Such a group teaches nothing: all of its advantages are 0.
+    The credits of such a group teach nothing; a KL penalty that is part of the reward still may.
 
-    rewards: (B,)
+    credits: (B,)
     groups: (B,) int64
     returns: 0 where no group has two turns
     """
-    stats = group_statistics(rewards, groups)
+    stats = group_statistics(credits, groups)
     several = stats.turns > 1
     weights = torch.where(several, 1 / stats.turns.clamp(min=1), 0.0)  # each group counts once
     return float((weights * stats.equal).sum() / weights.sum().clamp(min=1))

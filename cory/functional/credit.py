@@ -14,13 +14,13 @@ def own_score(episodes: Iterable[Episode]) -> None:
     """The credit of a turn is its own score: r(s_0, a_i)."""
     for episode in episodes:
         for turn in episode.turns:
-            turn.credit = _score(turn)
+            turn.credit = score_of(turn)
 
 
 def shared_sum(episodes: Iterable[Episode]) -> None:
     """The credit of a turn is the sum of all scores of its episode (Ma et al., eq. 4)."""
     for episode in episodes:
-        total = sum(_score(turn) for turn in episode.turns)
+        total = sum(score_of(turn) for turn in episode.turns)
         for turn in episode.turns:
             turn.credit = total
 
@@ -28,8 +28,9 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
 def shared_mean(episodes: Iterable[Episode]) -> None:
     """The credit of a turn is the mean of all scores of its episode (detail 68)."""
     for episode in episodes:
+        mean = sum(score_of(turn) for turn in episode.turns) / len(episode.turns)
         for turn in episode.turns:
-            turn.credit = sum(_score(one) for one in episode.turns) / len(episode.turns)
+            turn.credit = mean
 
 
 def own_and_later(episodes: Iterable[Episode]) -> None:
@@ -41,7 +42,7 @@ def own_and_later(episodes: Iterable[Episode]) -> None:
     for episode in episodes:
         total = 0.0
         for turn in reversed(episode.turns):
-            total += _score(turn)
+            total += score_of(turn)
             turn.credit = total
 
 
@@ -57,8 +58,8 @@ class DebateCredit:
     beta: tuple[float, float]  # beta_0, beta_1
     official: bool  # incentives as in the released code
     bonus_from: str  # ground_truth | verifier
-    penalty: float  # replaces the score of a flawed turn; where only the last round's scores are
-    # paid (horizon=last), the agent's score there
+    # score of a flawed turn in its own credit; with horizon=last, of its agent in the last round
+    penalty: float
     scope: str  # own | propagate: whether earlier turns see the penalty, too
 
     def __call__(self, episodes: Iterable[Episode]) -> None:
@@ -67,9 +68,9 @@ class DebateCredit:
             rounds = rounds_of(episode, self.agents)
             right = [[self._right(turn) for turn in turns] for turns in rounds]
             bonuses = incentives(right, self.alpha, self.beta, self.official)
-            scores = [[_score(turn) for turn in turns] for turns in rounds]
+            scores = [[score_of(turn) for turn in turns] for turns in rounds]
             penalised = [
-                [self.penalty if turn.flawed else _score(turn) for turn in turns]
+                [self.penalty if turn.flawed else score_of(turn) for turn in turns]
                 for turns in rounds
             ]
             for t, turns in enumerate(rounds):
@@ -88,7 +89,7 @@ class DebateCredit:
         if self.alpha == self.beta == (0.0, 0.0):
             return False  # without incentives it plays no part
         if self.bonus_from == "verifier":
-            return _score(turn) > 0.5
+            return score_of(turn) > 0.5
         if turn.right is None:
             raise ValueError(f"nobody said whether the turn of {turn.agent} is right")
         return turn.right
@@ -168,7 +169,8 @@ def incentives(
     return bonuses
 
 
-def _score(turn: Turn) -> float:
+def score_of(turn: Turn) -> float:
+    """The score of a turn that was scored; ValueError where it was not."""
     if turn.score is None:
         raise ValueError(f"the turn of {turn.agent} ({turn.role}) has no score")
     return turn.score

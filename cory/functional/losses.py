@@ -146,7 +146,7 @@ def weighted_nll(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
 def token_bce(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     """Binary cross-entropy of each token's logit with the label of its turn.
 
-    logits: (B, R) a prediction after each token, with gradient
+    logits: (B, R) a prediction before each token, as of `verdict_logits`, with gradient
     labels: (B,) 1 where the turn is right, 0 where it is wrong
     mask: (B, R) bool, True on predictions that count
     returns: (B, R), 0 outside the mask

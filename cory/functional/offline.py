@@ -31,8 +31,8 @@ def utterance_logprobs(logprobs: Tensor, mask: Tensor, reduction: str) -> Tensor
 def offline_kl(logprobs: Tensor, reference: Tensor, sampled: Tensor, estimator: str) -> Tensor:
     """Estimate of KL(policy || reference) from utterances sampled by another policy.
 
-    estimator: weighted: k1 times the importance weight policy / sampling policy, which makes the
-        estimate unbiased | k1, k3: without a weight, as in `sampled_kl`
+    estimator: weighted: k1 times policy / sampling policy, unbiased for log-probabilities that are
+        summed over all that was sampled (detail 41) | k1, k3: without a weight, as in `sampled_kl`
 
     logprobs: (B,) under the policy, with gradient
     reference: (B,) under the frozen reference
@@ -84,7 +84,7 @@ def self_play_loss(
     logprobs: (B,) of whole utterances, with gradient
     reference: (B,) under the snapshot that played: the denominator of rho, and the KL's reference
     advantages: (B,)
-    kl_shares: (B,) what the utterance's KL counts; 1 / T for each of a game's T utterances
+    kl_shares: (B,) weight of the utterance's KL: 1 / T for each of a game's T utterances
     clip_range: bound on |rho - 1|; None: not clipped, as printed
     kl_in_advantage: take beta_2 log rho off A, as in the released code
     """

@@ -6,10 +6,10 @@ from torch import Tensor
 def verdict_logits(values: Tensor, logprobs: Tensor, likelihood_coef: float) -> Tensor:
     """Logit of "this answer is right" before each of its tokens.
 
-    A value head reads the state after the last token, which need not hold how likely the tokens
-    were: that stands in the states before them, in the last layer, where later tokens cannot look.
-    So their log-probability so far may be added, times `likelihood_coef`; 0 gives the values
-    (Park et al., 2025).
+    The value head reads one state, which need not tell how likely the tokens before it were: that
+    is computed from last-layer states that no later position attends to. So the sum of their
+    log-probabilities may be added, times `likelihood_coef`; with 0 the head's values remain (Park
+    et al., 2025).
 
     values: (B, R), of the value head before each token
     logprobs: (B, R), of each token

@@ -19,6 +19,7 @@ from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
 from deepspeed.runtime.zero.config import ZeroStageEnum
 from deepspeed.utils.tensor_fragment import fragment_address
 from torch import Tensor
+from torch.distributed import DistError
 
 from cory import distributed
 from cory.config import BatchPlan, ConfigError, HardwareConfig, OptimiserConfig
@@ -333,7 +334,7 @@ class Engine:
         """
         try:
             self._load(folder)
-        except (ConfigError, torch.OutOfMemoryError):
+        except (ConfigError, torch.OutOfMemoryError, DistError):
             raise
         except UNREADABLE as error:
             raise ConfigError(

@@ -92,15 +92,15 @@ def quantised(
 
 
 def settle(model: PreTrainedModel, quantisation: BitsAndBytesConfig | None) -> None:
-    """Free what quantising has left in memory, and keep bfloat16 CPUs from a fault of 4 bits."""
+    """Free what quantising has left in memory; and switch off a repacking that loses gradients."""
     if quantisation is not None:
         for parameter in model.parameters():
             if not hasattr(parameter, "quant_state"):
                 # a view of the file, which would stay in memory with all that was quantised
                 parameter.data = parameter.data.clone()
     for module in model.modules():
-        # On bfloat16 processors, once a pass without gradient has repacked the weights, passes with
-        # gradient give none, without an error. So it is switched off.
+        # bitsandbytes, on processors with bfloat16: once a pass without gradient has repacked the
+        # weights in 4 bits, passes with gradient give none, without an error
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
 
@@ -257,9 +257,10 @@ def _local_config(path: str, key: str) -> Any:
             trust_remote_code=False,
             **_file_of(path, key),
         )
-    except OSError:
-        return None
     except UNREADABLE as error:
+        # the library raises OSError both for a file that is not there and for one that is damaged
+        if isinstance(error, OSError) and not Path(resolve(path, key)).exists():
+            return None
         raise ConfigError(f"{key}={path}: cannot be loaded: {first_line(error)}") from error
 
 
@@ -307,15 +308,15 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
     except UNREADABLE as error:
         if isinstance(error, pickle.UnpicklingError):
             _refuse_code(Path(name), f"{key}={path}")
-        if Path(name).is_dir():
-            reason = first_line(error)
-            if isinstance(error, RuntimeError):  # the library's own words name no file
-                reason = "the weights do not fit config.json"
-            raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error
-        raise ConfigError(
-            f"{key}={path}: no local folder, not in the local cache, and the hub did not give it; "
-            f"to work offline set {key} to a folder (HF_HUB_OFFLINE=1 stops asking the hub)"
-        ) from error
+        if isinstance(error, OSError) and not Path(name).is_dir():
+            raise ConfigError(
+                f"{key}={path}: no local folder, not in the local cache, and the hub did not give "
+                f"it; to work offline set {key} to a folder (HF_HUB_OFFLINE=1 stops asking the hub)"
+            ) from error
+        reason = first_line(error)
+        if isinstance(error, RuntimeError):  # the library's own words name no file
+            reason = "the weights do not fit config.json"
+        raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error
 
 
 def _refuse_code(folder: Path, said: str) -> None:

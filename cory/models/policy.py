@@ -57,7 +57,8 @@ class Policy:
         """engine: None where it is never trained; stored: its weights, if it shares the engine."""
         self.name = model.name if stored is None else stored.name
         self.frozen = False  # responds with the reference instead of its own weights
-        self.samples_with_dropout = False  # as the released code of CORY does
+        # True during a roll-out with `model.rollout_dropout`, as in CORY's released code
+        self.samples_with_dropout = False
         self.team = team
         self._model = model
         self._engine = engine

@@ -36,7 +36,7 @@ class PPOPolicy(Policy):
         self.config = config
         model.temperature = config.policy_temperature
         self.from_reference = from_reference
-        self.updates = 0  # iterations with an update that changed weights
+        self.updates = 0  # iterations with an update, from the first that changed weights on
         self.start_statistics()
 
     def start_statistics(self) -> None:

@@ -8,6 +8,9 @@ from cory.config import SamplingConfig
 from cory.episode import Context, Turn
 from cory.models.policy import Actor, Policy, Spoken
 
+# by `id` of a turn: the log-probability of each of its tokens under what it was sampled from
+SamplerLogprobs = dict[int, list[float]]
+
 
 class Speaking:
     """A `speak` of named actors; one that debaters can share (`SpeaksTogether`)."""
@@ -18,7 +21,7 @@ class Speaking:
         limit: int,
         sampling: SamplingConfig | None,
         streams: Iterator[torch.Generator],
-        logprobs: dict[str, list[float]] | None,
+        logprobs: SamplerLogprobs | None,
     ) -> None:
         self.actors = actors
         self.limit = limit
@@ -49,11 +52,11 @@ class Speaking:
                 who.turns(role, round, own, self.limit, self.sampling, stream)
                 for role, own, stream in zip(roles, contexts, streams, strict=True)
             ]
-        return [self._taken_up(actor, own) for own in spoken]
+        return [self._taken_up(own) for own in spoken]
 
-    def _taken_up(self, actor: str, spoken: Spoken) -> list[Turn]:
+    def _taken_up(self, spoken: Spoken) -> list[Turn]:
         if self.logprobs is not None:
-            self.logprobs.setdefault(actor, []).extend(logp for _, row in spoken for logp in row)
+            self.logprobs.update({id(turn): row for turn, row in spoken})
         return [turn for turn, _ in spoken]
 
 
@@ -62,12 +65,12 @@ def speak_with(
     limit: int,
     sampling: SamplingConfig | None,
     streams: Iterator[torch.Generator],
-    logprobs: dict[str, list[float]] | None = None,
+    logprobs: SamplerLogprobs | None = None,
 ) -> Speaking:
     """A `speak` by which any of the actors responds in at most `limit` tokens.
 
     sampling: None decodes greedily
     streams: random numbers of each call and role, in the order of the calls
-    logprobs: takes up, by actor, the log-probability of every token under what it was sampled from
+    logprobs: takes up those of every turn
     """
     return Speaking(actors, limit, sampling, streams, logprobs)

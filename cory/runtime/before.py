@@ -206,7 +206,7 @@ def device_refusals(config: Config) -> Refusals:
 def package_refusals(config: Config) -> Refusals:
     """A package that only some runs need."""
     if config.tensorboard and find_spec("tensorboard") is None:
-        yield 'tensorboard=true needs the package tensorboard: pip install "cory[tensorboard]"'
+        yield 'tensorboard=true needs the package tensorboard: pip install ".[tensorboard]"'
 
 
 def memory_refusals(config: Config) -> Refusals:

@@ -54,7 +54,7 @@ def _no_option(group: str, name: str, error: MissingConfigException, conf: Path)
         known = ", ".join(sorted(error.options or ()))
         return (
             f"{inner}={name} is not installed; choose one of {known}, "
-            f'or install others: pip install "cory[sweep]"'
+            f'or install others: pip install ".[sweep]"'
         )
     if (conf / "scale" / f"{group}.yaml").is_file():
         kind, _, name = name.partition("/")

@@ -22,7 +22,7 @@ from cory.runtime.progress import bar_stream, progress
 from cory.runtime.untrained import Untrained
 from cory.trainers.divergence import TrainingDiverged
 
-SAVE_AFTER_S = 600.0  # seconds after which an iteration is saved within
+SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its next stop point
 
 
 def run(

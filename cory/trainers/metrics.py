@@ -6,32 +6,32 @@ import torch
 from torch import Tensor
 
 from cory.episode import Batch, Episode, Metrics, Turn
+from cory.functional.credit import score_of
 from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import masked_mean
 from cory.functional.ngrams import copied_share, distinct_share
 from cory.models.ppo_policy import PPOPolicy
+from cory.rollout.speak import SamplerLogprobs
 
 COPIED = 4  # tokens in a row that count as repeated
 QUANTILE = 0.99  # of sampler gaps: with bf16 products a few tokens are far off, and most not at all
 
 
 def agent_metrics(
-    agent: PPOPolicy, turns: list[Turn], batch: Batch, sampler_logprobs: list[float]
+    agent: PPOPolicy, turns: list[Turn], batch: Batch, sampler_logprobs: SamplerLogprobs
 ) -> Metrics:
-    """Scores, KL, entropy and lengths of one agent's turns.
-
-    sampler_logprobs: of every response token, turn by turn, under the sampling distribution
-    """
+    """Scores, KL, entropy and lengths of one agent's turns."""
     turns = [turn for turn in turns if not turn.absent]  # their rows in the batch are empty
     mask, count = batch.response_mask, len(turns)
-    scores = torch.tensor([turn.score or 0.0 for turn in turns], dtype=torch.float32)
-    score = sum(turn.score or 0.0 for turn in turns) / count
+    scores = [score_of(turn) for turn in turns]
+    score = sum(scores) / count
     kl = batch.kl.sum().item() / count
     stops = agent.team.stops
-    gap = torch.tensor(sampler_logprobs, device=batch.logprobs.device) - batch.logprobs[mask]
+    sampled = [logprob for turn in turns for logprob in sampler_logprobs[id(turn)]]
+    gap = torch.tensor(sampled, device=batch.logprobs.device) - batch.logprobs[mask]
     values = {
         "objective/score": score,
-        "objective/score_std": scores.std(correction=0).item(),
+        "objective/score_std": torch.tensor(scores).std(correction=0).item(),
         "objective/credit": sum(turn.credit or 0.0 for turn in turns) / count,
         "objective/kl": kl,
         "objective/combined": score - agent.kl_coef * kl,
@@ -107,7 +107,7 @@ def transfer_metrics(episodes: list[Episode], stops: AbstractSet[int]) -> Metric
     metrics: Metrics = {}
     for place, turn in list(enumerate(episodes[0].turns))[1:]:
         pairs = [(episode.turns[0], episode.turns[place]) for episode in episodes]
-        gains = [(later.score or 0.0) - (first.score or 0.0) for first, later in pairs]
+        gains = [score_of(later) - score_of(first) for first, later in pairs]
         copied = [
             copied_share(without_stop(later, stops), without_stop(first, stops), COPIED)
             for first, later in pairs

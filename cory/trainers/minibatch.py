@@ -21,8 +21,8 @@ def minibatches(
 ) -> Iterator[list[int | None]]:
     """Indices of every minibatch of every epoch; each epoch in an order of its own.
 
-    Each is filled up with None, which stands for a row without tokens: the last one of an epoch to
-    the size of the others, and all until every process has the same number of rows.
+    Each is filled up with None, which stands for a row without tokens: an epoch's last minibatch to
+    the size of the others, and every minibatch to a multiple of the number of processes.
     """
     filled = size + -size % distributed.count()
     for _ in range(epochs):
@@ -50,8 +50,8 @@ def paced(
 ) -> Iterator[Rows]:
     """The minibatches of a part of a stage, each once its learning rate is set.
 
-    It is the schedule's in the middle of the step, so that no step is lost at a rate of 0. It
-    depends on nothing but the place in the run, so that a resumed run goes on at the same rate.
+    The rate is the schedule's value at the middle of the step, so that no step has a rate of 0. It
+    depends on the place in the run alone, so that a resumed run goes on with the same rates.
 
     steps: minibatches of this part
     """

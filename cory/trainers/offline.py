@@ -23,10 +23,9 @@ from cory.trainers.divergence import require_finite
 from cory.trainers.minibatch import Stage, minibatches, optimiser_step, paced, sum_steps
 from cory.trainers.sanity_checks import (
     FirstUpdateError,
-    check_first_update,
-    largest,
-    local_fingerprints,
     tolerance_of,
+    typical_worst,
+    watched,
 )
 from cory.trainers.state import Stateful, load_states, states_of
 
@@ -89,7 +88,7 @@ class OfflineTrainer:
 
     def __post_init__(self) -> None:
         self.agents = {self.policy.name: self.policy}
-        self.updates = 0  # iterations with an update
+        self.updates = 0  # iterations from the first that changed weights on
         self.games: list[list[OfflineExample]] | None = None  # of the present set; None: not read
         self.digest = ""  # of its examples
         self.order: list[int] = []  # in which its games are learnt from
@@ -187,7 +186,7 @@ class OfflineTrainer:
         own = utterance_logprobs(logprobs, mask, self.config.log_probability)
         known = torch.tensor([example.reference for example in examples], device=own.device)
         ratios = (own - known).exp()
-        off = largest(ratios - 1, torch.ones_like(ratios, dtype=torch.bool), policy)
+        off = typical_worst(ratios - 1, torch.ones_like(ratios, dtype=torch.bool), policy)
         tolerance = tolerance_of(policy.team.config)
         if not off < tolerance:
             raise FirstUpdateError(
@@ -208,20 +207,18 @@ class OfflineTrainer:
     def _update(self, rows: Sequence[OfflineExample], place: int) -> Metrics:
         """Epochs over one iteration's examples; mean statistics of all steps."""
         config, policy = self.config, self.policy
-        before = local_fingerprints(self.agents) if self.updates == 0 else None
         policy.start_update()
         size, epochs = config.minibatch_size, config.epochs
         steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
         chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
-        sums = sum_steps(
-            self._minibatch([None if i is None else rows[i] for i in chosen])
-            for chosen in paced(chosen_rows, steps, stage, config, policy)
-        )
-        if before is not None:
-            all_skipped = sums["skipped_steps"] == steps
-            check_first_update(policy, before, local_fingerprints(self.agents), all_skipped)
-        self.updates += 1
+        with watched(policy, self.agents, first=self.updates == 0) as update:
+            sums = sum_steps(
+                self._minibatch([None if i is None else rows[i] for i in chosen])
+                for chosen in paced(chosen_rows, steps, stage, config, policy)
+            )
+            update.may_stand_still = sums["skipped_steps"] == steps
+        self.updates += update.moved
         games, instructions = sums.pop("games"), sums.pop("instructions")
         divisors = {
             "nll_sft": instructions,

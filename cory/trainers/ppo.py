@@ -20,7 +20,7 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
 from cory.rollout.interactions import Interaction
-from cory.rollout.speak import speak_with
+from cory.rollout.speak import SamplerLogprobs, speak_with
 from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
@@ -30,7 +30,7 @@ from cory.trainers.estimators import Estimate, Estimator
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.minibatch import Stage, optimiser_step, paced, sum_steps
 from cory.trainers.objective import Objective
-from cory.trainers.sanity_checks import check_first_batch, check_first_update, local_fingerprints
+from cory.trainers.sanity_checks import check_first_batch, watched
 from cory.trainers.state import Stateful, load_states, states_of
 
 
@@ -65,60 +65,75 @@ class PPOTrainer:
         It cannot be interrupted.
         """
         clock = Clock()
-        config = self.config
-        drawn = self.task.sample(config.prompts_drawn())
-        prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
-        sampling, streams = config.sampling, self.streams
-        limit = draw_limit(sampling, streams.length)
-        metrics: Metrics = {"rollout/response_limit": float(limit)}
-        sampler_logprobs: dict[str, list[float]] = {}
-        speak = speak_with(self.actors, limit, sampling, repeat(streams.sampling), sampler_logprobs)
-        with ExitStack() as sampling_as_trained:
-            for agent in self.agents.values():
-                sampling_as_trained.enter_context(agent.rolling_out())
-            episodes = self.episodes = self.interact(prompts, speak)
+        limit = draw_limit(self.config.sampling, self.streams.length)
+        self.episodes, sampler_logprobs = self._roll_out(limit)
         clock.lap("rollout_s")
-        self.reward.score(episodes)
+        self.reward.score(self.episodes)
         clock.lap("reward_s")
-        self.assign_credit(episodes)
+        self.assign_credit(self.episodes)
+        metrics: Metrics = {"rollout/response_limit": float(limit)}
         learners = self.learners(iteration)
         for agent in self.agents.values():
-            turns = turns_of(episodes, agent.name)
+            turns = turns_of(self.episodes, agent.name)
             if all(turn.absent for turn in turns):
                 continue  # every debate had ended: there is nothing to learn
             batch = agent.annotate(turns)
-            metrics |= agent_metrics(agent, turns, batch, sampler_logprobs[agent.name])
+            metrics |= agent_metrics(agent, turns, batch, sampler_logprobs)
             clock.lap("annotate_s")
-            if agent.name not in learners:
-                continue
-            first = agent.updates == 0
-            if first:
-                check_first_batch(agent, batch, metrics)
-            groups = groups_of(episodes, agent.name, config.samples_per_prompt)
-            groups = groups.to(batch.credits.device)
-            taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
-            estimate = self.estimate(batch, groups, taken_off)
-            metrics |= self._estimate_metrics(agent.name, batch, groups, estimate)
-            # nothing moves where the rewards of every group are equal
-            moves = bool(estimate.advantages.any()) or config.weight_decay > 0
-            before = local_fingerprints(self.agents) if first else None
-            stage = Stage(iteration, self.config.iterations, self.config.learning_rate)
-            metrics |= self.update(agent, batch, estimate, stage)
-            metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
-            if before is not None:
-                shares = ("policy/passed_over", "skipped_steps")  # of the steps that did not count
-                none_counted = any(metrics[f"ppo/{key}/{agent.name}"] == 1 for key in shares)
-                after = local_fingerprints(self.agents)
-                check_first_update(agent, before, after, none_counted or not moves)
-            agent.updates += moves  # else the next one is still the first
-            agent.adapt_kl_coef(metrics[f"objective/kl/{agent.name}"], len(turns))
-            clock.lap("update_s")
-            require_finite(iteration, metrics)
-            self._require_bounds(iteration, agent.name, metrics)
-        metrics |= self.describe(episodes, metrics)
+            if agent.name in learners:
+                metrics |= self._learn(agent, batch, metrics, iteration)
+                clock.lap("update_s")
+                require_finite(iteration, metrics)
+                self._require_bounds(iteration, agent.name, metrics)
+        metrics |= self.describe(self.episodes, metrics)
         metrics |= clock.metrics()
         self.after_step(iteration)
         return metrics
+
+    def _roll_out(self, limit: int) -> tuple[list[Episode], SamplerLogprobs]:
+        """Episodes about newly drawn prompts, of responses of at most `limit` tokens."""
+        config = self.config
+        drawn = self.task.sample(config.prompts_drawn())
+        prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
+        logprobs: SamplerLogprobs = {}
+        streams = repeat(self.streams.sampling)
+        speak = speak_with(self.actors, limit, config.sampling, streams, logprobs)
+        with ExitStack() as sampling_as_trained:
+            for agent in self.agents.values():
+                sampling_as_trained.enter_context(agent.rolling_out())
+            return self.interact(prompts, speak), logprobs
+
+    def _learn(self, agent: PPOPolicy, batch: Batch, roll_out: Metrics, iteration: int) -> Metrics:
+        """Update one agent on its turns; the first update is checked before and after it.
+
+        roll_out: metrics of these turns
+        """
+        config = self.config
+        first = agent.updates == 0
+        if first:
+            check_first_batch(agent, batch, roll_out)
+        groups = groups_of(self.episodes, agent.name, config.samples_per_prompt)
+        groups = groups.to(batch.credits.device)
+        taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
+        estimate = self.estimate(batch, groups, taken_off)
+        metrics = self._estimate_metrics(agent.name, batch, groups, estimate)
+        stage = Stage(iteration, config.iterations, config.learning_rate)
+        with watched(agent, self.agents, first) as update:
+            metrics |= self.update(agent, batch, estimate, stage)
+            # nothing has to move where the rewards of every group are equal
+            idle = not estimate.advantages.any() and config.weight_decay == 0
+            update.may_stand_still = idle or self._none_counted(agent.name, metrics)
+        agent.updates += update.moved
+        metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
+        agent.adapt_kl_coef(roll_out[f"objective/kl/{agent.name}"], len(batch))
+        return metrics
+
+    def _none_counted(self, agent: str, metrics: Metrics) -> bool:
+        """Whether every step of an update was passed over or skipped."""
+        shares = ("policy/passed_over", "skipped_steps")
+        left_out = sum(metrics[f"ppo/{key}/{agent}"] for key in shares)
+        steps = self.config.epochs * self.plan.minibatches
+        return round(left_out * steps) >= steps  # a sum of shares may be a digit below 1
 
     def _estimate_metrics(
         self, agent: str, batch: Batch, groups: Tensor, estimate: Estimate

@@ -1,7 +1,9 @@
 """Checks around the first update of a run: on its first batch, and on the weights it changes."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,8 +18,7 @@ from cory.models.ppo_policy import PPOPolicy
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
 # TF32 have 11
 TOLERANCE = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.1, "fp16": 0.02}
-# Of many tokens a few are far off in half precision: passes of another shape round differently.
-HALF_PRECISION_QUANTILE = 0.99
+QUANTILE = 0.99  # of deviations, where not all is in float32
 
 
 class FirstUpdateError(RuntimeError):
@@ -29,8 +30,10 @@ def tolerance_of(model: ModelConfig) -> float:
     return max(TOLERANCE[model.precision], TOLERANCE[model.compute_precision])
 
 
-def largest(off: Tensor, mask: Tensor, policy: Policy) -> float:
-    """The largest of the deviations; in half precision all but the largest hundredth.
+def typical_worst(off: Tensor, mask: Tensor, policy: Policy) -> float:
+    """The largest deviation; unless all is in float32, the 99 % quantile.
+
+    In other precisions a few of many tokens are far off: passes of another shape round differently.
 
     off: any shape
     mask: same shape, bool; the deviations that count
@@ -41,7 +44,7 @@ def largest(off: Tensor, mask: Tensor, policy: Policy) -> float:
     model = policy.team.config
     if model.precision == model.compute_precision == "fp32":
         return float(found.max())
-    return float(found.float().quantile(HALF_PRECISION_QUANTILE))
+    return float(found.float().quantile(QUANTILE))
 
 
 def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
@@ -56,9 +59,9 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
     agent.model.eval()
     with torch.no_grad():
         logprobs, _ = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask)
-    off_ratio = largest((logprobs - rows.logprobs).exp() - 1, rows.response_mask, agent)
+    off_ratio = typical_worst((logprobs - rows.logprobs).exp() - 1, rows.response_mask, agent)
     off_kl = max(
-        largest(off, batch.response_mask, agent)
+        typical_worst(off, batch.response_mask, agent)
         for off in (batch.kl, batch.logprobs - batch.ref_logprobs)
     )
     if not agent.from_reference:
@@ -110,15 +113,37 @@ def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
     return prints
 
 
+@dataclass
+class WatchedUpdate:
+    """An update in progress, and what is known of it."""
+
+    may_stand_still: bool = False  # every step was skipped on purpose, or all advantages are 0
+    moved: bool = True  # whether the policy's weights have changed, its value head's apart
+
+
+@contextmanager
+def watched(policy: Policy, agents: Mapping[str, Policy], first: bool) -> Iterator[WatchedUpdate]:
+    """Around an update of a policy: the first one is checked by `check_first_update`.
+
+    An update that may stand still and did is not the policy's first one: the next is checked.
+    """
+    update = WatchedUpdate()
+    before = local_fingerprints(agents) if first else None
+    yield update
+    if before is not None:
+        after = local_fingerprints(agents)
+        update.moved = check_first_update(policy, before, after, update.may_stand_still)
+
+
 def check_first_update(
     agent: Policy, before: Fingerprints, after: Fingerprints, may_stand_still: bool
-) -> None:
+) -> bool:
     """The update changed the agent's own weights and no others; else FirstUpdateError.
 
     Runs with adapters that were loaded frozen, or with an optimiser over another agent's weights,
     look healthy otherwise.
 
-    may_stand_still: all steps of the update were skipped on purpose, or all advantages were 0
+    returns: whether weights other than the value head's have changed; if not, it was allowed
     """
     own = {
         id(parameter)
@@ -130,6 +155,7 @@ def check_first_update(
     foreign = sorted(after[key][0] for key in moved - own - heads)
     if foreign:
         raise FirstUpdateError(f"{agent.name}: its first update also changed {foreign[0]}")
-    stood_still = not distributed.any_of(bool(moved & own))
-    if stood_still and not may_stand_still:
+    has_moved = distributed.any_of(bool(moved & own))
+    if not has_moved and not may_stand_still:
         raise FirstUpdateError(f"{agent.name}: its first update changed none of its weights")
+    return has_moved

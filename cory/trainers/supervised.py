@@ -19,7 +19,7 @@ from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite
 from cory.trainers.minibatch import Stage, minibatches, optimiser_step, paced, sum_steps
-from cory.trainers.sanity_checks import check_first_update, local_fingerprints
+from cory.trainers.sanity_checks import watched
 from cory.trainers.state import Stateful, load_states, states_of
 
 
@@ -105,7 +105,8 @@ class SupervisedTrainer:
     unfinished: IterationState | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.updates = dict.fromkeys(self.agents, 0)  # iterations in which a policy learnt
+        # iterations in which a policy learnt, from the first that changed weights on
+        self.updates = dict.fromkeys(self.agents, 0)
         self.idle = dict.fromkeys(self.agents, 0)  # ... and in which it had no example
 
     def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
@@ -142,17 +143,15 @@ class SupervisedTrainer:
                 policy.engine.set_weights(plan.start)
             if plan.fresh:
                 policy.engine.reset_optimizer()
-            first = self.updates[policy.name] == 0
-            before = local_fingerprints(self.agents) if first else None
             part, parts = (0, 1) if plan.fresh else (iteration, self.config.iterations)
             stage = Stage(part, parts, plan.learning_rate)
-            metrics |= self.update(policy, examples, plan.epochs, stage)
+            with watched(policy, self.agents, first=self.updates[policy.name] == 0) as update:
+                metrics |= self.update(policy, examples, plan.epochs, stage)
+                skipped = metrics[self.metric_name("skipped_steps", policy.name)]
+                update.may_stand_still = skipped == 1
+            self.updates[policy.name] += update.moved
             rate = policy.engine.learning_rate
             metrics[self.metric_name("learning_rate", policy.name)] = rate
-            if before is not None:
-                skipped = metrics[self.metric_name("skipped_steps", policy.name)]
-                check_first_update(policy, before, local_fingerprints(self.agents), skipped == 1)
-            self.updates[policy.name] += 1
         else:
             self.idle[policy.name] += 1
         metrics[self.metric_name("examples", policy.name)] = float(len(examples))

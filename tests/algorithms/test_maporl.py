@@ -362,6 +362,9 @@ def test_debaters_that_share_a_policy_speak_together_and_say_the_same(
     assert [roles for _, roles in apart[0]] == [1] * 4
     assert together[1] == apart[1] and together[3:] == apart[3:]
     assert together[2] == pytest.approx(apart[2], abs=1e-6)
+    # each token beside itself, however many debaters one policy spoke for
+    gaps = [gap for name, gap in together[2].items() if "_max" in name]
+    assert gaps and max(gaps) < 1e-4
 
 
 def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:

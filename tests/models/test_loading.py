@@ -91,6 +91,37 @@ def test_an_architecture_that_agrees_is_taken(folder: Path) -> None:
     assert shape_of(lm).parameters == 3072
 
 
+def test_a_damaged_config_is_no_missing_one(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+    with pytest.raises(ConfigError) as refusal:
+        skeleton(str(folder), "model.path", {"model_type": "gpt2"})
+    assert str(refusal.value).startswith(f"model.path={folder}: cannot be loaded: ")
+    assert "config.json" in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            OSError("offline"),
+            "no local folder, not in the local cache, and the hub did not give it",
+        ),
+        (ImportError("needs sentencepiece"), "cannot be loaded: needs sentencepiece"),
+        (ValueError("needs trust_remote_code"), "cannot be loaded: needs trust_remote_code"),
+    ],
+)
+def test_why_a_model_of_the_hub_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
+    with pytest.raises(ConfigError) as refusal:
+        load_tokenizer("someone/model", "model.path")
+    assert str(refusal.value).startswith(f"model.path=someone/model: {said}")
+
+
 def interleaved(weight: np.ndarray, heads: int) -> np.ndarray:
     """Rows of a query or key matrix in the order that llama.cpp's rotary positions ask for."""
     rows, wide = weight.shape

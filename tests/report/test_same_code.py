@@ -94,6 +94,8 @@ def test_what_differs_is_named() -> None:
         "iteration 0: a is 1.0 and missing"
     )
     assert first_difference([line], [{**line, "b": 0.0}]) == "iteration 0: b is nan and 0.0"
+    gap = {**line, "objective/sampler_gap_max/agent_0": 1.0}
+    assert first_difference([line], [gap]) is None
 
 
 def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_without_the_extra_it_lists_but_does_not_save(tmp_path: Path) -> None:
         assert f"- `{name}`: " in done.stdout
     done = dashboard("someone/test", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
-    assert done.stderr == 'error: no wandb_workspaces; pip install "cory[dashboard]"\n'
+    assert done.stderr == 'error: no wandb_workspaces; pip install ".[dashboard]"\n'
 
 
 @pytest.mark.parametrize("typed", ["test", "a/b/c", "/test", "someone/"])

@@ -288,20 +288,44 @@ def test_microbatches_add_up_to_the_gradient_of_their_minibatch(config_of: Confi
     assert whole > 0 and abs(cut - whole) <= 1e-3 * whole
 
 
+@pytest.mark.parametrize("epochs", [2, 10])  # ten times a tenth is less than 1 in floating point
 @pytest.mark.parametrize("left_out", [True, False])
 def test_a_first_update_may_stand_still_only_where_every_step_was_left_out(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, left_out: bool
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, left_out: bool, epochs: int
 ) -> None:
     """As in fp16, whose loss scale overflows at first."""
+    skipped = left_out
 
     def step(engine: Engine) -> float:
-        engine.skipped = left_out
+        engine.skipped = skipped
         return 0.0
 
     monkeypatch.setattr(Engine, "step", step)
-    trainer = build(config_of("algorithm=ppo"), LetterShare())
+    trainer = build(config_of("algorithm=ppo", f"algorithm.epochs={epochs}"), LetterShare())
     if left_out:
-        assert trainer.step(0)["ppo/skipped_steps/agent_0"] == 1
-        return
+        assert trainer.step(0)["ppo/skipped_steps/agent_0"] == pytest.approx(1)
+        assert trainer.agents["agent_0"].updates == 0
+        skipped = False  # the next update is the first one that counts, and is checked
     with pytest.raises(FirstUpdateError, match="its first update changed none of its weights"):
-        trainer.step(0)
+        trainer.step(1)
+
+
+def test_steps_that_were_skipped_or_passed_over_make_up_an_update(config_of: ConfigOf) -> None:
+    trainer = build(config_of("algorithm=ppo", "algorithm.epochs=3"), LetterShare())
+    steps = 3 * trainer.plan.minibatches
+    names = ("ppo/skipped_steps/agent_0", "ppo/policy/passed_over/agent_0")
+    for skipped, passed_over, none in ((1, steps - 1, True), (1, steps - 2, False)):
+        shares = dict(zip(names, (skipped / steps, passed_over / steps), strict=True))
+        assert trainer._none_counted("agent_0", shares) is none
+
+
+def test_a_value_head_from_0_may_move_the_model_without_an_advantage(config_of: ConfigOf) -> None:
+    """Equal scores give advantages of 0; but the values are wrong, and the head's loss is not 0."""
+    words = ("algorithm=ppo", "model.value_init=zero", "algorithm.gae_lambda=1")
+    trainer = build(config_of(*words, "algorithm.learning_rate=1e-2"), LetterShare(sign=0.0))
+    trainer.reward.score = lambda episodes: [  # type: ignore[method-assign]
+        setattr(turn, "score", 1.0) for episode in episodes for turn in episode.turns
+    ]
+    trainer.step(0)
+    assert trainer.agents["agent_0"].updates == 1
+    assert trainer.step(1)["objective/kl/agent_0"] > 1e-3

@@ -12,12 +12,12 @@ import torch
 from cory.config import Config
 from cory.models.engine import Engine
 from cory.models.ppo_policy import PPOPolicy
-from cory.trainers import ppo
+from cory.trainers import sanity_checks
 from cory.trainers.sanity_checks import (
     FirstUpdateError,
     check_first_update,
-    largest,
     tolerance_of,
+    typical_worst,
 )
 from tests.support.building import LetterShare, build
 
@@ -42,8 +42,8 @@ def test_a_few_tokens_may_be_far_off_where_products_are_rounded(
     policy: Any = SimpleNamespace(team=SimpleNamespace(config=model))
     deviations = torch.tensor([-9.0] * 5 + [0.2] * 15 + [0.01] * 980 + [50.0] * 24).view(32, 32)
     mask = (torch.arange(1024) < 1000).view(32, 32)
-    assert largest(deviations, mask, policy) == pytest.approx(off)
-    assert largest(deviations, torch.zeros_like(mask), policy) == 0
+    assert typical_worst(deviations, mask, policy) == pytest.approx(off)
+    assert typical_worst(deviations, torch.zeros_like(mask), policy) == 0
     assert tolerance_of(model) == tolerance
 
 
@@ -99,11 +99,11 @@ def test_a_healthy_first_update_passes(
 ) -> None:
     checked = []
 
-    def check(agent: PPOPolicy, *others: Any) -> None:
+    def check(agent: PPOPolicy, *others: Any) -> bool:
         checked.append(agent.name)
-        check_first_update(agent, *others)
+        return check_first_update(agent, *others)
 
-    monkeypatch.setattr(ppo, "check_first_update", check)
+    monkeypatch.setattr(sanity_checks, "check_first_update", check)
     trainer = build(config_of(f"model.sharing={sharing}"), reward=LetterShare())
     models = [agent.model for agent in trainer.agents.values()]
     own = [list(model.trainable().values()) for model in models]

@@ -62,7 +62,9 @@ def test_sampler_gap_by_hand() -> None:
     )
     off = torch.tensor([*range(100), -200]) / 100
     agent: Any = SimpleNamespace(name="agent_0", kl_coef=0.0, team=SimpleNamespace(stops={EOS}))
-    metrics = agent_metrics(agent, turns, batch, (logprobs[mask] + off).tolist())
+    sampled = iter((logprobs[mask] + off).tolist())
+    by_turn = {id(turn): [next(sampled) for _ in turn.response_ids] for turn in turns}
+    metrics = agent_metrics(agent, turns, batch, dict(reversed(by_turn.items())))
     assert metrics["objective/sampler_gap/agent_0"] == pytest.approx(off.mean().item(), abs=1e-6)
     # of 101 sizes, the second largest and the largest
     assert metrics["objective/sampler_gap_p99/agent_0"] == pytest.approx(0.99, abs=1e-5)
