@@ -30,7 +30,8 @@ HEADER = """\
 
 What a GPU holds at most, what the checkpoints of a run take on the disk, and how long it takes, by
 [the estimate](memory.md) that `preflight_only=true` prints. Hours are an order of magnitude
-(operations at an assumed 1e13 a second and GPU). Nothing here was run. Written by
+(operations at an assumed 1e13 a second and GPU); of a named GPU `hardware.gpu=<name>` says more
+([GPUs](gpu.md)). Nothing here was run. Written by
 `python scripts/paper_scale.py --write`.
 
 A row is of all experiments with this model, algorithm and hardware: the highest memory and disk,
