@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from tqdm import tqdm
@@ -16,7 +17,7 @@ from cory.rewards import RunReward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
-from cory.runs.stop import Stopped, StopPoint, StopRequest
+from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.best_agents import BestAgents
 from cory.runtime.progress import bar_stream, progress
 from cory.runtime.untrained import Untrained
@@ -25,128 +26,192 @@ from cory.trainers.divergence import TrainingDiverged
 SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its next stop point
 
 
-def run(
-    algorithm: Algorithm,
-    config: Config,
-    record: Record,
-    checkpoints: Checkpoints,
-    pieces: PartialResults,
-    stop: StopRequest,
-    export: Callable[[int], None],
-    reward: RunReward | None = None,
-    untrained: Untrained | None = None,
-    best: BestAgents | None = None,
-) -> None:
-    """Iterate from the newest checkpoint on: step, keep samples, save, evaluate, log.
+@dataclass
+class Loop:
+    """Iterates from the newest checkpoint on: step, keep samples, save, evaluate, log.
 
     A checkpoint holds the metrics of its last iteration and is written before the evaluation, which
     may take hours: a run killed within it goes on there, with nothing trained again.
-
-    export(done): writes the agents as they are after `done` iterations
-    reward: one that follows the run; its metrics are logged with the iteration's
-    untrained: evaluates the agents before the first iteration, whose line has its metrics
-    best: keeps the agents of the best iteration
     """
-    iterations = config.algorithm.iterations
-    measure = partial(evaluated, algorithm, config, record, pieces, stop, reward)
-    start, metrics, before = resume(algorithm, record, checkpoints)
-    if best is not None:
-        best.start(start)
-    if before is None:
-        before = (
-            {} if untrained is None else untrained_metrics(untrained, config, record, stop, reward)
-        )
-    if iterations == 0:
-        record.log(0, measure(0, "the evaluation"))
-        put_away(record, pieces)
-    latest: Metrics = {}
-    with tqdm(
-        total=iterations,
-        initial=start,
-        file=bar_stream(),
-        desc=f"{config.experiment} seed {config.seed}",
-        bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}",
-        disable=distributed.rank() != 0 or iterations == 0,
-    ) as bar:
-        for iteration in range(start, iterations):
-            last = iteration + 1 == iterations
-            to_measure = last or due(iteration, config.evaluate_every)
-            saved = metrics is not None  # trained before the restart; evaluation and log are left
-            if metrics is None:
-                stop_point = SavingPoint(
-                    iteration, config, algorithm, record, checkpoints, stop, before
-                )
-                metrics = stepped(algorithm, record, checkpoints, iteration, stop_point, reward)
-                metrics, before = before | metrics, {}
-                if last or due(iteration, config.samples_every):
-                    record.log_samples(iteration, algorithm.episodes[: config.samples_kept])
-            leaving = not last and stop.asked_anywhere()
-            if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
-                save_checkpoint(iteration + 1, metrics, algorithm, record, checkpoints)
-                saved = True
-                if untrained is not None:
-                    untrained.put_away()
-            if to_measure:
-                where = f"the evaluation after iteration {iteration + 1} of {iterations}"
-                try:
-                    metrics |= measure(iteration, where)
-                except Stopped:
-                    if not saved:
-                        save_checkpoint(iteration + 1, metrics, algorithm, record, checkpoints)
-                    raise
-            if not last and due(iteration, config.export_every):
-                export(iteration + 1)
-            if best is not None:
-                best.offer(iteration, metrics)
-            record.log(iteration, metrics)
-            if to_measure:
-                put_away(record, pieces)
-            latest |= metrics
-            bar.set_postfix_str(progress(latest, algorithm.agents), refresh=False)
-            bar.update()
-            metrics = None
-            if leaving:
-                raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
 
+    algorithm: Algorithm
+    config: Config
+    record: Record
+    checkpoints: Checkpoints
+    pieces: PartialResults  # of an evaluation that is not over
+    stop: StopRequest
+    export: Callable[
+        [int], None
+    ]  # takes done; writes the agents as they are after `done` iterations
+    reward: RunReward | None = None  # one that follows the run: logged with each iteration
+    untrained: Untrained | None = None  # evaluates the agents before the first iteration
+    best: BestAgents | None = None  # keeps the agents of the best iteration
 
-def stepped(
-    algorithm: Algorithm,
-    record: Record,
-    checkpoints: Checkpoints,
-    iteration: int,
-    stop_point: StopPoint,
-    reward: RunReward | None,
-) -> Metrics:
-    """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
-    if reward is not None:
-        reward.at(iteration)
-    try:
-        metrics = algorithm.step(iteration, stop_point)
-        return metrics | reward.metrics() if reward is not None else metrics
-    except TrainingDiverged as error:
-        record.log(iteration, error.metrics)
-        error.args = (f"{error}; of its checkpoints, {checkpoints.newest()}",)
-        raise
+    def run(self) -> None:
+        """All iterations that are left; Stopped where the run is to stop before its end."""
+        iterations = self.config.algorithm.iterations
+        start, trained, before = self._resume()
+        if self.best is not None:
+            self.best.start(start)
+        if before is None:
+            before = self._measure_untrained()
+        if iterations == 0:
+            self.record.log(0, self._measure(0, "the evaluation"))
+            self._put_away()
+        latest: Metrics = {}
+        with tqdm(
+            total=iterations,
+            initial=start,
+            file=bar_stream(),
+            desc=f"{self.config.experiment} seed {self.config.seed}",
+            bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}",
+            disable=distributed.rank() != 0 or iterations == 0,
+        ) as bar:
+            for iteration in range(start, iterations):
+                metrics, leaving = self._iterate(iteration, before, trained)
+                before, trained = {}, None
+                latest |= metrics
+                bar.set_postfix_str(progress(latest, self.algorithm.agents), refresh=False)
+                bar.update()
+                if leaving:
+                    raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
+
+    def _iterate(
+        self, iteration: int, before: Metrics, trained: Metrics | None
+    ) -> tuple[Metrics, bool]:
+        """One iteration, until it is logged.
+
+        before: metrics of the untrained agents that are not logged yet
+        trained: its metrics where it was trained before a restart: evaluation and log are left
+        returns: its metrics, and whether the run is to stop after it
+        """
+        config, iterations = self.config, self.config.algorithm.iterations
+        last = iteration + 1 == iterations
+        saved = trained is not None
+        metrics = before | self._train(iteration, before) if trained is None else trained
+        leaving = not last and self.stop.asked_anywhere()
+        if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
+            self._save(iteration + 1, metrics)
+            saved = True
+            if self.untrained is not None:
+                self.untrained.put_away()
+        to_measure = last or due(iteration, config.evaluate_every)
+        if to_measure:
+            where = f"the evaluation after iteration {iteration + 1} of {iterations}"
+            try:
+                metrics |= self._measure(iteration, where)
+            except Stopped:
+                if not saved:
+                    self._save(iteration + 1, metrics)
+                raise
+        if not last and due(iteration, config.export_every):
+            self.export(iteration + 1)
+        if self.best is not None:
+            self.best.offer(iteration, metrics)
+        self.record.log(iteration, metrics)
+        if to_measure:
+            self._put_away()
+        return metrics, leaving
+
+    def _train(self, iteration: int, before: Metrics) -> Metrics:
+        """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
+        if self.reward is not None:
+            self.reward.at(iteration)
+        save = partial(self._save, iteration, before)
+        stop_point = SavingPoint(iteration, self.config, self.stop, save)
+        try:
+            metrics = self.algorithm.step(iteration, stop_point)
+        except TrainingDiverged as error:
+            self.record.log(iteration, error.metrics)
+            error.args = (f"{error}; of its checkpoints, {self.checkpoints.newest()}",)
+            raise
+        if self.reward is not None:
+            metrics |= self.reward.metrics()
+        last = iteration + 1 == self.config.algorithm.iterations
+        if last or due(iteration, self.config.samples_every):
+            kept = self.algorithm.episodes[: self.config.samples_kept]
+            self.record.log_samples(iteration, kept)
+        return metrics
+
+    def _measure(self, iteration: int, where: str) -> Metrics:
+        """Metrics of an evaluation; its responses go to samples.jsonl. Stopped if the run is to.
+
+        where: the evaluation, in the message of Stopped
+        """
+        config, iterations = self.config, self.config.algorithm.iterations
+        if self.reward is not None:
+            self.reward.at(min(iteration + 1, iterations))
+        final = iteration + 1 >= iterations
+        request = EvalRequest(config.evaluation, config.seed, iteration, final)
+        with watched(config, self.stop, where) as before_each:
+            metrics = self.algorithm.evaluate(request, self.pieces, before_each)
+        self.record.log_lines(self.pieces.lines)
+        self.record.log_scores(request.scores.as_line(iteration))
+        if self.reward is not None:
+            metrics |= seconds_of(self.reward)
+        return metrics
+
+    def _measure_untrained(self) -> Metrics:
+        """Metrics of the agents before any training; responses and scores go to the records."""
+        if self.untrained is None:
+            return {}
+        if self.reward is not None:
+            self.reward.at(0)
+        request = self.untrained.request
+        with watched(self.config, self.stop, "the evaluation before the training") as before_each:
+            lines = self.untrained.measure(before_each)
+        self.record.log_lines(lines)
+        self.record.log_scores(request.scores.as_line(request.iteration))
+        if self.reward is not None:
+            self.reward.metrics()  # which are of these responses, and of no iteration
+        return request.scores.metrics()
+
+    def _put_away(self) -> None:
+        """Remove the partial results of an evaluation once the records of it are on the disk."""
+        self.record.sync()
+        self.pieces.clear()
+
+    def _save(self, done: int, metrics: Metrics) -> None:
+        """Write a checkpoint after `done` iterations.
+
+        metrics: what is not logged yet: of the last of them, or of the untrained agents
+        """
+        state = {
+            "algorithm": self.algorithm.state_dict(),
+            "record": self.record.state_dict(),
+            "metrics": metrics,
+        }
+        self.record.sync()
+        self.checkpoints.save(done, self.algorithm.agents, state)
+
+    def _resume(self) -> tuple[int, Metrics | None, Metrics | None]:
+        """Restore everything from the newest checkpoint.
+
+        returns: the iteration to go on with; its metrics where only its evaluation and log are
+            left; those of the untrained agents that are not logged yet, None without a checkpoint
+        """
+        restored = self.checkpoints.restore(self.algorithm.agents)
+        if restored is None:
+            self.record.start(0, None)
+            return 0, None, None
+        done, state = restored
+        self.algorithm.load_state_dict(state["algorithm"])
+        logged = distributed.from_first(self.record.start(done, state["record"]))
+        if logged < done:
+            return logged, state["metrics"], {}
+        return done, None, state["metrics"] if done == 0 else {}
 
 
 class SavingPoint:
     """A `StopPoint` that saves within an iteration, if the run is to stop or it has taken long."""
 
     def __init__(
-        self,
-        iteration: int,
-        config: Config,
-        algorithm: Algorithm,
-        record: Record,
-        checkpoints: Checkpoints,
-        stop: StopRequest,
-        before: Metrics,
+        self, iteration: int, config: Config, stop: StopRequest, save: Callable[[], None]
     ) -> None:
-        """before: metrics of the untrained agents, as long as they are not logged"""
         self.iteration = iteration
         self.config = config
-        self.save = partial(save_checkpoint, iteration, before, algorithm, record, checkpoints)
         self.stop = stop
+        self.save = save
         self.saved = time.monotonic()
 
     def __call__(self) -> None:
@@ -159,52 +224,6 @@ class SavingPoint:
         if stop:
             where = f"iteration {self.iteration + 1} of {self.config.algorithm.iterations}"
             raise Stopped(f"saved within {where}")
-
-
-def evaluated(
-    algorithm: Algorithm,
-    config: Config,
-    record: Record,
-    pieces: PartialResults,
-    stop: StopRequest,
-    reward: RunReward | None,
-    iteration: int,
-    where: str,
-) -> Metrics:
-    """Metrics of an evaluation; its responses go to samples.jsonl. Stopped if the run is to stop.
-
-    where: the evaluation, in the message of Stopped
-    """
-    final = iteration + 1 >= config.algorithm.iterations
-    if reward is not None:
-        reward.at(min(iteration + 1, config.algorithm.iterations))
-    request = EvalRequest(config.evaluation, config.seed, iteration, final)
-    with watched(config, stop, where) as before_each:
-        metrics = algorithm.evaluate(request, pieces, before_each)
-    record.log_lines(pieces.lines)
-    record.log_scores(request.scores.as_line(iteration))
-    if reward is not None:
-        metrics |= seconds_of(reward)
-    return metrics
-
-
-def untrained_metrics(
-    untrained: Untrained,
-    config: Config,
-    record: Record,
-    stop: StopRequest,
-    reward: RunReward | None,
-) -> Metrics:
-    """Metrics of the agents before any training; responses and scores go to the records."""
-    if reward is not None:
-        reward.at(0)
-    with watched(config, stop, "the evaluation before the training") as before_each:
-        lines = untrained.measure(before_each)
-    record.log_lines(lines)
-    record.log_scores(untrained.request.scores.as_line(untrained.request.iteration))
-    if reward is not None:
-        reward.metrics()  # which are of these responses, and of no iteration
-    return untrained.request.scores.metrics()
 
 
 @contextmanager
@@ -239,48 +258,6 @@ def seconds_of(reward: RunReward) -> Metrics:
         for key, value in reward.metrics().items()
         if key.startswith(prefix)
     }
-
-
-def put_away(record: Record, pieces: PartialResults) -> None:
-    """Remove the partial results of an evaluation once the records of it are on the disk."""
-    record.sync()
-    pieces.clear()
-
-
-def save_checkpoint(
-    done: int, metrics: Metrics, algorithm: Algorithm, record: Record, checkpoints: Checkpoints
-) -> None:
-    """Write a checkpoint after `done` iterations.
-
-    metrics: what is not logged yet: of the last of them, or of the untrained agents
-    """
-    state = {
-        "algorithm": algorithm.state_dict(),
-        "record": record.state_dict(),
-        "metrics": metrics,
-    }
-    record.sync()
-    checkpoints.save(done, algorithm.agents, state)
-
-
-def resume(
-    algorithm: Algorithm, record: Record, checkpoints: Checkpoints
-) -> tuple[int, Metrics | None, Metrics | None]:
-    """Restore everything from the newest checkpoint.
-
-    returns: the iteration to go on with; its metrics where only its evaluation and log are left;
-        those of the untrained agents that are not logged yet, None without a checkpoint
-    """
-    restored = checkpoints.restore(algorithm.agents)
-    if restored is None:
-        record.start(0, None)
-        return 0, None, None
-    done, state = restored
-    algorithm.load_state_dict(state["algorithm"])
-    logged = distributed.from_first(record.start(done, state["record"]))
-    if logged < done:
-        return logged, state["metrics"], {}
-    return done, None, state["metrics"] if done == 0 else {}
 
 
 def due(iteration: int, every: int) -> bool:

@@ -58,11 +58,11 @@ from cory.runs.run_dir import (
 )
 from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import read_settings
-from cory.runtime import loop
 from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.best_agents import BestAgents
 from cory.runtime.exporting import export_agents, export_iteration
 from cory.runtime.folder_watch import FolderWatch
+from cory.runtime.loop import Loop
 from cory.runtime.progress import above_bars
 from cory.runtime.reasons import keep_reason
 from cory.runtime.untrained import Untrained, wanted
@@ -183,7 +183,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
             export_iteration(algorithm.agents, parts, run_dir / ITERATIONS / str(done), done)
 
         with above_bars():
-            loop.run(
+            Loop(
                 algorithm,
                 config,
                 record,
@@ -191,10 +191,10 @@ def work(run_dir: Path, stop: StopRequest) -> None:
                 pieces,
                 stop,
                 export,
-                watched,
-                untrained,
-                best,
-            )
+                reward=watched,
+                untrained=untrained,
+                best=best,
+            ).run()
         finish(algorithm, parts, record, best, checkpoints)
     finally:
         record.close()

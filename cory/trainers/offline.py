@@ -23,9 +23,9 @@ from cory.trainers.divergence import require_finite
 from cory.trainers.minibatch import Stage, minibatches, optimiser_step, paced, sum_steps
 from cory.trainers.sanity_checks import (
     FirstUpdateError,
+    checked_update,
     tolerance_of,
     typical_worst,
-    watched,
 )
 from cory.trainers.state import Stateful, load_states, states_of
 
@@ -212,7 +212,7 @@ class OfflineTrainer:
         steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
         chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
-        with watched(policy, self.agents, first=self.updates == 0) as update:
+        with checked_update(policy, self.agents, first=self.updates == 0) as update:
             sums = sum_steps(
                 self._minibatch([None if i is None else rows[i] for i in chosen])
                 for chosen in paced(chosen_rows, steps, stage, config, policy)

@@ -30,7 +30,7 @@ from cory.trainers.estimators import Estimate, Estimator
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.minibatch import Stage, optimiser_step, paced, sum_steps
 from cory.trainers.objective import Objective
-from cory.trainers.sanity_checks import check_first_batch, watched
+from cory.trainers.sanity_checks import check_first_batch, checked_update
 from cory.trainers.state import Stateful, load_states, states_of
 
 
@@ -118,7 +118,7 @@ class PPOTrainer:
         estimate = self.estimate(batch, groups, taken_off)
         metrics = self._estimate_metrics(agent.name, batch, groups, estimate)
         stage = Stage(iteration, config.iterations, config.learning_rate)
-        with watched(agent, self.agents, first) as update:
+        with checked_update(agent, self.agents, first) as update:
             metrics |= self.update(agent, batch, estimate, stage)
             # nothing has to move where the rewards of every group are equal
             idle = not estimate.advantages.any() and config.weight_decay == 0

@@ -114,7 +114,7 @@ def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
 
 
 @dataclass
-class WatchedUpdate:
+class CheckedUpdate:
     """An update in progress, and what is known of it."""
 
     may_stand_still: bool = False  # every step was skipped on purpose, or all advantages are 0
@@ -122,12 +122,14 @@ class WatchedUpdate:
 
 
 @contextmanager
-def watched(policy: Policy, agents: Mapping[str, Policy], first: bool) -> Iterator[WatchedUpdate]:
+def checked_update(
+    policy: Policy, agents: Mapping[str, Policy], first: bool
+) -> Iterator[CheckedUpdate]:
     """Around an update of a policy: the first one is checked by `check_first_update`.
 
     An update that may stand still and did is not the policy's first one: the next is checked.
     """
-    update = WatchedUpdate()
+    update = CheckedUpdate()
     before = local_fingerprints(agents) if first else None
     yield update
     if before is not None:

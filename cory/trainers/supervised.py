@@ -19,7 +19,7 @@ from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite
 from cory.trainers.minibatch import Stage, minibatches, optimiser_step, paced, sum_steps
-from cory.trainers.sanity_checks import watched
+from cory.trainers.sanity_checks import checked_update
 from cory.trainers.state import Stateful, load_states, states_of
 
 
@@ -145,7 +145,9 @@ class SupervisedTrainer:
                 policy.engine.reset_optimizer()
             part, parts = (0, 1) if plan.fresh else (iteration, self.config.iterations)
             stage = Stage(part, parts, plan.learning_rate)
-            with watched(policy, self.agents, first=self.updates[policy.name] == 0) as update:
+            with checked_update(
+                policy, self.agents, first=self.updates[policy.name] == 0
+            ) as update:
                 metrics |= self.update(policy, examples, plan.epochs, stage)
                 skipped = metrics[self.metric_name("skipped_steps", policy.name)]
                 update.may_stand_still = skipped == 1

@@ -15,8 +15,8 @@ from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import NoRecord
 from cory.runs.stop import Stopped, StopRequest
-from cory.runtime import loop
 from cory.runtime.exporting import export_iteration
+from cory.runtime.loop import Loop
 from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
@@ -106,7 +106,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
                 asked.append(True)
                 return len(asked) == stop_at
 
-        loop.run(
+        Loop(
             trainer,
             config,
             NoRecord(),
@@ -114,7 +114,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
             PartialResults(path / "evaluation", "settings"),
             Later(path),
             lambda done: None,
-        )
+        ).run()
         return trainer
 
     with pytest.raises(Stopped, match="saved within iteration 1 of 1"):
