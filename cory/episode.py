@@ -15,6 +15,16 @@ Message = dict[str, str]  # of a chat: `role` (user or assistant) and `content`
 Context = str | list[Message]  # a prompt for a model; a chat model takes a text as one message
 
 
+def from_user(content: str) -> Message:
+    """A message of the user."""
+    return {"role": "user", "content": content}
+
+
+def as_messages(context: Context) -> list[Message]:
+    """The messages with which a chat begins; of a text, one of the user."""
+    return context if isinstance(context, list) else [from_user(context)]
+
+
 @dataclass(frozen=True)
 class Prompt:
     """One task item, as the first agent sees it."""
@@ -34,7 +44,7 @@ class Prompt:
         """`text` in place of this prompt's, after the messages before it if it came as a chat."""
         if self.messages is None:
             return text
-        return [*map(dict, self.messages[:-1]), {"role": "user", "content": text}]
+        return [*map(dict, self.messages[:-1]), from_user(text)]
 
 
 @dataclass

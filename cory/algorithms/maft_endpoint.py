@@ -9,10 +9,9 @@ import torch
 from cory.config import SamplingConfig, require
 from cory.endpoint.batch import Ask, Endpoint
 from cory.endpoint.client import TOO_LONG, Reply
-from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn
+from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn, as_messages
 from cory.evaluation.evaluate import TEAM, BeforeEach, EvalRequest, Evaluator
 from cory.models.policy import Spoken
-from cory.models.team import user
 from cory.rollout.debate import Debate
 from cory.rollout.interactions import Speak
 from cory.runs.partial_results import PartialResults
@@ -65,7 +64,7 @@ class EndpointDebate:
                 f"max_tokens it may fit",
             )
         asks = [
-            Ask(f"{prompt.id}/turn_{round + 1}/{role}", messages(context), shorter=True)
+            Ask(f"{prompt.id}/turn_{round + 1}/{role}", as_messages(context), shorter=True)
             for prompt, context in asked
         ]
         replies = self.endpoint.complete(asks, self.watch)
@@ -151,14 +150,9 @@ class EndpointActor:
         return spoken
 
 
-def messages(context: Context) -> list[dict[str, str]]:
-    """The messages of a context; a text is a message of the user."""
-    return context if isinstance(context, list) else [user(context)]
-
-
 def as_key(context: Context) -> str:
     """A context as text, by which equal ones are known."""
-    return json.dumps(messages(context), ensure_ascii=False)
+    return json.dumps(as_messages(context), ensure_ascii=False)
 
 
 def as_text(context: Context | None) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, require
-from cory.episode import Context, Message
+from cory.episode import Context, as_messages
 from cory.functional.logprobs import (
     LogitsOf,
     TokenStatistics,
@@ -321,17 +321,13 @@ def require_plain_head(lm: PreTrainedModel, key: str) -> None:
 
 def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:
     """A context in the tokenizer's chat template, up to the beginning of the answer."""
-    messages = context if isinstance(context, list) else [user(context)]
-    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    text: str = tokenizer.apply_chat_template(
+        as_messages(context), tokenize=False, add_generation_prompt=True
+    )
     bos = tokenizer.bos_token_id
     if bos is not None and tokenizer("a")["input_ids"][0] == bos:
         text = text.removeprefix(str(tokenizer.bos_token))  # it puts BOS before any text by itself
     return text
-
-
-def user(content: str) -> Message:
-    """A user's message."""
-    return {"role": "user", "content": content}
 
 
 def response_states(

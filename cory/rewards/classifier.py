@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cory import distributed
 from cory.config import ClassifierConfig, require
-from cory.episode import Episode, Prompt, Turn
+from cory.episode import Episode, Prompt, Turn, as_messages
 from cory.functional.masking import pad_right
 from cory.models.context import context_length
 from cory.models.loading import load_classifier, load_tokenizer, nf4, output_head
@@ -21,7 +21,6 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
-from cory.models.team import user
 
 
 class Classifier:
@@ -59,7 +58,9 @@ class Classifier:
         """A prompt with a response; in a chat, a message of the user and one of the assistant."""
         if not self.chat:
             return prompt.text + turn.response
-        asked = [user(prompt.text)] if prompt.messages is None else [*map(dict, prompt.messages)]
+        asked = as_messages(
+            prompt.text if prompt.messages is None else [*map(dict, prompt.messages)]
+        )
         said = {"role": "assistant", "content": turn.response}
         text: str = self.tokenizer.apply_chat_template([*asked, said], tokenize=False)
         return text

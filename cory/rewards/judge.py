@@ -8,7 +8,7 @@ from typing import Any
 from cory.config import JudgeConfig, require
 from cory.endpoint.batch import Ask, Endpoint
 from cory.endpoint.client import Message, Reply, require_client
-from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.episode import Episode, Metrics, Prompt, Turn, from_user
 from cory.rewards import RunFacts
 
 JOURNAL = "judge"  # in the run directory: the judge's replies; of a part of a sum with its name
@@ -98,7 +98,7 @@ class Judge:
         asked = self.config.request.format(
             query=_query(prompt), response=turn.response, answer=prompt.answer
         )
-        return [{"role": "system", "content": self.rubric}, {"role": "user", "content": asked}]
+        return [{"role": "system", "content": self.rubric}, from_user(asked)]
 
     def _replies(self, asks: Sequence[Ask]) -> tuple[list[Reply], list[bool]]:
         """A reply to each request, and whether it counts as one of the tries that are allowed.

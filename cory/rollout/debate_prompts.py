@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from cory.config import DebatePrompts, require
-from cory.episode import Context, Message, Prompt, Turn
+from cory.episode import Context, Message, Prompt, Turn, as_messages, from_user
 from cory.tasks import Form
 
 Rounds = Sequence[Sequence[Turn]]  # [round][agent]
@@ -86,7 +86,7 @@ class Chat:
 
         The opening messages, with the question, always stay; so does a summary with its exchange.
         """
-        opening = opening_messages(prompt)
+        opening = as_messages(prompt.opening)
         for first in range(len(rounds)):
             yield [*opening, *self._exchanges(prompt, rounds[first:], agent, summary, None)]
         if rounds and summary is None:
@@ -103,7 +103,7 @@ class Chat:
         for turns, heard in zip(rounds, told, strict=True):
             yield {"role": "assistant", "content": turns[agent].response}
             content = self.follow_up(prompt, turns, agent, heard, quoted)
-            yield {"role": "user", "content": content}
+            yield from_user(content)
 
 
 class Graded:
@@ -144,12 +144,6 @@ class Graded:
         return form.format(
             score=f"{turn.score:.3f}", grade=self.prompts.grades[better], number=number
         )
-
-
-def opening_messages(prompt: Prompt) -> list[Message]:
-    """A prompt as the messages with which a chat begins; of a text, one of the user."""
-    opening = prompt.opening
-    return [{"role": "user", "content": opening}] if isinstance(opening, str) else opening
 
 
 def turns_of_others(turns: Sequence[Turn], agent: int) -> list[Turn]:

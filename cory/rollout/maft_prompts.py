@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cory.config import MaftPrompts
-from cory.episode import Context, Prompt, Turn
+from cory.episode import Context, Prompt, Turn, as_messages
 from cory.rollout.debate_prompts import (
     DebateWording,
     Rounds,
-    opening_messages,
     turns_of_others,
 )
 
@@ -66,7 +65,7 @@ class Identified:
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
         """As `DebateWording`."""
-        before = len(opening_messages(prompt)) - 1  # of the data, which name nobody
+        before = len(as_messages(prompt.opening)) - 1  # of the data, which name nobody
         for context in self.wording.contexts(prompt, rounds, agent, summary):
             if isinstance(context, str):
                 yield self._name(len(rounds)) + context
