@@ -6,7 +6,8 @@ from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
 from cory.config.algorithm import ALL, LATER, MEAN
 from cory.episode import Episode, Metrics
-from cory.evaluation.evaluate import TeamEvaluator, score_metrics
+from cory.evaluation.evaluate import TeamEvaluator
+from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.trainers.estimators import estimator_of

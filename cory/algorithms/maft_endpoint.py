@@ -10,7 +10,8 @@ from cory.config import SamplingConfig, require
 from cory.endpoint.batch import Ask, Endpoint
 from cory.endpoint.client import TOO_LONG, Reply
 from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn, as_messages
-from cory.evaluation.evaluate import TEAM, BeforeEach, EvalRequest, Evaluator
+from cory.evaluation.evaluate import BeforeEach, Evaluator
+from cory.evaluation.responses import TEAM, EvalRequest
 from cory.models.policy import Spoken
 from cory.rollout.debate import Debate
 from cory.rollout.interactions import Speak

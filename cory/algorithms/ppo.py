@@ -4,7 +4,8 @@ from functools import partial
 
 from cory.algorithms.parts import Parts, numbered
 from cory.config import PPOConfig
-from cory.evaluation.evaluate import TeamEvaluator, score_metrics
+from cory.evaluation.evaluate import TeamEvaluator
+from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_score
 from cory.rollout.interactions import single_turn
 from cory.trainers.estimators import estimator_of

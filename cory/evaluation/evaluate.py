@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
-
-import torch
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from cory import distributed
-from cory.config import EvaluationConfig, SamplingConfig
-from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn, reward_columns
-from cory.evaluation.prompt_scores import PromptScores, by_prompt
-from cory.functional.statistics import any_of_first, interval, mean, pass_at_k
+from cory.config import SamplingConfig
+from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn
+from cory.evaluation.response_scores import score_metrics
+from cory.evaluation.responses import (
+    MEASURED,
+    PROBE,
+    TEAM,
+    EvalRequest,
+    ResponseSet,
+    as_line,
+    line_turn,
+)
 from cory.models.fingerprint import alike, weights_fingerprint
 from cory.models.policy import Actor, Policy
 from cory.models.sampling.generation import draw_uniforms
@@ -24,24 +30,8 @@ from cory.runs.partial_results import PartialResults, resumable
 from cory.seeding import place_stream
 from cory.tasks import Task
 
-TEAM = "team"
-MEASURED = "evaluation"  # the kinds of line in samples.jsonl; runs/recorder.py writes the third
-PROBE = "probe"
 # before_each(rows done, rows in all): called before each batch of rows
 BeforeEach = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class EvalRequest:
-    """The settings of one evaluation and its place in the run."""
-
-    config: EvaluationConfig
-    seed: int
-    iteration: int
-    final: bool  # no training follows: the probes are asked, too
-    # agents are as they were before any training; only what is compared with later is measured
-    untrained: bool = False
-    scores: PromptScores = field(default_factory=PromptScores)  # filled by the evaluator
 
 
 class Evaluator(Protocol):
@@ -56,30 +46,6 @@ class Evaluator(Protocol):
         Training is not affected: the responses are a function of weights, roles and seed.
         """
         ...
-
-
-@dataclass
-class ResponseSet:
-    """The responses of one agent, or of the team: every prompt once, then every prompt again."""
-
-    who: str  # an agent, alone on the bare query; or TEAM, in its roles
-    kind: str  # MEASURED | PROBE
-    prompts: list[Prompt]
-    samples: int | None  # responses per prompt; None: one, greedily
-    streams: list[torch.Generator]  # one for each place in the order of speaking
-    alone: Mapping[str, ResponseSet] = field(default_factory=dict)  # TEAM: each agent's own
-    lines: list[Line] = field(default_factory=list)  # one per row
-
-    def __len__(self) -> int:
-        return len(self.prompts) * (self.samples or 1)
-
-    def prompt(self, row: int) -> Prompt:
-        """The prompt of a row."""
-        return self.prompts[row % len(self.prompts)]
-
-    def sample(self, row: int) -> int | None:
-        """Which of its prompt's responses a row is; None: the greedy one."""
-        return None if self.samples is None else row // len(self.prompts)
 
 
 @dataclass(frozen=True)
@@ -244,122 +210,3 @@ def repeated(line: Line, agent: str, role: str) -> Turn:
     (turn,) = line["turns"]
     context = turn["context"] or line["prompt"]
     return Turn(agent, role, 0, context, turn["response"], [], TEXT_ONLY)
-
-
-def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:
-    """A line of samples.jsonl, without what is specific to its kind of evaluation.
-
-    sample: which response to the prompt; None: the greedy one
-    """
-    return {
-        "iteration": request.iteration,
-        "kind": kind,
-        "who": who,
-        "split": request.config.split if kind == MEASURED else None,
-        "sample": sample,
-        "prompt_id": prompt.id,
-        "prompt": prompt.text,
-        "answer": prompt.answer,
-    }
-
-
-def line_turn(turn: Turn, prompt: Prompt) -> dict[str, Any]:
-    """A turn in a line of samples.jsonl."""
-    return {
-        "agent": turn.agent,
-        "role": turn.role,
-        "context": None if turn.context == prompt.text else turn.context,
-        "response": None if turn.absent else turn.response,
-        "score": turn.score,
-        **reward_columns(turn),
-    }
-
-
-def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
-    """Mean scores, and the share of prompts solved where the right answers are known."""
-    metrics: Metrics = {}
-    for who, turns in turns_by_role(responses).items():
-        # float32, as all means of scores here
-        scores = [float(turn["score"]) for row in turns for turn in row]
-        score = torch.tensor(scores).mean().item()
-        each = [mean(float(turn["score"]) for turn in row) for row in turns]
-        count = len(responses.prompts)
-        known = responses.prompts[0].answer is not None
-        solved = solved_by_prompt(task, responses, turns) if known else None
-        if responses.samples is not None:
-            metrics[f"eval/score/{who}"] = score
-            counted = {*scores} <= {0.0, 1.0}  # what is right, or passes a test
-            tries = responses.samples if counted else None
-            request.scores.add(f"eval/score/{who}", by_prompt(each, count), tries)
-            metrics |= part_metrics(who, turns)
-            if solved is not None:
-                for k in request.config.k:
-                    metrics |= pass_metrics(who, k, solved)
-                k = min(request.config.k)
-                passed = [pass_at_k(sum(own), len(own), k) for own in solved]
-                request.scores.add(f"eval/pass_at_{k}/{who}", passed, responses.samples)
-        elif solved is None:
-            metrics[f"eval/greedy/{who}"] = score
-            request.scores.add(f"eval/greedy/{who}", by_prompt(each, count), None)
-        else:
-            first = [float(tries[0]) for tries in solved]
-            metrics |= mean_with_interval("greedy", who, first, len(solved))
-            request.scores.add(f"eval/greedy/{who}", first, 1)
-    return metrics
-
-
-def part_metrics(who: str, turns: list[list[dict[str, Any]]]) -> Metrics:
-    """Mean score of each part of a sum of rewards, over the turns that it applies to."""
-    scores: dict[str, list[float]] = {}
-    for turn in (turn for row in turns for turn in row):
-        for part, score in turn.get("parts", {}).items():
-            if score is not None:
-                scores.setdefault(part, []).append(score)
-    return {f"eval/reward/{part}/{who}": sum(found) / len(found) for part, found in scores.items()}
-
-
-def turns_by_role(responses: ResponseSet) -> dict[str, list[list[dict[str, Any]]]]:
-    """The turns of each row, by the role they were said in (TEAM only), and all of them."""
-    rows = [row["turns"] for row in responses.lines]
-    by_role = {}
-    if responses.who == TEAM:
-        for place, turn in enumerate(rows[0]):
-            by_role[turn["role"]] = [[row[place]] for row in rows]
-    return by_role | {responses.who: rows}
-
-
-def solved_by_prompt(
-    task: Task, responses: ResponseSet, turns: list[list[dict[str, Any]]]
-) -> list[list[bool]]:
-    """For each prompt and each of its rows: whether one of the row's turns is right.
-
-    turns: of each row, those that count
-    """
-    right = [
-        any(task.is_right(turn["response"], str(responses.prompt(row).answer)) for turn in chosen)
-        for row, chosen in enumerate(turns)
-    ]
-    return [right[start :: len(responses.prompts)] for start in range(len(responses.prompts))]
-
-
-def pass_metrics(who: str, k: int, solved: list[list[bool]]) -> Metrics:
-    """pass@k by the unbiased estimator, and by the paper's: one of the first k is right.
-
-    solved: of each prompt, whether each of its responses was right
-    """
-    unbiased = [pass_at_k(sum(tries), len(tries), k) for tries in solved]
-    first = [float(any_of_first(tries, k)) for tries in solved]
-    responses = sum(map(len, solved))
-    return mean_with_interval(f"pass_at_{k}", who, unbiased, responses) | mean_with_interval(
-        f"any_of_{k}", who, first, len(first)
-    )
-
-
-def mean_with_interval(name: str, who: str, values: list[float], responses: int) -> Metrics:
-    """The mean of the prompts' values and its 95 % interval."""
-    low, high = interval(values, responses)
-    return {
-        f"eval/{name}/{who}": sum(values) / len(values),
-        f"eval/{name}_low/{who}": low,
-        f"eval/{name}_high/{who}": high,
-    }

@@ -7,8 +7,9 @@ from typing import Any
 
 from cory.config import ITSELF, OfflineConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import MEASURED, PROBE, BeforeEach, EvalRequest, as_line
+from cory.evaluation.evaluate import BeforeEach
 from cory.evaluation.prompt_scores import PromptScores
+from cory.evaluation.responses import MEASURED, PROBE, EvalRequest, as_line
 from cory.functional.statistics import contributions, mean, standard_error
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame

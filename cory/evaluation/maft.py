@@ -8,8 +8,8 @@ from cory.config import MaftConfig
 from cory.episode import Metrics, Prompt
 from cory.evaluation.debates import DebateMetrics, answers_by_round, gold_answers, tie_breaker
 from cory.evaluation.diversity import DebateRecord, Diversity
-from cory.evaluation.evaluate import EvalRequest, ResponseSet
 from cory.evaluation.prompt_scores import by_prompt
+from cory.evaluation.responses import EvalRequest, ResponseSet
 from cory.functional.statistics import binomial_se
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy

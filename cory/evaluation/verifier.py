@@ -8,8 +8,9 @@ import torch
 from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import MEASURED, BeforeEach, EvalRequest, as_line, line_turn
+from cory.evaluation.evaluate import BeforeEach
 from cory.evaluation.prompt_scores import PromptScores
+from cory.evaluation.responses import MEASURED, EvalRequest, as_line, line_turn
 from cory.functional.ranking import auc, auc_contributions
 from cory.functional.statistics import mean
 from cory.models.fingerprint import weights_fingerprint

@@ -28,9 +28,9 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
 def shared_mean(episodes: Iterable[Episode]) -> None:
     """The credit of a turn is the mean of all scores of its episode (detail 68)."""
     for episode in episodes:
-        mean = sum(score_of(turn) for turn in episode.turns) / len(episode.turns)
+        total = sum(score_of(turn) for turn in episode.turns)
         for turn in episode.turns:
-            turn.credit = mean
+            turn.credit = total / len(episode.turns)
 
 
 def own_and_later(episodes: Iterable[Episode]) -> None:

@@ -24,10 +24,10 @@ from cory.episode import Context, Turn
 from cory.gpu_check.extrapolate import operations_per_iteration
 from cory.memory import preflight
 from cory.memory.estimate import peak
+from cory.models.actor_critic import response_states
 from cory.models.engine import start_process_group, stop_process_group
 from cory.models.policy import Actor, Spoken
 from cory.models.ppo_policy import PPOPolicy
-from cory.models.team import response_states
 from cory.runs.provenance import memory_used
 from cory.runs.run_dir import write_whole
 from cory.runtime.worker import build_parts, check_devices

@@ -25,11 +25,12 @@ from cory.episode import Episode, Prompt
 from cory.functional.credit import rounds_of
 from cory.functional.votes import VoteRule
 from cory.inference.question_files import Question
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.fingerprint import weight_sums
 from cory.models.policy import Actor, Policy
 from cory.models.precision import set_float32_products, store_as_products
 from cory.models.sampling.generation import draw_uniforms
-from cory.models.team import ActorCriticModel, Team
+from cory.models.team import Team
 from cory.rollout.speak import speak_with
 from cory.runs.export import start_from
 from cory.runs.jsonl import Line

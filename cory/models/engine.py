@@ -23,10 +23,10 @@ from torch.distributed import DistError
 
 from cory import distributed
 from cory.config import BatchPlan, ConfigError, HardwareConfig, OptimiserConfig
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.exact_weights import exact_weights, read_parts, set_exact_weights, write_parts
 from cory.models.optimiser import moments_to_zero, new_optimiser, rate_groups
 from cory.models.precision import DTYPES
-from cory.models.team import ActorCriticModel
 from cory.models.weight_files import UNREADABLE, first_line, load_plain
 
 # what DeepSpeed's files hold beside tensors and plain values; all of these only hold values

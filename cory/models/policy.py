@@ -14,12 +14,13 @@ from cory import distributed
 from cory.config import HardwareConfig, SamplingConfig, require
 from cory.episode import Context, Turn
 from cory.functional.masking import pad_turns
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.precision import kept_casts
 from cory.models.sampling.cache import keeps_all
 from cory.models.sampling.generation import Response, draw_uniforms, generate
 from cory.models.shared_engine import StoredWeights
-from cory.models.team import ActorCriticModel, Team
+from cory.models.team import Team
 
 Spoken = list[tuple[Turn, list[float]]]  # turns, and log-probabilities of what was sampled
 

@@ -13,10 +13,11 @@ from cory.config import HardwareConfig, PPOConfig
 from cory.episode import Batch, Turn
 from cory.functional.logprobs import sampled_kl
 from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.policy import Policy
 from cory.models.precision import kept_casts
-from cory.models.team import ActorCriticModel, Team
+from cory.models.team import Team
 
 
 class PPOPolicy(Policy):

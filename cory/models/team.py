@@ -14,110 +14,21 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, require
 from cory.episode import Context, as_messages
-from cory.functional.logprobs import (
-    LogitsOf,
-    TokenStatistics,
-    token_statistics,
-    training_kl,
-    training_logprobs,
-)
-from cory.functional.masking import aligned_right
+from cory.functional.logprobs import TokenStatistics, token_statistics
+from cory.models.actor_critic import ActorCriticModel, response_states, spread
 from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
     DTYPES,
     attention_for,
     cast_weights,
-    products,
     set_products,
     store_as_products,
 )
-from cory.models.value_head import ValueHead, is_of_head
+from cory.models.value_head import ValueHead
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
-
-
-class ActorCriticModel(nn.Module):
-    """A language model, with or without a value head on its last hidden states (Ma et al., eq. 10).
-
-    Letters: B turns, L context and response tokens, R response tokens, H hidden width.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        lm: PreTrainedModel,
-        base: SharedBase | None = None,
-        value_head: ValueHead | None = None,
-    ) -> None:
-        """base: the adapters that `lm` carries, this agent's among them; None when it has none."""
-        super().__init__()
-        self.name = name
-        self.lm = lm
-        self.base = base
-        self.temperature = 1.0  # divides the logits in updates, the reference's like its own
-        self.likelihood_coef = 0.0  # of a verifier (functional/verdicts.py), which takes it along
-        self.vocabulary = int(lm.config.vocab_size)
-        self.value_head = value_head
-
-    @property
-    def head(self) -> ValueHead:
-        """The value head; ValueError where there is none."""
-        if self.value_head is None:
-            raise ValueError(f"{self.name} has no value head")
-        return self.value_head
-
-    def activate(self) -> None:
-        """With adapters, let this agent's adapter act."""
-        if self.base is not None:
-            self.base.activate(self.name)
-
-    def trainable(self) -> dict[str, nn.Parameter]:
-        """This agent's trained weights by name: all of its copy, or its adapter; and value head."""
-        named = dict(self.named_parameters())
-        if self.base is None:
-            return named
-        own = {id(p) for p in self.base.parameters_of(self.name)}
-        return {k: p for k, p in named.items() if id(p) in own or is_of_head(k)}
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        response_mask: Tensor,
-        ref_hidden: Tensor | None = None,
-        ref_head: LogitsOf | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Log-probabilities and values of the response tokens, with gradient.
-
-        input_ids, attention_mask: (B, L)
-        response_mask: (B, R) bool
-        ref_hidden, ref_head: of the reference (`reference_outputs`), for the exact KL to it
-        returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
-            head the values are None. With a reference: logprobs and KL (2, B, R), values
-        """
-        self.activate()
-        hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
-        tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
-        head = self.lm.get_output_embeddings()
-        logprobs = training_logprobs(hidden, head, tokens, self.vocabulary, self.temperature)
-        spoken = spread(logprobs, response_mask)
-        if ref_hidden is not None and ref_head is not None:
-            kl = training_kl(hidden, head, ref_hidden, ref_head, self.vocabulary, self.temperature)
-            spoken = torch.stack([spoken, spread(kl, response_mask)])
-        return spoken, self.spread_values(hidden, response_mask)
-
-    def values(self, hidden: Tensor) -> Tensor:
-        """Value of the state before each token: (N, H) -> (N,) float32."""
-        values: Tensor = self.head(hidden)
-        return values
-
-    def spread_values(self, hidden: Tensor, response_mask: Tensor) -> Tensor | None:
-        """Values (B, R) of the tokens of a mask, from their states (N, H); None without a head."""
-        if self.value_head is None:
-            return None
-        return spread(self.values(hidden), response_mask)
 
 
 class Team:
@@ -291,6 +202,31 @@ class Team:
             model.spread_values(hidden, response_mask),
         )
 
+    @torch.no_grad()
+    def reference_outputs(
+        self,
+        model: ActorCriticModel,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        response_mask: Tensor,
+    ) -> tuple[Tensor, nn.Module]:
+        """Hidden states of the reference before the response tokens (N, H), and its output head.
+
+        For the exact KL in an update. Without dropout, whatever mode the model is in: with adapters
+        they are the same layers.
+
+        input_ids, attention_mask: (B, L)
+        response_mask: (B, R) bool, True on N tokens
+        """
+        model.activate()
+        with self.reference(model) as lm:
+            training = lm.training
+            lm.eval()
+            hidden = response_states(lm, input_ids, attention_mask, response_mask)
+            lm.train(training)
+            head: nn.Module = lm.get_output_embeddings()
+        return hidden, head
+
     @contextlib.contextmanager
     def reference(self, model: ActorCriticModel) -> Iterator[PreTrainedModel]:
         """The frozen reference of `model`; ValueError where it was dropped."""
@@ -328,37 +264,3 @@ def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:
     if bos is not None and tokenizer("a")["input_ids"][0] == bos:
         text = text.removeprefix(str(tokenizer.bos_token))  # it puts BOS before any text by itself
     return text
-
-
-def response_states(
-    lm: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
-) -> Tensor:
-    """Last hidden states that predict the response tokens; the head skips prompt positions.
-
-    input_ids, attention_mask: (B, L)
-    response_mask: (B, R) bool
-    returns: (N, H), a row for each True of `response_mask`, row by row
-    """
-    input_ids, attention_mask, response_mask = aligned_right(
-        input_ids, attention_mask.bool(), response_mask
-    )
-    # no response token follows the last one
-    input_ids, attention_mask = input_ids[:, :-1], attention_mask[:, :-1].long()
-    positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
-    with products(lm):
-        states = lm.base_model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=positions,
-            use_cache=False,
-        ).last_hidden_state
-    # the state before each response token
-    before: Tensor = states[:, -response_mask.shape[1] :]
-    return before[response_mask]
-
-
-def spread(values: Tensor, mask: Tensor) -> Tensor:
-    """Scatter values to the True entries of `mask`; 0 elsewhere."""
-    return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(
-        mask, values
-    )

@@ -14,9 +14,9 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from cory.config import GAE, Config, ConfigError, ModelConfig, require
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.loading import load_language_model
 from cory.models.places import resolve
-from cory.models.team import ActorCriticModel
 from cory.models.weight_files import load_notes, load_tensors
 from cory.runs.run_dir import AGENTS
 from cory.runs.stored_settings import SETTINGS, read_settings

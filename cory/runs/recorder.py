@@ -27,7 +27,7 @@ from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, SCORES, 
 from cory.runs.stored_settings import SETTINGS
 
 ADVICE = "; the same command goes on from the last checkpoint"
-TRAINING = "training"  # kind of line in samples.jsonl; evaluation/evaluate.py writes the others
+TRAINING = "training"  # kind of line in samples.jsonl; evaluation/responses.py writes the others
 
 
 class Record(Protocol):

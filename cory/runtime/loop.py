@@ -12,7 +12,8 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import Config
 from cory.episode import Metrics
-from cory.evaluation.evaluate import BeforeEach, EvalRequest
+from cory.evaluation.evaluate import BeforeEach
+from cory.evaluation.responses import EvalRequest
 from cory.rewards import RunReward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults

@@ -11,8 +11,9 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import ENDPOINT, Config, GameConfig, is_own, judges
 from cory.episode import Prompt
-from cory.evaluation.evaluate import BeforeEach, EvalRequest
+from cory.evaluation.evaluate import BeforeEach
 from cory.evaluation.prompt_scores import BEFORE
+from cory.evaluation.responses import EvalRequest
 from cory.evaluation.shared_evaluations import SharedEvaluations, key_of
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.places import resolve

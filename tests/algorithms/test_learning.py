@@ -10,7 +10,7 @@ import pytest
 
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config, builder
-from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.responses import EvalRequest
 from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer

@@ -11,7 +11,7 @@ import torch
 
 from cory.algorithms.maft import finetune_plan
 from cory.config import MaftConfig
-from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.responses import EvalRequest
 from cory.runs.partial_results import PartialResults
 from cory.trainers.minibatch import Stage
 from cory.trainers.supervised import CollectedExamples

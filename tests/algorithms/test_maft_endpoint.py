@@ -11,7 +11,7 @@ import pytest
 from cory.config import Config, ConfigError, builder
 from cory.endpoint import client
 from cory.episode import Metrics
-from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.responses import EvalRequest
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults
 from cory.runtime.exporting import export_agents

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from cory.config import Config, ConfigError, builder, parse_config
 from cory.episode import Context, Episode, Prompt
-from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.responses import EvalRequest
 from cory.inference.debaters import Debaters
 from cory.inference.question_files import Question
 from cory.memory.workload import longest_context

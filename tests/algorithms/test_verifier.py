@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
 from cory.config import Config, ConfigError, VerifierRewardConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.responses import EvalRequest
 from cory.evaluation.verifier import verdict_metrics
 from cory.models.attention import BY_ROWS
 from cory.rewards.verifier import Verifier, readings

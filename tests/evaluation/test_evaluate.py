@@ -16,7 +16,9 @@ import torch
 
 from cory.config import Config, ConfigError, EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.evaluation.evaluate import EvalRequest, TeamEvaluator, score_metrics
+from cory.evaluation.evaluate import TeamEvaluator
+from cory.evaluation.response_scores import score_metrics
+from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import wilson
 from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.interactions import Roles, pioneer_observer

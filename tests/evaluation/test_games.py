@@ -11,8 +11,8 @@ import pytest
 
 from cory.config import Config
 from cory.episode import Prompt
-from cory.evaluation.evaluate import EvalRequest
 from cory.evaluation.games import Match, game_metrics, win_scores
+from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import standard_error
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from cory.config import Config, ConfigError, builder
 from cory.episode import Metrics
-from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.responses import EvalRequest
 from cory.inference.debaters import DebateOptions, Debaters, settings_of
 from cory.inference.question_files import DebateFile, Question, read_questions
 from cory.inference.transcript import accuracy_lines, readable

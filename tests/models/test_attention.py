@@ -17,9 +17,9 @@ from transformers import (
 
 from cory.config import Config
 from cory.models import attention
+from cory.models.actor_critic import response_states
 from cory.models.attention import BY_ROWS, attend_by_rows
 from cory.models.precision import set_products
-from cory.models.team import response_states
 from tests.support.building import LetterShare, build
 
 IDS = torch.arange(5 * 12).view(5, 12) % 50

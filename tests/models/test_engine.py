@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine, deepspeed_settings
-from cory.models.team import ActorCriticModel, Team
+from cory.models.team import Team
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]

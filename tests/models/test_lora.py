@@ -14,9 +14,10 @@ from transformers import AutoModelForCausalLM
 
 from cory.config import Config, ConfigError
 from cory.functional.masking import pad_left, pad_right
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.loading import load_language_model
 from cory.models.sampling.generation import generate
-from cory.models.team import ActorCriticModel, Team
+from cory.models.team import Team
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 

@@ -19,6 +19,7 @@ from transformers import (
 from cory.algorithms import parts
 from cory.config import Config, ConfigError, SamplingConfig
 from cory.models import policy
+from cory.models.actor_critic import response_states
 from cory.models.attention import BY_ROWS
 from cory.models.precision import (
     attention_for,
@@ -28,7 +29,6 @@ from cory.models.precision import (
     store_as_products,
 )
 from cory.models.sampling.generation import draw_uniforms, generate
-from cory.models.team import response_states
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 

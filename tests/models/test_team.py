@@ -13,7 +13,8 @@ from cory.config import Config, ConfigError
 from cory.episode import Turn
 from cory.functional.masking import pad_left, pad_right
 from cory.models import team as team_module
-from cory.models.team import ActorCriticModel, Team, require_plain_head
+from cory.models.actor_critic import ActorCriticModel
+from cory.models.team import Team, require_plain_head
 from tests.support.building import build
 from tests.support.close import assert_close
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from cory.config import Config, ModelConfig
-from cory.models.team import ActorCriticModel, Team
+from cory.models.actor_critic import ActorCriticModel
+from cory.models.team import Team
 from tests.models.test_team import CONTEXTS, RESPONSES, tensors
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close

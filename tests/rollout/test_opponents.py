@@ -12,7 +12,7 @@ import torch
 
 from cory.config import Config, ConfigError
 from cory.config.offline import START
-from cory.evaluation.evaluate import EvalRequest
+from cory.evaluation.responses import EvalRequest
 from cory.models.visitor import Visitor
 from cory.runs.export import export
 from cory.runs.partial_results import PartialResults

@@ -15,9 +15,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.ppo_policy import PPOPolicy
-from cory.models.team import ActorCriticModel, Team
+from cory.models.team import Team
 from cory.runs.export import export, model_card, publish, start_from
 from tests.support.building import LetterShare, build
 from tests.support.commands import last_wins, metrics, short_settings

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cory.config import ClassifierConfig, Config, builder, parse_config
 from cory.episode import Episode, Metrics
-from cory.evaluation.evaluate import BeforeEach, EvalRequest
+from cory.evaluation.evaluate import BeforeEach
+from cory.evaluation.responses import EvalRequest
 from cory.rewards import Reward
 from cory.runs.jsonl import Line
 from cory.runs.partial_results import PartialResults

@@ -12,9 +12,8 @@ from torch import Tensor
 from cory.config import Config, ConfigError
 from cory.episode import Batch, turns_of
 from cory.functional.logprobs import full_kl
+from cory.models.actor_critic import response_states
 from cory.models.ppo_policy import PPOPolicy
-from cory.models.reference import reference_outputs
-from cory.models.team import response_states
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
@@ -77,13 +76,13 @@ def test_a_reference_of_the_same_layers_is_without_dropout(config_of: ConfigOf) 
     agent, batch = uneven(trainer)
     inputs = batch.input_ids, batch.attention_mask, batch.response_mask
     agent.model.eval()
-    expected, _ = reference_outputs(agent.team, agent.model, *inputs)
+    expected, _ = agent.team.reference_outputs(agent.model, *inputs)
     for module in agent.model.lm.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.5
     agent.start_update()
     for _ in range(2):
-        assert_close(reference_outputs(agent.team, agent.model, *inputs)[0], expected)
+        assert_close(agent.team.reference_outputs(agent.model, *inputs)[0], expected)
         assert agent.model.lm.training  # it goes on as it was
     assert not torch.allclose(response_states(agent.model.lm, *inputs), expected, atol=1e-2)
 

@@ -21,7 +21,7 @@ from cory.config import PPOConfig
 from cory.episode import Batch
 from cory.functional.losses import loss_average
 from cory.functional.masking import pad_turns
-from cory.models.team import ActorCriticModel
+from cory.models.actor_critic import ActorCriticModel
 from cory.trainers.estimators import Estimate, estimator_of
 from cory.trainers.objective import Objective
 from tests.support.close import assert_close

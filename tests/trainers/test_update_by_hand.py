@@ -106,7 +106,9 @@ def run(
 
 def of_cut_responses(agent: PPOPolicy, turns: list, batch: Batch, _: object) -> dict[str, float]:
     """The metrics of cut turns, with the policy's own log-probabilities as the sampler's."""
-    return agent_metrics(agent, turns, batch, batch.logprobs[batch.response_mask].tolist())
+    row = iter(batch.logprobs[batch.response_mask].tolist())
+    by_turn = {id(turn): [next(row) for _ in turn.response_ids] for turn in turns}
+    return agent_metrics(agent, turns, batch, by_turn)
 
 
 def rewards_by_hand(one: Recorded, before: list[Recorded]) -> list[list[float]]:

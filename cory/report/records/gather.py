@@ -37,7 +37,7 @@ from cory.runs.run_dir import (
 from cory.runs.stored_settings import SETTINGS, read_settings
 
 FIDELITY = "paper"  # the one that pages are about
-# as cory/evaluation/evaluate.py marks lines of samples.jsonl; importing it takes seconds
+# as cory/evaluation/responses.py marks lines of samples.jsonl; importing it takes seconds
 PROBE_LINE = "probe"
 # what a run behind a table may have been started with; anything else makes it another experiment
 ALLOWED = (

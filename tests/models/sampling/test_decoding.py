@@ -16,13 +16,14 @@ from transformers import (
 )
 
 from cory.config import Config, ConfigError
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.loading import load_language_model
 from cory.models.policy import Policy
 from cory.models.precision import set_products
 from cory.models.sampling import working_rows
 from cory.models.sampling.cache import PreallocatedLayer
 from cory.models.sampling.generation import Response, generate
-from cory.models.team import ActorCriticModel, Team
+from cory.models.team import Team
 from tests.models.sampling.test_generation import CONTEXTS, PLAIN, uniforms
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close

@@ -1,0 +1,84 @@
+"""What an evaluation asks and collects, and how a response stands in samples.jsonl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from cory.config import EvaluationConfig
+from cory.episode import Prompt, Turn, reward_columns
+from cory.evaluation.prompt_scores import PromptScores
+from cory.runs.jsonl import Line
+
+TEAM = "team"
+MEASURED = "evaluation"  # the kinds of line in samples.jsonl; runs/recorder.py writes the third
+PROBE = "probe"
+
+
+@dataclass(frozen=True)
+class EvalRequest:
+    """The settings of one evaluation and its place in the run."""
+
+    config: EvaluationConfig
+    seed: int
+    iteration: int
+    final: bool  # no training follows: the probes are asked, too
+    # agents are as they were before any training; only what is compared with later is measured
+    untrained: bool = False
+    scores: PromptScores = field(default_factory=PromptScores)  # filled by the evaluator
+
+
+@dataclass
+class ResponseSet:
+    """The responses of one agent, or of the team: every prompt once, then every prompt again."""
+
+    who: str  # an agent, alone on the bare query; or TEAM, in its roles
+    kind: str  # MEASURED | PROBE
+    prompts: list[Prompt]
+    samples: int | None  # responses per prompt; None: one, greedily
+    streams: list[torch.Generator]  # one for each place in the order of speaking
+    alone: Mapping[str, ResponseSet] = field(default_factory=dict)  # TEAM: each agent's own
+    lines: list[Line] = field(default_factory=list)  # one per row
+
+    def __len__(self) -> int:
+        return len(self.prompts) * (self.samples or 1)
+
+    def prompt(self, row: int) -> Prompt:
+        """The prompt of a row."""
+        return self.prompts[row % len(self.prompts)]
+
+    def sample(self, row: int) -> int | None:
+        """Which of its prompt's responses a row is; None: the greedy one."""
+        return None if self.samples is None else row // len(self.prompts)
+
+
+def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:
+    """A line of samples.jsonl, without what is specific to its kind of evaluation.
+
+    sample: which response to the prompt; None: the greedy one
+    """
+    return {
+        "iteration": request.iteration,
+        "kind": kind,
+        "who": who,
+        "split": request.config.split if kind == MEASURED else None,
+        "sample": sample,
+        "prompt_id": prompt.id,
+        "prompt": prompt.text,
+        "answer": prompt.answer,
+    }
+
+
+def line_turn(turn: Turn, prompt: Prompt) -> dict[str, Any]:
+    """A turn in a line of samples.jsonl."""
+    return {
+        "agent": turn.agent,
+        "role": turn.role,
+        "context": None if turn.context == prompt.text else turn.context,
+        "response": None if turn.absent else turn.response,
+        "score": turn.score,
+        **reward_columns(turn),
+    }
