@@ -6,11 +6,13 @@ and metrics are computed alike everywhere, and the number of processes changes n
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch import Tensor
 
+BEAT_S = 10.0  # seconds: the processes meet at least this often while the first one works
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -81,6 +83,32 @@ def from_first(value: T) -> T:
     box = [value]
     dist.broadcast_object_list(box)
     return box[0]
+
+
+def first_works(function: Callable[[], T]) -> T:
+    """What the function returns in the first process, in every process, however long it takes.
+
+    Meanwhile the processes meet, since a collective that waits for some ten minutes ends the run.
+    What the function raises is raised in every process.
+    """
+    if count() == 1:
+        return function()
+    given: tuple[Any, BaseException | None] = None, None
+    if rank() == 0:
+        with ThreadPoolExecutor(1) as thread:
+            future = thread.submit(function)
+            while not from_first(not wait([future], timeout=BEAT_S).not_done):
+                pass
+            error = future.exception()
+            given = (None, error) if error is not None else (future.result(), None)
+    else:
+        while not from_first(True):
+            pass
+    value, error = from_first(given)
+    if error is not None:
+        raise error
+    result: T = value
+    return result
 
 
 def any_of(flag: bool) -> bool:

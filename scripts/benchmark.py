@@ -86,7 +86,8 @@ def show(name: str, precision: str, found: Answer, rate: float) -> None:
     """
     seconds, operations = found["seconds"], found["operations"]
     whole, tokens = seconds["iteration"], found["tokens"]
-    print(f"{name}, {precision}: {tokens / seconds['rollout']:.0f} tokens/s generated, ", end="")
+    print(f"{name}, {precision}, medians of {found['iterations']} iterations: ", end="")
+    print(f"{tokens / seconds['rollout']:.0f} tokens/s generated, ", end="")
     print(f"{tokens / whole:.0f} over all; peak {found['peak_bytes'] / 2**30:.2f} GiB")
     for phase, value in seconds.items():
         count = operations.get(phase, 0.0) if phase != "iteration" else sum(operations.values())
@@ -128,7 +129,7 @@ def main() -> None:
         f"{device_name('cpu')}, {args.threads} threads, {git('rev-parse', '--short', 'HEAD')}; ",
         end="",
     )
-    print(f"medians of {args.iterations} iterations. Matrix products, GFLOP/s:")
+    print("matrix products, GFLOP/s:")
     for shape, of in rates.items():
         print(f"  {shape:<40}", *(f"{name} {rate / 1e9:5.0f}" for name, rate in of.items()))
     for name, by_precision in found.items():

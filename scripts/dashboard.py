@@ -17,19 +17,54 @@ from typing import Any
 
 import wandb
 
+from cory.report.checks import GAME_ROLES
 from cory.report.figures.curves import PANELS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 WHOM = {  # how the names of a metric end, by whom it is about
-    "agent": "agent_[0-9]+",
+    # a policy stands for an agent, for a turn of a debate, or for both
+    "agent": "(agent_[0-9]+(_turn_[0-9]+)?|turn_[0-9]+|(generation|critic)_[0-9]+|single)",
     "role": "(pioneer|observer)(_[0-9]+)?",
     "team": "team",
+    "turn": "turn_[0-9]+",
+    "kind": "(generation|critic|single)",
+    "answers": "(natural|balanced|within)",
+    "opponent": "[^/]+",  # the settings name them freely
 }
-TABLES = {  # what stands before a table of the page, and whom its metrics are about
-    "With several agents": ("agent",),
-    "These metrics say what observers make": ("role",),
-    "Names about an evaluation": ("agent", "role", "team"),
-    "These metrics are about the whole iteration": (),
+AGENT = {".+": ("agent",)}
+ENDINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    # section of the page -> names of its metrics -> of WHOM; of patterns the first that fits
+    "Agents: roll-out and PPO": AGENT,
+    "Transfer between agents": {".+": ("role",)},
+    "Evaluation": {".+": ("agent", "role", "team")},
+    "Debates": {
+        "debate/(shortened|ended_early)": (),
+        "eval/(flow|revision|influence)_.+": ("turn", "team"),
+        ".+": ("turn",),
+    },
+    "Learning from examples": {
+        "verifier/.+": (),
+        "supervised/(score|kept_score)": ("team",),
+        ".+": ("agent",),
+    },
+    "Specialised agents": {
+        "eval/(kl_base|nll_others)": ("kind",),
+        "eval/endpoint_.+|debate/.+": ("team",),
+        "supervised/.+": ("agent",),
+        ".+": ("turn",),
+    },
+    "Evaluation of a verifier": {".+": ("answers",)},
+    "Sets of word games": {".+": ()},
+    "Offline updates on word games": AGENT,
+    "Evaluation by word games": {".+": ("opponent",)},
+    "The whole iteration": {".+": ()},
+}
+NOT_LOGGED = "Benchmarks"  # a section of numbers that are in no run's metrics, and so not in W&B
+PLACEHOLDERS = {
+    "<k>": "[0-9]+",
+    "<part>": "[^/]+",
+    "<name>": ".+",
+    "<role>": f"({'|'.join(GAME_ROLES)})",
 }
 CURVES = "curves"
 
@@ -65,29 +100,45 @@ class Section:
 
 
 def read_metrics(text: str) -> list[Metric]:
-    """The rows of the tables of docs/metrics.md, in their order."""
-    starts = [text.find(start) for start in TABLES]
+    """The rows of the tables of docs/metrics.md, in their order, without what no run logs.
+
+    Raises ValueError where it is not known how the names of a section end.
+    """
+    parts = re.split("^## (.+)$", text, flags=re.MULTILINE)
+    rows = {
+        heading: re.findall(r"^\| `([^`]+)` \|([^|]+)\|", body, flags=re.MULTILINE)
+        for heading, body in zip(["", *parts[1::2]], parts[::2], strict=True)
+    }
+    tables = {heading: found for heading, found in rows.items() if found and heading != NOT_LOGGED}
+    for heading in sorted(tables.keys() ^ ENDINGS.keys()):
+        raise ValueError(f"docs/metrics.md, section '{heading}': how do its metrics' names end?")
     twice = re.search(r"With several agents,\s(.+?)\sare written a second time", text, re.DOTALL)
-    if -1 in starts or starts != sorted(starts) or twice is None:
-        raise ValueError("docs/metrics.md does not say which names end with an agent or a role")
-    roles = re.findall(r"`([^`]+)`", twice[1])
-    rows = [
+    roles = re.findall(r"`([^`]+)`", twice[1]) if twice else []
+    metrics = [
         Metric(name, meaning.strip(), (*whom, "role") if name in roles else whom)
-        for whom, start, end in zip(TABLES.values(), starts, [*starts[1:], None], strict=True)
-        for name, meaning in re.findall(
-            r"^\| `([^`]+)` \|([^|]+)\|", text[start:end], flags=re.MULTILINE
-        )
+        for heading, found in tables.items()
+        for name, meaning in found
+        for whom in [ending(heading, name)]
     ]
-    if not rows or not set(roles) <= {row.name for row in rows if row.whom == ("agent", "role")}:
+    by_role = {metric.name for metric in metrics if metric.whom == ("agent", "role")}
+    if not roles or not set(roles) <= by_role:
         raise ValueError("docs/metrics.md: the names written under a role are not in its table")
-    return rows
+    return metrics
+
+
+def ending(heading: str, name: str) -> tuple[str, ...]:
+    """Whom a metric of a section is about: names of WHOM."""
+    return next(whom for names, whom in ENDINGS[heading].items() if re.fullmatch(names, name))
 
 
 def panels_of(metric: Metric) -> Iterator[Panel]:
-    """One panel for the agents of a metric, one for its roles, one for the team."""
-    name = re.escape(metric.name).replace("<k>", "[0-9]+")
-    name = re.sub("<part>|<name>", "[^/]+", name)
+    """One panel for the agents of a metric, one for its roles, one for the team, and so on."""
+    name = re.escape(metric.name)
+    for placeholder, meaning in PLACEHOLDERS.items():
+        name = name.replace(placeholder, meaning)
+    name = re.sub("^eval/", "(eval|before)/", name)  # of the untrained agents: the curve's start
     if not metric.whom:
+        name = re.sub("^reward/", "reward/([^/]+/)?", name)  # in a sum of rewards: of one part
         yield Panel(metric.name, f"^{name}$")
     for whom in metric.whom:
         yield Panel(f"{metric.name}, by {whom}", f"^{name}/{WHOM[whom]}$")

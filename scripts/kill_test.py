@@ -27,6 +27,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 SETTINGS = [
     "algorithm.schedule=cosine",
@@ -236,23 +237,53 @@ def survive(
     return difference(whole, killed), hit, phases
 
 
-def start(row: Layout, run_dir: Path, extra: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        row.command(run_dir, extra),
-        # one thread: the same numbers whatever else the machine does
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def start(row: Layout, run_dir: Path, extra: list[str]) -> subprocess.Popen[bytes]:
+    """Start the command; what it says goes to a file, as nobody reads it while it runs."""
+    with output_of(run_dir).open("wb") as output:
+        return subprocess.Popen(
+            row.command(run_dir, extra),
+            # one thread: the same numbers whatever else the machine does
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def output_of(run_dir: Path) -> Path:
+    """The file beside a run directory that has what its last command said."""
+    return run_dir.with_name(f"{run_dir.name}.out")
+
+
+def said(run_dir: Path) -> str:
+    """What the last command of a run directory has said."""
+    return output_of(run_dir).read_text(encoding="utf-8", errors="replace")
 
 
 def finish(row: Layout, run_dir: Path, extra: list[str]) -> None:
     """Start the command and let it end."""
     process = start(row, run_dir, extra)
-    output, _ = process.communicate(timeout=LONGEST_S)
+    deadline = time.monotonic() + LONGEST_S
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            end_hanging(row, process.pid, run_dir, "it is not over")
+        time.sleep(0.05)
     if process.returncode != 0 or not (run_dir / "record.json").exists():
-        raise SystemExit(f"{row}: exit code {process.returncode}\n{output}")
+        raise SystemExit(f"{row}: exit code {process.returncode}\n{said(run_dir)}")
+
+
+def end_hanging(row: Layout, pid: int, run_dir: Path, what: str) -> NoReturn:
+    """Kill a command that hangs, with all of its processes, and leave."""
+    kill(family(pid))
+    raise SystemExit(f"{row}: hangs: {what} after {LONGEST_S} s\n{said(run_dir)}")
+
+
+def kill(pids: list[int]) -> None:
+    """Send SIGKILL to those that are still there."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
 
 
 def strike(
@@ -263,8 +294,10 @@ def strike(
     stamp = changed(run_dir)
     deadline = time.monotonic() + LONGEST_S
     while changed(run_dir) == stamp:
-        if process.poll() is not None or time.monotonic() > deadline:
+        if process.poll() is not None:
             return None
+        if time.monotonic() > deadline:
+            end_hanging(row, process.pid, run_dir, "it has written nothing")
         time.sleep(0.01)
     time.sleep(chance.uniform(0, longest))
     everybody = family(process.pid)
@@ -279,17 +312,13 @@ def strike(
     else:
         targets = everybody
     writing = any((run_dir / "checkpoints").glob("*.part"))
-    for pid in targets:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    kill(targets)
     gone = time.monotonic() + 30
     while any(alive(pid) for pid in everybody if pid != process.pid) or process.poll() is None:
         if time.monotonic() > gone:
             raise SystemExit(f"{row}: processes live on 30 s after {victim} was killed")
         time.sleep(0.05)
-    process.communicate()
+    process.wait()
     moment = "while writing a checkpoint" if writing else "within an iteration"
     if (run_dir / "record.json").exists():
         return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -87,3 +89,35 @@ def test_one_process_alone_exchanges_nothing() -> None:
     assert distributed.summed(numbers) is numbers
     assert distributed.any_of(True) and not distributed.any_of(False)
     distributed.wait_for_all()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_processes_meet_while_the_first_one_works(
+    world: list[int], monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    said: list[list[Any]] = []
+
+    def work() -> str:
+        time.sleep(0.2)
+        if fails:
+            raise ValueError("no")
+        return "done"
+
+    def given(rank: int) -> Any:
+        world[:] = [rank, 2]
+        try:
+            return distributed.first_works(work)
+        except ValueError as error:
+            return str(error)
+
+    monkeypatch.setattr(distributed, "BEAT_S", 0.01)
+    monkeypatch.setattr(dist, "broadcast_object_list", lambda box: said.append(list(box)))
+    expected = "no" if fails else "done"
+    assert given(0) == expected
+    assert said[:-1] == [[False]] * (len(said) - 2) + [[True]] and len(said) > 5
+    # the other process meets as often, runs nothing, and has the same
+    monkeypatch.setattr(
+        dist, "broadcast_object_list", lambda box: box.__setitem__(0, said.pop(0)[0])
+    )
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it ran"))
+    assert given(1) == expected and said == []

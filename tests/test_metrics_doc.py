@@ -86,6 +86,15 @@ def plain(name: str) -> str:
 def test_the_page_names_what_a_run_logs(
     config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
 ) -> None:
+    logged = logged_by_runs(config_of, questions, tmp_path)
+    logged |= {f"{FAMILY}{name}" for name in (*BENCHMARK_COLUMNS, *COT)}  # of a record
+    assert {plain(name) for name in logged} == set(documented())
+
+
+def logged_by_runs(
+    config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
+) -> set[str]:
+    """Names that runs of every algorithm log, with what they end with."""
     logged: set[str] = set()
     for algorithm in ("ppo", "cory", "grpo"):
         logged |= build(config_of(f"algorithm={algorithm}"), LetterShare()).step(0).keys()
@@ -101,9 +110,7 @@ def test_the_page_names_what_a_run_logs(
     logged |= debate.step(0).keys() | measure(debate, config, tmp_path)[0].keys()
     logged |= logged_by_supervised(questions, tmp_path) | logged_by_games(tmp_path)
     logged |= logged_by_agents(questions, tmp_path / "agents")
-    logged |= logged_by_rewards(config_of, tmp_path)
-    logged |= {f"{FAMILY}{name}" for name in (*BENCHMARK_COLUMNS, *COT)}  # of a record
-    assert {plain(name) for name in logged} == set(documented())
+    return logged | logged_by_rewards(config_of, tmp_path)
 
 
 def logged_by_supervised(questions: Callable[..., Config], run_dir: Path) -> set[str]:
@@ -121,8 +128,8 @@ def logged_by_agents(questions: Callable[..., Config], run_dir: Path) -> set[str
         *("diversity@algorithm.diversity=tiny", "algorithm.diversity.max_tokens=40"),
     )
     trainer = build_agents(config)
-    found = {"debate/pseudo_right"}  # what is right has no vowel that could be read
-    found |= {"eval/endpoint_requests", "eval/endpoint_tokens"}  # only where one speaks
+    found = {"debate/pseudo_right/team"}  # what is right has no vowel that could be read
+    found |= {"eval/endpoint_requests/team", "eval/endpoint_tokens/team"}  # only where one speaks
     return found | trainer.step(0).keys() | measure(trainer, config, run_dir)[0].keys()
 
 

@@ -34,6 +34,7 @@ class Parts:
     reward: Reward
     streams: Streams
     stop: StopRequest  # looked at while data are collected
+    commit: str | None = None  # of the checkout when the run began: it may change meanwhile
 
     @property
     def carried(self) -> dict[str, Stateful]:

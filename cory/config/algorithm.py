@@ -14,6 +14,7 @@ from cory.config.checks import (
     require_count,
     require_positive,
 )
+from cory.config.model import EndpointConfig
 
 ALL, MEAN, LATER = "all", "mean", "later"  # which scores make up the credit of an answer
 GAE = "gae"  # the estimator that needs a value head
@@ -159,6 +160,10 @@ class AlgorithmFacts(ABC):
         """Whether a model behind an endpoint speaks for every agent."""
         return False
 
+    def endpoint_asked(self) -> EndpointConfig | None:
+        """The endpoint whose model speaks for agents or plays against them; None: none does."""
+        return None
+
     def reads_reference(self) -> bool:
         """Whether anything reads the frozen reference of agents that are full copies."""
         return True
@@ -213,7 +218,6 @@ class PPOConfig(OptimiserConfig, AlgorithmFacts):
             "prompts_per_iteration",
             "samples_per_prompt",
             "minibatch_size",
-            "epochs",
             "kl_horizon",
         ):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)

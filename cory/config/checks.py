@@ -36,6 +36,11 @@ def require_positive(key: str, value: float) -> None:
     require(0 < value < math.inf, f"{key} must be above 0 and finite, got {value}")
 
 
+def fields_of(template: str) -> set[str]:
+    """The names in a template, `answer` of {answer}, {answer!s} and {answer:.20}; or ValueError."""
+    return {field for _, field, _, _ in Formatter().parse(template) if field is not None}
+
+
 def require_fields(
     key: str, template: str, needed: tuple[str, ...], allowed: tuple[str, ...] | None = ()
 ) -> None:
@@ -44,7 +49,7 @@ def require_fields(
     allowed: None: any others with a name
     """
     try:
-        found = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
+        found = fields_of(template)
     except ValueError as error:
         raise ConfigError(f"{key}='{template}': {error}") from None
     for field in needed:

@@ -68,7 +68,7 @@ class Config:
     untrained_store: str | None  # folder where runs share evaluations of untrained agents
     samples_every: int  # iterations between the episodes kept as text; 0: only at the end
     samples_kept: int  # episodes kept each time
-    checkpoint_every: int  # iterations; 0: only where the run is asked to stop
+    checkpoint_every: int  # iterations; 0: after the last one, or where it is asked to stop
     export_every: int  # iterations between agents written as folders; 0: only at the end
     keep_last: int  # checkpoints kept while the run lasts
     keep_state: bool | None  # keep a finished run's last one; None: up to 1 GiB, not in sweeps

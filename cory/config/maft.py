@@ -161,3 +161,6 @@ class MaftConfig(SupervisedConfig):
 
     def speaks_remotely(self) -> bool:
         return self.endpoint is not None
+
+    def endpoint_asked(self) -> EndpointConfig | None:
+        return self.endpoint

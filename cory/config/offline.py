@@ -79,12 +79,7 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
     def __post_init__(self) -> None:
         require_count("algorithm.iterations", self.iterations, 0, MOST_ROUNDS)
         require_count("algorithm.epochs", self.epochs, 1, MOST_ROUNDS)
-        for key in (
-            "prompts_per_iteration",
-            "game_batch",
-            "minibatch_size",
-            "epochs",
-        ):
+        for key in ("prompts_per_iteration", "game_batch", "minibatch_size"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
         self.check_optimiser()
         for key in ("kl_coef", "instructions_coef"):
@@ -99,9 +94,8 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
             f"algorithm.iterations ({self.iterations}) must be a multiple of "
             f"algorithm.iterations_per_epoch ({self.iterations_per_epoch})",
         )
-        asks = ENDPOINT in (self.games, *self.opponents.values())
         require(
-            not asks or self.endpoint is not None,
+            not self.asks_endpoint or self.endpoint is not None,
             "an endpoint that plays needs algorithm.endpoint: endpoint@algorithm.endpoint=openai, "
             "with a + before it where the experiment has none",
         )
@@ -151,6 +145,14 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
     def runs_played_against(self) -> dict[str, str]:
         """Name -> folder, of the opponents that are agents of other runs."""
         return {name: kind for name, kind in self.played_against.items() if kind not in OPPONENTS}
+
+    @property
+    def asks_endpoint(self) -> bool:
+        """Whether a model behind an endpoint plays, games to learn from or held-out ones."""
+        return ENDPOINT in (self.games, *self.opponents.values())
+
+    def endpoint_asked(self) -> EndpointConfig | None:
+        return self.endpoint if self.asks_endpoint else None
 
     @property
     def from_file(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from cory.config.checks import (
     ConfigError,
+    fields_of,
     require,
     require_at_least,
     require_choice,
@@ -164,7 +165,7 @@ class JudgeConfig:
     @property
     def needs_answers(self) -> bool:
         """Whether the judge is shown the right answer."""
-        return "{answer}" in self.request
+        return "answer" in fields_of(self.request)
 
 
 @dataclass

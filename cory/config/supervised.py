@@ -21,7 +21,7 @@ class SupervisedConfig(OptimiserConfig, AlgorithmFacts):
     def __post_init__(self) -> None:
         require_count("algorithm.iterations", self.iterations, 0, MOST_ROUNDS)
         require_count("algorithm.epochs", self.epochs, 1, MOST_ROUNDS)
-        for key in ("prompts_per_iteration", "minibatch_size", "epochs"):
+        for key in ("prompts_per_iteration", "minibatch_size"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
         self.check_optimiser()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from cory.config.checks import ConfigError, require
 from cory.games import GameRules, decided_state
+from cory.games.inflection import tokens
 from cory.games.state import GameResult, GameState, GameUtterance
 
 # result of a game read from a file that stops before its last turn: not valid, without winners
@@ -114,7 +115,10 @@ def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
 
 def _position(row: dict[str, Any], game: GameRules) -> GameState:
     word, max_turns, turns = (row.get(key) for key in KEYS[:3])
-    require(_is_text(word) and bool(str(word).strip()), "'word' must be a text")
+    require(
+        _is_text(word) and bool(tokens(str(word))),
+        f"'word' must be a text with letters or digits, got {word!r}",
+    )
     require(type(max_turns) is int and max_turns >= 1, "'max_turns' must be a whole number above 0")
     require(isinstance(turns, list) and bool(turns), "'turns' must be a list of utterances")
     assert isinstance(word, str) and isinstance(max_turns, int) and isinstance(turns, list)

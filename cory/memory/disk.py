@@ -22,11 +22,14 @@ PARTNER = " (partner)"  # ends the rows of a second model
 
 @dataclass(frozen=True)
 class DiskUsage:
-    """Bytes that a run writes; small files and the state beside the engines are not counted."""
+    """Bytes that a run writes if nothing interrupts it.
+
+    Small files and the state beside the engines are not counted.
+    """
 
     checkpoint: int  # weights and kept optimisers of all policies, over all processes
     at_once: int  # checkpoints on the disk at the same time, at most: the next one is written first
-    exports: int  # agents at the end, and after every `export_every` iterations
+    exports: int  # agents at the end, after every `export_every` iterations, and the best ones
 
     @property
     def most(self) -> int:
@@ -54,11 +57,24 @@ def disk_usage(config: Config, rows: Sequence[Usage]) -> DiskUsage:
     if algorithm.new_each_training():
         exact = policies * written(owners, MASTER) or weights  # 4 bytes of each weight
         checkpoint = exact * kept_bytes(config, config.model) // 4
-    at_once = min(config.keep_last, iterations + 1) + 1
+    # else the last one alone: it is written whatever `checkpoint_every` says
+    at_once = min(config.keep_last, iterations + 1) + 1 if config.checkpoint_every else 1
     if together:  # policies are linked, or not written, until their next training has ended
         at_once = min(at_once, iterations)
     exports = 1 + (iterations // config.export_every if config.export_every else 0)
-    return DiskUsage(checkpoint, at_once, exports * weights)
+    return DiskUsage(checkpoint, at_once, (exports + best_exports(config)) * weights)
+
+
+def best_exports(config: Config) -> int:
+    """How many times `keep_best` holds all agents at the same time, at most.
+
+    In `best/`, in `best.part/` while better ones are written, and in `best.before/`, which only a
+    checkpoint before the last iteration makes necessary (`cory/runtime/best_agents.py`).
+    """
+    if config.keep_best is None:
+        return 0
+    iterations: int = config.algorithm.iterations  # each may have better agents, once
+    return min(3 if config.checkpoint_every else 2, iterations)
 
 
 def room_for(run_dir: Path) -> int:

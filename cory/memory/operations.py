@@ -286,9 +286,21 @@ def step_of(config: Config) -> int:
 
 def held_out_prompts(config: Config, test_problems: Mapping[str, Any]) -> int | None:
     """Prompts of one evaluation; None where a whole split of unknown size is meant."""
-    task = config.task
-    own = getattr(task, "pick_test", None) or getattr(task, "test_problems", None)
-    prompts = config.evaluation.prompts or own or test_problems.get(task.name)
+    keys = ("name", "pick_test", "test_problems")
+    task = {key: getattr(config.task, key, None) for key in keys}
+    return prompts_asked(config.evaluation.prompts, task, test_problems)
+
+
+def prompts_asked(
+    limit: int | None, task: Mapping[str, Any], test_problems: Mapping[str, Any]
+) -> int | None:
+    """The same from settings as they are stored, of which older runs may lack some.
+
+    limit: `evaluation.prompts`
+    test_problems: of `conf/paper/`: how many problems a whole test split has
+    """
+    own = task.get("pick_test") or task.get("test_problems")
+    prompts = limit or own or test_problems.get(task["name"])
     return None if prompts is None else int(prompts)
 
 

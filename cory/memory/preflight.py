@@ -239,8 +239,8 @@ def check(config: Config, speak: bool) -> None:
 
 
 def memory_warning(config: Config, rows: list[Usage]) -> str | None:
-    """A warning where the run may not fit; ConfigError where it cannot start."""
-    warning = None
+    """A warning for each memory in which the run may not fit; ConfigError where it cannot start."""
+    warnings = []
     hardware = config.hardware
     has = f"{name_of_device(hardware)} {'is' if hardware.device == 'cpu' else 'has'}"
     pools = [(False, has, device_memory(hardware))]
@@ -258,8 +258,8 @@ def memory_warning(config: Config, rows: list[Usage]) -> str | None:
             f"GiB; preflight_only=true says of what",
         )
         if most > WARN_ABOVE * room:
-            warning = (
+            warnings.append(
                 f"warning: about {most / GIB:.2f} GiB in phase {when}, and {name} "
                 f"{room / GIB:.2f} GiB: the run may end for want of memory"
             )
-    return warning
+    return "\n".join(warnings) or None

@@ -114,7 +114,9 @@ class Comparison:
         ]
         bounds = self._bounds(metric)
         widest = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
-        return spread_of([own[pair] - theirs[pair] for pair in pairs], errors, widest)
+        differences = [own[pair] - theirs[pair] for pair in pairs]
+        largest = max(abs(side[pair]) for side in (own, theirs) for pair in pairs)
+        return spread_of(differences, errors, widest, largest)
 
     def repeats_differences(self, metric: str) -> bool:
         """Whether differences in what training changed are those in what it ended with.

@@ -25,11 +25,15 @@ def written(comparison: Comparison, metrics: Mapping[str, str], form: str = "tex
         return as_csv(comparison, list(metrics)).rstrip()
     blocks = [_block(comparison, metric, title, form) for metric, title in metrics.items()]
     said = "\n".join(closing(comparison, list(metrics)))
-    return "\n\n".join(filter(None, [*blocks, explanation(comparison), said]))
+    columns = explanation(comparison, list(metrics))
+    return "\n\n".join(filter(None, [*blocks, columns, said]))
 
 
-def explanation(comparison: Comparison) -> str:
-    """What the columns are, and what the numbers can say."""
+def explanation(comparison: Comparison, metrics: Sequence[str]) -> str:
+    """What the columns are, and what the numbers can say.
+
+    metrics: those that are shown
+    """
     counts = {len(group.runs) for group in comparison.groups}
     runs = "seeds" if not comparison.pooled else "runs"
     text = f"mean ± standard deviation over {runs}; 95 % intervals of the mean by Student's t"
@@ -41,10 +45,10 @@ def explanation(comparison: Comparison) -> str:
         )
     if comparison.pooled:
         text += f"\npooled although they differ: {', '.join(comparison.pooled)}"
-    if _over_prompts(comparison):
+    if _over_prompts(comparison, metrics):
         text += (
-            "\nover prompts: seeds do not differ, or there is one; the interval is about other "
-            "prompts, not about other seeds"
+            "\nover prompts: where seeds do not differ, or there is one, an interval is about "
+            "other prompts, not about other seeds"
         )
     if max(counts) == 1:
         text += "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
@@ -82,7 +86,7 @@ def as_csv(comparison: Comparison, metrics: Sequence[str]) -> str:
 def _block(comparison: Comparison, metric: str, title: str, form: str) -> str:
     """A metric: its name, and a row for each group that has it."""
     having = comparison.having(metric)
-    compared = len(having) > 1 and not comparison.repeats_differences(metric)
+    compared = _compared(comparison, metric)
     count = "runs" if comparison.pooled else "seeds"
     heads = ["", count, *(HEADS if compared else HEADS[:2])]
     rows = [heads]
@@ -108,15 +112,22 @@ def _block(comparison: Comparison, metric: str, title: str, form: str) -> str:
     return "\n".join([name, *(f"  {line}" for line in [*lines, *([last] if last else [])])])
 
 
-def _over_prompts(comparison: Comparison) -> bool:
-    """Whether some difference among the headlines is over prompts alone."""
-    entries = [
-        comparison.entry(group, metric)
-        for metric in comparison.headlines()
-        for group in comparison.groups
-    ]
-    spreads = [entry.difference or entry.own for entry in entries if entry is not None]
-    return any(spread.over_prompts for spread in spreads)
+def _over_prompts(comparison: Comparison, metrics: Sequence[str]) -> bool:
+    """Whether some interval that is shown is over prompts alone."""
+    for metric in metrics:
+        compared = _compared(comparison, metric)
+        for group in comparison.having(metric):
+            entry = comparison.entry(group, metric)
+            assert entry is not None
+            shown = [entry.own, entry.difference] if compared else [entry.own]
+            if any(spread is not None and spread.over_prompts for spread in shown):
+                return True
+    return False
+
+
+def _compared(comparison: Comparison, metric: str) -> bool:
+    """Whether a metric's block has the columns of differences."""
+    return len(comparison.having(metric)) > 1 and not comparison.repeats_differences(metric)
 
 
 def _cells(entry: Entry) -> list[str]:

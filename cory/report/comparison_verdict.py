@@ -14,7 +14,7 @@ MOST_SEEDS = 1000
 def closing(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
     """A sentence for each metric of which more is better; empty without one.
 
-    Of several groups, the highest mean beside the next; of one group, what training changed.
+    Of several groups, the two with the highest means; of one group, what training changed.
     metrics: those that are shown
     """
     said = []
@@ -35,21 +35,38 @@ def more_is_better(metric: str) -> bool:
 
 
 def between(comparison: Comparison, metric: str, best: Group, next_best: Group) -> str:
-    """Which of two groups is better at a metric, and how sure that is."""
+    """Which of two groups is better at a metric, and how sure that is.
+
+    By the seeds that both have: over these the other one may be better.
+
+    best, next_best: by the means over all of their own seeds
+    """
     name = _capital(comparison.called(metric))
     difference = comparison.difference(best, next_best, metric)
+    if difference is not None and difference.mean < 0:
+        best, next_best = next_best, best
+        difference = comparison.difference(best, next_best, metric)
     if difference is None:
         return f"{name}: {best.label} has the highest mean, but no seed in common with the next."
+    where = _where(comparison, metric, best, next_best, difference)
     if difference.mean == 0:
-        return f"{name}: {best.label} and {next_best.label} have equal means: undecided."
-    verdict = verdict_on(difference)
+        return f"{name}: {where}{best.label} and {next_best.label} have equal means: undecided."
     amount = _amount(difference)
-    if verdict.startswith("higher"):
-        return f"{name}: {best.label} is better than {next_best.label} by {amount}."
+    if verdict_on(difference).startswith("higher"):
+        return f"{name}: {where}{best.label} is better than {next_best.label} by {amount}."
     return (
-        f"{name}: {best.label} has a higher mean than {next_best.label} by {amount}: undecided; "
-        f"{what_decides(difference, comparison)}."
+        f"{name}: {where}{best.label} has a higher mean than {next_best.label} by {amount}: "
+        f"undecided; {what_decides(difference, comparison)}."
     )
+
+
+def _where(
+    comparison: Comparison, metric: str, one: Group, other: Group, difference: Spread
+) -> str:
+    """Which runs a difference is over, where one of both groups has more of them."""
+    runs = "runs" if comparison.pooled else "seeds"
+    more = max(len(group.of(metric)) for group in (one, other)) > difference.count
+    return f"over the {runs} that both have, " if more else ""
 
 
 def by_training(comparison: Comparison, metric: str, group: Group) -> list[str]:

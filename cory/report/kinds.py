@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from cory.memory.operations import prompts_asked
 from cory.report.claims.measures import Lines
 from cory.report.figures import debates as draw_debates
 from cory.report.figures import fine_tuning as draw_fine_tuning
@@ -179,18 +180,26 @@ def _sizes(table: Table, found: CountedRuns) -> str:
         drawn = {int(one["algorithm"]["prompts_per_iteration"]) for one in settings}
         parts.append(f"{_span(sorted(drawn))} prompts an iteration")
     else:
-        prompts = _span(sorted({_asked(one) for one in settings}))
-        samples = _span(sorted({int(one["evaluation"]["samples"]) for one in settings}))
-        games = table.kind in ("matches", "benchmarks", "factor")
-        what = "words" if games else "held-out prompts"
-        times = f", {samples} {'games' if games else 'responses'} each" if samples != "1" else ""
-        parts.append(f"{prompts} {what}{times}")
+        whole = table.about.get("test_problems", {})
+        asked = [
+            prompts_asked(one["evaluation"]["prompts"], one["task"], whole) for one in settings
+        ]
+        known = [prompts for prompts in asked if prompts is not None]
+        if len(known) == len(settings):  # else a whole split, of unknown size
+            parts.append(_evaluated(table, sorted(known), settings))
     return "; ".join(parts) + "."
 
 
-def _asked(settings: Mapping[str, Any]) -> int:
-    """How many prompts an evaluation asks; all of the split where no number is set."""
-    return int(settings["evaluation"]["prompts"] or settings["task"].get("test_problems") or 0)
+def _evaluated(table: Table, asked: Sequence[int], settings: Sequence[Mapping[str, Any]]) -> str:
+    """`200 held-out prompts, 4 responses each`: what the evaluations ask.
+
+    asked: their prompts, from the fewest on
+    """
+    samples = _span(sorted({int(one["evaluation"]["samples"]) for one in settings}))
+    games = table.kind in ("matches", "benchmarks", "factor")
+    what = "words" if games else "held-out prompts"
+    times = f", {samples} {'games' if games else 'responses'} each" if samples != "1" else ""
+    return f"{_span(asked)} {what}{times}"
 
 
 def _span(numbers: Sequence[int]) -> str:

@@ -1,8 +1,6 @@
 """95 % intervals over the seeds of a group of runs, and of differences between two groups.
 
-Student's t over seeds. Where seeds do not differ at all, or there is but one, that says nothing;
-then the standard errors over prompts take its place, with a normal law, as for the claims of pages
-(docs/studies.md, "What has no interval").
+By the rule that judges the claims of pages, `width_of` (docs/studies.md, "What has no interval").
 """
 
 import math
@@ -11,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from cory.evaluation.prompt_scores import compared
 from cory.functional.statistics import Z, interval, mean, paired_interval, standard_error
 from cory.functional.statistics import student_t as t_quantile
+from cory.report.claims.width import Quantiles, width_of
 
 # metrics that are shares, so that no interval leaves 0 to 1
 SHARES = re.compile(
@@ -23,7 +20,7 @@ SHARES = re.compile(
     r"verifier_accuracy|win_rate(_\w+)?|wins_\w+|(pass_at|any_of)_\d+|flow_\w\w)(_low|_high)?/.+|"
     r"(debate/right|verifier/accuracy|rollout/\w+_share|rollout/distinct_\d|game/\w+_wins)(/.+)?"
 )
-SAME = 1e-12  # relative to the values: less is rounding
+QUANTILES = Quantiles(t_quantile, Z)
 
 Interval = tuple[float, float]
 Scores = Mapping[str, Any]  # a line of prompt_scores.jsonl
@@ -49,26 +46,25 @@ def is_share(metric: str, scores: Sequence[Scores | None]) -> bool:
 
 
 def spread_of(
-    values: Sequence[float], errors: Sequence[float | None], bounds: Interval | None
+    values: Sequence[float],
+    errors: Sequence[float | None],
+    bounds: Interval | None,
+    scale: float = 0.0,
 ) -> Spread:
     """The mean of values, one per run or pair, with its interval.
 
     errors: standard errors over prompts, one per value; None where none is known
     bounds: where the mean of such values can lie at all; None: anywhere
+    scale: of differences, the largest absolute number that they were formed of
     """
     count, middle = len(values), mean(values)
-    std = float(np.std(values, ddof=1)) if count > 1 else None
-    if std is not None and std > SAME * max(map(abs, values)):
-        half, over_prompts = t_quantile(count - 1) * std / math.sqrt(count), False
-    else:
-        known = [error for error in errors if error is not None]
-        if len(known) < count or not any(known):
-            return Spread(count, middle, std, None)
-        half, over_prompts = Z * math.sqrt(sum(error**2 for error in known)) / count, True
-    low, high = middle - half, middle + half
+    width = width_of(values, errors, QUANTILES, scale)
+    if width.half is None:
+        return Spread(count, middle, width.std, None)
+    low, high = middle - width.half, middle + width.half
     if bounds is not None:
         low, high = max(bounds[0], low), min(bounds[1], high)
-    return Spread(count, middle, std, (low, high), over_prompts)
+    return Spread(count, middle, width.std, (low, high), width.over_prompts)
 
 
 def error_of(metric: str, scores: Scores | None) -> float | None:

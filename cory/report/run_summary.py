@@ -156,7 +156,8 @@ def games(line: dict[str, Any]) -> str:
         return ""
     found = (re.fullmatch(r"eval/win_rate_(\w+)/.+", key) for key in line)
     kinds = dict.fromkeys(match[1] for match in found if match)
-    roles = [role for role in kinds if not role.endswith("se")]
+    # eval/win_rate_se is an error, and so is eval/win_rate_<role>_se
+    roles = [role for role in kinds if role != "se" and not role.endswith("_se")]
     columns = [f"win_rate_{role}" for role in roles] + ["ties", "invalid", "game_turns"]
     heads = [f"win rate as {role}" for role in roles] + ["ties", "invalid", "turns"]
     rows = [f"{'held-out games (± 95 %)':26}" + "".join(f"{head:>24}" for head in heads)]

@@ -57,6 +57,11 @@ class Classifier:
     def _text(self, prompt: Prompt, turn: Turn) -> str:
         """A prompt with a response; in a chat, a message of the user and one of the assistant."""
         if not self.chat:
+            require(
+                prompt.messages is None or len(prompt.messages) == 1,
+                f"reward.path={self.config.path} reads texts: it cannot be shown prompt "
+                f"{prompt.id}, which is made of several chat messages",
+            )
             return prompt.text + turn.response
         asked = as_messages(
             prompt.text if prompt.messages is None else [*map(dict, prompt.messages)]

@@ -5,7 +5,6 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -26,7 +25,6 @@ STANDARD = {  # keywords that do not depend on the data
     *("prompts", "completions", "completion_ids", "completions_ids", "trainer_state"),
     *("log_extra", "log_metric", "role", "agent", "round"),
 }
-BEAT_S = 10.0  # seconds: processes meet at least this often while the first one's function works
 
 
 @dataclass
@@ -65,6 +63,7 @@ class PythonReward:
         self.function = load_function(self.found)
         self.partial = False  # None may be returned: another part of a sum scores the turn
         self.tokenizer: Any = None
+        self.prefix = ""  # of logged columns, in a sum of rewards
         self.state = TrainerState()
         self.seconds: list[float] = []
         self.numbers: dict[str, list[float]] = {}
@@ -96,6 +95,7 @@ class PythonReward:
         """As `RunReward`."""
         self.tokenizer = run.tokenizer
         self.state.max_steps = run.iterations
+        self.prefix = "" if run.part is None else f"{run.part}/"
 
     def at(self, done: int) -> None:
         """As `RunReward`."""
@@ -124,7 +124,7 @@ class PythonReward:
         if not rows:
             return
         began = time.perf_counter()
-        called = self._called(rows)
+        called = distributed.first_works(lambda: self._call(rows))
         self.seconds.append(time.perf_counter() - began)
         if called.refusal is not None:
             raise ConfigError(called.refusal)
@@ -132,21 +132,9 @@ class PythonReward:
             self.numbers.setdefault(name, []).extend(numbers)
         for number, (_, turn) in enumerate(rows):
             turn.score = called.scores[number]
-            turn.extra |= {name: values[number] for name, values in called.columns.items()}
-
-    def _called(self, rows: Sequence[Row]) -> Called:
-        """What the function gave, in every process."""
-        if distributed.count() == 1:
-            return self._call(rows)
-        if distributed.rank() != 0:
-            while not distributed.from_first(True):
-                pass
-            return distributed.from_first(Called())
-        with ThreadPoolExecutor(1) as thread:
-            future = thread.submit(self._call, rows)
-            while not distributed.from_first(not wait([future], timeout=BEAT_S).not_done):
-                pass
-            return distributed.from_first(future.result())
+            turn.extra |= {
+                self.prefix + name: values[number] for name, values in called.columns.items()
+            }
 
     def _call(self, rows: Sequence[Row]) -> Called:
         """Call the function; what it raises becomes the refusal."""
@@ -157,6 +145,8 @@ class PythonReward:
             returned = self.function(**accepted)
             if inspect.isawaitable(returned):
                 returned = asyncio.run(_awaited(returned))
+            if inspect.isgenerator(returned):
+                returned = list(returned)  # the function's body runs only now
         except RAISED as error:  # whatever a user's function raises (detail 17)
             called.refusal = f"{self.said}: {told(error, self.found.file)}"
             return called

@@ -28,6 +28,7 @@ from cory.runs.run_dir import CHECKPOINTS, ITERATIONS, MANIFEST, WriteError
 # Seconds: while the processes read files they meet at least this often, as a collective that waits
 # for some ten minutes would end the run.
 BEAT_S = 30.0
+PART, OLD = ".part", ".old"  # endings of a checkpoint that is being written, or replaced
 
 
 class Checkpoints:
@@ -54,6 +55,8 @@ class Checkpoints:
         self.floor = floor
         self.layout = {"processes": hardware.world, "zero_stage": hardware.zero_stage}
         self.keep_last = keep_last
+        if distributed.rank() == 0:
+            self._finish_replacing()
 
     def save(self, done: int, agents: Mapping[str, Policy], state: dict[str, Any]) -> None:
         """Write the state after `done` iterations, then remove checkpoints beyond `keep_last`.
@@ -61,7 +64,7 @@ class Checkpoints:
         state: of this process; tensors and plain values
         """
         place = self.folder / f"{done:06d}"
-        part = self.folder / f"{place.name}.part"
+        part = place.with_suffix(PART)
         try:
             if distributed.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
@@ -79,15 +82,15 @@ class Checkpoints:
             hashes = known | hashes_of(part, names, to_disk=True)
             if distributed.rank() == 0:
                 self._seal(part, done, hashes)
-                shutil.rmtree(place, ignore_errors=True)
-                part.rename(place)
-                sync(self.folder)
+                self._replace(place, part)
                 sync(self.folder.parent)
                 for old in self._places()[self.keep_last :]:
                     shutil.rmtree(old)
         # torch reports a full disk as a RuntimeError
         except (OSError, RuntimeError) as error:
             shutil.rmtree(part, ignore_errors=True)
+            if distributed.rank() == 0:
+                self._finish_replacing()
             reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
             raise WriteError(
                 f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
@@ -188,6 +191,23 @@ class Checkpoints:
     def _places(self) -> list[Path]:
         """Folders of complete checkpoints, newest first."""
         return sorted((p for p in self.folder.glob("*") if p.name.isdigit()), reverse=True)
+
+    def _replace(self, place: Path, part: Path) -> None:
+        """Put a sealed folder in a checkpoint's place; at no moment is there none of both."""
+        old = place.with_suffix(OLD)
+        shutil.rmtree(old, ignore_errors=True)
+        if place.exists():  # saved within an iteration, and now further on in the same one
+            place.rename(old)
+        part.rename(place)
+        sync(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _finish_replacing(self) -> None:
+        """Give a checkpoint its place where a kill came just before: the new one, else the old."""
+        for left in (*self.folder.glob(f"*{PART}"), *self.folder.glob(f"*{OLD}")):
+            place = left.with_suffix("")
+            if (left / MANIFEST).is_file() and not place.exists():
+                left.rename(place)
 
     def _seal(self, part: Path, done: int, hashes: Mapping[str, list[Any]]) -> None:
         """Write the manifest: sizes and hashes of the files, which are on the disk already."""

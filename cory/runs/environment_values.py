@@ -19,6 +19,7 @@ from cory.runs.stored_settings import ENVIRONMENT, comparable_settings
 FILE = "environment.json"
 # scrypt's parameters: 16 MiB and some 50 ms a value, so that short secrets are slow to guess
 COST = {"n": 2**14, "r": 8, "p": 1}
+BEGINNING = '{\n "salt": '  # of the file
 
 
 def values_of(cfg: DictConfig) -> dict[str, str]:

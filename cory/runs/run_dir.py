@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from cory.config import ConfigError, require
 from cory.runs.durable import fault_of, sync
+from cory.runs.environment_values import BEGINNING as VALUES_BEGINNING
 from cory.runs.environment_values import FILE as VALUES
 from cory.runs.environment_values import changed_value, hashes_of
 from cory.runs.lock import LOCK, in_use
@@ -35,12 +36,11 @@ OUTPUT = "output.txt"  # what a run of a sweep says while others work beside it
 EVALUATION = "evaluation"  # folder of an unfinished evaluation's results so far
 DEBATES = "debates"  # folder of the debates that data were collected from
 CHECKPOINTS = "checkpoints"
-MANIFEST = "manifest.json"  # makes a folder in it a whole checkpoint
 AGENTS = "agents"
 ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
 BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
 RECORD = "record.json"
-MANIFEST = "manifest.json"  # of a checkpoint: length and SHA-256 of its files
+MANIFEST = "manifest.json"  # of a whole checkpoint: length and SHA-256 of its files
 DIGESTS = "digests.json"  # length and SHA-256 of the records of an unfinished run
 FILES = "files"  # in the record: length and SHA-256 of each file that the run has left
 STOP = "stop"  # while it exists, the run is asked to save and leave
@@ -98,7 +98,10 @@ def _is_ours(path: Path) -> bool:
     """Whether a command of before may have left this file in a folder without settings."""
     if path.name == LOCK:
         return path.is_file() and bool(LOCK_TEXT.fullmatch(path.read_text(errors="replace")))
-    return path.name.startswith((f".{SETTINGS}.", f".{OVERRIDES}."))  # of `write_whole`
+    partials = tuple(f".{name}." for name in BEFORE_THE_START)  # of `write_whole`
+    if path.name == VALUES:  # written before the settings that need it
+        return path.is_file() and path.read_text(errors="replace").startswith(VALUES_BEGINNING)
+    return path.name.startswith(partials)
 
 
 def _stored(run_dir: Path) -> DictConfig:

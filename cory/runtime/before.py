@@ -38,7 +38,7 @@ from cory.runtime.metric_names import require_metric
 
 Refusals = Iterator[str]
 GIB = 2**30
-BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
+BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
 NF4_BYTES = 0.5
 ADAPTER = "adapter_config.json"
 # device files of GPUs that torch calls CUDA: NVIDIA's, under Windows, on a board, AMD's
@@ -258,13 +258,11 @@ def _elements(file: Path) -> int:
 
 def endpoint_refusals(config: Config) -> Refusals:
     """A key that is not in the environment, of every endpoint that a run asks."""
-    algorithm, endpoints = config.algorithm, []
-    if getattr(algorithm, "endpoint", None) is not None and algorithm.speaks_remotely():
-        endpoints.append(algorithm.endpoint)
-    endpoints += [
-        judge.endpoint for judge in judges(config.reward).values() if hasattr(judge, "endpoint")
-    ]
-    for endpoint in endpoints:
+    asked = config.algorithm.endpoint_asked()
+    of_judges = (getattr(judge, "endpoint", None) for judge in judges(config.reward).values())
+    for endpoint in (asked, *of_judges):
+        if endpoint is None:
+            continue
         name = endpoint.key_variable
         if name is not None and not os.environ.get(name, "").strip():
             yield (

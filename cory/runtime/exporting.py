@@ -13,7 +13,6 @@ from cory.runs.checkpoint import by_size, hashes_of
 from cory.runs.durable import sync, sync_folders
 from cory.runs.export import export, model_card, publish
 from cory.runs.jsonl import Digest
-from cory.runs.provenance import git
 from cory.runs.run_dir import AGENTS, WriteError
 from cory.runs.stored_settings import SETTINGS
 
@@ -32,11 +31,10 @@ def export_agents(
     part = run_dir / f"{AGENTS}.part"
     if distributed.rank() == 0:
         shutil.rmtree(part, ignore_errors=True)
-    commit = git("rev-parse", "HEAD")
     for agent in agents.values():
         with agent.engine.whole():
             if distributed.rank() == 0:
-                card = model_card(agent.model, agent.team.config, parts.config, commit, done)
+                card = model_card(agent.model, agent.team.config, parts.config, parts.commit, done)
                 folder, tokenizer = part / agent.name, agent.team.tokenizer
                 try:
                     export(agent.model, tokenizer, folder, agent.team.config.path, card)

@@ -9,7 +9,7 @@ from huggingface_hub import try_to_load_from_cache
 
 from cory import distributed
 from cory.algorithms import Algorithm
-from cory.config import ENDPOINT, Config, GameConfig, is_own, judges
+from cory.config import Config, GameConfig, is_own, judges
 from cory.episode import Prompt
 from cory.evaluation.evaluate import BeforeEach
 from cory.evaluation.prompt_scores import BEFORE
@@ -98,14 +98,12 @@ def may_be_shared(config: Config) -> bool:
     They do not where a function of the user's, an endpoint or another package's code plays a part.
     """
     algorithm = config.algorithm
-    asks = getattr(algorithm, "opponents", {}).values()
-    remote = algorithm.speaks_remotely() or ENDPOINT in asks
     own = judges(config.reward).values()
     named = {"task": config.task.name, "algorithm": algorithm.name, "reward": config.reward.name}
     if isinstance(config.task, GameConfig):
         named["game"] = config.task.game
     return not (
-        remote
+        algorithm.endpoint_asked() is not None
         or any(hasattr(judge, "function") or hasattr(judge, "endpoint") for judge in own)
         or not all(is_own(kind, name) for kind, name in named.items())
         or not all(is_own("reward", judge.name) for judge in own)

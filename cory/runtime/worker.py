@@ -46,7 +46,7 @@ from cory.runs.extension import (
 from cory.runs.lock import lock
 from cory.runs.mirrors.wandb_mirror import sync_hint
 from cory.runs.partial_results import PartialResults
-from cory.runs.provenance import memory_used
+from cory.runs.provenance import git, memory_used
 from cory.runs.recorder import NoRecord, Record, Recorder
 from cory.runs.run_dir import (
     AGENTS,
@@ -140,7 +140,8 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
         )
     plan = plan_of(config)
     stop = stop or StopRequest(Path(config.run_dir))
-    return Parts(config, plan, team, partner, task, reward, streams, stop)
+    commit = git("rev-parse", "HEAD")
+    return Parts(config, plan, team, partner, task, reward, streams, stop, commit)
 
 
 def work(run_dir: Path, stop: StopRequest) -> None:

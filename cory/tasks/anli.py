@@ -72,7 +72,7 @@ class AnliTask(AnliForm, PromptSet):
         columns = (config.premise_column, premise), (config.hypothesis_column, hypothesis)
         text = self._text(*row_texts(where, *columns))
         require(
-            label in LABEL_OF,
+            isinstance(label, str | int) and label in LABEL_OF,
             f"{where}: '{config.label_column}' must be 0, 1, 2 or one of {', '.join(LABELS)}, "
             f"got {label}",
         )

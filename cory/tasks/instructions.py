@@ -50,10 +50,15 @@ def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     pairs = [
         (_prompt(config, str(instruction), *inputs), str(answer).strip())
         for instruction, answer, *inputs in rows
-        if answer and str(answer).strip()
+        if _has_text(instruction) and _has_text(answer)
     ]
-    require(bool(pairs), f"{KEY}: no row of {config.path} has an answer")
+    require(bool(pairs), f"{KEY}: no row of {config.path} has an instruction and an answer")
     return pairs
+
+
+def _has_text(value: object) -> bool:
+    """Whether a cell is neither missing nor blank."""
+    return value is not None and bool(str(value).strip())
 
 
 def _prompt(config: InstructionsConfig, instruction: str, given: object = None) -> str:

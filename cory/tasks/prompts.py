@@ -168,7 +168,8 @@ class PromptsTask(PromptsForm, PromptSet):
             )
         try:
             return self.config.prompt_template.format(**values)
-        except ValueError as error:  # a format that the value lacks, as {name:.2f} of a text
+        # a format that the value lacks, as {name:.2f} of a text or {name:>10} of a list
+        except (ValueError, TypeError) as error:
             raise ConfigError(f"{row.where}: task.prompt_template: {error}") from None
 
     def _answer(self, row: Row) -> str | None:

@@ -94,9 +94,11 @@ class QuestionsTask(QuestionsForm, PromptSet):
         except ValueError as error:
             raise ConfigError(f"task.{part}_problems={count}: {error}") from None
         split = config.train_split if part == "train" else config.test_split
+        rows = rows_of_split(split, part, count)
+        require(bool(rows), f"task.{part}_split={split} has none of the {count} problems")
         return [
             self._prompt(f"{part}-{row}", problems[row].question, problems[row].answer)
-            for row in rows_of_split(split, part, count)
+            for row in rows
         ]
 
     def _prompt(self, name: str, question: object, solution: object) -> Prompt:

@@ -60,7 +60,8 @@ GOOD = '{"word": "cat", "max_turns": 2, "turns": [{"role": "attacker", "text": "
     [
         ("{", "it is not JSON"),
         ("[]", "must be an object"),
-        (GOOD.replace('"cat"', "3"), "'word' must be a text"),
+        (GOOD.replace('"cat"', "3"), "'word' must be a text with letters or digits, got 3"),
+        (GOOD.replace('"cat"', '"..."'), "'word' must be a text with letters or digits, got '...'"),
         (GOOD.replace("2", "0"), "'max_turns' must be a whole number above 0"),
         (GOOD.replace("attacker", "defender"), "utterance 1 must have 'role' attacker"),
         (GOOD.replace('"a"', "null"), "utterance 1 must have a 'text'"),

@@ -119,6 +119,15 @@ def test_they_say_what_the_run_said_to_the_same_questions(
     # another command goes on, with other batches
     again = Debaters(tmp_path, there, "cpu", base=False)
     assert again.settings == debaters.settings
+    for key, value in (
+        ("compute_precision", "tf32"),
+        ("attention", "eager"),
+        ("double_quantisation", not there.model.double_quantisation),
+    ):
+        changed = replace(there, model=replace(there.model, **{key: value}))
+        monkeypatch.setattr(again, "config", changed)
+        assert again.settings != debaters.settings, key
+        monkeypatch.setattr(again, "config", there)
     again.skip(4)
     rest = [*again.debate(wanted[4:5]), *again.debate(wanted[5:])]
     assert responses(rest) == said[4:] and [line["row"] for line in rest] == [4, 5]

@@ -94,10 +94,23 @@ def test_how_many_there_are_at_once() -> None:
         (["keep_last=5", "algorithm.iterations=40"], 6),
         (["keep_last=5", "algorithm.iterations=2"], 4),
         (["algorithm.iterations=0"], 0),
+        (["keep_last=5", "algorithm.iterations=40", "checkpoint_every=0"], 1),
     ):
         assert disk_usage(parsed(*words), rows).at_once == count
     several = disk_usage(parsed("export_every=10", "algorithm.iterations=40"), rows)
     assert several.exports == 5 * disk_usage(parsed("export_every=0"), rows).exports
+
+
+def test_the_best_agents_are_kept_beside_the_last_ones() -> None:
+    rows, _ = preflight.rows_of(parsed())
+    once = disk_usage(parsed(), rows).exports
+    best = ("keep_best=objective/score/agent_0",)
+    for words, count in (
+        (["algorithm.iterations=40"], 3),
+        (["algorithm.iterations=2"], 2),  # two improvements at most
+        (["algorithm.iterations=40", "checkpoint_every=0"], 2),  # nothing to go back to
+    ):
+        assert disk_usage(parsed(*best, *words), rows).exports == (1 + count) * once
 
 
 def test_refusal_and_warning(

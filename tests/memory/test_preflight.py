@@ -45,6 +45,24 @@ def test_refusal_warning_and_one_line(
     assert "this run will be refused" in capsys.readouterr().out
 
 
+def test_a_gpu_and_the_main_memory_beside_it_are_both_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = parsed("hardware=gpu8_zero3_offload", "model=tiny")
+    found, _ = preflight.rows_of(config)
+    on_gpu, beside = (peak(found, offloaded)[1] for offloaded in (False, True))
+    monkeypatch.setattr(preflight, "device_memory", lambda hardware: on_gpu)
+    share = config.hardware.processes * beside
+    monkeypatch.setattr(preflight, "main_memory", lambda: share)
+    gpu, main = (preflight.memory_warning(config, found) or "").splitlines()
+    assert gpu.startswith(f"warning: about {on_gpu / preflight.GIB:.2f} GiB in phase ")
+    assert "the CUDA device has" in gpu and "main memory for each process is" in main
+    monkeypatch.setattr(preflight, "main_memory", lambda: 2 * share)
+    assert preflight.memory_warning(config, found) == gpu
+    monkeypatch.setattr(preflight, "device_memory", lambda hardware: 2 * on_gpu)
+    assert preflight.memory_warning(config, found) is None
+
+
 def test_processes_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "main_memory", lambda: 100)
     assert preflight.device_memory(parsed("hardware=cpu2").hardware) == 50

@@ -124,6 +124,18 @@ def test_every_kind_of_run_is_shown_by_what_it_is_judged_by(
     assert "eval/vote" in panels and "eval/score" in panels
 
 
+@pytest.mark.parametrize(
+    "metric", ["eval/verifier_auc/natural", "eval/solved/itself", "eval/pass_at_4/agent_0"]
+)
+def test_a_headline_is_drawn_although_it_is_none_of_the_usual_metrics(
+    write: WriteRun, tmp_path: Path, metric: str
+) -> None:
+    write("ppo", lines=[line(0, 1.0, **{"eval/score/agent_0": 1.0})])
+    write("other", "seed=1", lines=[line(0, 1.0, **{metric: 0.5})])
+    panels = data_of(tmp_path / "runs")["panels"]
+    assert panels[-1] == metric.rpartition("/")[0] and "eval/score" in panels
+
+
 def test_the_evaluation_before_the_training_begins_the_held_out_line(
     write: WriteRun, tmp_path: Path
 ) -> None:
@@ -166,12 +178,16 @@ def test_the_end_of_a_run_is_its_last_ten_iterations_and_its_last_evaluation(
     write: WriteRun, tmp_path: Path
 ) -> None:
     scored = [
-        line(i, float(i), **({"eval/score/team": i} if i % 5 == 4 else {})) for i in range(20)
+        line(i, float(i), **({"eval/score/team": i, "game/turns": i} if i % 5 == 4 else {}))
+        for i in range(20)
     ]
+    scored[3]["game/learnt"] = 7
     write("run", lines=scored)
     (run,) = data_of(tmp_path / "runs")["runs"]
     assert run["end"]["objective/score/agent_0"] == 14.5
     assert run["end"]["eval/score/team"] == 19
+    # of iterations 14 and 19, not of the last ten values; before these ten: the last value
+    assert (run["end"]["game/turns"], run["end"]["game/learnt"]) == (16.5, 7)
     assert run["iterations"] == 20
 
 

@@ -11,6 +11,7 @@ import pytest
 from cory.report.claims.judge import judge
 from cory.report.claims.measures import Absent, measure
 from cory.report.claims.sides import experiments, metrics
+from cory.report.claims.templates import expand
 
 
 def claim(relation: str, right: Any, **more: Any) -> dict[str, Any]:
@@ -164,3 +165,9 @@ def test_a_side_may_be_a_difference_of_runs() -> None:
     assert outcome.kind == "holds" and outcome.seeds[0][0].left == 1.0
     assert experiments(asked) == {"one", "two"} and metrics(asked) == {"m", "n"}
     assert judge(asked, {"one": records["one"]}, [0], window=1).why == " (1 of 1 seeds)"
+
+
+def test_a_template_hands_on_that_a_claim_is_post_hoc() -> None:
+    written = {"id": "c_{n}", "text": "x", "section": "-", "post_hoc": True, "parts": []}
+    claims = expand({**written, "each": [{"n": 1}, {"n": 2}]})
+    assert [(claim["id"], claim["post_hoc"]) for claim in claims] == [("c_1", True), ("c_2", True)]

@@ -274,10 +274,42 @@ def test_seeds_without_spread_leave_the_word_to_prompts(write: Write) -> None:
     assert found.interval == pytest.approx((0.25 - half, 0.25 + half), abs=1e-4)
     assert second.verdict == "higher (over prompts)"
     text = written(comparison, {VOTE: "majority right"})
-    assert "over prompts: seeds do not differ" in text
+    assert "over prompts: where seeds do not differ" in text
     # without prompts, and with prompts that do not differ either, there is no interval
     assert spread_of([0.5, 0.5], [0.1, None], None).interval is None
     assert spread_of([0.5, 0.5], [0.0, 0.0], None).interval is None
+
+
+def test_the_note_on_prompts_is_about_the_intervals_that_are_shown(write: Write) -> None:
+    """The first row's seeds agree; differences, and the second row, vary over seeds."""
+    answers = {("0.1", 0): (0, 1), ("0.1", 1): (0, 1), ("0.3", 0): (1, 1), ("0.3", 1): (0, 0)}
+    runs = [
+        put(write(f"algorithm.kl_coef={eta}", seed=s, score=None, kl=s), VOTE, *own * 8, tries=1)
+        for (eta, s), own in answers.items()
+    ]
+    comparison = compare(runs)
+    first, second = (comparison.entry(group, VOTE) for group in comparison.groups)
+    assert first is not None and first.own.over_prompts
+    assert second is not None and second.difference is not None
+    assert not second.own.over_prompts and not second.difference.over_prompts
+    assert "over prompts" in written(comparison, {VOTE: VOTE})
+    # the other way round the row with a difference is the one whose own interval is over prompts
+    turned = compare(runs[::-1])
+    _, second = (turned.entry(group, VOTE) for group in turned.groups)
+    assert second is not None and second.own.over_prompts and second.difference is not None
+    assert "over prompts" in written(turned, {VOTE: VOTE})
+    assert "over prompts" not in written(comparison, {KL: KL})  # a headline that is not shown
+
+
+def test_rounding_makes_no_difference(write: Write) -> None:
+    scores = {"0.1": (0.3, 0.3, 0.3, 0.6), "0.3": (3 * 0.1, 3 * 0.1, 3 * 0.1, 3 * 0.2)}
+    runs = [
+        write(f"algorithm.kl_coef={eta}", seed=seed, score=score)
+        for eta, own in scores.items()
+        for seed, score in enumerate(own)
+    ]
+    _, second = entries(compare(runs))
+    assert second.difference.mean > 0 and second.verdict == "undecided"  # type: ignore[attr-defined]
 
 
 def test_errors_over_prompts() -> None:
@@ -384,6 +416,32 @@ def test_the_end_says_which_is_better(write: Write) -> None:
     )
     assert "all seeds agree to the last digit" in said((1.0, 2.0), (3.0, 4.0))
     assert "more than 1000 seeds" in said((0.0, 1.0), (1.001, 0.0))
+
+
+def test_the_end_ranks_by_the_seeds_that_both_have(write: Write) -> None:
+    """0.1 has the higher mean over its four seeds, and the lower one in those of 0.3."""
+
+    def said(**scores: tuple[float, ...]) -> str:
+        runs = [
+            write(f"algorithm.kl_coef=0.{eta[1]}", seed=seed, score=score)
+            for eta, own in scores.items()
+            for seed, score in enumerate(own)
+        ]
+        (line,) = closing(compare(runs), [SCORE, KL])
+        return line.removeprefix("Held-out reward of agent 0: ")
+
+    both = "over the seeds that both have, "
+    assert said(k1=(0.5, 0.5, 1.0, 1.0), k3=(0.60, 0.61)) == (
+        f"{both}kl_coef=0.3 is better than kl_coef=0.1 by 0.105 (95 % interval 0.041 to 0.169, "
+        "2 pairs)."
+    )
+    assert said(k1=(0.5, 0.5, 1.0, 1.0), k3=(0.60, 0.90)).startswith(
+        f"{both}kl_coef=0.3 has a higher mean than kl_coef=0.1 by 0.250 (95 % interval -1.656 to "
+        "2.156, 2 pairs): undecided; "
+    )
+    assert said(k1=(0.5, 0.7, 1.0), k3=(0.5, 0.7)) == (
+        f"{both}kl_coef=0.1 and kl_coef=0.3 have equal means: undecided."
+    )
 
 
 def test_the_end_says_what_training_changed_over_seeds(write: Write) -> None:

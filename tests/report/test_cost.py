@@ -71,14 +71,20 @@ def test_an_estimate_says_that_it_is_one(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("cory.memory.preflight.cores", lambda: 3)
     lines = cost(TABLE, tmp_path, [], composed)
     assert all("ESTIMATE, no record yet" in line and "assumed" in line for line in lines[1:4])
-    assert re.match(r"in all about .+ on hardware=cpu, 3 runs at a time$", lines[4])
+    assert re.match(
+        r"in all about .+ on hardware=cpu, 3 runs at a time but counted one after another$",
+        lines[4],
+    )
 
 
 @pytest.mark.parametrize(
     ("parallel_runs", "threads", "said"),
     [
         ("3", 2, "in all about 13 min on hardware=cpu, 3 runs at a time"),
-        ("3", 6, "in all about 40 min on hardware=cpu, 3 runs at a time"),  # no gain is assumed
+        (  # no gain is assumed
+            *("3", 6),
+            "in all about 40 min on hardware=cpu, 3 runs at a time but counted one after another",
+        ),
         ("1", 6, "in all about 40 min on hardware=cpu, one run after another"),
         ("null", 1, "in all about 7 min on hardware=cpu, 6 runs at a time"),
     ],
@@ -103,6 +109,28 @@ def test_runs_side_by_side_take_their_share_of_the_time(
 
     # three experiments, of which four seeds each are left: 2,400 s of work
     assert cost(TABLE, tmp_path, [], compose)[-1] == said
+
+
+def test_the_runs_without_a_known_gain_are_counted_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("cory.config.hardware", "cory.memory.preflight"):
+        monkeypatch.setattr(f"{module}.cores", lambda: 6)
+    write = run_writer(tmp_path)
+    for experiment, threads in zip(TABLE.experiments, (6, 2, 2), strict=True):
+        lines = lines_of(2, 20, 1, 0, asked(experiment))
+        write(experiment, 0, lines, wall_s=300.0, device=HERE, threads=threads)
+
+    def compose(experiment: str, scale: str) -> DictConfig:
+        cfg = composed(experiment, scale)
+        cfg.parallel_runs = 3
+        return cfg
+
+    # four runs of 300 s each alone, and two times four of them by three
+    assert cost(TABLE, tmp_path, [], compose)[-1] == (
+        "in all about 33 min on hardware=cpu, 3 runs at a time but 4 of them counted one after "
+        "another"
+    )
 
 
 def test_what_is_not_known_is_not_invented(tmp_path: Path) -> None:

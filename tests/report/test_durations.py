@@ -130,6 +130,16 @@ def test_runs_of_the_same_experiment_count_with_their_length(tmp_path: Path) -> 
     assert known.source == "measured: 1 run on other, which is not the device of this machine"
 
 
+def test_a_shorter_run_here_hides_no_archived_run_of_the_full_length(tmp_path: Path) -> None:
+    archived = made(tmp_path / "elsewhere", ASKED, 0, 70.0)
+    made(tmp_path, ASKED, 0, 20.0, iterations=50)
+    known = same_experiment(asked(), tmp_path, [archived])
+    assert known is not None and known.seconds == 70.0
+    made(tmp_path, ASKED, 1, 100.0)
+    known = same_experiment(asked(), tmp_path, [archived])
+    assert known is not None and known.seconds == 100.0
+
+
 def test_a_damaged_run_stops_no_sweep(tmp_path: Path) -> None:
     for seed, wall in enumerate((100.0, 20.0)):
         made(tmp_path, ASKED, seed, wall)

@@ -10,7 +10,8 @@ import pytest
 from cory.report.claims.intervals import interval, smallest_detectable
 from cory.report.claims.judge import call, judge, together
 from cory.report.claims.measures import stored_error
-from cory.report.claims.sides import Sides
+from cory.report.claims.sides import Sides, difference
+from cory.report.run_intervals import spread_of
 
 # Student's t, 95th percentile (a table of it): 1 degree of freedom 6.314, 2: 2.920, 4: 2.132
 T95_2 = 2.919986
@@ -116,7 +117,127 @@ def test_equal_differences_say_nothing_without_an_error() -> None:
     own = interval([0.05] * 4, [0.02] * 4)  # standard error of the mean: 0.02 / 2
     assert own is not None and own.low == pytest.approx(0.05 - 1.644854 * 0.01, abs=1e-6)
     assert interval([0.05] * 4, [0.02, 0.02, 0.02, None]) is None
+    assert interval([0.05] * 2, [0.0, 0.0]) is None  # prompts that do not differ say nothing either
     assert interval([1.0, math.nan, 2.0]) is None and interval([]) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "sides"),
+    [
+        # equal, but 3 x 0.1 and 3 x 0.2 are a hair above 0.3 and 0.6
+        ({"relation": "<", "factor": 3}, ((0.3, 0.1), (0.6, 0.2), (0.3, 0.1))),
+        ({"relation": ">", "factor": 7}, ((0.7, 0.1), (0.7, 0.1), (1.4, 0.2))),
+        ({"relation": "<=", "factor": 7}, ((0.7, 0.1), (0.7, 0.1), (1.4, 0.2))),
+    ],
+)
+def test_rounding_decides_nothing(
+    part: dict[str, Any], sides: tuple[tuple[float, float], ...]
+) -> None:
+    equal = [Sides(left, right, 0.0) for left, right in sides]
+    assert any(difference(part, one) for one in equal)
+    assert call(part, equal) == "undecided"
+    with_errors = [Sides(left, right, 0.0, 0.1) for left, right in sides]
+    assert call(part, with_errors) == "undecided"  # 0 is in the interval over prompts
+    # what is no rounding decides, however small it is beside the numbers
+    apart = [
+        Sides(left - d, right, 0.0)
+        for (left, right), d in zip(sides, (1e-6, 1.1e-6, 1.2e-6), strict=True)
+    ]
+    assert call(part, apart) == ("contradicted" if part["relation"] == ">" else "holds")
+
+
+def test_the_rounding_of_a_margin_decides_nothing() -> None:
+    """Both sides of `~`: the margin less a difference that is as large but for rounding."""
+    sides = [Sides(left, 0.0, margin) for left, margin in ((0.3, 3 * 0.1), (0.6, 3 * 0.2))]
+    assert all(one.margin > one.left for one in sides)
+    assert call({"relation": "~"}, [*sides, sides[0]]) == "undecided"
+
+
+def test_the_rounding_of_a_frontier_decides_nothing() -> None:
+    """One point a side, with less KL and a reward that is more by rounding alone."""
+    ours, theirs = (3 * 0.1, 3 * 0.2, 3 * 0.1), (0.3, 0.6, 0.3)
+    assert all(mine > other for mine, other in zip(ours, theirs, strict=True))
+    sides = [
+        Sides(1, 1, 0.0, frontiers=(((mine, 1.0),), ((other, 2.0 + mine),)))
+        for mine, other in zip(ours, theirs, strict=True)
+    ]
+    assert call({"relation": "dominates"}, sides) == "undecided"
+
+
+def test_no_spread_is_shown_of_what_is_rounding() -> None:
+    own = interval([1e-17, 2e-17, 1e-17], [0.1] * 3, scale=0.3)
+    assert own is not None and own.std == 0.0
+    assert interval([1e-17, 2e-17, 1e-17], scale=0.3) is None
+    # so small are the numbers themselves
+    assert interval([1e-17, 2e-17, 1e-17], scale=1e-16) is not None
+
+
+def test_claims_and_comparisons_of_runs_follow_one_rule() -> None:
+    for values, errors in (
+        ([1.0, 2.0, 4.0], [None] * 3),
+        ([0.5, 0.5], [0.1, 0.2]),
+        ([0.5], [0.1]),
+        ([0.5, 0.5], [0.1, None]),
+        ([0.5, 0.5], [0.0, 0.0]),  # prompts that do not differ either
+        ([0.5, math.nan], [0.1, 0.1]),
+    ):
+        claim, runs = interval(values, errors, tail=0.025), spread_of(values, errors, None)
+        if claim is None:
+            assert runs.interval is None
+        else:
+            assert runs.interval == pytest.approx((claim.low, claim.high))
+            assert runs.std == claim.std
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "decided"),
+    [
+        ((1.0, 2.0, 3.0), {}, True),
+        ((-1.0, 0.0, 1.0), {}, True),  # undecided, by its interval
+        ((1.0,), {}, False),
+        ((1.0, 1.0, 1.0), {}, False),
+        ((1.0, math.nan, 2.0), {}, False),
+        ((1.0, None, 2.0), {}, False),  # a seed without the metric
+        ((1.0, 2.0, 3.0), {"also": (1.0, 1.0, 1.0)}, True),  # one may contradict it
+        ((1.0, 2.0, 3.0), {"also": (1.0, 1.0, 1.0), "at_least": 1}, True),  # or let it hold
+        ((1.0, 1.0, 1.0), {"also": (1.0, 1.0, 1.0)}, False),
+    ],
+)
+def test_which_claims_intervals_can_decide(
+    values: tuple[float | None, ...], more: dict[str, Any], decided: bool
+) -> None:
+    columns = {"m": values} | ({"n": more["also"]} if "also" in more else {})
+    lines = [
+        [{name: own[seed] for name, own in columns.items() if own[seed] is not None}]
+        for seed in range(len(values))
+    ]
+    parts = [
+        {"left": {"experiment": "e", "metric": name, "at": "last"}, "relation": ">", "right": 0.0}
+        for name in columns
+    ]
+    claim = {"id": "c", "parts": parts} | {k: v for k, v in more.items() if k == "at_least"}
+    records = {"e": dict(enumerate(lines))}
+    assert judge(claim, records, range(len(values)), window=1).by_intervals == decided
+    assert not judge(claim, records, range(len(values)), window=1, exact=True).by_intervals
+    # a run that is missing
+    assert not judge(claim, records, range(len(values) + 1), window=1).by_intervals
+
+
+def test_intervals_decide_a_frontier_over_several_seeds() -> None:
+    def run(seed: int, kl: float) -> list[dict[str, float]]:
+        return [{"objective/score/agent_0": 1.0 + seed, "objective/kl/agent_0": kl}]
+
+    records = {
+        name: {seed: run(seed * step, 1.0) for seed in (0, 1)}
+        for name, step in (("a", 1), ("b", 2))
+    }
+    sides = {
+        side: {"agent": "agent_0", "experiments": [name]}
+        for side, name in (("left", "a"), ("right", "b"))
+    }
+    claim = {"id": "c", "parts": [{"relation": "dominates", **sides}]}
+    assert judge(claim, records, [0, 1], window=1).by_intervals
+    assert not judge(claim, records, [0], window=1).by_intervals
 
 
 def test_of_several_comparisons_all_must_hold() -> None:

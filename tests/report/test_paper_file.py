@@ -114,6 +114,16 @@ def test_runs_that_another_table_asks_for_are_not_called_refused() -> None:
     ]
 
 
+@pytest.mark.parametrize("paper", NAMED)
+def test_claims_asked_when_their_runs_had_been_seen_are_marked(paper: str) -> None:
+    claims = [
+        claim for table in tables_of(places_in(CONF), paper, "small") for claim in table.claims
+    ]
+    said = {claim["id"] for claim in claims if "had been seen" in claim.get("note", "")}
+    assert {claim["id"] for claim in claims if claim.get("post_hoc")} == said
+    assert {claim.get("post_hoc", True) for claim in claims} == {True}
+
+
 @pytest.mark.parametrize(
     ("scale", "player"), [("paper", "GPT-4"), ("small", "the scripted players")]
 )

@@ -1,4 +1,4 @@
-"""The Figure behind curves.png, and scripts/curves.py."""
+"""Figures of several runs, and scripts/curves.py."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 
 import matplotlib
 import pytest
-from matplotlib.colors import to_hex
 
 from cory.report.figures.bars import bars_figure
-from cory.report.figures.curves import curves_figure, draw_curves, mean_curve
+from cory.report.figures.curves import PANELS
 from cory.report.figures.debates import over_steps
+from cory.report.figures.groups import draw_groups, groups_figure
+from cory.report.figures.page_curves import page_curves
 from cory.report.figures.style import figure_of, save_figure
 from cory.report.figures.training import EndPoint, grid_panel, pareto_figure, pass_panel
 from cory.report.tables.numbers import agent_label, agents_in_metrics
@@ -64,44 +65,30 @@ def test_three_panels_with_a_line_per_method_and_agent(tmp_path: Path) -> None:
         "PPO": [write_run(tmp_path / "p0", [1.0, 2.0, 3.0])],
         "CORY": [write_run(tmp_path / f"c{i}", [1.0, 2.0 + i, 3.0], agents=2) for i in range(2)],
     }
-    figure = curves_figure({name: list(map(read, dirs)) for name, dirs in groups.items()})
+    figure = page_curves({name: list(map(read, dirs)) for name, dirs in groups.items()}, 1)
     assert [axes.get_ylabel() for axes in figure.axes] == [
         "task reward (score)",
         "KL divergence to the reference (nats)",
         r"combined reward (score - $\eta$ KL)",
     ]
     for axes in figure.axes:
-        ppo, llm1, llm2 = axes.get_lines()
         assert axes.get_xlabel().startswith("iterations")
-        assert llm1.get_color() == llm2.get_color() != ppo.get_color()
-        assert [line.get_linestyle() for line in (ppo, llm1, llm2)] == ["-", "-", "--"]
+        _, ppo, _, llm1, _, llm2 = axes.get_lines()[:6]  # each after its raw mean
+        assert list(ppo.get_ydata()) == [1.0, 2.0, 3.0]
         assert list(llm1.get_ydata()) == [1.0, 2.5, 3.0]
-        # a band only where there are several seeds: one per agent of CORY
-        bands = [to_hex(band.get_facecolor()[0]) for band in axes.collections]
-        assert bands == [llm1.get_color().lower()] * 2
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["PPO", "CORY LLM1", "CORY LLM2"]
+        assert list(llm2.get_ydata()) == [2.0, 3.5, 4.0]
 
 
 def test_the_legend_covers_no_data(tmp_path: Path) -> None:
-    figure = curves_figure({"PPO": [read(write_run(tmp_path / "p0", [1.0, 2.0]))]})
+    figure = groups_figure({"PPO": [read(write_run(tmp_path / "p0", [1.0, 2.0]))]}, list(PANELS))
     figure.draw_without_rendering()
     top = figure.legends[0].get_window_extent().y1
     assert all(axes.get_tightbbox().y0 >= top for axes in figure.axes)
 
 
-def test_a_mean_is_drawn_where_all_seeds_have_values() -> None:
-    long = [{"iteration": i, "m": 1.0} for i in range(4)]
-    short = [{"iteration": i, "m": 3.0} for i in range(1, 3)]
-    curve = mean_curve([long, short], "m")
-    assert curve == [(1, 2.0, pytest.approx(2**0.5)), (2, 2.0, pytest.approx(2**0.5))]
-    assert mean_curve([short], "m") == [(1, 3.0, None), (2, 3.0, None)]
-    assert mean_curve([long, []], "m") == []
-
-
 def test_a_diverged_run_can_be_drawn(tmp_path: Path) -> None:
     dirs = [write_run(tmp_path / f"r{i}", [1.0, end]) for i, end in enumerate((math.nan, 2.0))]
-    draw_curves({"PPO": dirs}, tmp_path / "curves.png")
+    draw_groups({"PPO": dirs}, list(PANELS), tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -112,22 +99,17 @@ def test_agents_are_called_as_in_the_paper() -> None:
 
 def test_any_number_of_agents_can_be_told_apart(tmp_path: Path) -> None:
     run = write_run(tmp_path / "r", [1.0, 2.0], agents=12)
-    lines = curves_figure({"CORY": [read(run)]}).axes[0].get_lines()
-    assert [line.get_label() for line in lines] == [f"CORY LLM{i}" for i in range(1, 13)]
+    lines = groups_figure({"CORY": [read(run)]}, ["objective/kl"]).axes[0].get_lines()
+    assert [line.get_label() for line in lines] == [f"CORY, agent {i}" for i in range(12)]
     assert len({str(line._unscaled_dash_pattern) for line in lines}) == 12
-
-
-def test_too_many_methods_are_refused(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "r", [1.0])
-    with pytest.raises(ValueError, match="at most 7 groups fit one figure, got 8"):
-        curves_figure({str(i): [read(run)] for i in range(8)})
 
 
 def test_the_backend_of_the_user_stays(tmp_path: Path) -> None:
     before = matplotlib.rcParams._get("backend")
-    draw_curves({"PPO": [write_run(tmp_path / "r", [1.0, 2.0])]}, tmp_path / "curves.png")
+    groups = {"PPO": [write_run(tmp_path / "r", [1.0, 2.0])]}
+    draw_groups(groups, list(PANELS), tmp_path / "curves.png")
     assert matplotlib.rcParams._get("backend") is before
-    code = "import sys, cory.report.figures.curves; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, cory.report.figures.groups; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
@@ -161,8 +143,8 @@ def test_the_script_refuses_in_one_line(tmp_path: Path) -> None:
 
 def test_the_x_axis_can_count_responses(tmp_path: Path) -> None:
     runs = {"CORY": [read(write_run(tmp_path / "r", [1.0, 2.0]))]}
-    (line,) = curves_figure(runs, {"CORY": 64}).axes[0].get_lines()
-    assert list(line.get_xdata()) == [64, 128]
+    raw, _ = page_curves(runs, 1, {"CORY": 64}).axes[0].get_lines()
+    assert list(raw.get_xdata()) == [64, 128]
 
 
 def test_agents_are_known_from_an_evaluation_alone() -> None:
@@ -269,6 +251,6 @@ def test_a_grid_says_what_was_not_run() -> None:
 def test_a_figure_is_the_same_bytes_each_time(tmp_path: Path) -> None:
     run = write_run(tmp_path / "r", [1.0, 2.0])
     for name in ("one.png", "two.png"):
-        save_figure(curves_figure({"PPO": [read(run)]}), tmp_path / name)
+        save_figure(groups_figure({"PPO": [read(run)]}, list(PANELS)), tmp_path / name)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
     assert b"tEXt" not in (tmp_path / "one.png").read_bytes()  # no dates, no versions

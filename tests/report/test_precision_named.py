@@ -90,7 +90,7 @@ def test_a_claim_names_the_precisions_that_it_compares(write_run: WriteRun, tmp_
     assert precision_in(text) == (
         f"fp32 (`cory/imdb_ppo_xl`, `cory/imdb_cory`); {MIXED} (`cory/imdb_ppo`)"
     )
-    assert row(text, "PPO and CORY (LLM1) achieve")[-1].endswith(f"(different precision: {both})")
+    assert row(text, "CORY (LLM1) and PPO achieve")[-1].endswith(f"(different precision: {both})")
     assert "precision" not in row(text, "The KL of PPO with GPT-2 XL continues")[-1]
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import cory.evaluation.evaluate
+from cory.report.pages.claim_numbers import Numbers
+from cory.report.pages.verdicts import ClaimVerdict, by_chance
 from cory.report.pages.write import checked, gather_tables, write_page
 from cory.report.records import gather
 from tests.support.made_up_runs import OTHER, WriteRun, lines_of, passing, run_writer
@@ -228,8 +230,35 @@ def test_a_claim_shows_its_difference_and_interval(write_run: WriteRun, tmp_path
     # 17.7 less twice 3.54, 4.42, 10.6, 10.6 and 4.42: mean 4.25, s = 7.14, half width
     # 2.132 s / sqrt(5) = 6.81
     assert cells[4:] == ["4.25 [-2.56, 11.1], claim: > 0", "5", "9.71", "undecided"]
-    assert "9 claims and questions are judged by intervals here." in text
-    assert "would let 0.45 of them hold" in text
+    # of nine with runs, all but the one on the KL of LLM1 and LLM2, which is equal at every seed
+    close = row(text, "CORY's LLM1 and LLM2 end close to each other in KL")
+    assert "[no interval]" in close[4] and close[-1] == "undecided"
+    assert "8 claims and questions are judged by intervals here." in text
+    assert "would let 0.4 of them hold" in text
+
+
+def test_a_page_says_what_claims_with_several_comparisons_ask(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0))
+    write_run("cory/gsm8k_cory", 0, lines_of(0.2, 4, 2, 0))
+    said = "is contradicted only by a wider interval, with 5 % / k left out at each end"
+    assert said not in made(tmp_path, "fig3")[1]
+    assert said in made(tmp_path, "fig5")[1]
+
+
+def test_what_chance_gives_is_counted_for_claims_that_it_can_decide() -> None:
+    def verdict(by_intervals: bool = True, **claim: Any) -> ClaimVerdict:
+        return ClaimVerdict(claim, True, Numbers(), "undecided", by_intervals=by_intervals)
+
+    (said,) = by_chance([verdict(), verdict(), verdict(False)])
+    assert said.startswith("2 claims and questions are judged by intervals here. Were ")
+    assert "let 0.1 of them hold and 0.1 be contradicted" in said
+    (said,) = by_chance([verdict(), verdict(post_hoc=True), verdict(False, post_hoc=True)])
+    beside = "beside 1 asked when the runs had been seen"
+    assert said.startswith(f"1 claim or question is judged by intervals here, {beside}. Were ")
+    assert "let 0.05 of them hold" in said
+    assert by_chance([verdict(False), verdict(post_hoc=True)]) == []
 
 
 def test_where_the_control_works_claims_are_judged(write_run: WriteRun, tmp_path: Path) -> None:

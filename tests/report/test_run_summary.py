@@ -214,3 +214,18 @@ def test_what_is_learnt_has_the_agents_name() -> None:
     assert [row.split("   ")[0] for row in rows] == [
         "KL (nats) of agent 0", "loss of critic agent 0", "loss"
     ]  # fmt: skip
+
+
+def test_a_role_may_end_as_errors_do() -> None:
+    line = {
+        "eval/invalid/scripted": 0.0,
+        "eval/win_rate/scripted": 0.5,
+        "eval/win_rate_se/scripted": 0.1,
+        "eval/win_rate_nurse/scripted": 0.25,
+        "eval/win_rate_nurse_se/scripted": 0.1,
+        "eval/win_rate_oracle/scripted": 0.75,
+    }
+    head, row = run_summary.games(line).splitlines()
+    assert "win rate as nurse" in head and "win rate as oracle" in head
+    assert head.count("win rate as") == 2
+    assert row.split()[2:6] == ["0.250", "±", "0.196", "0.750"]

@@ -100,7 +100,8 @@ def test_turns_are_counted_as_numbers() -> None:
 def test_an_interval_is_of_two_standard_errors() -> None:
     runs = [archived({"m/x": 0.5, "m_se/x": 0.1}), archived({"m/x": 0.5})]
     ((_, low, high), exact) = intervals(runs, "m", "x")
-    assert (low, high) == pytest.approx((0.5 - 0.196, 0.5 + 0.196)) and exact == (0.5, 0.5, 0.5)
+    assert (low, high) == pytest.approx((0.5 - 0.1959964, 0.5 + 0.1959964))
+    assert exact == (0.5, 0.5, 0.5)
 
 
 def test_a_frontier_page(write_run: WriteRun, tmp_path: Path) -> None:
@@ -131,6 +132,8 @@ def test_a_grid_page(write_run: WriteRun, tmp_path: Path) -> None:
     # unsteadiness: it still rises, which gives 0.12, less what the draw of 128 responses explains
     assert 0.09 < float(cells[5]) < 0.12
     assert row(page, "1e-5 | 1e-4")[2:6] == ["-"] * 4
+    said = "the variance of the combined reward over the iterations of a run's last half, "
+    assert f"Unsteadiness: {said}less the mean of the squared standard errors" in page
 
 
 def test_every_kind_says_how_to_read_its_picture() -> None:

@@ -135,7 +135,14 @@ def test_a_chat_goes_through_the_template_once(reward_model: str) -> None:
 
 
 def test_a_template_that_is_not_there_is_refused(bert: str) -> None:
-    assert not classifier(bert, label="GOOD", chat=None).chat
+    judge = classifier(bert, label="GOOD", chat=None)
+    assert not judge.chat
+    chat = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "the movie"}]
+    turn = Turn("a", "solo", 0, "", " good", [1], [2])
+    with pytest.raises(ConfigError, match=r"reads texts: it cannot be shown prompt 7, which"):
+        judge.score([Episode(Prompt("7", "the movie", messages=chat), [turn])])
+    judge.score([Episode(Prompt("7", "the movie", messages=chat[1:]), [turn])])
+    assert turn.score is not None
     with pytest.raises(
         ConfigError, match=r"reward\.chat=true: the tokenizer of reward\.path=.* has"
     ):

@@ -193,6 +193,8 @@ REFUSED = [
     ([MODEL, "reward.request='{query} {response} {role}'"], r"reward\.request must not contain"),
     ([MODEL, "reward.request='{query} {response} {answer}'"],
      r"reward=judge needs a task with answers; task=imdb has none"),
+    ([MODEL, "reward.request='{query} {response} {answer!s}'"],
+     r"reward=judge needs a task with answers; task=imdb has none"),
     ([MODEL, "reward.mark=' '"], r"reward\.mark must not be empty"),
     ([MODEL, "reward.lowest=10"], r"reward\.lowest \(10\.0\) must be below reward\.highest \(10"),
     ([MODEL, "reward.highest=inf"], r"reward\.highest must be finite, got inf"),

@@ -200,6 +200,23 @@ def test_what_it_logs_is_kept(write: Write) -> None:
     assert reward.metrics() == {}
 
 
+def test_columns_that_parts_of_a_sum_log_do_not_meet(write: Write, tmp_path: Path) -> None:
+    function = write(
+        """
+        def score(completions, log_extra, **kwargs):
+            log_extra("why", ["first"] * len(completions))
+            return (len(text) / 10 for text in completions)
+        """
+    )
+    rows = episodes()
+    for part in ("one", "two"):
+        reward = reward_of(function, rows)
+        reward.begin(RunFacts(tmp_path, 1, None, part))
+        reward.score(rows)
+    assert rows[0].turns[1].extra == {"one/why": "first", "two/why": "first"}
+    assert rows[0].turns[1].score == len(rows[0].turns[1].response) / 10
+
+
 def test_responses_known_as_text_get_the_tokenizers_ids(write: Write, tiny_model: str) -> None:
     function = write(
         "def score(completion_ids, **kwargs): return [sum(ids) for ids in completion_ids]"
@@ -318,6 +335,7 @@ WRONG_RESULTS = [
     ("return missing", r"mine\.py, line 3: NameError: name 'missing' is not defined"),
     ("return score(1, 2)", r"mine\.py, line 3: TypeError: score\(\) takes"),
     ("exit(4)", r"mine\.py, line 3: SystemExit: 4"),
+    ("for text in completions: yield len(text) / 0", r"mine\.py, line 3: ZeroDivisionError"),
     ("raise ValueError('two\\nlines')", "ValueError: two lines"),
     ("k['log_metric']('x', 'high')", r"line 3: ValueError: log_metric\('x', \.\.\.\) takes a"),
     ("k['log_extra']('x', [1]); return [1] * 4", r"log_extra\('x', \.\.\.\) got 1 values for 4"),

@@ -92,7 +92,8 @@ class Saved:
     """Three checkpoints of a run without agents."""
 
     def __init__(self, run_dir: Path, hardware: Any, keep_last: int = 3) -> None:
-        self.checkpoints = Checkpoints(run_dir, "this run", hardware, keep_last)
+        self.begin_again = lambda: Checkpoints(run_dir, "this run", hardware, keep_last)
+        self.checkpoints = self.begin_again()
         self.folder = run_dir / "checkpoints"
         for done in (1, 2, 3):
             self.checkpoints.save(done, {}, {"number": done})
@@ -185,8 +186,60 @@ def test_a_foreign_checkpoint_is_not_taken(
 
 
 def test_an_unfinished_checkpoint_is_no_checkpoint(saved: Saved) -> None:
-    (saved.folder / "000003").rename(saved.folder / "000004.part")
+    part = (saved.folder / "000003").rename(saved.folder / "000004.part")
+    (part / "manifest.json").unlink()
+    saved.checkpoints = saved.begin_again()
     assert saved.newest() == 2
+
+
+@pytest.mark.parametrize("cut_at", ["the first move", "the second move", "the end"])
+def test_a_kill_while_a_checkpoint_is_replaced_leaves_one(
+    saved: Saved, monkeypatch: pytest.MonkeyPatch, cut_at: str
+) -> None:
+    """As when one iteration is saved again, further on in it: no older checkpoint may be left."""
+    for folder in ("000001", "000002"):
+        shutil.rmtree(saved.folder / folder)
+    moves, rename, remove = [], Path.rename, shutil.rmtree
+
+    def move(path: Path, place: Path) -> Path:
+        moves.append(place)
+        if len(moves) == {"the first move": 1, "the second move": 2}.get(cut_at):
+            raise KeyboardInterrupt
+        return rename(path, place)
+
+    def removing(path: Path, **settings: Any) -> None:
+        if cut_at == "the end" and len(moves) == 2:
+            raise KeyboardInterrupt
+        remove(path, **settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", move)
+        patch.setattr(shutil, "rmtree", removing)
+        with pytest.raises(KeyboardInterrupt):
+            saved.checkpoints.save(3, {}, {"number": 33})
+    saved.checkpoints = saved.begin_again()
+    found = saved.checkpoints.restore({})
+    expected = 3 if cut_at == "the first move" else 33
+    assert found is not None and found[1]["number"] == expected
+    saved.checkpoints.save(3, {}, {"number": 34})
+    assert [path.name for path in saved.folder.iterdir()] == ["000003"]
+
+
+def test_a_failed_move_puts_the_old_checkpoint_back(
+    saved: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def move(path: Path, place: Path) -> Path:
+        if path.suffix == ".part":
+            raise OSError(28, "No space left on device")
+        return rename(path, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", move)
+        with pytest.raises(WriteError, match=r"last good one is .*000003"):
+            saved.checkpoints.save(3, {}, {"number": 33})
+    assert saved.newest() == 3
 
 
 def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,11 @@ def test_exported_agents_are_on_the_disk(
     config_of: Callable[..., Config], tmp_path: Path, synced: set[int]
 ) -> None:
     config = config_of()
-    parts = build_parts(config)
+    parts = replace(build_parts(config), commit="of the start")
     agents = builder("algorithm", config.algorithm.name)(config.algorithm, parts).agents
     files = export_agents(agents, parts, tmp_path)
+    card = tmp_path / "agents" / next(iter(agents)) / "README.md"
+    assert "| commit | of the start |" in card.read_text()
     left = [*(tmp_path / "agents").rglob("*"), tmp_path / "agents", tmp_path]
     assert len(left) > 10 and {path.stat().st_ino for path in left} <= synced
     for path in left:

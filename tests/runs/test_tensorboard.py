@@ -87,7 +87,7 @@ def test_without_the_package_a_run_is_refused_before_it_starts(
     config = parsed("tensorboard=true")
     refuse_early(tmp_path / "run", config)
     monkeypatch.setattr(before, "find_spec", {"tensorboard": None}.__getitem__)
-    said = r'^tensorboard=true needs the package tensorboard: pip install "cory\[tensorboard\]"$'
+    said = r'^tensorboard=true needs the package tensorboard: pip install "\.\[tensorboard\]"$'
     with pytest.raises(ConfigError, match=said):
         refuse_early(tmp_path / "run", config)
     refuse_early(tmp_path / "run", parsed())

@@ -220,6 +220,18 @@ def test_a_key_that_is_not_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     assert refusals(checked(*words)) == []
 
 
+@pytest.mark.parametrize("asked", ["games=endpoint", "opponents.teacher=endpoint"])
+def test_a_key_of_an_endpoint_that_plays_is_asked_for(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOT_SET", raising=False)
+    words = ["experiment=spag/llama2_im", "scale=small", "endpoint@algorithm.endpoint=local"]
+    words += ["algorithm.endpoint.model=m", "algorithm.endpoint.key_variable=NOT_SET"]
+    assert refusals(checked(*words)) == []  # nothing asks it
+    (said,) = refusals(checked(*words, f"++algorithm.{asked}"))
+    assert said.startswith("algorithm.endpoint.key_variable=NOT_SET: this environment variable")
+
+
 def test_a_finished_run_needs_nothing_any_more(tmp_path: Path) -> None:
     cfg = compose_config(f"init_from={tmp_path}/gone")
     write_settings(tmp_path / "run", cfg, [])

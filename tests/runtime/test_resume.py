@@ -11,7 +11,6 @@ import pytest
 
 from scripts import kill_test
 from tests.support.commands import (
-    PATIENCE,
     ROOT,
     forked_module,
     last_wins,
@@ -43,10 +42,6 @@ class Killed(WarmCommand):
     @property
     def returncode(self) -> int | None:
         return self.poll()
-
-    def communicate(self, timeout: float = PATIENCE) -> tuple[str, None]:
-        self.wait(timeout)
-        return self.out + self.err, None
 
 
 @pytest.fixture
@@ -81,10 +76,17 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
 ) -> None:
     """The short form of scripts/kill_test.py."""
 
+    started: dict[Path, Killed] = {}
+
     def start(row: kill_test.Layout, run_dir: Path, extra: list[str]) -> Killed:
-        return Killed(tmp_path, row.command(run_dir, extra)[3:])
+        started[run_dir] = Killed(tmp_path, row.command(run_dir, extra)[3:])
+        return started[run_dir]
+
+    def said(run_dir: Path) -> str:
+        return started[run_dir].out + started[run_dir].err
 
     monkeypatch.setattr(kill_test, "start", start)
+    monkeypatch.setattr(kill_test, "said", said)
     monkeypatch.setattr(kill_test, "command_of", forked_module)
     # the others run small forms of papers' experiments, which have all they need
     settings = kill_settings if layout.split()[0] in ON_THE_QUICKSTART else []

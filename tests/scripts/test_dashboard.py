@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from cory.config import Config
 from cory.report.figures.curves import PANELS
+from cory.report.records.benchmarks import FAMILY
 from scripts.dashboard import PAGE, Metric, build, main, panels_of, read_metrics, sections
 from tests.support.wandb_server import WandbServer
 from tests.support.warm import run_script
-from tests.test_metrics_doc import documented
+from tests.test_metrics_doc import documented, logged_by_runs
 
 dashboard = partial(run_script, "scripts/dashboard.py")
 
@@ -23,21 +26,35 @@ def read() -> list[Metric]:
     return read_metrics(PAGE.read_text(encoding="utf-8"))
 
 
-def test_every_documented_metric_is_read_with_its_meaning() -> None:
+def shown() -> list[str]:
+    """The metrics of the page that reach W&B."""
+    return [name for name in documented() if not name.startswith(FAMILY)]
+
+
+def test_every_metric_that_runs_log_is_read_with_its_meaning() -> None:
     metrics = {metric.name: metric for metric in read()}
-    assert list(metrics) == documented()
+    assert list(metrics) == shown()
     assert metrics["objective/kl_coef"].meaning.startswith("penalty per nat of KL")
     assert metrics["objective/kl_coef"].whom == ("agent",)
     assert metrics["objective/entropy"].whom == ("agent", "role")
     assert metrics["transfer/gain"].whom == ("role",)
     assert metrics["eval/pass_at_<k>_low"].whom == ("agent", "role", "team")
+    assert metrics["eval/vote"].whom == ("turn",)
     assert metrics["time/update_s"].whom == ()
     assert all(metrics[name].whom == ("agent", "role") for name in PANELS)
 
 
 def test_a_page_of_another_form_is_refused() -> None:
-    with pytest.raises(ValueError, match="which names end with an agent"):
-        read_metrics("| `objective/score` | task reward | here |")
+    row = "| `objective/score` | task reward | here |"
+    with pytest.raises(ValueError, match="section '': how do its metrics' names end"):
+        read_metrics(row)
+    page = PAGE.read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="section 'News': how do its metrics' names end"):
+        read_metrics(f"{page}\n## News\n\n{row}\n")
+    with pytest.raises(ValueError, match="section 'Debates': how do its metrics' names end"):
+        read_metrics(page.replace("## Debates", "### Debates"))
+    with pytest.raises(ValueError, match="written under a role are not in its table"):
+        read_metrics(page.replace("are written a second time", "are written again"))
 
 
 @pytest.mark.parametrize(
@@ -58,12 +75,46 @@ def test_a_page_of_another_form_is_refused() -> None:
         ("reward/tone/agent_0", ["reward/<part>, by agent"]),
         ("eval/reward/tone/team", ["eval/reward/<part>, by team"]),
         ("reward/logged/share", ["reward/logged/<name>"]),
+        ("reward/own/logged/my/share", ["reward/logged/<name>"]),
+        ("reward/taste/requests", ["reward/requests"]),
         ("objective/kl", []),
+        ("objective/kl/turn_2", ["objective/kl, by agent"]),
+        ("ppo/loss/policy/agent_1_turn_2", ["ppo/loss/policy, by agent"]),
+        ("eval/vote/turn_3", ["eval/vote, by turn"]),
+        ("eval/flow_wr/team", ["eval/flow_wr, by team"]),
+        ("before/vote/turn_3", ["eval/vote, by turn"]),
+        ("before/score/agent_0", ["eval/score, by agent"]),
+        ("debate/bonus/turn_1", ["debate/bonus, by turn"]),
+        ("debate/shortened", ["debate/shortened"]),
+        ("debate/labelled/team", ["debate/labelled, by team"]),
+        ("verifier/loss", ["verifier/loss"]),
+        ("supervised/loss/turn_2", ["supervised/loss, by agent"]),
+        ("supervised/kept/critic_0", ["supervised/kept, by agent"]),
+        ("supervised/kept_score/team", ["supervised/kept_score, by team"]),
+        ("eval/single_se/turn_1", ["eval/single_se, by turn"]),
+        ("eval/nll_others/critic", ["eval/nll_others, by kind"]),
+        ("eval/endpoint_tokens/team", ["eval/endpoint_tokens, by team"]),
+        ("eval/verifier_auc/within", ["eval/verifier_auc, by answers"]),
+        ("game/oracle_wins", ["game/<role>_wins"]),
+        ("offline/loss/agent_0", ["offline/loss, by agent"]),
+        ("eval/win_rate/scripted", ["eval/win_rate, by opponent"]),
+        ("eval/win_rate_se/spag_1", ["eval/win_rate_se, by opponent"]),
+        ("eval/win_rate_attacker_se/im", ["eval/win_rate_<role>_se, by opponent"]),
+        ("benchmark/mmlu/agent_0", []),
     ],
 )
 def test_a_logged_name_is_in_the_panel_of_its_metric_alone(logged: str, titles: list[str]) -> None:
     panels = [panel for metric in read() for panel in panels_of(metric)]
     assert [panel.title for panel in panels if re.search(panel.pattern, logged)] == titles
+
+
+@pytest.mark.slow
+def test_whatever_a_run_logs_has_a_panel(
+    config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
+) -> None:
+    panels = [panel for metric in read() for panel in panels_of(metric)]
+    for logged in logged_by_runs(config_of, questions, tmp_path):
+        assert any(re.search(panel.pattern, logged) for panel in panels), logged
 
 
 def test_the_first_section_is_what_curves_py_draws_and_the_others_hold_everything() -> None:
@@ -73,7 +124,7 @@ def test_the_first_section_is_what_curves_py_draws_and_the_others_hold_everythin
         f"{name}, by role" for name in PANELS
     ]
     names = [metric.name for section in others for metric in section.metrics]
-    assert sorted(names) == sorted(documented())
+    assert sorted(names) == sorted(shown())
     for section in others:
         assert all(panel.title.startswith(section.name) for panel in section.panels)
 
@@ -113,7 +164,7 @@ def test_without_the_extra_it_lists_but_does_not_save(tmp_path: Path) -> None:
     )
     done = dashboard("someone/test", "--dry-run", PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    for name in documented():
+    for name in shown():
         assert f"- `{name}`: " in done.stdout
     done = dashboard("someone/test", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1

@@ -164,6 +164,8 @@ def test_lengths(folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str
     [
         ("", {"label": -1}, "task.path={tmp}: row train-20: 'label' must be 0, 1, 2 or one of "
          "entailment, neutral, contradiction, got -1"),
+        ("", {"label": [1]}, "row train-20: 'label' must be 0, 1, 2 or one of "
+         "entailment, neutral, contradiction, got [1]"),
         ("", {"label": None}, "row train-20: 'label' must be 0, 1, 2 or one of"),
         ("", {"premise": " "}, "task.path={tmp}: row train-20 has no text in 'premise'"),
         ("", {"hypothesis": None}, "row train-20 has no text in 'hypothesis'"),

@@ -15,6 +15,8 @@ ROWS = [
     {"instruction": " Add the numbers. ", "input": "1 2", "output": " 3 "},
     {"instruction": "Say yes.", "input": "", "output": "yes"},
     {"instruction": "Say nothing.", "input": "", "output": " "},
+    {"instruction": None, "input": "1", "output": "what?"},
+    {"instruction": "How many?", "input": "", "output": "0"},
 ]
 
 
@@ -37,12 +39,16 @@ def config(tmp_path: Path) -> InstructionsConfig:
 
 
 def test_the_input_of_an_instruction_is_in_its_prompt(config: InstructionsConfig) -> None:
-    assert load_instructions(config) == [("Add the numbers.|1 2>", "3"), ("Say yes.>", "yes")]
+    assert load_instructions(config) == [
+        ("Add the numbers.|1 2>", "3"),
+        ("Say yes.>", "yes"),
+        ("How many?>", "0"),
+    ]
 
 
 def test_without_an_input_column_prompts_have_no_input(config: InstructionsConfig) -> None:
     prompts = [prompt for prompt, _ in load_instructions(replace(config, input_column=None))]
-    assert prompts == ["Add the numbers.>", "Say yes.>"]
+    assert prompts == ["Add the numbers.>", "Say yes.>", "How many?>"]
 
 
 def test_a_column_that_is_missing_is_refused(config: InstructionsConfig) -> None:

@@ -201,6 +201,10 @@ def test_a_comparer_that_somebody_else_ends_is_no_answer() -> None:
     ended = Equality(5)
     assert ended("4+1", "5")
     assert ended.child is not None
+    # while it waits for the next one
+    ended.child.kill()
+    ended.child.wait()
+    assert ended("4+2", "6") and ended.child is not None
     # in the midst of a comparison, which takes minutes
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ended, "10^{10^{10}}", "5")

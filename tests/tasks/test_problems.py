@@ -178,6 +178,10 @@ def test_a_probe_is_asked_as_the_questions_are(tokenizer: Any) -> None:
         ("task.kinds=null", "task.source=generated needs task.kinds"),
         ("task.train_problems=null", "task.source=generated needs task.train_problems"),
         ("task.test_problems=0", "task.test_problems must be at least 1, got 0"),
+        (
+            "task.train_split='train[:0%]'",
+            "task.train_split=train[:0%] has none of the 100 problems",
+        ),
         ("task.source=hub", "task.source=hub needs task.path"),
         ("task.source=path", "task.source=path needs task.path"),
     ],

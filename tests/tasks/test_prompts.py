@@ -398,6 +398,16 @@ BAD = [
         "line 2 has no 'on', which task.prompt_template needs",
     ),
     (
+        ["task.prompt_template='{tags:>9} {prompt}'"],
+        [{**row, "tags": [1]} for row in ROWS],
+        "line 1: task.prompt_template: unsupported format string passed to list.__format__",
+    ),
+    (
+        ["task.test_split='train[:1%]'", "task.train_split='train[10%:]'"],
+        ROWS,
+        "there is no row in task.test_split=train[:1%]",
+    ),
+    (
         ["task.prompt_template='{on:.2f} {prompt}'"],
         [{"prompt": "a", "on": "b"}],
         "line 1: task.prompt_template: Unknown format code 'f' for object of type 'str'",

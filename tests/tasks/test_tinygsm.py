@@ -184,8 +184,11 @@ def test_one_process_runs_the_programs(
 ) -> None:
     whole = task(folder, tokenizer)
     found = [ProgramResult("value", str(n)) for n in range(len(ROWS))]
+    monkeypatch.setattr(distributed, "count", lambda: 2)
     monkeypatch.setattr(distributed, "rank", lambda: 1)
-    monkeypatch.setattr(distributed, "from_first", lambda own: found)
+    monkeypatch.setattr(  # whether the first process is done, then what it has
+        distributed, "from_first", lambda own: True if own is True else (found, None)
+    )
     ran.clear()
     other = task(folder, tokenizer, "task.programs.seconds=4")
     assert [p.answer for p in other.parts["train"]] == [str(n) for n in range(len(ROWS))]

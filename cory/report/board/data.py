@@ -1,8 +1,9 @@
 """All that the page shows, as one value for JSON."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from cory.report.board.lines import Column, rounded, split_name, strides, thinne
 from cory.report.board.read import Run, read_run
 from cory.report.board.settings import differences, flat
 from cory.report.board.texts import Strings, chosen, packed
-from cory.report.conclusions import title
+from cory.report.conclusions import HEADLINES, title
 from cory.report.run_groups import find_runs, group_runs, without_repeats
 from cory.runs.run_dir import ITERATIONS
 
@@ -30,15 +31,8 @@ FIRST = (
     "supervised/loss",
     "eval/pass_at_1",
 )
-# what a run is judged by: the first of these that it has, as in conclusions.HEADLINES
-JUDGED = (
-    "eval/win_rate",
-    "eval/vote",
-    "eval/verifier_auc",
-    "eval/pass_at_1",
-    "eval/score",
-    "objective/score",
-)
+# what a run is judged by: the first of these that it has; the last of one that is not evaluated yet
+JUDGED = (*HEADLINES, "objective/score/.+")
 PANELS = 3
 EVALUATION = "eval/"
 FACTS = ("commit", "clean", "device", "precision", "python", "began", "wall_s", "iterations")
@@ -185,10 +179,9 @@ def _panels(runs: Sequence[dict[str, Any]]) -> list[str]:
     What each run is judged by; of the others those that most runs have, up to three.
     """
     having = Counter(name for run in runs for name in run["series"]["metrics"])
-    known = [name for name in FIRST if having[name]] or sorted(having)
-    judged = {
-        next((name for name in JUDGED if name in run["series"]["metrics"]), "") for run in runs
-    }
+    judged = {_judged(run["series"]["metrics"]) for run in runs} - {""}
+    known = [name for name in FIRST if having[name]] + sorted(judged - set(FIRST))
+    known = known or sorted(having)
     needed = [name for name in known if name in judged]
     bare = [
         metrics
@@ -203,3 +196,15 @@ def _panels(runs: Sequence[dict[str, Any]]) -> list[str]:
     rest = sorted((name for name in known if name not in needed), key=lambda name: -having[name])
     kept = needed + rest[: max(0, PANELS - len(needed))]
     return [name for name in known if name in kept]
+
+
+def _judged(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    """The metric that a run is judged by; empty where it has none.
+
+    metrics: {name: {whom: ...}}, as `_series` makes them
+    """
+    for pattern in JUDGED:
+        for name, whom in metrics.items():
+            if any(re.fullmatch(pattern, f"{name}/{who}") for who in whom):
+                return name
+    return ""

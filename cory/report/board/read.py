@@ -20,7 +20,9 @@ from cory.runs.run_dir import (
 )
 from cory.runs.stored_settings import read_settings, require_every_group
 
-LAST = 10  # iterations that an end value is averaged over, as in the summary of a run
+# iterations that an end value is averaged over; the summary of a run and `cory-compare` take as
+# many values instead, which are the same where a metric is logged at every iteration
+LAST = 10
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Run:
     def end_values(self) -> dict[str, float]:
         """Metric -> its value at the end.
 
-        The mean over the last ten iterations; of evaluations the last one.
+        The mean over the last ten iterations, of those that have it; where none has it, and of
+        evaluations, the last value.
         """
         last = max(int(column.iterations[-1]) for column in self.columns.values())
         values = {}

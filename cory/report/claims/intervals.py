@@ -8,6 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import nct, norm, t
 
+from cory.report.claims.width import Quantiles, width_of
+
 TAIL = 0.05  # beyond each end of a 90 % interval
 POWER = 0.8  # probability with which the smallest detectable difference is found
 
@@ -24,32 +26,30 @@ class Interval:
 
 
 def interval(
-    differences: Sequence[float], errors: Sequence[float | None] = (), tail: float = TAIL
+    differences: Sequence[float],
+    errors: Sequence[float | None] = (),
+    tail: float = TAIL,
+    scale: float = 0.0,
 ) -> Interval | None:
     """The interval of the mean difference; None where nothing says how sure it is.
 
-    Over several seeds: Student's t interval of the differences, mean +- t(1 - tail, n - 1) s /
-    sqrt(n). Where all differences are equal, as shares of few prompts can be, s = 0 says nothing;
-    then, and for a single seed, the standard errors that runs have stored take its place, with a
-    normal law, if every seed has one.
+    `width_of` says what it is from; with t(1 - tail, n - 1), and the normal law's 1 - tail.
 
     differences: one per seed, already paired
     errors: their standard errors over prompts, one per seed; None where none is stored
     tail: probability left out at each end
+    scale: the largest absolute number that the differences were formed of
     """
-    n = len(differences)
-    if not n or not all(map(math.isfinite, differences)):
+    if not differences:
+        return None
+    quantiles = Quantiles(
+        lambda degrees: float(t.ppf(1 - tail, degrees)), float(norm.ppf(1 - tail))
+    )
+    width = width_of(differences, errors, quantiles, scale)
+    if width.half is None:
         return None
     mean = float(np.mean(differences))
-    std = float(np.std(differences, ddof=1)) if n > 1 else None
-    if std is not None and std > 1e-12 * max(map(abs, differences)):
-        half = float(t.ppf(1 - tail, n - 1)) * std / math.sqrt(n)
-    else:
-        known = [error for error in errors if error is not None]
-        if not known or len(known) < n:
-            return None
-        half = float(norm.ppf(1 - tail)) * math.sqrt(sum(error**2 for error in known)) / n
-    return Interval(mean, mean - half, mean + half, n, std)
+    return Interval(mean, mean - width.half, mean + width.half, len(differences), width.std)
 
 
 def smallest_detectable(std: float, n: int) -> float:

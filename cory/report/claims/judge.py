@@ -43,6 +43,7 @@ class Outcome:
     parts: list[Compared]  # empty where no seed has numbers
     kind: str  # holds | contradicted | undecided | not run
     why: str  # of what is not decided by intervals; perhaps empty
+    by_intervals: bool = False  # intervals could decide it either way, whether or not they do
 
 
 def judge(
@@ -77,14 +78,15 @@ def judge(
         for part, column in zip(parts, columns, strict=False)
     ]
     missing = len(seeds) - len(found) - len(absent)
-    kind, why = UNDECIDED, ""
+    kind, why, by_intervals = UNDECIDED, "", False
     if missing:
         kind, why = NOT_RUN, f" ({missing} of {len(seeds)} seeds)"
     elif absent:
         why = f" ({len(absent)} of {len(seeds)} seeds: {absent[0]})"
     elif found:
         kind = together(claim, columns, exact)
-    return Outcome(found, mean, std, compared, kind, why)
+        by_intervals = not exact and _enough_intervals(claim, columns)
+    return Outcome(found, mean, std, compared, kind, why, by_intervals)
 
 
 def together(
@@ -98,8 +100,7 @@ def together(
     to hold, tails of 5 % / (k - m + 1); to be contradicted, of 5 % / m (Bonferroni).
     """
     parts = claim["parts"]
-    enough = int(claim.get("at_least", len(parts)))
-    spare = len(parts) - enough
+    enough, spare = _enough(claim)
     calls = [
         call(part, column, TAIL / (spare + 1), TAIL / enough, exact)
         for part, column in zip(parts, columns, strict=True)
@@ -107,6 +108,35 @@ def together(
     if calls.count(HOLDS) >= enough:
         return HOLDS
     return CONTRADICTED if calls.count(CONTRADICTED) > spare else UNDECIDED
+
+
+def _enough(claim: Mapping[str, Any]) -> tuple[int, int]:
+    """How many comparisons must hold, and how many need not."""
+    parts = claim["parts"]
+    enough = int(claim.get("at_least", len(parts)))
+    return enough, len(parts) - enough
+
+
+def _enough_intervals(claim: Mapping[str, Any], columns: Sequence[Sequence[Sides]]) -> bool:
+    """Whether as many comparisons have an interval as some verdict needs."""
+    enough, spare = _enough(claim)
+    having = sum(
+        _has_interval(part, column) for part, column in zip(claim["parts"], columns, strict=True)
+    )
+    return having >= min(enough, spare + 1)
+
+
+def _has_interval(part: ClaimPart, column: Sequence[Sides]) -> bool:
+    """Whether a comparison has the intervals that decide it; of a frontier, any of them."""
+    if part["relation"] == DOMINATES:
+        points = [range(len(own)) for own in column[0].frontiers]
+        return any(
+            interval(gaps, scale=scale) is not None
+            for mine in points[0]
+            for other in points[1]
+            for gaps, scale in _point_gaps(column, mine, other)
+        )
+    return None not in _gap_intervals(part, column, TAIL)
 
 
 def call(
@@ -127,11 +157,10 @@ def call(
         return HOLDS if all(holds(part, sides) for sides in column) else CONTRADICTED
     if part["relation"] == DOMINATES:
         return _call_frontier(column, hold_tail, against_tail)
-    errors = [sides.error for sides in column]
     closed = part["relation"] in ("<=", "~")  # the edge is on the claim's side
     lows, highs = [], []
-    for gaps in _gaps(part, column):
-        inner, outer = (interval(gaps, errors, tail) for tail in (hold_tail, against_tail))
+    both = (_gap_intervals(part, column, tail) for tail in (hold_tail, against_tail))
+    for inner, outer in zip(*both, strict=True):
         if inner is None or outer is None:
             return UNDECIDED
         lows.append(inner.low)
@@ -139,6 +168,23 @@ def call(
     if all(low > 0 or (closed and low == 0) for low in lows):
         return HOLDS
     return CONTRADICTED if any(high < 0 for high in highs) else UNDECIDED
+
+
+def _gap_intervals(part: ClaimPart, column: Sequence[Sides], tail: float) -> list[Interval | None]:
+    """The intervals that decide a comparison."""
+    errors = [sides.error for sides in column]
+    scale = _scale(part, column)
+    return [interval(gaps, errors, tail, scale) for gaps in _gaps(part, column)]
+
+
+def _scale(part: ClaimPart, column: Sequence[Sides]) -> float:
+    """The largest absolute number among those that a comparison subtracts."""
+    factor = float(part.get("factor", 1))
+    return max(
+        abs(number)
+        for sides in column
+        for number in (sides.left, factor * sides.right, sides.margin)
+    )
 
 
 def _gaps(part: ClaimPart, column: Sequence[Sides]) -> list[list[float]]:
@@ -161,26 +207,37 @@ def _call_frontier(column: Sequence[Sides], hold_tail: float, against_tail: floa
     A pair of points is decided by the intervals of both differences, over seeds. The tails are
     divided by the number of ways in which the verdict can come about by chance.
     """
-    ours, theirs = (np.array([sides.frontiers[i] for sides in column]) for i in (0, 1))
-    hold_tail /= ours.shape[1]
-    against_tail /= 2 * theirs.shape[1]
+    ours, theirs = (len(own) for own in column[0].frontiers)
+    hold_tail /= ours
+    against_tail /= 2 * theirs
 
     def pair(mine: int, other: int) -> str:
-        gaps = [
-            (ours[:, mine, 0] - theirs[:, other, 0]).tolist(),
-            (theirs[:, other, 1] - ours[:, mine, 1]).tolist(),
-        ]
-        inner = [interval(own, tail=hold_tail) for own in gaps]
-        outer = [interval(own, tail=against_tail) for own in gaps]
+        gaps = _point_gaps(column, mine, other)
+        inner = [interval(own, tail=hold_tail, scale=scale) for own, scale in gaps]
+        outer = [interval(own, tail=against_tail, scale=scale) for own, scale in gaps]
         if all(one is not None and one.low >= 0 for one in inner):
             return HOLDS
         below = any(one is not None and one.high < 0 for one in outer)
         return CONTRADICTED if below else UNDECIDED
 
-    met = [[pair(mine, other) for mine in range(ours.shape[1])] for other in range(theirs.shape[1])]
+    met = [[pair(mine, other) for mine in range(ours)] for other in range(theirs)]
     if all(HOLDS in calls for calls in met):
         return HOLDS
     return CONTRADICTED if any(set(calls) == {CONTRADICTED} for calls in met) else UNDECIDED
+
+
+def _point_gaps(column: Sequence[Sides], mine: int, other: int) -> list[tuple[list[float], float]]:
+    """How far a point of ours is above one of theirs in reward, then below it in KL.
+
+    Of each: a difference per seed, and the largest absolute number among those subtracted.
+    """
+    points = [(sides.frontiers[0][mine], sides.frontiers[1][other]) for sides in column]
+    rewards = [(ours[0], theirs[0]) for ours, theirs in points]
+    kls = [(theirs[1], ours[1]) for ours, theirs in points]
+    return [
+        ([more - less for more, less in pairs], max(abs(one) for pair in pairs for one in pair))
+        for pairs in (rewards, kls)
+    ]
 
 
 def _interval(part: ClaimPart, column: Sequence[Sides]) -> Interval | None:
@@ -188,7 +245,8 @@ def _interval(part: ClaimPart, column: Sequence[Sides]) -> Interval | None:
     if part["relation"] == DOMINATES:
         return None
     differences = [difference(part, sides) for sides in column]
-    return interval(differences, [sides.error for sides in column])
+    errors = [sides.error for sides in column]
+    return interval(differences, errors, scale=_scale(part, column))
 
 
 def holds(part: ClaimPart, sides: Sides) -> bool:

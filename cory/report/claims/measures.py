@@ -61,8 +61,9 @@ def measure(
         highest: the highest of them; peak: where that is, from 0 (the start) to 1 (the end)
         change: final minus first; first_half: middle minus first; second_half: final minus middle
         climb: highest minus first; fall: highest minus final
-        unsteadiness: standard deviation over the single iterations of the last half, less what
-            chance gives to means of so few responses (`objective/score_se`)
+        unsteadiness: the variance over the single iterations of the last half, less what chance
+            gives to means of so few responses (the mean of the squared `objective/score_se`); of
+            what is left the root, or 0
     """
     require_measure(at)
     if match := ITERATION.fullmatch(at):

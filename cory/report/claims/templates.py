@@ -23,7 +23,7 @@ def expand(template: Mapping[str, Any]) -> list[dict[str, Any]]:
             fill(part, {**words, **more}) for more in template.get("every", [{}]) for part in parts
         ]
         kept = ("id", "text", "section", "note", "scales", "ours", "at_least", "unjudged",
-                "control")  # fmt: skip
+                "control", "post_hoc")  # fmt: skip
         rest = {key: template[key] for key in kept if key in template}
         claims.append({**fill(rest, words), "parts": filled})
     return claims

@@ -27,6 +27,11 @@ class Reckoned:
     gain: int  # runs side by side with which a sweep is so many times as fast
     measured: bool  # in runs of the same experiment; False: an estimate
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether its hours are counted as if no two runs worked side by side, though they do."""
+        return self.hours is not None and self.at_once > 1 and self.gain == 1
+
     def of(self, todo: int) -> float:
         """Hours of so many runs; 0 where it is unknown."""
         return 0.0 if self.hours is None else self.hours * todo / self.gain
@@ -73,7 +78,7 @@ def cost(
         if seed not in table.seeds:
             raise ValueError(f"{table.where} has the seeds {table.seeds}, and not {seed}")
     lines: list[str] = []
-    total, unknown, hardware, at_once = 0.0, 0, set(), set()
+    total, unknown, in_turn, hardware, at_once = 0.0, 0, 0, set(), set()
     folder = outputs / "runs" / table.scale / FIDELITY
     todo_in_all = 0
     for experiment in table.to_run:
@@ -92,6 +97,7 @@ def cost(
         )
         total += each.of(len(todo))
         unknown += len(todo) if each.hours is None else 0
+        in_turn += len(todo) if each.in_turn else 0
     runs = len(table.to_run) * len(seeds)
     each_with = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
     head = (
@@ -102,6 +108,9 @@ def cost(
         return [head]
     groups = ", ".join(sorted(hardware))
     last = f"in all about {duration(total)} on hardware={groups}, {manner(max(at_once))}"
+    if in_turn:
+        which = "" if in_turn == todo_in_all - unknown else f"{in_turn} of them "
+        last += f" but {which}counted one after another"
     if unknown:
         last += f", and {unknown} runs of unknown length"
     return [head, *lines, last if total else f"in all: unknown, on hardware={groups}"]

@@ -57,13 +57,14 @@ class Timed:
 def same_experiment(config: Config, outputs: Path, archived: Sequence[Archived]) -> Known | None:
     """The mean of its finished runs of this scale and length: of outputs/, else of the archive."""
     own = _folder(outputs, config.scale) / config.experiment
-    found = [record for _, record in _finished(own)]
-    found = found or [run.record for run in archived if run.experiment == config.experiment]
-    same = [record for record in found if record["iterations"] == config.algorithm.iterations]
-    if not same:
-        return None
-    seconds = float(np.mean([record["wall_s"] for record in same]))
-    return Known(seconds, f"measured: {_where(same, config)}", True, _threads(same))
+    here = [record for _, record in _finished(own)]
+    kept = [run.record for run in archived if run.experiment == config.experiment]
+    for records in (here, kept):
+        same = [run for run in records if run["iterations"] == config.algorithm.iterations]
+        if same:
+            seconds = float(np.mean([record["wall_s"] for record in same]))
+            return Known(seconds, f"measured: {_where(same, config)}", True, _threads(same))
+    return None
 
 
 def same_kind(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from cory.report.figures.curves import PANELS, Logged
+from cory.report.figures.curves import PANELS
 from cory.report.figures.lines import Cross, Curve, LinePanel
 from cory.report.figures.palette import Look, looks
 from cory.report.figures.smoothing import smoothed
@@ -14,6 +14,8 @@ from cory.report.figures.style import Panel, figure_of
 from cory.report.tables.numbers import agents_in_metrics
 
 ENDS = 0.012  # of the x axis, between the bars at the ends of two curves
+
+Logged = list[dict[str, Any]]  # the lines of metrics.jsonl
 
 
 def page_curves(

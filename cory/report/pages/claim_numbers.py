@@ -45,7 +45,7 @@ def _differences(
     """Difference, interval and what the claim asks of it; of many, those that do not hold."""
     parts = claim["parts"]
     texts = [
-        interval_text(part, sides, one.interval)
+        difference_text(part, sides, one.interval)
         for part, sides, one in zip(parts, mean, compared, strict=True)
     ]
     if len(parts) <= FEW_PARTS:
@@ -67,7 +67,7 @@ def _in_short(claim: Mapping[str, Any], mean: Sequence[Sides], compared: Sequenc
     Of a frontier beside another one: how many of the other's points it meets.
     """
     if [part["relation"] for part in claim["parts"]] == [DOMINATES]:
-        return interval_text(claim["parts"][0], mean[0], None)
+        return difference_text(claim["parts"][0], mean[0], None)
     if len(compared) > FEW_PARTS or any(one.interval is None for one in compared):
         holding = sum(one.call == HOLDS for one in compared)
         return f"{holding} of {len(compared)} comparisons hold"
@@ -78,7 +78,7 @@ def _in_short(claim: Mapping[str, Any], mean: Sequence[Sides], compared: Sequenc
     )
 
 
-def interval_text(part: Mapping[str, Any], sides: Sides, own: Interval | None) -> str:
+def difference_text(part: Mapping[str, Any], sides: Sides, own: Interval | None) -> str:
     """`-0.41 [-0.50, -0.31], claim: < 0`. sides: means over seeds."""
     if part["relation"] == DOMINATES:
         return f"{sides.left:.3g} of {sides.right:g} points met, mean over seeds"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from cory.report.claims.judge import CONTRADICTED, HOLDS, UNDECIDED
+from cory.report.claims.sides import DOMINATES
 from cory.report.kinds import COMPUTED, PRESET, TABLE_KINDS
 from cory.report.pages.changes import changes
 from cory.report.pages.presets import compare
@@ -13,6 +14,12 @@ from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns, precisions
 from cory.report.records.gather import short
 from cory.report.tables.markdown import DASH, markdown
+
+SEVERAL = (
+    "A claim with k comparisons that must all hold is contradicted only by a wider interval, with "
+    "5 % / k left out at each end; where fewer must hold, and between frontiers, to hold takes "
+    "wider intervals, too."
+)
 
 
 def page(table: Table, found: CountedRuns, image: str | None, compose: Compose) -> str:
@@ -47,7 +54,7 @@ def page(table: Table, found: CountedRuns, image: str | None, compose: Compose) 
             *left_out(found),
             *_claims(table, found, judged),
             *changes(table, found, compose),
-            *_runs(found.runs),
+            *_runs(found),
         ]
     return "\n\n".join([*_head(table, source), *blocks]) + "\n"
 
@@ -131,10 +138,18 @@ def _claims(table: Table, found: CountedRuns, judged: Sequence[ClaimVerdict]) ->
         "Difference: left less right of the numbers before it. Smallest detectable: the true "
         "difference that as many seeds with as much spread would find 4 times out of 5. Margins "
         "and factors are ours wherever the paper gives none.",
+        *_several(judged),
         claims_table(table, judged, per_seed=True),
         *by_chance(judged),
         *not_asked(judged),
     ]
+
+
+def _several(judged: Sequence[ClaimVerdict]) -> list[str]:
+    """What claims with several comparisons ask of their intervals; nothing where there is none."""
+    parts = [one.claim["parts"] for one in judged if one.kind != LEFT_OUT]
+    several = any(len(own) > 1 or own[0]["relation"] == DOMINATES for own in parts if own)
+    return [SEVERAL] if several else []
 
 
 def control_section(table: Table, found: CountedRuns, level: str) -> list[str]:
@@ -199,8 +214,16 @@ def statement(table: Table, one: ClaimVerdict) -> str:
     return f"{ours}{one.claim['text']}{note}"
 
 
-def _runs(runs: Sequence[Archived]) -> list[str]:
-    """What every run cost."""
+def _runs(found: CountedRuns) -> list[str]:
+    """What every run cost: those that count, then those that only controls are about."""
+    blocks = [_costs(found.runs)] if found.runs else []
+    if found.control_runs:
+        blocks += ["Runs that only the positive control is about:", _costs(found.control_runs)]
+    return ["## Runs", *blocks] if blocks else []
+
+
+def _costs(runs: Sequence[Archived]) -> str:
+    """A row per run."""
     rows = [
         [
             f"`{run.name}`",
@@ -214,7 +237,7 @@ def _runs(runs: Sequence[Archived]) -> list[str]:
         for run in runs
     ]
     head = ["run", "fidelity", "commit", "device", "began", "iterations", "minutes"]
-    return ["## Runs", markdown(head, rows)] if runs else []
+    return markdown(head, rows)
 
 
 def _preset(table: Table, compose: Compose) -> list[str]:

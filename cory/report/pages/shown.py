@@ -23,7 +23,7 @@ class Shown:
     @property
     def ran(self) -> bool:
         """Whether there is anything to show: runs, or runs that were refused."""
-        return bool(self.found.runs or self.found.refused)
+        return bool(self.found.runs or self.found.any_refused)
 
     @cached_property
     def judged(self) -> list[ClaimVerdict]:

@@ -29,7 +29,7 @@ class ClaimVerdict:
     numbers: Numbers
     kind: str  # holds | contradicted | undecided | cannot be judged here | not run | left out
     why: str = ""  # in brackets behind it; perhaps empty
-    alone: str = ""  # holds | contradicted | undecided, by the interval, whatever the control says
+    by_intervals: bool = False  # they could decide it either way, whatever the control says
     beforehand: bool = False  # settled without a look at the runs
 
     @property
@@ -92,9 +92,9 @@ def _verdict(table: Table, found: CountedRuns, claim: Mapping[str, Any]) -> Clai
         kind, why = settled
         return ClaimVerdict(claim, question, Numbers(), kind, why, beforehand=True)
     outcome = _outcome(table, found, claim)
-    alone = outcome.kind if outcome.kind in BY_INTERVAL else ""
     why = outcome.why if table.kind not in COMPUTED else ""
-    return ClaimVerdict(claim, question, numbers_of(claim, outcome), outcome.kind, why, alone)
+    numbers = numbers_of(claim, outcome)
+    return ClaimVerdict(claim, question, numbers, outcome.kind, why, outcome.by_intervals)
 
 
 def _outcome(table: Table, found: CountedRuns, claim: Mapping[str, Any]) -> Outcome:
@@ -134,14 +134,21 @@ def cells(number: Mapping[str, int]) -> list[str]:
 
 
 def by_chance(found: Sequence[ClaimVerdict]) -> list[str]:
-    """How many of the verdicts on these claims chance alone would give; nothing for no claim."""
-    judged = sum(one.alone != "" for one in found)
-    if not judged:
+    """How many of the verdicts on these claims chance alone would give; nothing for no claim.
+
+    Not counted are claims without intervals, which chance cannot decide, and those that were asked
+    when the runs had been seen, of which nobody knows how many were thought of and not asked.
+    """
+    judged = [one for one in found if one.by_intervals]
+    later = sum(bool(one.claim.get("post_hoc", False)) for one in judged)
+    counted = len(judged) - later
+    if not counted:
         return []
-    claims = "1 claim or question is" if judged == 1 else f"{judged} claims and questions are"
-    expected = f"{CHANCE * judged:.2g}"
+    claims = "1 claim or question is" if counted == 1 else f"{counted} claims and questions are"
+    beside = f", beside {later} asked when the runs had been seen" if later else ""
+    expected = f"{CHANCE * counted:.2g}"
     return [
-        f"{claims} judged by intervals here. Were every true difference exactly at the edge "
-        f"between right and wrong, chance alone would let {expected} of them hold and {expected} "
-        "be contradicted (at most 5 % each)."
+        f"{claims} judged by intervals here{beside}. Were every true difference exactly at the "
+        f"edge between right and wrong, chance alone would let {expected} of them hold and "
+        f"{expected} be contradicted (at most 5 % each)."
     ]

@@ -72,7 +72,7 @@ def write_page(table: Table, places: Places, compose: Compose) -> tuple[Shown, P
         folder = places.records(table.paper, table.scale)
         refused, same = archive.read_refused(folder), read_same(folder)
         found = collect(table, archive.read(folder), refused, same)
-        found.notes += other_settings(found.runs, compose)
+        found.notes += other_settings(found.vetted, compose)
     if table.has_runs or table.kind in COMPUTED:
         figure = draw(table, found)
     shown = Shown(table, found, image.name if figure is not None else None)

@@ -19,15 +19,30 @@ class CountedRuns:
     """The runs of a table, and those that do not count."""
 
     counted: dict[str, dict[int, Archived]]  # experiment -> seed -> run
-    refused: list[Refused] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # about counted runs
+    refused: list[Refused] = field(default_factory=list)  # of both kinds
+    notes: list[str] = field(default_factory=list)  # about runs that count, of both kinds
     # runs that only positive controls are about: experiment -> seed -> run
     controls: dict[str, dict[int, Archived]] = field(default_factory=dict)
 
     @property
     def runs(self) -> list[Archived]:
         """The runs that count."""
-        return [run for seeds in self.counted.values() for run in seeds.values()]
+        return _listed(self.counted)
+
+    @property
+    def control_runs(self) -> list[Archived]:
+        """The runs that only positive controls are about."""
+        return _listed(self.controls)
+
+    @property
+    def vetted(self) -> list[Archived]:
+        """Every run that some number or verdict of the page is from."""
+        return [*self.runs, *self.control_runs]
+
+    @property
+    def any_refused(self) -> bool:
+        """Whether a run that the page itself is about was refused."""
+        return any(one.experiment in self.counted for one in self.refused)
 
     @property
     def records(self) -> Records:
@@ -38,6 +53,10 @@ class CountedRuns:
     def control_records(self) -> Records:
         """The same of the runs that only controls are about."""
         return _measured(self.controls)
+
+
+def _listed(runs: Mapping[str, Mapping[int, Archived]]) -> list[Archived]:
+    return [run for seeds in runs.values() for run in seeds.values()]
 
 
 def _measured(runs: Mapping[str, Mapping[int, Archived]]) -> Records:
@@ -52,7 +71,7 @@ def collect(
     refused: Sequence[Refused],
     same: Sequence[SameCode] = (),
 ) -> CountedRuns:
-    """The runs of every experiment of the table, and by name those that do not count.
+    """The runs of every experiment of the table and its controls; by name those that do not count.
 
     A run that another table asks for, with a seed that this one has not, is none of the latter.
     Runs of other code than their neighbours' count and are named. Runs of one experiment in another
@@ -60,13 +79,11 @@ def collect(
 
     same: codes that were tried and give an experiment the same numbers
     """
-    found = CountedRuns({name: {} for name in table.shown})
-    for name in table.control_runs:
-        own = {run.seed: run for run in archived if run.experiment == name}
-        own = {seed: run for seed, run in own.items() if not list(_flaws(table, run))}
-        found.controls[name], _ = by_precision(own)
+    shown = table.shown
+    kept: dict[str, dict[int, Archived]] = {name: {} for name in (*shown, *table.control_runs)}
+    found = CountedRuns({})
     for run in archived:
-        if run.experiment not in found.counted:
+        if run.experiment not in kept:
             continue
         if run.seed not in table.seeds and (run.experiment, run.seed) in table.runs_of_others:
             continue
@@ -74,21 +91,22 @@ def collect(
         if flaws:
             found.refused.append(Refused(run.experiment, run.name, "; ".join(flaws), run.seed))
         else:
-            found.counted[run.experiment][run.seed] = run
-    for name, seeds in found.counted.items():
-        alike, others = by_precision(seeds)
-        found.counted[name] = alike
+            kept[run.experiment][run.seed] = run
+    for name, seeds in kept.items():
+        group = found.counted if name in shown else found.controls
+        group[name], others = by_precision(seeds)
         found.refused += others
-    counted = {run.name for run in found.runs}
+    counted = {run.name for run in found.vetted}
     for entry in refused:
         if entry.name in counted:
             found.notes.append(
                 f"`{entry.name}`: an earlier run; the latest is left out: {entry.why}"
             )
-        elif entry.experiment in found.counted:
+        elif entry.experiment in kept:
             found.refused.append(entry)
-    common, tried = common_code(found.runs, same), dict[str, None]()
-    for run in found.runs:
+    # the page's own runs say which code is usual, where it has some
+    common, tried = common_code(found.runs or found.control_runs, same), dict[str, None]()
+    for run in found.vetted:
         found.notes += [f"`{run.name}`: {doubt}" for doubt in doubts(run)]
         if code_of(run) == common:
             continue

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cory.functional.statistics import Z
 from cory.report.claims.measures import Absent, measure
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
@@ -13,7 +14,6 @@ PaperRow = dict[str, Any]  # of conf/paper/
 Estimate = tuple[float, float, float]
 # an agent is named by its number, the turn that it plays in a debate, or both
 AGENT_NAMES = r"(?:objective|eval)/score/(agent_\d+(?:_turn_\d+)?|turn_\d+)"
-HALF_INTERVAL = 1.96  # standard errors to either side
 
 
 def runs_of(found: CountedRuns, row: PaperRow) -> list[Archived]:
@@ -78,7 +78,7 @@ def intervals(runs: Sequence[Archived], metric: str, who: str) -> list[Estimate]
     errors = "_stderr" if metric.startswith("benchmark/") else "_se"
     found = []
     for run in runs:
-        width = HALF_INTERVAL * (last([run], f"{metric}{errors}/{who}") or [0.0])[0]
+        width = Z * (last([run], f"{metric}{errors}/{who}") or [0.0])[0]
         found += [(v, v - width, v + width) for v in last([run], f"{metric}/{who}")]
     return found
 

@@ -162,8 +162,9 @@ def grid_results(table: Table, found: CountedRuns) -> list[str]:
     columns = [*trained(SCORES, table, "agent_0"), unsteady, *paper(table), seeds(table, found)]
     body = lines(table.rows, found, lambda row, runs: [([row["lr"], row["eta"]], {})])
     return [
-        f"{over_window(table)} Unsteadiness: standard deviation of the combined reward over the "
-        "iterations of a run's last half, less the standard error of an iteration's mean score.",
+        f"{over_window(table)} Unsteadiness: the variance of the combined reward over the "
+        "iterations of a run's last half, less the mean of the squared standard errors of their "
+        "mean scores; of what is left the root, or 0.",
         render(["learning rate", "eta"], body, columns),
     ]
 

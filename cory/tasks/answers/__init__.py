@@ -1,4 +1,4 @@
 """Reads answers from texts: numbers, formulas, labels, multiple choice, words.
 
-Imports nothing of cory.
+May import: config.
 """

@@ -25,7 +25,8 @@ NUMBER = re.compile(
     rf"(?P<sign>(?<![\w)\]}}%$€£¥₹-])-)?(?:(?<![0-9]){CURRENCY} ?(?P<late_sign>-)?)?"
     r"(?<![^\W_])"  # the 2 of CO2 is part of a name
     r"(?:(?P<whole>[0-9]+) (?=[0-9]+/[0-9]))?"  # the 1 of 1 1/2
-    rf"(?P<top>{NUMERAL})(?:/(?P<bottom>{NUMERAL}))?"
+    # 1.5e-3; not the e of 2e5b
+    rf"(?P<top>{NUMERAL})(?:[eE](?P<e>[+-]?[0-9]+)(?!\w|\.[0-9])|/(?P<bottom>{NUMERAL}))?"
     # 10^2, and 1.8 x 10^1; plain_numbers.py writes times signs as \u00d7
     rf"(?:{EXPONENT.format('power')}|\s*[\u00d7\u00b7*x]\s*10{EXPONENT.format('ten')})?"
 )
@@ -87,7 +88,7 @@ def _value(match: re.Match[str]) -> Fraction | None:
     if match["whole"] and value < 1:
         value += _exact(match["whole"])
     power = match["power"] or match["power_braced"] or "1"
-    ten = match["ten"] or match["ten_braced"] or "0"
+    ten = match["e"] or match["ten"] or match["ten_braced"] or "0"
     if any(len(exponent) > 4 for exponent in (power, ten)) or (value == 0 and int(power) < 0):
         return None
     if abs(int(power)) > 1 and abs(int(power)) * len(match[0]) > MOST_DIGITS:

@@ -13,14 +13,17 @@ from cory.tasks.answers.formulas import last_box, plain_formula
 
 CHOICES = "ABCD"
 
+REASON = "because|since|as|given|due|for|which|and|but|so|is|would|here|based"
 LIKELY = r"(?:(?:most|very)\s+likely|likely|probably)"
 NAMED = re.compile(
     # the answer is most likely (C) | Answer: C | the best choice would be option C
     rf"(?:(?i:answer|choice|option)[*_]*\s*(?:(?i:(?:is|would\s+be|must\s+be|should\s+be)\b)|:)"
-    rf"|(?i:{LIKELY}))"
+    rf"|(?P<likely>(?i:{LIKELY})))"
     rf"(?:[\s:*_$]*(?i:therefore|thus|then|clearly|indeed|definitely|{LIKELY}|to\s+be|is|be|the"
     r"|answer|choice|option|letter)\b){0,5}"
-    rf"[\s:*_$\"'“‘(\[]*(?:\\text[a-z]*\{{\(?)?(?P<named>[{CHOICES}])(?![\w'’])"
+    rf"[\s:*_$\"'“‘(\[]*(?:\\text[a-z]*\{{\(?)?(?P<named>[{CHOICES}])(?![\w'’-])"
+    # most likely B cell lymphoma; but: most likely B because
+    rf"(?(likely)(?!\s+(?!(?:{REASON})\b)[a-z]))"
 )
 LAST_LINE = re.compile(rf"(?:.*\n)?[ \t*_]*\(([{CHOICES}])\)[\s*_.]*", re.DOTALL)
 # not the (A) of P(A), f(A) or P (A)

@@ -186,7 +186,7 @@ def rows_of_split(split: str, name: str, count: int, key: str = "") -> list[int]
             f"{name}[:90%]: "
             f"{_first_line(error)}"
         ) from None
-    return [row for part in parts for row in range(part.from_ or 0, part.to or count)]
+    return [row for part in parts for row in range(part.from_, part.to)]
 
 
 def column(table: Any, key: str, name: str) -> list[Any]:

@@ -75,6 +75,8 @@ class Equality:
             self.child = None
 
     def _compare(self, one: str, other: str) -> bool:
+        if self.child is not None and self.child.poll() is not None:
+            self.child = None  # it was ended while it waited
         child = self.child = self.child or self._start()
         assert child.stdin is not None and child.stdout is not None
         child.stdin.write(json.dumps([one, other]) + "\n")
@@ -86,9 +88,10 @@ class Equality:
         if code < 0 and code not in ENDED_ITSELF:
             raise RuntimeError(f"task=math: the process that compares was ended by signal {-code}")
         if distributed.rank() == 0:
+            why = "in time" if code == -signal.SIGPROF else "by math-verify, which fails"
             print(
                 f"note: task.seconds={self.seconds}: '{one[:40]}' and '{other[:40]}' cannot be "
-                f"compared in time; they count as different",
+                f"compared {why}; they count as different",
                 file=sys.stderr,
             )
         return False

@@ -21,10 +21,7 @@ def answered_questions(
 ) -> list[tuple[int, str, str]]:
     """(row, question, answer) of the rows whose program returns an answer of the kind asked for."""
     questions, programs = load_programs(config, source, split)
-    # the first process runs the programs for all processes
-    results = distributed.from_first(
-        run_programs(config, programs) if distributed.rank() == 0 else []
-    )
+    results = distributed.first_works(lambda: run_programs(config, programs))
     if distributed.rank() == 0:
         report_left_out(config, results)
     answers = [answer_of(result, config.answers) for result in results]

@@ -56,6 +56,12 @@ CASES = [
     ("-.5", "-1/2"),
     ("18.00", "18"),
     ("version 1.2.3", "3"),
+    # powers of ten as computers write them
+    ("The answer is 1e6", "1000000"),
+    ("1.5e-3.", "3/2000"),
+    ("2.5E+3 dollars", "2500"),
+    ("2e5b", "2"),
+    ("3e", "3"),
     # fractions
     ("3/4", "3/4"),
     ("-3/4", "-3/4"),

@@ -20,6 +20,10 @@ from cory.tasks.answers.choices import final_choice
         ("**Answer: A**", "A"),
         ("The answer is **B**.", "B"),
         ("The final choice is D, since 2 > 1.", "D"),
+        ("The marker is most likely D-dimer, which points to (B).", "B"),
+        ("The tumour is probably B cell lymphoma, so (C).", "C"),
+        ("It is most likely B because of its size; (A) is not.", "B"),
+        ("The answer is B the heart", "B"),
         # the last answer that is called so; an option in brackets may be a discussed one
         ("The answer is A. Wait, that is (B)", "A"),
         ("The answer is A. Wait, the answer is (B)", "B"),

@@ -2,7 +2,7 @@
 
 const VERDICTS = { rose: "rose", fell: "fell", undecided: "no difference can be told" };
 
-// of one run the interval over its prompts, of several that of the mean over runs
+// of one run the interval over its prompts, of several that of the mean over runs, if they differ
 function changeOf(runs, metric) {
   const rows = runs.map((run) => run.before.find((row) => row.metric === metric)).filter(Boolean);
   const differences = rows.map((row) => row.after - row.before);
@@ -16,8 +16,8 @@ function changeOf(runs, metric) {
   };
   found.judged = rows[0].n !== null; // not numbers of the training, which are of other prompts
   if (rows.length < 2) return found;
-  const half = halfInterval(differences);
-  const [low, high] = [found.difference - half, found.difference + half];
+  const half = halfInterval(differences, Math.max(...rows.flatMap((row) => [row.before, row.after]).map(Math.abs)));
+  const [low, high] = half === null ? [null, null] : [found.difference - half, found.difference + half];
   return { ...found, low, high, n: `${rows.length} runs` };
 }
 
@@ -67,7 +67,7 @@ function drawBefore(main) {
     el(
       "p",
       { class: "quiet" },
-      "The same prompts before and after. Interval: of one run paired over its prompts; of several runs that of their mean (Student's t). Where it contains 0, no difference can be told; of two or three runs it is wide, and \"every run on its own\" shows the interval of each. KL: first iteration, and mean of the last ten.",
+      "The same prompts before and after. Interval: of one run paired over its prompts; of several runs that of their mean (Student's t), and none where all of them changed by the same. Where it contains 0, no difference can be told; of two or three runs it is wide, and \"every run on its own\" shows the interval of each. KL: first iteration, and mean of the last ten.",
       left ? ` ${left} of the runs shown have no such table.` : "",
     ),
   );

@@ -15,14 +15,14 @@ function rateAt(run, metric, opponent) {
 
 function cellOf(runs, opponent) {
   const metric = `eval/win_rate${state.role}`;
-  const known = runs.map((run) => rateAt(run, metric, opponent)).filter((rate) => rate !== null);
+  const played = runs.filter((run) => rateAt(run, metric, opponent) !== null);
+  const known = played.map((run) => rateAt(run, metric, opponent));
   if (!known.length) return el("td", { class: "none", title: "not played" }, "");
   const middle = mean(known);
   let half = halfInterval(known);
   let how = `95 % interval over ${known.length} runs`;
   if (half === null) {
-    const error = rateAt(runs.find((run) => rateAt(run, metric, opponent) !== null), `${metric}_se`, opponent);
-    half = error === null ? null : 1.96 * error;
+    half = halfFromErrors(played.map((run) => rateAt(run, `${metric}_se`, opponent)));
     how = "95 % interval over words, from the standard error";
   }
   const cell = el("td", { title: half === null ? "" : how }, `${(100 * middle).toFixed(0)} %`);
@@ -56,6 +56,6 @@ function drawMatrices(main) {
     ),
     pooledNote(),
     el("div", { class: "wide" }, el("table", { class: "matrix" }, el("thead", {}, head), el("tbody", {}, rows))),
-    el("p", { class: "quiet" }, "Share of games that the player of the row wins; a tie counts one half. Blue: more than half. ±: 95 % interval, over runs where a group has several (Student's t), else over words."),
+    el("p", { class: "quiet" }, "Share of games that the player of the row wins; a tie counts one half. Blue: more than half. ±: 95 % interval, over runs where a group has several that differ (Student's t), else over words."),
   );
 }
