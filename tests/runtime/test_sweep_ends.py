@@ -71,7 +71,9 @@ def test_a_sweep_with_a_name_says_what_it_costs(capsys: pytest.CaptureFixture[st
     # other settings take another time
     keep_typed(["sweep=cory/fig3", "scale=small", "parallel_runs=3", "algorithm.clip_range=0.3"])
     say_begin(progress, own, composed, CONF)
-    assert capsys.readouterr().out.endswith(" (by estimate), 3 runs at a time\n")
+    assert capsys.readouterr().out.endswith(
+        " (by estimate), 3 runs at a time but counted one after another\n"
+    )
 
 
 def test_a_typed_setting_takes_another_time_than_what_is_on_record(

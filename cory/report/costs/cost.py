@@ -107,18 +107,23 @@ def cost(
     if todo_in_all == 0:
         return [head]
     groups = ", ".join(sorted(hardware))
-    last = f"in all about {duration(total)} on hardware={groups}, {manner(max(at_once))}"
-    if in_turn:
-        which = "" if in_turn == todo_in_all - unknown else f"{in_turn} of them "
-        last += f" but {which}counted one after another"
+    way = manner(max(at_once), in_turn, todo_in_all - unknown)
+    last = f"in all about {duration(total)} on hardware={groups}, {way}"
     if unknown:
         last += f", and {unknown} runs of unknown length"
     return [head, *lines, last if total else f"in all: unknown, on hardware={groups}"]
 
 
-def manner(at_once: int) -> str:
-    """How many runs work at a time, in words."""
-    return "one run after another" if at_once == 1 else f"{at_once} runs at a time"
+def manner(at_once: int, in_turn: int, known: int) -> str:
+    """How many runs work at a time, in words, and how the hours were counted.
+
+    in_turn: of the `known` runs whose length is known, those counted as `Reckoned.in_turn`
+    """
+    if at_once == 1:
+        return "one run after another"
+    which = "" if in_turn == known else f"{in_turn} of them "
+    counted = f" but {which}counted one after another" if in_turn else ""
+    return f"{at_once} runs at a time{counted}"
 
 
 def planned_hours(config: Config, problems: Mapping[str, Any]) -> tuple[float | None, str]:

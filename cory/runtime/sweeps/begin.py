@@ -156,7 +156,7 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
 
     results = conf.parent / "docs" / "results"  # of a checkout
     kept_at = cache(archive.read)
-    total, at_once, sources, unknown = 0.0, 1, set(), 0
+    total, at_once, sources, unknown, in_turn = 0.0, 1, set(), 0, 0
     for setting in (s for s in settings if s.todo):
         config = setting.config
         if config is None:
@@ -168,13 +168,14 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
         each = cost.reckoned(config, Path("outputs"), kept, _test_problems(conf, paper), as_named)
         total, at_once = total + each.of(setting.todo), max(at_once, each.at_once)
         unknown += setting.todo if each.hours is None else 0
+        in_turn += setting.todo if each.in_turn else 0
         sources.add("measured" if each.measured else "by estimate")
     text = f"{before}about {cost.duration(total)}" if total else f"{before}time unknown"
     if total and unknown:
         text += f" and {_count(unknown, 'run')} of unknown length"
     if total:
         text += f" ({' and '.join(sorted(sources))})"
-    return f"{text}, {cost.manner(at_once)}"
+    return f"{text}, {cost.manner(at_once, in_turn, todo - unknown)}"
 
 
 def _test_problems(conf: Path, paper: str) -> Mapping[str, Any]:
