@@ -31,7 +31,7 @@ def agent_metrics(
     gap = torch.tensor(sampled, device=batch.logprobs.device) - batch.logprobs[mask]
     values = {
         "objective/score": score,
-        "objective/score_std": torch.tensor(scores).std(correction=0).item(),
+        "objective/score_std": torch.tensor(scores, dtype=torch.float32).std(correction=0).item(),
         "objective/credit": sum(turn.credit or 0.0 for turn in turns) / count,
         "objective/kl": kl,
         "objective/combined": score - agent.kl_coef * kl,

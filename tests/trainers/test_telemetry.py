@@ -69,6 +69,9 @@ def test_sampler_gap_by_hand() -> None:
     # of 101 sizes, the second largest and the largest
     assert metrics["objective/sampler_gap_p99/agent_0"] == pytest.approx(0.99, abs=1e-5)
     assert metrics["objective/sampler_gap_max/agent_0"] == pytest.approx(2.0, abs=1e-5)
+    for turn, score in zip(turns, (3, 1), strict=True):  # a reward may give whole numbers
+        turn.score = score
+    assert agent_metrics(agent, turns, batch, by_turn)["objective/score_std/agent_0"] == 1
 
 
 def test_one_agent_takes_nothing_from_another() -> None:
