@@ -88,19 +88,6 @@ def wilson(share: float, of: float) -> tuple[float, float]:
     return low, high
 
 
-def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """95 % confidence interval of the mean of independent values, such as of seeds.
-
-    Student's t with n - 1 degrees of freedom: mean ± t s / sqrt(n), where s is the sample's
-    standard deviation. None below two values.
-    """
-    error = standard_error(values)
-    if error is None:
-        return None
-    half = student_t(len(values) - 1) * error
-    return mean(values) - half, mean(values) + half
-
-
 def paired_interval(
     before: Sequence[float], after: Sequence[float], tries: int | None = None
 ) -> tuple[float, float] | None:

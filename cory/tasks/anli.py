@@ -1,6 +1,6 @@
 """ANLI: whether a hypothesis follows from a premise (Nie et al., 2020)."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class AnliTask(AnliForm, PromptSet):
         columns = (config.premise_column, premise), (config.hypothesis_column, hypothesis)
         text = self._text(*row_texts(where, *columns))
         require(
-            isinstance(label, str | int) and label in LABEL_OF,
+            isinstance(label, Hashable) and label in LABEL_OF,  # 1.0 is 1, a list is nothing
             f"{where}: '{config.label_column}' must be 0, 1, 2 or one of {', '.join(LABELS)}, "
             f"got {label}",
         )

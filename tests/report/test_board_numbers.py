@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cory.functional.statistics import student_t, t_interval
+from cory.functional.statistics import standard_error, student_t
 from cory.report.board import page
 
 NODE = shutil.which("node")
@@ -58,8 +58,8 @@ def test_quantiles_are_those_of_students_t_however_many_runs_there_are() -> None
 
 
 def test_the_interval_is_that_of_the_mean() -> None:
-    low, high = t_interval([0.1, 0.2, 0.6]) or (0.0, 0.0)
-    assert computed("halfInterval([0.1, 0.2, 0.6])") == pytest.approx((high - low) / 2, rel=1e-3)
+    half = student_t(2) * (standard_error([0.1, 0.2, 0.6]) or 0.0)
+    assert computed("halfInterval([0.1, 0.2, 0.6])") == pytest.approx(half, rel=1e-3)
     assert computed("halfInterval([0.1])") is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import pytest
@@ -302,3 +303,12 @@ def test_errors_that_runs_store() -> None:
     assert stored_error(lines, "eval/vote/turn_1", "final") is None
     assert stored_error(lines, "eval/x/a", "last") == pytest.approx(0.1 / 1.959964)
     assert stored_error([{"m": 1.0}], "m", "last") is None
+
+
+def test_nine_of_ten_intervals_hold_the_mean() -> None:
+    noise, held = random.Random(0), 0
+    for _ in range(2000):
+        found = interval([noise.gauss(5, 2) for _ in range(3)])
+        assert found is not None
+        held += found.low <= 5 <= found.high
+    assert held / 2000 == pytest.approx(0.9, abs=0.015)
