@@ -5,6 +5,8 @@ split between processes, by rows, and their results are gathered. So sampling, c
 and metrics are computed alike everywhere, and the number of processes changes nothing but rounding.
 """
 
+import pickle
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
@@ -89,26 +91,36 @@ def first_works(function: Callable[[], T]) -> T:
     """What the function returns in the first process, in every process, however long it takes.
 
     Meanwhile the processes meet, since a collective that waits for some ten minutes ends the run.
-    What the function raises is raised in every process.
+    What the function raises is raised in every process, in the others with its traceback as cause.
     """
     if count() == 1:
         return function()
-    given: tuple[Any, BaseException | None] = None, None
     if rank() == 0:
         with ThreadPoolExecutor(1) as thread:
             future = thread.submit(function)
             while not from_first(not wait([future], timeout=BEAT_S).not_done):
                 pass
-            error = future.exception()
-            given = (None, error) if error is not None else (future.result(), None)
-    else:
-        while not from_first(True):
-            pass
-    value, error = from_first(given)
+        raised = future.exception()
+        from_first((None, *sendable(raised)) if raised else (future.result(), None, ""))
+        return future.result()  # or its error
+    while not from_first(True):
+        pass
+    given: tuple[Any, BaseException | None, str] = from_first((None, None, ""))
+    value, error, told = given
     if error is not None:
-        raise error
+        raise error from RuntimeError(told)
     result: T = value
     return result
+
+
+def sendable(error: BaseException) -> tuple[BaseException, str]:
+    """An error that another process can be sent, the same if possible, and its traceback."""
+    told = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever it holds
+        return RuntimeError(str(error)), told
+    return error, told
 
 
 def any_of(flag: bool) -> bool:

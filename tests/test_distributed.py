@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -89,6 +90,39 @@ def test_one_process_alone_exchanges_nothing() -> None:
     assert distributed.summed(numbers) is numbers
     assert distributed.any_of(True) and not distributed.any_of(False)
     distributed.wait_for_all()
+
+
+class Unsendable(Exception):
+    """An error that holds what no other process can be sent."""
+
+    def __init__(self) -> None:
+        super().__init__("it holds a function")
+        self.held = lambda: None
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), Unsendable()])
+def test_the_others_are_told_where_the_first_one_failed(
+    world: list[int], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def work() -> None:
+        raise error
+
+    said: list[Any] = []
+    monkeypatch.setattr(dist, "broadcast_object_list", lambda box: said.append(box[0]))
+    world[:] = [0, 2]
+    with pytest.raises(type(error)) as own:
+        distributed.first_works(work)
+    assert own.value is error
+    world[:] = [1, 2]
+    monkeypatch.setattr(
+        dist,
+        "broadcast_object_list",
+        lambda box: box.__setitem__(0, pickle.loads(pickle.dumps(said.pop(0)))),
+    )
+    with pytest.raises(Exception, match=str(error)) as other:
+        distributed.first_works(lambda: pytest.fail("it ran"))
+    assert isinstance(other.value, ValueError if isinstance(error, ValueError) else RuntimeError)
+    assert "in work" in str(other.value.__cause__)
 
 
 @pytest.mark.parametrize("fails", [False, True])

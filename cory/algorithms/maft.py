@@ -31,6 +31,7 @@ from cory.rollout.maft_prompts import Identified, SumUp, Told
 from cory.rollout.opponents import JOURNAL
 from cory.tasks import Form, Task
 from cory.tasks.data.subset import refuse_shared
+from cory.tasks.judged import judged
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
 
 BASE = "base"  # the untrained model
@@ -113,16 +114,16 @@ def finetune_plan(
 
 
 def initial_weights(policy: Policy, pretrained: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights a policy trains, but its value head, before any update: whole, in main memory.
+    """The weights a policy trains, before any update: whole, in main memory.
 
     pretrained: the model's own by name, as they were loaded; a full copy starts as these, and they
         are returned
     """
-    names = [name for name in policy.engine.trainable if not name.startswith("value_head.")]
+    trained = policy.engine.trainable
     if policy.model.base is None:
-        return {name: pretrained[name.removeprefix("lm.")] for name in names}
+        return {name: pretrained[name.removeprefix("lm.")] for name in trained}
     with policy.whole():
-        return {name: policy.engine.trainable[name].detach().cpu().clone() for name in names}
+        return {name: weight.detach().cpu().clone() for name, weight in trained.items()}
 
 
 @dataclass(frozen=True)
@@ -181,9 +182,10 @@ class Hinted:
         """An episode of two turns per prompt; the second is absent where none was needed."""
         name = self.config.policy(0, 0)
         first = speak(name, "solo", 0, [prompt.opening for prompt in prompts])
+        given = [(turn.response, str(p.answer)) for p, turn in zip(prompts, first, strict=True)]
         hints: list[Context | None] = [
-            None if self.task.is_right(turn.response, str(prompt.answer)) else self._hint(prompt)
-            for prompt, turn in zip(prompts, first, strict=True)
+            None if right else self._hint(prompt)
+            for prompt, right in zip(prompts, judged(self.task, given), strict=True)
         ]
         again = speak(name, "hinted", 1, hints)
         return [

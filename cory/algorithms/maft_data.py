@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +52,19 @@ class DebateCollector:
 
     def __call__(self, iteration: int) -> CollectedExamples:
         """The examples of every policy."""
-        config, task = self.config, self.parts.task
-        prompts = task.sample(config.prompts_per_iteration)
+        prompts = self.parts.task.sample(self.config.prompts_per_iteration)
         episodes = self._debates(iteration, prompts)
+        # by one process: where formulas are compared, time may run out in one and not in another
+        selected = partial(self._selected, iteration, prompts, episodes)
+        examples, metrics = distributed.first_works(selected)
+        metrics |= shortened_share(episodes)
+        return CollectedExamples(examples, episodes[: self.parts.config.samples_kept], metrics)
+
+    def _selected(
+        self, iteration: int, prompts: Sequence[Prompt], episodes: Sequence[Episode]
+    ) -> tuple[dict[str, list[Example]], Metrics]:
+        """Of the debates about these prompts, the examples of every policy."""
+        config, task = self.config, self.parts.task
         debates = [
             # a hinted second answer (STaR) is no round of a debate
             answers_in(episode, config.agents, task.read)[: config.turns]
@@ -66,15 +77,13 @@ class DebateCollector:
         ]
         golds = [None if prompt.answer is None else task.read(prompt.answer) for prompt in prompts]
         labels = golds if config.labels == ANSWER else votes
-        selected: Metrics = {}
+        metrics = debate_metrics(debates, votes, golds)
         if config.select == CORRECT:
-            examples = self._correct(episodes)
-        elif config.select == AGREEING:
-            examples = self._agreeing(episodes, debates, labels)
-        else:
-            examples, selected = self._own(iteration, episodes, debates, labels)
-        metrics = debate_metrics(debates, votes, golds) | shortened_share(episodes) | selected
-        return CollectedExamples(examples, episodes[: self.parts.config.samples_kept], metrics)
+            return self._correct(episodes), metrics
+        if config.select == AGREEING:
+            return self._agreeing(episodes, debates, labels), metrics
+        examples, counts = self._own(iteration, episodes, debates, labels)
+        return examples, metrics | counts
 
     def _debates(self, iteration: int, prompts: Sequence[Prompt]) -> list[Episode]:
         """A debate about each problem; those on disk are not held again.

@@ -34,7 +34,7 @@ class Parts:
     reward: Reward
     streams: Streams
     stop: StopRequest  # looked at while data are collected
-    commit: str | None = None  # of the checkout when the run began: it may change meanwhile
+    commit: str | None = None  # of the checkout when this process began: it may change meanwhile
 
     @property
     def carried(self) -> dict[str, Stateful]:
@@ -107,7 +107,8 @@ class Parts:
             return learner, {other: self._visitor(other, others[other]) for other in others}
         models: list[ActorCriticModel] = []
         # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
-        for model in team.new_models([name, *others], self.streams.init):
+        head = self.config.algorithm.has_value_head()
+        for model in team.new_models([name, *others], self.streams.init, head):
             if models:
                 setting = f"algorithm.opponents.{model.name}"
                 start_from(others[model.name], [model], team.config, "model", setting)

@@ -47,13 +47,13 @@ def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
     )
 
 
-def response_nll(logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+def response_nll(logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor) -> Tensor:
     """Negative log-likelihood of every token; values play no part."""
     return weighted_nll(logprobs, labels, mask)
 
 
 def no_statistics(
-    logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor
+    logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor
 ) -> Mapping[str, Tensor]:
     """No statistics beside the loss."""
     return {}

@@ -21,6 +21,7 @@ from cory.models.sampling.generation import draw_limit
 from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task
+from cory.tasks.judged import judged
 from cory.trainers.supervised import CollectedExamples, Example, FinetunePlan, SupervisedTrainer
 
 VERIFIER = "verifier"
@@ -48,16 +49,18 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
 
 
 def verdict_loss(
-    likelihood_coef: float, logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor
+    likelihood_coef: float, logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor
 ) -> Tensor:
     """Cross-entropy of the verdict after every token of an answer with the answer's label."""
+    assert values is not None  # a verifier has a value head
     return token_bce(verdict_logits(values, logprobs, likelihood_coef), labels, mask)
 
 
 def verdict_statistics(
-    likelihood_coef: float, logprobs: Tensor, values: Tensor, labels: Tensor, mask: Tensor
+    likelihood_coef: float, logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor
 ) -> Mapping[str, Tensor]:
     """Accuracy (B,): whether the verdict at each answer's end is right, before the step."""
+    assert values is not None  # a verifier has a value head
     last = (mask.sum(1, keepdim=True) - 1).clamp(min=0)
     logits = verdict_logits(values, logprobs, likelihood_coef)
     verdict = logits.gather(1, last).squeeze(1) > 0
@@ -111,9 +114,9 @@ class AnswerCollector:
             contexts = [p.asking(text) for p, text in zip(prompts, texts, strict=True)]
             spoken = self.author.turns("solo", 0, contexts, limit, sampling, self.streams.sampling)
             turns = [turn for turn, _ in spoken]
-            for prompt, turn in zip(prompts, turns, strict=True):
-                turn.right = self.task.is_right(turn.response, str(prompt.answer))
-                turn.score = float(turn.right)
+            given = [(t.response, str(p.answer)) for p, t in zip(prompts, turns, strict=True)]
+            for turn, right in zip(turns, judged(self.task, given), strict=True):
+                turn.right, turn.score = right, float(right)
             return turns
 
         questions = [

@@ -154,7 +154,7 @@ class AlgorithmFacts(ABC):
 
     def has_value_head(self) -> bool:
         """Whether every policy has a value head."""
-        return True
+        return False
 
     def speaks_remotely(self) -> bool:
         """Whether a model behind an endpoint speaks for every agent."""

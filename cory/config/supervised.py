@@ -85,6 +85,9 @@ class VerifierConfig(SupervisedConfig):
     def rows_sampled(self) -> int:
         return self.prompts_per_iteration * self.answers_per_question
 
+    def has_value_head(self) -> bool:
+        return True  # it judges answers
+
 
 @dataclass
 class SFTConfig(SupervisedConfig, DebateConfig):

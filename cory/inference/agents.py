@@ -17,7 +17,6 @@ from cory.config import (
     CoryConfig,
     MaftConfig,
     builder,
-    nearest,
     parse_config,
     plan_of,
     products_of,
@@ -26,12 +25,12 @@ from cory.config import (
 from cory.config.checks import require_at_least
 from cory.config.debate import DebateConfig
 from cory.episode import Episode, Prompt
+from cory.inference.exported import exported_policies, model_here, require_device
 from cory.models.policy import Actor, Policy
 from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import Team
 from cory.rollout.interactions import Interaction, Roles, pioneer_observer, single_turn
 from cory.rollout.speak import speak_with
-from cory.runs.export import start_from
 from cory.runs.run_dir import AGENTS
 from cory.runs.stop import StopRequest
 from cory.runs.stored_settings import read_settings
@@ -205,12 +204,12 @@ class Agents(Mapping[str, Agent]):
         return {"model": [f"agent_{number}" for number in range(algorithm.policy_count())]}
 
     def _loaded(self, group: str, names: Sequence[str]) -> dict[str, Policy]:
-        team, hardware = self.teams[group], self.config.hardware
-        models = list(team.new_models(list(names), torch.Generator(), value_head=False))
-        start_from(self.run_dir, models, team.config, group, "load_agents")
-        for model in models:
-            store_as_products(model.lm)
-        return {model.name: Policy(team, model, None, hardware) for model in models}
+        found = exported_policies(
+            self.teams[group], names, self.config.hardware, self.run_dir, group, "load_agents"
+        )
+        for policy in found.values():
+            store_as_products(policy.model.lm)
+        return found
 
     def _actors(self) -> dict[str, Actor]:
         """Everybody who may speak: the agents, and the model before training."""
@@ -260,27 +259,11 @@ def load_agents(
         (place / AGENTS).is_dir(),
         f"{place}: the run has no agents; they appear when it finishes",
     )
-    models = [model for model in (config.model, config.partner) if model is not None]
-    require(
-        remote_code or not any(model.remote_code for model in models),
-        f"{place} was trained with model.remote_code=true: the checkpoint's own Python runs only "
-        f"with load_agents(..., remote_code=True)",
-    )
-    there = torch.cuda.is_available()
-    where = device or ("cuda" if there else "cpu")
-    require(
-        where == "cpu" or (where.startswith("cuda") and there),
-        f"device={where}: this machine has none; cpu, or where there is a GPU cuda or cuda:1"
-        f"{nearest(where, ['cpu', 'cuda'])}",
-    )
-    model, partner = _here(config.model, where, remote_code), config.partner
-    partner = None if partner is None else _here(partner, where, remote_code)
-    return Agents(place, replace(config, model=model, partner=partner), where)
-
-
-def _here(model: Any, device: str, remote_code: bool) -> Any:
-    """The settings of a model on this device: half precision in 16 bits needs a GPU."""
-    model = replace(model, remote_code=remote_code)
-    if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
-        return replace(model, precision="fp32", compute_precision="fp32")
-    return model
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    require_device(where, "device")
+    models: dict[str, Any] = {
+        group: model_here(model, where, remote_code, place, "load_agents(..., remote_code=True)")
+        for group, model in (("model", config.model), ("partner", config.partner))
+        if model is not None
+    }
+    return Agents(place, replace(config, **models), where)

@@ -24,6 +24,7 @@ from cory.config.checks import require_at_least, require_positive
 from cory.episode import Episode, Prompt
 from cory.functional.credit import rounds_of
 from cory.functional.votes import VoteRule
+from cory.inference.exported import exported_policies, model_here, require_device
 from cory.inference.question_files import Question
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.fingerprint import weight_sums
@@ -32,7 +33,6 @@ from cory.models.precision import set_float32_products, store_as_products
 from cory.models.sampling.generation import draw_uniforms
 from cory.models.team import Team
 from cory.rollout.speak import speak_with
-from cory.runs.export import start_from
 from cory.runs.jsonl import Line
 from cory.runs.stored_settings import read_settings
 from cory.seeding import place_stream
@@ -72,27 +72,17 @@ def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
     run_dir: of a run, or of its agents after an iteration (`iterations/<n>`)
     device: cpu, cuda or cuda:<n>
     """
-    require(
-        device == "cpu" or (device.startswith("cuda") and torch.cuda.is_available()),
-        f"--device={device}: this machine has none; cpu, or where there is a GPU cuda or cuda:1",
-    )
+    require_device(device, "--device")
     cfg = read_settings(run_dir)
     name = OmegaConf.select(cfg, "algorithm.name")
     require(name == "maft", f"{run_dir} is a run of algorithm={name}; only those of maft debate")
     config = parse_config(cfg)
-    require(
-        options.remote_code or not config.model.remote_code,
-        f"{run_dir} was trained with model.remote_code=true: the checkpoint's own Python runs "
-        f"only with --remote-code",
-    )
+    model = model_here(config.model, device, options.remote_code, run_dir, "--remote-code")
     algorithm: MaftConfig = config.algorithm
     require(
         algorithm.endpoint is None,
         f"{run_dir}: a model behind an endpoint spoke in this run; it has no agents",
     )
-    model = replace(config.model, remote_code=options.remote_code)
-    if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
-        model = replace(model, precision="fp32", compute_precision="fp32")
     own = algorithm.sampling
     limit = options.max_tokens or own.max_response_tokens
     sampling = replace(
@@ -265,11 +255,8 @@ class Debaters:
             for turn in range(algorithm.evaluation_turns)
             for agent in range(algorithm.evaluation_agents)
         ]
-        # nobody asks for values
         found = list(dict.fromkeys(names))
-        models = list(self.team.new_models(found, torch.Generator(), value_head=False))
-        start_from(run_dir, models, config.model, "model", "RUN_DIR")
-        return {model.name: Policy(self.team, model, None, config.hardware) for model in models}
+        return exported_policies(self.team, found, config.hardware, run_dir, "model", "RUN_DIR")
 
     def _actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
         """The actors by name: the policies, and the base model, which summarises."""

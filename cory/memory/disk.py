@@ -61,7 +61,8 @@ def disk_usage(config: Config, rows: Sequence[Usage]) -> DiskUsage:
     at_once = min(config.keep_last, iterations + 1) + 1 if config.checkpoint_every else 1
     if together:  # policies are linked, or not written, until their next training has ended
         at_once = min(at_once, iterations)
-    exports = 1 + (iterations // config.export_every if config.export_every else 0)
+    # those of the last iteration are the agents at the end
+    exports = 1 + ((iterations - 1) // config.export_every if config.export_every else 0)
     return DiskUsage(checkpoint, at_once, (exports + best_exports(config)) * weights)
 
 

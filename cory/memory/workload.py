@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from string import Formatter
 
-from cory.config import Config, DebatePrompts, plan_of
+from cory.config import Config, DebateConfig, plan_of
 from cory.memory.architecture import Shape
 
 CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
@@ -93,7 +93,7 @@ def longest_history(config: Config) -> int:
         return query + min(exchanges, 1) * agents * response
     prompts = algorithm.prompts
     words = prompts.follow_up + agents * (prompts.other + prompts.separator)
-    if isinstance(prompts, DebatePrompts):
-        words += agents * prompts.feedback
+    if isinstance(algorithm, DebateConfig) and algorithm.verifier_feedback:
+        words += prompts.own_feedback + agents * prompts.feedback
     one = agents * response + query
     return query + exchanges * (one + len(words) // CHARACTERS_PER_TOKEN)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from cory.config import require
 from cory.models.engine import Engine
 from cory.models.exact_weights import read_parts, write_parts
 
@@ -94,4 +95,9 @@ class StoredWeights:
             return
         if self.present:
             self.shared.occupant = None
-        self._parts = read_parts(path)
+        parts = read_parts(path)
+        require(
+            [part.shape for part in parts] == [own.shape for own in self._parts],
+            f"{path} does not fit this model: it holds other weights",
+        )
+        self._parts = parts

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from cory import distributed
 from cory.config import ExactMatchConfig
-from cory.episode import Episode, Prompt, Turn
+from cory.episode import Episode
 from cory.tasks import Task
+from cory.tasks.judged import judged
 
 
 class ExactMatch:
@@ -17,12 +17,7 @@ class ExactMatch:
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.right`, and `turn.score` with 1.0 or 0.0, unless a turn is absent."""
         rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        # by one process: where formulas are compared, time may run out in one and not in another
-        for (_, turn), right in zip(
-            rows, distributed.first_works(lambda: self._judged(rows)), strict=True
-        ):
-            turn.right, turn.score = right, float(right)
-
-    def _judged(self, rows: list[tuple[Prompt, Turn]]) -> list[bool]:
         # check_together: the task has answers
-        return [self.task.is_right(turn.response, str(prompt.answer)) for prompt, turn in rows]
+        asked = [(turn.response, str(prompt.answer)) for prompt, turn in rows]
+        for (_, turn), right in zip(rows, judged(self.task, asked), strict=True):
+            turn.right, turn.score = right, float(right)

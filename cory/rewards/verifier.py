@@ -27,6 +27,7 @@ from cory.models.team import rendered
 from cory.models.value_head import ValueHead
 from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
+from cory.tasks.judged import judged
 
 ADAPTER = "adapter_config.json"
 Reading = tuple[list[int], list[int]]  # token ids: context, and those that a score precedes
@@ -171,10 +172,12 @@ class Verifier:
             self._scores,
             lambda row: len(row[0].text) + len(row[1].response),
         )
-        for (prompt, turn), score in zip(turns, scores, strict=True):
+        for (_, turn), score in zip(turns, scores, strict=True):
             turn.score = score
-            if prompt.answer is not None:
-                turn.right = self.task.is_right(turn.response, prompt.answer)
+        known = [(turn, prompt.answer) for prompt, turn in turns if prompt.answer is not None]
+        rights = judged(self.task, [(turn.response, answer) for turn, answer in known])
+        for (turn, _), right in zip(known, rights, strict=True):
+            turn.right = right
 
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import groupby
 from typing import Protocol
 
+from cory import distributed
 from cory.episode import Context, Episode, Prompt, Turn
 from cory.functional.credit import rounds_of
 from cory.functional.votes import agreement
@@ -61,14 +62,17 @@ class Debate:
             said: list[list[Turn]] = []
             for agents in self._speaking_together(round, speak):
                 said += self._answers(round, agents, open_views, speak)
-            for number, row in enumerate(zip(*said, strict=True)):
-                episodes[number].turns += row
-                ended[number] = ended[number] or self._agreed(row)
+            rows = list(zip(*said, strict=True))
+            for episode, row in zip(episodes, rows, strict=True):
+                episode.turns += row
+            if self.consensus is not None:
+                agreed = self._agreed(rows, self.consensus)
+                ended = [over or now for over, now in zip(ended, agreed, strict=True)]
             if self.judge is not None:
                 self.judge(
                     [
                         Episode(episode.prompt, list(row))
-                        for episode, row in zip(episodes, zip(*said, strict=True), strict=True)
+                        for episode, row in zip(episodes, rows, strict=True)
                     ]
                 )
         return episodes
@@ -147,8 +151,11 @@ class Debate:
                 return context, number > 0
         return context, False  # nothing fits: the actor will refuse the bare question
 
-    def _agreed(self, row: Sequence[Turn]) -> bool:
-        if self.consensus is None:
-            return False
-        answers = [self.read(turn.response) for turn in row]
-        return agreement(answers) >= self.consensus
+    def _agreed(self, rows: Sequence[Sequence[Turn]], share: float) -> list[bool]:
+        """Whether such a share of a round's answers is equal in each debate.
+
+        By one process: where formulas are compared, time may run out in one and not in another.
+        """
+        return distributed.first_works(
+            lambda: [agreement([self.read(t.response) for t in row]) >= share for row in rows]
+        )

@@ -208,6 +208,8 @@ class Checkpoints:
             place = left.with_suffix("")
             if (left / MANIFEST).is_file() and not place.exists():
                 left.rename(place)
+            elif left.suffix == OLD:
+                shutil.rmtree(left)
 
     def _seal(self, part: Path, done: int, hashes: Mapping[str, list[Any]]) -> None:
         """Write the manifest: sizes and hashes of the files, which are on the disk already."""

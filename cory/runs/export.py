@@ -251,5 +251,8 @@ def load_likelihood_coef(path: Path, key: str) -> float:
 
 def trained_without_values(run_dir: Path) -> bool:
     """Whether a finished run's agents had no value head, by its settings."""
-    advantages = OmegaConf.select(read_settings(run_dir), "algorithm.advantages")
-    return advantages not in (None, GAE)
+    algorithm = read_settings(run_dir).algorithm
+    if "advantages" in algorithm:
+        return bool(algorithm.advantages != GAE)
+    # PPO's settings of before have no estimator; a verifier estimates no advantages
+    return "gae_lambda" not in algorithm and algorithm.get("name") != "verifier"

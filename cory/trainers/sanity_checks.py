@@ -14,6 +14,7 @@ from cory.episode import Batch, Metrics
 from cory.models.fingerprint import byte_sum
 from cory.models.policy import Policy
 from cory.models.ppo_policy import PPOPolicy
+from cory.models.value_head import is_of_head
 
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
 # TF32 have 11
@@ -78,6 +79,8 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
         )
     gap = metrics[f"objective/sampler_gap/{agent.name}"]
     reasons = agent.config.sampling.changes_distribution(agent.config.policy_temperature)
+    if agent.updated and agent.team.config.rollout_dropout:  # its first update moved nothing
+        reasons.append("model.rollout_dropout=true")
     if not reasons:
         if abs(gap) < tolerance:
             return
@@ -148,9 +151,7 @@ def check_first_update(
     returns: whether weights other than the value head's have changed; if not, it was allowed
     """
     own = {
-        id(parameter)
-        for name, parameter in agent.engine.trainable.items()
-        if not name.startswith("value_head.")
+        id(parameter) for name, parameter in agent.engine.trainable.items() if not is_of_head(name)
     }
     heads = {id(parameter) for parameter in agent.engine.trainable.values()} - own
     moved = {key for key in after if after[key][1] != before[key][1]}

@@ -51,9 +51,11 @@ class FinetunePlan:
     start: Mapping[str, Tensor] | None = None  # ... from these weights; None: from its present ones
 
 
-# (logprobs (B, R), values (B, R), labels (B,), mask (B, R)) -> ...
-TokenLoss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # (B, R) per token, to minimise
-Statistics = Callable[[Tensor, Tensor, Tensor, Tensor], Mapping[str, Tensor]]  # (B,) per example
+# (logprobs (B, R), values (B, R), None without a value head, labels (B,), mask (B, R)) -> ...
+TokenLoss = Callable[[Tensor, Tensor | None, Tensor, Tensor], Tensor]  # (B, R), to minimise
+Statistics = Callable[  # (B,), of each example
+    [Tensor, Tensor | None, Tensor, Tensor], Mapping[str, Tensor]
+]
 
 
 @dataclass
@@ -192,7 +194,8 @@ class SupervisedTrainer:
             labels = torch.tensor([0.0 if r is None else r.label for r in part], device=mask.device)
             there = torch.tensor([row is not None for row in part], device=mask.device)
             loss = self.loss(logprobs, values, labels, mask).sum()
-            statistics = self.statistics(logprobs.detach(), values.detach(), labels, mask)
+            with torch.no_grad():
+                statistics = self.statistics(logprobs, values, labels, mask)
             return loss / tokens, {"loss": loss.detach()} | {
                 key: torch.where(there, of_each.float(), 0.0).sum()
                 for key, of_each in statistics.items()

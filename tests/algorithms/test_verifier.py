@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from cory import distributed
 from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
 from cory.config import Config, ConfigError, VerifierRewardConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
@@ -100,6 +101,15 @@ def test_each_question_gives_as_many_right_as_wrong_answers(
     else:  # 2 * keep_per_label of each of the four questions, right or wrong
         assert len(labels) == 16 and labels.count(1.0) != labels.count(0.0)
     assert 1.3 <= collected.metrics["verifier/temperature"] <= 1.5
+
+
+def test_the_first_process_says_which_answers_are_right(
+    verifier_config: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "first_works", lambda work: [True for _ in work()])
+    collected = collector_of(verifier_config("algorithm.answers_per_question=8"))(0)
+    assert collected.metrics["verifier/right_share"] == 1.0
+    assert not any(collected.examples.values())  # no wrong answers to balance them
 
 
 WRONG_TEXTS = ("wrong_common", "wrong_rare", "wrong_none")
@@ -242,7 +252,7 @@ def test_a_verifier_learns_by_the_verdict_that_it_gives(verifier_config: Setting
 
 
 def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
-    trained: tuple[SupervisedTrainer, Path],
+    trained: tuple[SupervisedTrainer, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = Turn("x", "solo", 0, "", "", [], [])
     known = Episode(Prompt("0", "1 and 2?", answer="3"), [turn("a"), turn("x"), absent])
@@ -251,6 +261,9 @@ def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
     reward.score([known, unknown])
     assert [one.right for one in known.turns] == [True, False, None]
     assert unknown.turns[0].right is None
+    monkeypatch.setattr(distributed, "first_works", lambda work: [not right for right in work()])
+    reward.score([known, unknown])
+    assert [one.right for one in known.turns] == [False, True, None]
     assert known.turns[2].score is None
     # its own question alone decides, and the batch it was judged in does not
     assert_close(known.turns[0].score or 0, unknown.turns[0].score or 1)

@@ -76,9 +76,16 @@ def test_what_is_wanted_is_said_as_it_is_typed() -> None:
     assert why == "it needs wandb.mode=offline or online, which is disabled"
 
 
+@pytest.mark.parametrize("experiment", ["maft/phi3_arithmetic_maft", "spag/llama2_im"])
+def test_settings_of_a_value_head_are_not_read_where_there_is_none(experiment: str) -> None:
+    config = composed(experiment)
+    said = f"algorithm={config.algorithm.name} has no value head"
+    assert list(unread(config, ["model.value_init"])) == [("model.value_init", said)]
+    assert list(unread(composed("maporl/verifier_gsm8k"), ["model.value_init"])) == []
+
+
 def test_a_run_without_the_group_is_not_asked() -> None:
     assert list(unread(composed("cory/gsm8k_cory"), ["partner.adapter.rank"])) == []
-    assert list(unread(composed("spag/llama2_im"), ["model.value_init"])) == []
 
 
 def test_of_what_is_a_users_own_nothing_is_said() -> None:

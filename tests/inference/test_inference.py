@@ -40,7 +40,6 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[list[str]], Metrics]:
             {
                 name: weight.detach() + 0.1 * torch.randn(weight.shape, generator=stream)
                 for name, weight in policy.model.trainable().items()
-                if not name.startswith("value_head.")
             }
         )
     export_agents(trainer.agents, parts, run_dir)

@@ -84,7 +84,8 @@ def test_papers_scale() -> None:
 
 
 def exports(config: Config) -> int:
-    return config.algorithm.iterations // config.export_every if config.export_every else 0
+    every = config.export_every
+    return len(range(every, config.algorithm.iterations, every)) if every else 0
 
 
 def test_how_many_there_are_at_once() -> None:
@@ -97,8 +98,10 @@ def test_how_many_there_are_at_once() -> None:
         (["keep_last=5", "algorithm.iterations=40", "checkpoint_every=0"], 1),
     ):
         assert disk_usage(parsed(*words), rows).at_once == count
-    several = disk_usage(parsed("export_every=10", "algorithm.iterations=40"), rows)
-    assert several.exports == 5 * disk_usage(parsed("export_every=0"), rows).exports
+    one = disk_usage(parsed("export_every=0"), rows).exports
+    for iterations, count in ((40, 4), (41, 5), (10, 1), (9, 1)):  # the last ones among them
+        words = ("export_every=10", f"algorithm.iterations={iterations}")
+        assert disk_usage(parsed(*words), rows).exports == count * one
 
 
 def test_the_best_agents_are_kept_beside_the_last_ones() -> None:

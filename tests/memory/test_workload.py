@@ -59,11 +59,14 @@ def debate(*words: str) -> Config:
     )
 
 
-def test_a_chat_keeps_every_round_of_a_debate() -> None:
+@pytest.mark.parametrize("feedback", [False, True])
+def test_a_chat_keeps_every_round_of_a_debate(feedback: bool) -> None:
     config = debate("algorithm.turns=3", "model.chat=true")
+    config.algorithm.verifier_feedback = feedback
     texts = config.algorithm.prompts
-    quoted = len(texts.other) + len(texts.separator) + len(texts.feedback)
-    asked_again = 2 * 6 + 50 + (len(texts.follow_up) + 2 * quoted) // 3
+    others = 2 * (len(texts.other) + len(texts.separator))
+    grades = len(texts.own_feedback) + 2 * len(texts.feedback) if feedback else 0
+    asked_again = 2 * 6 + 50 + (len(texts.follow_up) + others + grades) // 3
     assert longest_context(config) == 50 + 2 * asked_again
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from cory import distributed
 from cory.config import ExactMatchConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards.classifier import Classifier
@@ -118,7 +119,7 @@ class LastDigit:
         return response[-1:] == answer
 
 
-def test_exact_match_judges_every_turn_by_its_own_prompt() -> None:
+def test_exact_match_judges_every_turn_by_its_own_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = [Turn(agent, "r", 0, "", text, [1], [2]) for agent, text in (("x", "so 7"), ("y", "8"))]
     scored = [
         Episode(Prompt("0", "3 + 4", answer="7"), turns[:]),
@@ -127,3 +128,7 @@ def test_exact_match_judges_every_turn_by_its_own_prompt() -> None:
     task: Any = LastDigit()
     ExactMatch(ExactMatchConfig("exact_match"), task, None).score(scored)
     assert [t.score for e in scored for t in e.turns] == [1.0, 0.0, 1.0]
+    # whatever this process finds, the first one's verdict counts
+    monkeypatch.setattr(distributed, "first_works", lambda work: [not right for right in work()])
+    ExactMatch(ExactMatchConfig("exact_match"), task, None).score(scored)
+    assert [t.right for e in scored for t in e.turns] == [False, True, False]

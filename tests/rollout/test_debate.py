@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cory import distributed
 from cory.config import DebatePrompts
 from cory.episode import Context, Episode, Prompt, Turn
 from cory.rollout.debate import Debate
@@ -232,6 +233,18 @@ def test_a_debate_ends_when_enough_agree() -> None:
     assert all(shown[3][1] is not None for shown in script.shown)
     assert [turn.absent for turn in episodes[0].turns] == [False] * 2 + [True] * 4
     assert not any(turn.absent for turn in episodes[1].turns)
+
+
+def test_the_first_process_says_which_debates_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "first_works", lambda work: [not over for over in work()])
+    held = debate(
+        *(2, 2, Chat(Graded(WORDS, feedback=False))),
+        consensus=1.0,
+        read=lambda response: {"0a0": "same", "0b0": "same"}.get(response, response),
+    )
+    first, second = held(PROMPTS, Script())
+    assert [turn.absent for turn in first.turns] == [False] * 4
+    assert [turn.absent for turn in second.turns] == [False, False, True, True]
 
 
 def test_answers_that_cannot_be_read_are_no_consensus() -> None:

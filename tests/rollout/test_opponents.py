@@ -96,6 +96,13 @@ def test_a_visitor_has_the_weights_of_its_run(trainer_of: Build, two_runs: list[
         visitor.leave()
 
 
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_players_have_no_value_head(trainer_of: Build, sharing: str) -> None:
+    trainer, _ = trainer_of(f"model.sharing={sharing}", "model.adapter.targets=null")
+    assert trainer.policy.model.value_head is None
+    assert not any("value" in name for name in trainer.policy.engine.trainable)
+
+
 def test_a_run_that_does_not_fit_is_refused_at_the_start(
     trainer_of: Build, two_runs: list[str], tmp_path: Path
 ) -> None:

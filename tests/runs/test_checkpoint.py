@@ -218,6 +218,7 @@ def test_a_kill_while_a_checkpoint_is_replaced_leaves_one(
         with pytest.raises(KeyboardInterrupt):
             saved.checkpoints.save(3, {}, {"number": 33})
     saved.checkpoints = saved.begin_again()
+    assert not [*saved.folder.glob("*.old")]
     found = saved.checkpoints.restore({})
     expected = 3 if cut_at == "the first move" else 33
     assert found is not None and found[1]["number"] == expected

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -19,9 +20,10 @@ from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
-from cory.runs.export import export, model_card, publish, start_from
+from cory.runs.export import export, model_card, publish, start_from, trained_without_values
 from tests.support.building import LetterShare, build
 from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
 
 ConfigOf = Callable[..., Config]
@@ -162,6 +164,23 @@ def test_a_run_starts_from_agents_with_and_without_value_heads(
     notes = [line for line in said.splitlines() if "has no value heads" in line]
     assert len(notes) == (2 if theirs and not ours else 0)
     assert started.step(0)["objective/kl_k3/agent_0"] > 0
+
+
+@pytest.mark.parametrize(
+    ("experiment", "without"),
+    {
+        "cory/gsm8k_cory": False,
+        "maporl/verifier_gsm8k": False,
+        "maporl/gsm8k_sft": True,
+        "maft/phi3_arithmetic_maft": True,
+        "spag/llama2_im": True,
+    }.items(),
+)
+def test_by_its_settings_a_runs_agents_had_value_heads(
+    tmp_path: Path, experiment: str, without: bool
+) -> None:
+    OmegaConf.save(compose_config(f"experiment={experiment}"), tmp_path / "config.yaml")
+    assert trained_without_values(tmp_path) == without
 
 
 def test_a_head_that_is_lost_is_not_replaced(config_of: ConfigOf, tmp_path: Path) -> None:

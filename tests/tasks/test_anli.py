@@ -55,6 +55,13 @@ def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> AnliTask
     return AnliTask(parsed(*settings, *overrides).task, tokenizer, np.random.default_rng(seed))
 
 
+def test_a_label_of_a_column_with_gaps_is_a_number_with_a_point(
+    folder: Path, tokenizer: Any
+) -> None:
+    write(folder / "test_r3.jsonl", [{**TEST[0], "label": 2.0}])
+    assert task(folder, tokenizer).held_out(1, "test")[0].answer == "contradiction"
+
+
 def test_a_prompt_holds_premise_and_hypothesis_and_asks_for_a_box(
     folder: Path, tokenizer: Any
 ) -> None:

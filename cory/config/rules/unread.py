@@ -18,7 +18,7 @@ class Needs:
     values: tuple[Any, ...]  # of which `key` must have one; empty: any but null
 
 
-_GAE = Needs("algorithm.advantages", (GAE,))
+_GAE = Needs("algorithm.advantages", (GAE,))  # without it there is no value head
 _DATA = Needs("task.source", ("hub", "path"))
 _ROWS = Needs("task.source", ("hub", "path", "generated"))  # slices of generated problems, too
 _GENERATED = Needs("task.source", ("generated",))
@@ -102,9 +102,12 @@ def unread(config: Config, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
             continue
         needs = READ_WITH[row]
         has, value = _value(config, needs.key)
-        if not has or not _value(config, row)[0]:
+        if not _value(config, row)[0]:
             continue
-        if value is None if not needs.values else value not in needs.values:
+        if not has:
+            if needs == _GAE and not config.algorithm.has_value_head():
+                yield key, f"algorithm={config.algorithm.name} has no value head"
+        elif value is None if not needs.values else value not in needs.values:
             wanted = " or ".join(map(_typed, needs.values)) or "something"
             yield key, f"it needs {needs.key}={wanted}, which is {_typed(value)}"
 

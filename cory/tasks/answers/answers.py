@@ -87,13 +87,15 @@ def _value(match: re.Match[str]) -> Fraction | None:
     value = top / bottom
     if match["whole"] and value < 1:
         value += _exact(match["whole"])
+    e = match["e"] or "0"
     power = match["power"] or match["power_braced"] or "1"
-    ten = match["e"] or match["ten"] or match["ten_braced"] or "0"
-    if any(len(exponent) > 4 for exponent in (power, ten)) or (value == 0 and int(power) < 0):
+    ten = match["ten"] or match["ten_braced"] or "0"
+    if any(len(exponent) > 4 for exponent in (e, power, ten)) or (value == 0 and int(power) < 0):
         return None
-    if abs(int(power)) > 1 and abs(int(power)) * len(match[0]) > MOST_DIGITS:
+    digits = len(match[0]) + abs(int(e))
+    if abs(int(power)) > 1 and abs(int(power)) * digits > MOST_DIGITS:
         return None
-    value = value ** int(power) * Fraction(10) ** int(ten)
+    value = (value * Fraction(10) ** int(e)) ** int(power) * Fraction(10) ** int(ten)
     return -value if match["sign"] or match["late_sign"] else value
 
 

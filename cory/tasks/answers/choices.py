@@ -13,7 +13,11 @@ from cory.tasks.answers.formulas import last_box, plain_formula
 
 CHOICES = "ABCD"
 
-REASON = "because|since|as|given|due|for|which|and|but|so|is|would|here|based"
+# what may go on after a letter; any other word makes the letter a part of a name
+AFTER = (
+    "because|since|as|given|due|for|which|that|and|or|but|so|is|was|would|here|based|in|if|from|to"
+    "|at|on|by|not|when|while|then|than|among|with|it"
+)
 LIKELY = r"(?:(?:most|very)\s+likely|likely|probably)"
 NAMED = re.compile(
     # the answer is most likely (C) | Answer: C | the best choice would be option C
@@ -23,7 +27,7 @@ NAMED = re.compile(
     r"|answer|choice|option|letter)\b){0,5}"
     rf"[\s:*_$\"'“‘(\[]*(?:\\text[a-z]*\{{\(?)?(?P<named>[{CHOICES}])(?![\w'’-])"
     # most likely B cell lymphoma; but: most likely B because
-    rf"(?(likely)(?!\s+(?!(?:{REASON})\b)[a-z]))"
+    rf"(?(likely)(?![^\S\n]+(?!(?:{AFTER})\b)[a-z]))"
 )
 LAST_LINE = re.compile(rf"(?:.*\n)?[ \t*_]*\(([{CHOICES}])\)[\s*_.]*", re.DOTALL)
 # not the (A) of P(A), f(A) or P (A)

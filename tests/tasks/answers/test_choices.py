@@ -23,6 +23,8 @@ from cory.tasks.answers.choices import final_choice
         ("The marker is most likely D-dimer, which points to (B).", "B"),
         ("The tumour is probably B cell lymphoma, so (C).", "C"),
         ("It is most likely B because of its size; (A) is not.", "B"),
+        ("It is most likely B in this case, not (A).", "B"),
+        ("Most likely B\nthe others, as (A), are wrong", "B"),
         ("The answer is B the heart", "B"),
         # the last answer that is called so; an option in brackets may be a discussed one
         ("The answer is A. Wait, that is (B)", "A"),
