@@ -5,7 +5,6 @@ split between processes, by rows, and their results are gathered. So sampling, c
 and metrics are computed alike everywhere, and the number of processes changes nothing but rounding.
 """
 
-import pickle
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -13,6 +12,8 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch import Tensor
+
+from cory.config import ConfigError
 
 BEAT_S = 10.0  # seconds: the processes meet at least this often while the first one works
 R = TypeVar("R")
@@ -91,7 +92,8 @@ def first_works(function: Callable[[], T]) -> T:
     """What the function returns in the first process, in every process, however long it takes.
 
     Meanwhile the processes meet, since a collective that waits for some ten minutes ends the run.
-    What the function raises is raised in every process, in the others with its traceback as cause.
+    Where it raises, the others raise a ConfigError of the same text, or a RuntimeError with the
+    first one's traceback.
     """
     if count() == 1:
         return function()
@@ -101,26 +103,20 @@ def first_works(function: Callable[[], T]) -> T:
             while not from_first(not wait([future], timeout=BEAT_S).not_done):
                 pass
         raised = future.exception()
-        from_first((None, *sendable(raised)) if raised else (future.result(), None, ""))
+        refusal = str(raised) if isinstance(raised, ConfigError) else None
+        told = None if raised is None else "".join(traceback.format_exception(raised))
+        from_first((None if raised else future.result(), refusal, told))
         return future.result()  # or its error
     while not from_first(True):
         pass
-    given: tuple[Any, BaseException | None, str] = from_first((None, None, ""))
-    value, error, told = given
-    if error is not None:
-        raise error from RuntimeError(told)
+    given: tuple[Any, str | None, str | None] = from_first((None, None, None))
+    value, refusal, told = given
+    if refusal is not None:
+        raise ConfigError(refusal)
+    if told is not None:
+        raise RuntimeError(f"the first process failed:\n{told}")
     result: T = value
     return result
-
-
-def sendable(error: BaseException) -> tuple[BaseException, str]:
-    """An error that another process can be sent, the same if possible, and its traceback."""
-    told = "".join(traceback.format_exception(error))
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # whatever it holds
-        return RuntimeError(str(error)), told
-    return error, told
 
 
 def any_of(flag: bool) -> bool:

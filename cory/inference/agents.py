@@ -143,13 +143,13 @@ class Agents(Mapping[str, Agent]):
 
     def episodes(
         self,
-        prompts: str | Sequence[str],
+        prompts: str | Sequence[str | Prompt],
         interact: Interaction,
         greedy: bool = False,
         seed: int | None = None,
         max_tokens: int | None = None,
     ) -> list[Episode]:
-        """An episode per prompt; ConfigError where one is empty or too long."""
+        """An episode per prompt, a text or one of the task's; ConfigError: empty or too long."""
         sampling = self.config.algorithm.sampling
         limit = sampling.max_response_tokens if max_tokens is None else max_tokens
         require_at_least("max_tokens", limit, 1)
@@ -160,9 +160,10 @@ class Agents(Mapping[str, Agent]):
         speak = speak_with(self._actors(), limit, None if greedy else sampling, streams)
         return interact(asked, speak) if asked else []
 
-    def _prompt(self, text: str, limit: int) -> Prompt:
+    def _prompt(self, asked: str | Prompt, limit: int) -> Prompt:
+        prompt = self.form.prompt_of(asked) if isinstance(asked, str) else asked
+        text = asked if isinstance(asked, str) else asked.text
         require(bool(text.strip()), "a prompt is empty")
-        prompt = self.form.prompt_of(text)
         for group, team in self.teams.items():
             tokens = team.tokens(prompt.opening)
             require(

@@ -187,7 +187,7 @@ def test_one_process_runs_the_programs(
     monkeypatch.setattr(distributed, "count", lambda: 2)
     monkeypatch.setattr(distributed, "rank", lambda: 1)
     monkeypatch.setattr(  # whether the first process is done, then what it has
-        distributed, "from_first", lambda own: True if own is True else (found, None)
+        distributed, "from_first", lambda own: True if own is True else (found, None, None)
     )
     ran.clear()
     other = task(folder, tokenizer, "task.programs.seconds=4")
