@@ -11,7 +11,8 @@ from typing import IO, Any
 
 from cory.config import Config
 from cory.runs.lock import RunLock
-from cory.runs.run_dir import OUTPUT
+from cory.runs.extension import take_back
+from cory.runs.run_dir import OUTPUT, remove_unbegun
 from cory.runtime.launch import INTERVAL, JobFailed, Run, stopping
 from cory.runtime.reasons import take_reason
 from cory.runtime.sweeps.progress import FAILED, FINISHED, STOPPED, Job, Progress
@@ -134,8 +135,12 @@ class SideBySide:
         one.out.write(said)
         sys.stderr.write(text)
         sys.stderr.flush()
-        for held in (one.lock, one.out, one.err):
-            held.close()
+        for stream in (one.out, one.err):
+            stream.close()
+        if not finished and not stopping():  # refused before it began: as if not asked for
+            remove_unbegun(one.run.run_dir)
+            take_back(one.run.run_dir)
+        one.lock.close()
 
 
 def _texts(settings: Any) -> Iterator[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import cory.evaluation.evaluate
 from cory.report.pages.claim_numbers import Numbers
+from cory.report.pages.minute import Main
 from cory.report.pages.verdicts import ClaimVerdict, by_chance
 from cory.report.pages.write import checked, gather_tables, write_page
 from cory.report.records import gather
@@ -245,6 +247,18 @@ def test_a_page_says_what_claims_with_several_comparisons_ask(
     said = "is contradicted only by a wider interval, with 5 % / k left out at each end"
     assert said not in made(tmp_path, "fig3")[1]
     assert said in made(tmp_path, "fig5")[1]
+
+
+def test_a_claim_asked_afterwards_says_so_among_the_main_ones() -> None:
+    shown: Any = SimpleNamespace(
+        ran=True, page="cory/fig3_small.md", table=SimpleNamespace(has_runs=True)
+    )
+
+    def word(**claim: Any) -> str:
+        verdict = ClaimVerdict({"text": "x", **claim}, True, Numbers(), "no", by_intervals=True)
+        return Main(shown, verdict, None).cells("")[1]
+
+    assert (word(), word(post_hoc=True)) == ("no", "no (post hoc)")
 
 
 def test_what_chance_gives_is_counted_for_claims_that_it_can_decide() -> None:

@@ -206,6 +206,29 @@ def test_an_extension_that_was_refused_leaves_the_finished_run(
     assert not (finished / "record.json").exists()
 
 
+@pytest.mark.slow
+def test_extensions_that_are_refused_side_by_side_leave_the_finished_runs(
+    settings: list[str], tiny_model: str, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    words = [f"model.path={model}", "algorithm.iterations=1", "parallel_runs=2", "seed=0,1"]
+    words = ["-m", *last_wins([*settings, *words]), "hydra.sweep.dir=jobs"]
+    assert (command := WarmCommand(tmp_path, words)).wait() == 0, command.err
+
+    def left() -> list[dict[str, bytes]]:
+        runs = (files(tmp_path / "jobs" / f"seed{seed}") for seed in (0, 1))
+        return [
+            {name: one[name] for name in one if name not in ("lock", "output.txt")} for one in runs
+        ]
+
+    before = left()
+    for weights in model.glob("*.safetensors"):
+        weights.unlink()
+    command = WarmCommand(tmp_path, [*words, "algorithm.iterations=2"])
+    assert command.wait() == 1 and "cannot be loaded" in command.err
+    assert left() == before and all("record.json" in run for run in before)
+
+
 def test_a_damaged_state_does_not_start_the_run_again(
     config_of: Callable[..., Config], tmp_path: Path
 ) -> None:

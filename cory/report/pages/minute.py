@@ -23,13 +23,17 @@ class Main:
     on: str | None  # the data, where a paper's claims are about several
 
     def cells(self, root: str) -> list[str]:
-        """Its row of the table. root: from the page to docs/results/."""
+        """Its row of the table. root: from the page to docs/results/.
+
+        What was asked when its runs had been seen says so beside its verdict.
+        """
         table = self.shown.table
         shown = self.shown.ran or not table.has_runs
         page = self.shown.page if shown else f"{table.paper}.md"  # has a page of its own once run
         before = f"{self.on}: " if self.on else ""
         claim = f"{before}[{self.one.claim['text']}]({root}{page})"
-        return [claim, self.one.word, self.one.numbers.in_short if table.has_runs else "computed"]
+        word = f"{self.one.word} (post hoc)" if self.one.claim.get("post_hoc") else self.one.word
+        return [claim, word, self.one.numbers.in_short if table.has_runs else "computed"]
 
     @property
     def failing(self) -> list[str]:
