@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from cory.config import Config
-from cory.runs.lock import RunLock
 from cory.runs.extension import take_back
+from cory.runs.lock import RunLock
 from cory.runs.run_dir import OUTPUT, remove_unbegun
 from cory.runtime.launch import INTERVAL, JobFailed, Run, stopping
 from cory.runtime.reasons import take_reason
