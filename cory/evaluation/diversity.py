@@ -76,11 +76,15 @@ class Diversity:
         self, encoder: Encoder, debates: Sequence[DebateRecord], last: str
     ) -> Metrics:
         """Dissimilarity of the last responses that agree with the vote, where there are two."""
+        # by the first process: where formulas are compared, time may run out in another one
+        agents = distributed.first_works(
+            lambda: [agreeing(d.answers[-1], d.votes[-1]) for d in debates]
+        )
         chosen = [
-            [d.responses[-1][agent] for agent in agreeing(d.answers[-1], d.votes[-1])]
-            for d in debates
+            [d.responses[-1][agent] for agent in own]
+            for d, own in zip(debates, agents, strict=True)
+            if len(own) > 1
         ]
-        chosen = [responses for responses in chosen if len(responses) > 1]
         metrics = {f"eval/dissimilarity_problems/{last}": float(len(chosen))}
         if chosen:
             embeddings = encoder.embeddings([text for responses in chosen for text in responses])

@@ -79,10 +79,10 @@ class MaftMetrics:
         if not self.config.diversity.kl_to_base:
             return [[] for _ in prompts]
         sampling = self.config.sampling
-        texts = [prompt.text for prompt in prompts]
+        contexts = [prompt.opening for prompt in prompts]
         stream = place_stream(request.seed, BASE_PLACE)
         limit = sampling.max_response_tokens
-        spoken = self.base.turns("base", 0, texts, limit, sampling, stream)
+        spoken = self.base.turns("base", 0, contexts, limit, sampling, stream)
         return [[turn.response] for turn, _ in spoken]
 
 

@@ -56,6 +56,7 @@ class BestAgents:
         self.place = run_dir / BEST
         self.before = run_dir / f"{BEST}.before"
         self.value: float | None = None
+        self.exists = False  # an iteration had the metric, so that others may be without it
 
     def start(self, logged: int) -> None:
         """Go on after `logged` iterations; agents of later ones are forgotten."""
@@ -100,14 +101,20 @@ class BestAgents:
         distributed.wait_for_all()
 
     def _value_in(self, metrics: Metrics) -> float | None:
-        """The metric's value; ConfigError where it should be among these and is not."""
+        """The metric's value; None where this iteration has none.
+
+        ConfigError where none has had it so far: neither one of the training, nor an evaluation.
+        """
         if self.metric in metrics:
+            self.exists = True
             value = float(metrics[self.metric])
             return value if math.isfinite(value) else None
         evaluated = any(name.startswith(EVALUATION) for name in metrics)
         known = sorted(name for name in metrics if not name.startswith("time/"))
         require(
-            self.metric.startswith(EVALUATION) and not evaluated,
+            (self.metric.startswith(EVALUATION) and not evaluated)
+            or self.exists
+            or self.value is not None,  # of an iteration before a restart
             f"keep_best={self.metric} is no metric of this run{nearest(self.metric, known)}",
         )
         return None

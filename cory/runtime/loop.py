@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from tqdm import tqdm
 
@@ -47,6 +48,7 @@ class Loop:
     reward: RunReward | None = None  # one that follows the run: logged with each iteration
     untrained: Untrained | None = None  # evaluates the agents before the first iteration
     best: BestAgents | None = None  # keeps the agents of the best iteration
+    saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
 
     def run(self) -> None:
         """All iterations that are left; Stopped where the run is to stop before its end."""
@@ -118,12 +120,19 @@ class Loop:
         """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
         if self.reward is not None:
             self.reward.at(iteration)
+        untouched = self.algorithm.state_dict()
         save = partial(self._save, iteration, before)
         stop_point = SavingPoint(iteration, self.config, self.stop, save)
         try:
             metrics = self.algorithm.step(iteration, stop_point)
+        except Stopped:
+            # while data were collected: the weights are as before the iteration
+            if not stop_point.stopped and self.saved != iteration:
+                self._save(iteration, before, untouched)
+            raise
         except TrainingDiverged as error:
-            self.record.log(iteration, error.metrics)
+            own = {} if self.reward is None else self.reward.metrics()
+            self.record.log(iteration, before | error.metrics | own)
             error.args = (f"{error}; of its checkpoints, {self.checkpoints.newest()}",)
             raise
         if self.reward is not None:
@@ -172,18 +181,20 @@ class Loop:
         self.record.sync()
         self.pieces.clear()
 
-    def _save(self, done: int, metrics: Metrics) -> None:
+    def _save(self, done: int, metrics: Metrics, algorithm: Any = None) -> None:
         """Write a checkpoint after `done` iterations.
 
         metrics: what is not logged yet: of the last of them, or of the untrained agents
+        algorithm: its state; None: as it is now
         """
         state = {
-            "algorithm": self.algorithm.state_dict(),
+            "algorithm": self.algorithm.state_dict() if algorithm is None else algorithm,
             "record": self.record.state_dict(),
             "metrics": metrics,
         }
         self.record.sync()
         self.checkpoints.save(done, self.algorithm.agents, state)
+        self.saved = done
 
     def _resume(self) -> tuple[int, Metrics | None, Metrics | None]:
         """Restore everything from the newest checkpoint.
@@ -196,6 +207,7 @@ class Loop:
             self.record.start(0, None)
             return 0, None, None
         done, state = restored
+        self.saved = done
         self.algorithm.load_state_dict(state["algorithm"])
         logged = distributed.from_first(self.record.start(done, state["record"]))
         if logged < done:
@@ -214,6 +226,7 @@ class SavingPoint:
         self.stop = stop
         self.save = save
         self.saved = time.monotonic()
+        self.stopped = False  # it has saved for a stop
 
     def __call__(self) -> None:
         """Save where it is time to; then Stopped where the run is to stop."""
@@ -223,6 +236,7 @@ class SavingPoint:
             self.save()
             self.saved = time.monotonic()
         if stop:
+            self.stopped = True
             where = f"iteration {self.iteration + 1} of {self.config.algorithm.iterations}"
             raise Stopped(f"saved within {where}")
 

@@ -125,7 +125,8 @@ class PPOTrainer:
             update.may_stand_still = idle or self._none_counted(agent.name, metrics)
         agent.updates += update.moved
         metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
-        agent.adapt_kl_coef(roll_out[f"objective/kl/{agent.name}"], len(batch))
+        present = int(batch.response_mask.any(1).sum())  # rows of absent turns are empty
+        agent.adapt_kl_coef(roll_out[f"objective/kl/{agent.name}"], present)
         return metrics
 
     def _none_counted(self, agent: str, metrics: Metrics) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,12 +15,32 @@ from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import NoRecord
-from cory.runs.stop import Stopped, StopRequest
+from cory.runs.stop import Stopped
 from cory.runtime.exporting import export_iteration
 from cory.runtime.loop import Loop
 from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
+
+
+def looped(config: Config, stops: Callable[[], bool]) -> SupervisedTrainer:
+    """Agents after a run, which goes on where one of before was left. stops: asked when due."""
+    path = Path(config.run_dir)
+    path.mkdir(exist_ok=True)
+    trainer = build_agents(config)
+    assert isinstance(trainer.collect, DebateCollector)
+    stop = trainer.collect.parts.stop
+    stop.asked = stops  # type: ignore[method-assign]
+    Loop(
+        trainer,
+        config,
+        NoRecord(),
+        Checkpoints(path, "settings", config.hardware, 2),
+        PartialResults(path / "evaluation", "settings"),
+        stop,
+        lambda done: None,
+    ).run()
+    return trainer
 
 
 def test_debates_that_were_held_are_not_held_again(
@@ -96,33 +117,36 @@ def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
 
     def run(folder: str, stop_at: int | None) -> SupervisedTrainer:
         config = maft(f"run_dir={tmp_path / folder}", "evaluation.prompts=2")
-        trainer = build_agents(config)
         asked: list[bool] = []
-        path = Path(config.run_dir)
-        path.mkdir(exist_ok=True)
 
-        class Later(StopRequest):
-            def asked(self) -> bool:
-                asked.append(True)
-                return len(asked) == stop_at
+        def stops() -> bool:
+            asked.append(True)
+            return len(asked) == stop_at
 
-        Loop(
-            trainer,
-            config,
-            NoRecord(),
-            Checkpoints(path, "settings", config.hardware, 2),
-            PartialResults(path / "evaluation", "settings"),
-            Later(path),
-            lambda done: None,
-        ).run()
-        return trainer
+        return looped(config, stops)
 
     with pytest.raises(Stopped, match="saved within iteration 1 of 1"):
-        run("cut", 2)
+        run("cut", 4)  # after two batches of debates
     assert len(debates_of(tmp_path / "cut")) == 10
     (tmp_path / "cut" / "debates" / "000000.jsonl").unlink()  # it is not needed any more
     assert sums(run("cut", None)) == sums(run("whole", None))
     assert not (tmp_path / "cut" / "debates" / "000000.jsonl").exists()
+
+
+def test_a_stop_while_debates_are_held_loses_no_iteration_before_them(
+    maft: Settings, tmp_path: Path
+) -> None:
+    def run(folder: str, stops: Callable[[], bool]) -> SupervisedTrainer:
+        place = f"run_dir={tmp_path / folder}"
+        words = ("evaluation.prompts=2", "algorithm.iterations=2", "checkpoint_every=0")
+        few = ("hardware.rollout_batch_size=5", "hardware.generation_batch_size=3")
+        return looped(maft(place, *words, *few), stops)
+
+    second = tmp_path / "cut" / "debates" / "000001.jsonl"
+    with pytest.raises(Stopped, match="debates of an iteration"):
+        run("cut", second.exists)
+    assert [path.name for path in (tmp_path / "cut" / "checkpoints").iterdir()] == ["000001"]
+    assert sums(run("cut", lambda: False)) == sums(run("whole", lambda: False))
 
 
 def test_agents_of_each_iteration_can_be_started_from(maft: Settings, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -22,8 +24,11 @@ from transformers import (
 )
 
 import cory.evaluation.scorers
+from cory import distributed
 from cory.config import Config, ConfigError, DiversityConfig
+from cory.episode import Context, Prompt, Turn
 from cory.evaluation.diversity import DebateRecord, Diversity, nll_others, token_nll
+from cory.evaluation.maft import MaftMetrics
 from cory.evaluation.scorers import Encoder, Scorer
 from cory.functional.diversity import kl_between, kl_diversity
 from cory.models.policy import Policy
@@ -242,6 +247,37 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
         found["eval/nll_others/critic"]
         == nll_others(debates, "critic", policies)["eval/nll_others/critic"]
     )
+
+
+def test_which_answers_agree_is_what_the_first_process_finds(
+    tiny_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diversity = Diversity(settings(encoder=tiny_model), CPU, [QUESTION])
+    debates = [debated([7, 7, 8], TEXTS[:3])]
+    problems = "eval/dissimilarity_problems/turn_2"
+    assert diversity.measure(debates, ["single"] * 2, [])[problems] == 1
+    monkeypatch.setattr(distributed, "first_works", lambda work: [[0]])  # time ran out there
+    assert diversity.measure(debates, ["single"] * 2, [])[problems] == 0
+
+
+def test_the_base_model_is_asked_what_agents_are_asked() -> None:
+    asked: list[Context] = []
+
+    class Base:
+        def turns(self, agent: str, number: int, contexts: list[Context], *_: object) -> list[Any]:
+            asked.extend(contexts)
+            return [(Turn("base", "solo", 0, "", "said", [], []), None) for _ in contexts]
+
+    messages = ({"role": "system", "content": "Count."}, {"role": "user", "content": "1 + 1"})
+    prompts = [Prompt("a", "1 + 1", messages=messages), Prompt("b", "2")]
+    config: Any = SimpleNamespace(
+        diversity=settings(scorer="x", kl_to_base=True),
+        sampling=SimpleNamespace(max_response_tokens=4),
+    )
+    metrics = MaftMetrics(config, {}, cast(Any, Base()), cast(Any, None))
+    request: Any = SimpleNamespace(seed=0)
+    assert metrics._base_responses(prompts, request) == [["said"], ["said"]]
+    assert asked == [prompts[0].opening, "2"] and asked[0] != "1 + 1"
 
 
 def test_equal_responses_do_not_differ(tiny_model: str, policies: list[Policy]) -> None:

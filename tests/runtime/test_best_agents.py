@@ -115,6 +115,19 @@ def test_a_metric_that_the_run_does_not_have_is_refused_with_the_nearest(tmp_pat
         measured.best.offer(1, {METRIC: 0.5, "eval/score/agent_0": 0.5})
 
 
+def test_a_metric_that_only_some_iterations_have_is_looked_at_there(tmp_path: Path) -> None:
+    run = Run(tmp_path, metric="game/attacker_wins")
+    run.best.start(0)
+    for iteration, found in enumerate((0.5, None, 0.7)):
+        metrics = {} if found is None else {run.best.metric: found}
+        run.best.offer(iteration, {METRIC: 0.1, **metrics})
+    assert run.kept() == 3
+    again = Run(tmp_path, metric="game/attacker_wins")
+    again.best.start(3)
+    again.best.offer(3, {METRIC: 0.1})
+    assert again.kept() == 3
+
+
 def test_the_names_are_those_of_the_page() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)

@@ -6,16 +6,24 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cory import train
 from cory.config import Config, parse_config
+from cory.episode import Metrics
+from cory.runs.checkpoint import Checkpoints
+from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Recorder
 from cory.runs.run_dir import read_lines
+from cory.runs.stop import StopPoint, StopRequest
 from cory.runtime import untrained
+from cory.runtime.loop import Loop
 from cory.runtime.untrained import TRAINING_ONLY, Untrained, decisive, may_be_shared, wanted
 from cory.runtime.worker import build_parts
+from cory.trainers.divergence import TrainingDiverged
 from tests.support.building import build, require_contributions
 from tests.support.commands import last_wins, metrics, short_settings
 from tests.support.composing import compose_config, parsed
@@ -26,6 +34,34 @@ ConfigOf = Callable[..., Config]
 
 def lines_of(run_dir: Path, kind: str) -> list[dict[str, object]]:
     return [line for line in read_lines(run_dir / "samples.jsonl") if line["kind"] == kind]
+
+
+def test_an_iteration_that_diverges_is_logged_with_what_was_measured_before_it(
+    config_of: ConfigOf, tmp_path: Path
+) -> None:
+    logged: list[Metrics] = []
+
+    class Diverges:
+        def state_dict(self) -> dict[str, object]:
+            return {}
+
+        def step(self, iteration: int, stop_point: StopPoint) -> Metrics:
+            raise TrainingDiverged(iteration, "no loss", {"loss": 1.0})
+
+    def log(iteration: int, metrics: Metrics) -> None:
+        logged.append(metrics)
+
+    algorithm: Any = Diverges()
+    record: Any = SimpleNamespace(log=log)
+    config = config_of("algorithm=ppo")
+    checkpoints = Checkpoints(tmp_path, "settings", config.hardware, 2)
+    pieces = PartialResults(tmp_path / "evaluation", "settings")
+    reward: Any = SimpleNamespace(at=lambda iteration: None, metrics=lambda: {"reward/own": 2.0})
+    stop = StopRequest(tmp_path)
+    loop = Loop(algorithm, config, record, checkpoints, pieces, stop, lambda done: None, reward)
+    with pytest.raises(TrainingDiverged, match="there is none before it"):
+        loop._iterate(0, {"before/score/agent_0": 0.5}, None)
+    assert logged == [{"before/score/agent_0": 0.5, "loss": 1.0, "reward/own": 2.0}]
 
 
 def test_a_run_ends_with_what_training_changed(

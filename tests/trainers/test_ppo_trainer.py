@@ -12,8 +12,10 @@ import torch
 from torch import nn
 
 from cory.config import Config
-from cory.episode import Episode, turns_of
+from cory.episode import Episode, Prompt, turns_of
 from cory.models.engine import Engine
+from cory.models.ppo_policy import PPOPolicy
+from cory.rollout.interactions import Speak
 from cory.rollout.speak import speak_with
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
@@ -238,6 +240,25 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_metrics(
     with pytest.raises(TrainingDiverged, match="iteration 1:") as stopped:
         trainer.step(0)
     assert "objective/kl/agent_0" in stopped.value.metrics
+
+
+def test_the_kl_controller_counts_the_turns_that_were_there(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    monkeypatch.setattr(PPOPolicy, "adapt_kl_coef", lambda self, kl, turns: counted.append(turns))
+    config = config_of("algorithm=ppo")
+    trainer = build(config, LetterShare())
+    interact = trainer.interact
+
+    def without_one(prompts: list[Prompt], speak: Speak) -> list[Episode]:
+        episodes = interact(prompts, speak)
+        episodes[0].turns[0].response_ids.clear()
+        return episodes
+
+    monkeypatch.setattr(trainer, "interact", without_one)
+    trainer.step(0)
+    assert counted == [config.algorithm.prompts_drawn() - 1]
 
 
 def test_a_minibatch_with_a_wild_ratio_is_passed_over(config_of: ConfigOf) -> None:

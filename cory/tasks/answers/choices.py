@@ -30,8 +30,8 @@ NAMED = re.compile(
     rf"(?(likely)(?![^\S\n]+(?!(?:{AFTER})\b)[a-z]))"
 )
 LAST_LINE = re.compile(rf"(?:.*\n)?[ \t*_]*\(([{CHOICES}])\)[\s*_.]*", re.DOTALL)
-# not the (A) of P(A), f(A) or P (A)
-BRACKETED = re.compile(rf"(?<![\w\])}}'’|\\])(?<!\b[a-zA-Z]\s)\(([{CHOICES}])\)")
+# not the (A) of P(A), f(A) or P (A); that of `it's (A)`
+BRACKETED = re.compile(rf"(?<![\w\])}}'’|\\])(?<!(?<!['’])\b[a-zA-Z]\s)\(([{CHOICES}])\)")
 BOXED = re.compile(rf"\(?([{CHOICES}])(?:[).:].*)?")  # B, (B), B. Paris
 ALONE = re.compile(rf"\s*([{CHOICES}])\.?\s*")
 

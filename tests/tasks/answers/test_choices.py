@@ -33,6 +33,8 @@ from cory.tasks.answers.choices import final_choice
         ("The answer is (C). It follows that P(A) = 0.5.", "C"),
         ("(C): there P(A) is largest", "C"),
         ("(C): there P (A) is largest, and f(B)", "C"),
+        ("I think it's (C).", "C"),
+        ("Option (A) fails. It’s (D).", "D"),
         (r"(C), as \Pr(A) and P'(B) and \sqrt{2}(D) show", "C"),
         ("P(A)", None),
         ("P(A | B) = P(A) P(B)", None),
