@@ -105,7 +105,8 @@ def _paths(node: Any) -> Iterator[str]:
         for value in node:
             yield from _paths(value)
     elif isinstance(node, str) and node and len(node) < 1024 and "\n" not in node:
-        with suppress(OSError, ValueError):
+        # RuntimeError: `~5` is nobody's home
+        with suppress(OSError, ValueError, RuntimeError):
             if Path(node).expanduser().exists():
                 yield node
 
@@ -116,7 +117,8 @@ def _stat_of(path: Path) -> list[tuple[str, int, int]]:
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     found = []
     for file in files:
-        stat = file.stat()
-        if not file.is_dir():
-            found.append((str(file.relative_to(path)), stat.st_size, stat.st_mtime_ns))
+        with suppress(FileNotFoundError):  # gone meanwhile, or a link to nowhere
+            stat = file.stat()
+            if not file.is_dir():
+                found.append((str(file.relative_to(path)), stat.st_size, stat.st_mtime_ns))
     return found

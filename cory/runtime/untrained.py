@@ -1,5 +1,7 @@
 """The evaluation of agents before any training, which the last evaluation is compared with."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -126,10 +128,12 @@ def decisive(config: Config, prompts: Sequence[Prompt]) -> dict[str, Any]:
         }.items()
         if getattr(model, "path", None) is not None
     }
+    asked = json.dumps([(p.id, p.text, p.answer, p.messages) for p in prompts], default=dict)
     return {group: whole[group] for group in groups} | {
         "algorithm": algorithm,
         "models": models,
-        "prompts": [(p.id, p.text, p.answer, p.messages) for p in prompts],
+        # not their texts, of which one might name a file
+        "prompts": hashlib.sha256(asked.encode()).hexdigest(),
     }
 
 

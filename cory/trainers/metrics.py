@@ -128,4 +128,4 @@ def tail_of(values: Tensor) -> float:
         return float(values.quantile(QUANTILE))
     place = QUANTILE * (len(values) - 1)
     below, above = values.sort().values[[math.floor(place), math.ceil(place)]].tolist()
-    return below + (above - below) * (place % 1)
+    return float(below + (above - below) * (place % 1))

@@ -73,6 +73,13 @@ def test_without_a_folder_nothing_is_shared(tmp_path: Path, folder: str | None) 
     assert sorted(path.name for path in tmp_path.rglob("*.jsonl")) == ["-00001.jsonl"]
 
 
+def test_a_text_may_look_like_a_home_and_a_folder_may_hold_a_link_to_nowhere(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert key_of({"text": "~5 minutes into the film", "path": str(tmp_path)})
+
+
 def test_a_key_depends_on_settings_files_code_and_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -267,7 +267,10 @@ def test_what_chance_gives_is_counted_for_claims_that_it_can_decide() -> None:
 
     (said,) = by_chance([verdict(), verdict(), verdict(False)])
     assert said.startswith("2 claims and questions are judged by intervals here. Were ")
-    assert "let 0.1 of them hold and 0.1 be contradicted" in said
+    assert said.endswith("let 0.1 of them hold and 0.1 be contradicted (at most 5 % each).")
+    (said,) = by_chance([verdict(parts=[{"relation": "~"}])])
+    narrow = "; an equality with a narrow margin is contradicted in up to 10 %"
+    assert said.endswith(f"(at most 5 % each{narrow}).")
     (said,) = by_chance([verdict(), verdict(post_hoc=True), verdict(False, post_hoc=True)])
     beside = "beside 1 asked when the runs had been seen"
     assert said.startswith(f"1 claim or question is judged by intervals here, {beside}. Were ")

@@ -13,7 +13,8 @@ import pytest
 
 from cory import train
 from cory.config import Config, parse_config
-from cory.episode import Metrics
+from cory.episode import Metrics, Prompt
+from cory.evaluation.shared_evaluations import key_of
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Recorder
@@ -241,3 +242,15 @@ def test_a_run_without_a_checkpoint_says_that_it_begins_anew(
     said = capsys.readouterr().out
     assert ("goes on with the unfinished run in" in said) is checkpoint
     assert ("anew: it ended before its first checkpoint" in said) is not checkpoint
+
+
+def test_prompts_decide_by_their_texts_and_name_no_file(
+    config_of: ConfigOf, tmp_path: Path
+) -> None:
+    config, file = config_of("algorithm=ppo"), tmp_path / "file"
+    file.write_text("1")
+    prompts = [Prompt("a", str(file)), Prompt("b", "~5 minutes")]
+    first = key_of(decisive(config, prompts))
+    file.write_text("12")
+    assert key_of(decisive(config, prompts)) == first
+    assert key_of(decisive(config, prompts[:1])) != first

@@ -147,8 +147,10 @@ def by_chance(found: Sequence[ClaimVerdict]) -> list[str]:
     claims = "1 claim or question is" if counted == 1 else f"{counted} claims and questions are"
     beside = f", beside {later} asked when the runs had been seen" if later else ""
     expected = f"{CHANCE * counted:.2g}"
+    equal = any(part["relation"] == "~" for one in judged for part in one.claim.get("parts", ()))
+    wider = "; an equality with a narrow margin is contradicted in up to 10 %" if equal else ""
     return [
         f"{claims} judged by intervals here{beside}. Were every true difference exactly at the "
         f"edge between right and wrong, chance alone would let {expected} of them hold and "
-        f"{expected} be contradicted (at most 5 % each)."
+        f"{expected} be contradicted (at most 5 % each{wider})."
     ]
