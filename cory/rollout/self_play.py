@@ -102,7 +102,7 @@ def fitting(
         context = wording.context(rest, role, style)
         if fits(context):
             break
-    return context  # nothing fits: the actor will refuse the bare rules
+    return context  # the rules alone, which the task has checked to be short enough
 
 
 def play(
