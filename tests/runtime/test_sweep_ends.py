@@ -105,6 +105,27 @@ def test_finished_runs_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith("x 2 seeds), all finished before\n")
 
 
+def test_a_cost_that_cannot_be_told_keeps_no_run_from_beginning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = sweeper(experiment="cory/imdb_ppo", seed="0,1")
+    words = ["sweep=cory/fig3", "scale=small", "preflight_only=true", "hardware.gpu=h100"]
+    keep_typed(words)
+    say_begin(Progress(sweep="cory/fig3"), own, composed, CONF)
+    assert capsys.readouterr().out.startswith(
+        "sweep=cory/fig3: 2 runs (1 setting x 2 seeds), cost unknown (hardware.gpu=h100 needs a "
+        "hardware with GPUs; "
+    )
+
+    def damaged(folder: Path) -> Any:
+        raise ValueError(f"{folder}/a.json cannot be read")
+
+    monkeypatch.setattr("cory.report.records.archive.read", damaged)
+    keep_typed(words[:2])
+    say_begin(Progress(sweep="cory/fig3"), own, composed, CONF)
+    assert "small/a.json cannot be read)\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("sweep", "changed", "told"),
     [

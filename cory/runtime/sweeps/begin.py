@@ -76,7 +76,11 @@ def say_begin(progress: Progress, sweeper: Any, composed: Composed, conf: Path) 
         return
     for setting in settings:
         look_at(setting, composed)
-    print(f"sweep={progress.sweep}: {head}, {priced(settings, conf)}", flush=True)
+    try:
+        price = priced(settings, conf)
+    except (ValueError, OSError) as error:  # a cost that cannot be told must not cost a run
+        price = f"cost unknown ({error})"
+    print(f"sweep={progress.sweep}: {head}, {price}", flush=True)
     if any(setting.todo for setting in settings):
         say_uncounted(progress.sweep, conf)
 
