@@ -195,6 +195,25 @@ def test_a_complete_sweep_ends_with_one_table(
     assert rows[0].startswith("metric,group,kl_coef,runs,mean") and len(rows) == 3
 
 
+def test_runs_that_differ_in_what_changes_no_result_are_left_out_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress, folder = Progress(), Path("outputs/adhoc/2026-01-31_12-00-00")
+    with told_at_the_end(progress):
+        progress.jobs, progress.folder = 2, folder
+        for number, size in enumerate(("32", "64"), 1):
+            values = {"hardware.microbatch_size": size}
+            job = progress.job(number, values, f"microbatch_size={size}")
+            job.run_dir = run(folder / size, 0.1, 0, 1.0)
+            progress.say_end(job, FINISHED)
+    note = (
+        "note: 1 left out of runs with equal settings and seed; no runs are told apart by "
+        "hardware.microbatch_size"
+    )
+    assert note in capsys.readouterr().out.splitlines()
+    assert note in (folder / "comparison.txt").read_text()
+
+
 def test_what_is_missing_is_told_with_the_command_that_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

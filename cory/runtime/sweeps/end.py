@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cory.runs.run_dir import METRICS, RECORD, TIME, write_whole
+from cory.runs.stored_settings import FREE
 from cory.runtime.sweeps.jobs import typed
 from cory.runtime.sweeps.progress import (
     BEFORE,
@@ -46,7 +47,7 @@ def say_end(progress: Progress) -> None:
     jobs = [job for job in progress.known if job.ended is not None]
     done = [job for job in jobs if job.ended in (FINISHED, BEFORE) and _whole(job)]
     lines = [_head(progress), *_missing(progress)]
-    table, numbers = _compared([job.run_dir for job in done if job.run_dir is not None])
+    table, numbers = _compared(done)
     text = "\n\n".join(filter(None, [lines[0], table, "\n".join(lines[1:])]))
     print(f"\n{text}", flush=True)
     if table:
@@ -80,8 +81,9 @@ def _head(progress: Progress) -> str:
     return f"sweep over: {', '.join([of, *said])}; {seconds} elapsed"
 
 
-def _compared(run_dirs: Sequence[Path]) -> tuple[str, str]:
+def _compared(jobs: Sequence[Job]) -> tuple[str, str]:
     """The comparison as text, and every metric of it as CSV; empty with fewer than two runs."""
+    run_dirs = [job.run_dir for job in jobs if job.run_dir is not None]
     if len(run_dirs) < 2:
         return "", ""
     # numpy, and whatever reads records: only at the end
@@ -89,7 +91,17 @@ def _compared(run_dirs: Sequence[Path]) -> tuple[str, str]:
     from cory.report.comparison_text import as_csv, written  # noqa: PLC0415
 
     comparison = compare(run_dirs)
-    return written(comparison, comparison.headlines()), as_csv(comparison, comparison.metrics)
+    text = written(comparison, comparison.headlines())
+    if comparison.repeated:
+        text += f"\n{_repeated(jobs, comparison.repeated)}"
+    return text, as_csv(comparison, comparison.metrics)
+
+
+def _repeated(jobs: Sequence[Job], count: int) -> str:
+    """What is said of runs that the table leaves out, as it has another that counts as the same."""
+    free = {key for job in jobs for key in job.varied if key.partition(".")[0] in FREE}
+    why = f"; no runs are told apart by {', '.join(sorted(free))}" if free else ""
+    return f"note: {count} left out of runs with equal settings and seed{why}"
 
 
 def _missing(progress: Progress) -> list[str]:
