@@ -61,7 +61,7 @@ from cory.runtime.sweeps.folder import remove_empty, remove_unbegun_sweep
 from cory.runtime.sweeps.jobs import (
     job_of_sweep,
     keep_typed,
-    numbered_before,
+    named_before,
     of_this_scale,
     refuse_one_folder,
     runs_here,
@@ -221,7 +221,7 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
         return run_dir
     before = unfinished_run(run_dir, cfg) if run_dir == hydras else None
     if before is None and run_dir == hydras:
-        before = numbered_before(cfg)
+        before = named_before(cfg)
     if before is None:
         return run_dir
     cfg.run_dir = str(before)

@@ -77,12 +77,14 @@ def test_folders_are_named_by_what_varies() -> None:
     values = {"algorithm": "ppo", "algorithm.kl_coef": "0.3", "seed": "0"}
     assert folder_of(values) == "algorithm-ppo_kl_coef0.3_seed0"
     assert folder_of({"algorithm.learning_rate": "1e-05"}) == "learning_rate1e-05"
-    assert folder_of({"init_from": "jobs/0"}) == "init_from-jobs-0"
+    # a hash, as what has a dash in its place is another folder
+    assert folder_of({"init_from": "jobs/0"}) == "init_from-jobs-0-2d3748a2"
+    assert folder_of({"init_from": "jobs-0"}) == "init_from-jobs-0"
 
 
 def test_no_two_folders_become_the_same() -> None:
     long = "x" * 300
-    values = ["[a,b]", "[a;b]", "a b", "ä b", long, long + "y"]
+    values = ["[a,b]", "[a;b]", "a b", "ä b", long, long + "y", "a/b/c", "a/b-c", "a-b-c"]
     names = {folder_of({"task.kinds": value}) for value in values}
     assert len(names) == len(values)
     assert all(len(name) < 140 and set(name) <= set("-_.+") | set(_letters()) for name in names)

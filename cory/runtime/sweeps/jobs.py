@@ -26,6 +26,7 @@ from cory.runtime.sweeps.progress import Job, Progress
 TYPED = "CORY_TYPED"
 FOLDER = "varied_settings"  # the resolver for names of folders
 LONGEST = 120  # characters of a folder's name
+HASH = re.compile(r"-[0-9a-f]{8}(?=/|$)")  # at its end
 # what else has no place in a name: init_from=<folder> is read by Hydra, to which = and , mean more
 IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]")
 NUMBER = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
@@ -141,11 +142,10 @@ def folder_of(values: Mapping[str, str]) -> str:
     Values that a name cannot hold as they are end with a hash, so that no two become the same.
     """
     short = short_keys(list(values))
-    words = [
-        f"{short[key]}{'' if NUMBER.fullmatch(value) else '-'}{value}".replace("/", "-")
+    whole = "_".join(
+        f"{short[key]}{'' if NUMBER.fullmatch(value) else '-'}{value}"
         for key, value in values.items()
-    ]
-    whole = "_".join(words)
+    )
     name = IN_NAMES.sub("-", whole)
     if name == whole and len(name) <= LONGEST:
         return name
@@ -170,13 +170,17 @@ def job_of_sweep(progress: Progress) -> Job | None:
     return progress.job(int(hydras.job.num) + 1, values, name_of(values))
 
 
-def numbered_before(cfg: DictConfig) -> Path | None:
-    """The same run in a sweep's folder of an earlier version, which numbered the folders."""
+def named_before(cfg: DictConfig) -> Path | None:
+    """The same run in a sweep's folder as earlier versions named it.
+
+    They numbered the folders, and later added no hash where a value has a slash.
+    """
     hydras = HydraConfig.get()
     if hydras.mode != RunMode.MULTIRUN:
         return None
-    numbered = Path(hydras.sweep.dir).absolute() / str(hydras.job.num)
-    return numbered if holds_same_run(numbered, cfg) else None
+    above, now = Path(hydras.sweep.dir).absolute(), str(hydras.sweep.subdir)
+    names = {str(hydras.job.num), HASH.sub("", now)} - {now}
+    return next((above / name for name in names if holds_same_run(above / name, cfg)), None)
 
 
 def varied_settings(*besides: str, _root_: DictConfig) -> str:
