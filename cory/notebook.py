@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+import numpy as np
 import pandas as pd
 from omegaconf import DictConfig
 
@@ -143,6 +144,8 @@ def words_of(overrides: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> li
 
 def written(value: Any) -> str:
     """A value as Hydra reads it on the command line."""
+    if isinstance(value, np.generic):  # whose repr names its type; exact also from float32
+        value = value.item()
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float):

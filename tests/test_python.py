@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cory.config import ConfigError
@@ -83,6 +84,10 @@ def test_what_the_package_does_not_have_is_no_attribute() -> None:
         ({"seed": 3}, "seed=3"),
         ({"algorithm.learning_rate": 1e-5}, "algorithm.learning_rate=1e-05"),
         ({"evaluation.team": True}, "evaluation.team=true"),
+        ({"algorithm.kl_coef": np.float64(0.1)}, "algorithm.kl_coef=0.1"),
+        ({"algorithm.kl_coef": np.float32(0.1)}, "algorithm.kl_coef=0.10000000149011612"),
+        ({"evaluation.k": [np.int64(1), np.int32(4)]}, "evaluation.k=[1,4]"),
+        ({"evaluation.team": np.True_}, "evaluation.team=true"),
         ({"init_from": None}, "init_from=null"),
         ({"evaluation.k": [1, 4]}, "evaluation.k=[1,4]"),
         ({"experiment": "cory/imdb_cory"}, "experiment=cory/imdb_cory"),
