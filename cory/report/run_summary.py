@@ -57,12 +57,6 @@ def show_summary(run_dir: Path) -> None:
     print(f"\n{record['iterations']} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
     print(phases(read_lines(run_dir / TIMES)))
     print(f"Agents: {run_dir / AGENTS}")
-    # matplotlib: half a second, which the start of a run need not take
-    from cory.report.figures.run_curves import draw_run_curves  # noqa: PLC0415
-
-    plot = run_dir / "curves.png"
-    draw_run_curves(run_dir, plot)
-    print(f"Curves: {plot}")
     if rows:
         last = min(LAST, len(lines))
         in_training = (
@@ -74,6 +68,13 @@ def show_summary(run_dir: Path) -> None:
         steps = next_steps(rows, lines, SEED in read_varied(run_dir), from_0)
         if steps:
             print("\n".join(["What next:", *(f"- {step}" for step in steps)]))
+    # after all tables, which an error of drawing must not hide; matplotlib takes half a second,
+    # which the start of a run need not take
+    from cory.report.figures.run_curves import draw_run_curves  # noqa: PLC0415
+
+    plot = run_dir / "curves.png"
+    draw_run_curves(run_dir, plot)
+    print(f"Curves: {plot}")
 
 
 def phases(lines: list[dict[str, Any]]) -> str:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from cory.report.figures.groups import groups_figure
 from cory.report.figures.smoothing import smoothed
+from cory.report.figures.style import save_figure
 from tests.report.test_plots import curves, write_run
 
 KL = "objective/kl"
@@ -58,6 +60,18 @@ def test_lines_are_named_by_group_and_agent() -> None:
     figure = groups_figure(runs, [f"{KL}/agent_1"])
     assert legend(figure) == ["a", "b"]
     assert list(figure.axes[0].get_lines()[0].get_ydata()) == [10.0, 20.0]
+
+
+def test_names_and_titles_are_drawn_as_they_are_written(tmp_path: Path) -> None:
+    runs = {"_mine": seeds([1, 2]), r"\$5 or $\foo$": seeds([3, 4])}
+    runs = {name: [[line | {"objective/combined/agent_0": 1.0} for line in one] for one in own]
+            for name, own in runs.items()}  # fmt: skip
+    figure = groups_figure(runs, [KL, "objective/combined"], title=r"costs $\foo$")
+    assert [name.strip() for name in legend(figure)] == list(runs)
+    save_figure(figure, tmp_path / "a.png")
+    texts = {text.get_text().strip(): text.get_parse_math() for text in figure.findobj(Text)}
+    assert not texts[r"costs $\foo$"] and not texts[r"\$5 or $\foo$"]
+    assert texts["combined reward (reward - $\\eta$ KL)"]  # a formula of this package
 
 
 def test_each_metric_has_a_panel() -> None:

@@ -145,7 +145,7 @@ def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (tmp_path / SETTINGS).write_text("model: {value_init: uniform}")
     run_summary.show_summary(tmp_path)
     assert "- model.value_init=zero, or advantages=batch: the value" in capsys.readouterr().out
-    assert end[-1].startswith("- seeds: ")
+    assert end[-2].startswith("- seeds: ") and end[-1] == f"Curves: {tmp_path / 'curves.png'}"
     (tmp_path / "varied.json").write_text('{"seed": "1"}')
     run_summary.show_summary(tmp_path)
     assert "seeds: " not in capsys.readouterr().out  # of a sweep over seeds

@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 
 from cory.report.figures.lines import folded
 from cory.report.figures.palette import places
-from cory.report.figures.style import PALETTE, figure_of, finish
+from cory.report.figures.style import PALETTE, figure_of, finish, legend_name
 
 # what is measured -> method -> a value per seed
 Groups = Mapping[str, Mapping[str, Sequence[float]]]
@@ -41,7 +41,7 @@ class Bar:
         spread = float(np.std(self.values, ddof=1)) if drawn else None
         look: dict[str, Any] = {
             "color": self.colour, "hatch": self.hatch, "edgecolor": "white", "linewidth": 0,
-            "label": self.label, "error_kw": {"elinewidth": 1, "ecolor": DARK},
+            "label": legend_name(self.label), "error_kw": {"elinewidth": 1, "ecolor": DARK},
         }  # fmt: skip
         if horizontal:
             axes.barh(self.place, value, left=self.base, height=self.thickness, xerr=spread, **look)

@@ -9,7 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
 
 from cory.report.figures.palette import places
-from cory.report.figures.style import MARKERS, PALETTE, Panel, dash, finish, middle_and_band
+from cory.report.figures.style import (
+    MARKERS,
+    PALETTE,
+    Panel,
+    dash,
+    finish,
+    legend_name,
+    middle_and_band,
+)
 from cory.report.tables.numbers import Estimate
 
 SUBTLE = 0.13  # opacity of bands
@@ -33,7 +41,7 @@ class Curve:
         colour = PALETTE[self.colour]
         look = {"color": colour, "marker": MARKERS[self.colour], "linewidth": 1.6, **self.look}
         if self.label:
-            look["label"] = self.label
+            look["label"] = legend_name(self.label)
         if self.low is None or self.high is None:
             axes.plot(self.x, self.y, **look)
         elif self.band:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from cory.report.figures.palette import places
-from cory.report.figures.style import PALETTE, dash
+from cory.report.figures.style import PALETTE, dash, legend_name
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class RadarPanel:
             heights = [scores.get(name, math.nan) / most[name] for name in names]
             axes.plot(
                 [*angles, angles[0]], [*heights, heights[0]], color=PALETTE[colours[method]],
-                linewidth=1.5, linestyle=dash(place % 3), label=method,
+                linewidth=1.5, linestyle=dash(place % 3), label=legend_name(method),
             )  # fmt: skip
         axes.set_xticks(angles, [f"{name}\n{100 * most[name]:.1f}" for name in names], fontsize=8)
         drawn = [own[name] / most[name] for own in self.methods.values() for name in own]

@@ -1,6 +1,7 @@
 """What all figures share: colours, dashes, markers, panels, and how a file is written."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -10,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -18,6 +20,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")  # beside the colou
 LETTERS = 14  # of small lines in an inch
 NAME = 30  # letters in a line of a name at the end of a curve
 DASHES = ("solid", "dashed", "dotted")
+
+# the formulae of this package; any other dollar is one that users wrote into a name or a text
+FORMULA = re.compile(r"\$\\(?:eta|alpha)\$")
 
 Dash = str | tuple[float, tuple[float, ...]]
 
@@ -120,6 +125,11 @@ def spread_out(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:
     return found
 
 
+def legend_name(label: str) -> str:
+    """A name as matplotlib shows it: it leaves out of legends what begins with `_`."""
+    return f" {label}" if label.startswith("_") else label
+
+
 def finish(axes: Axes) -> None:
     """A light grid, and no frame where there are no numbers."""
     axes.grid(alpha=0.25, linewidth=0.6)
@@ -204,4 +214,7 @@ def dash(number: int) -> Dash:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a PNG whose bytes depend on the figure and on the version of matplotlib alone."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_parse_math("$" not in FORMULA.sub("", text.get_text()))
     figure.savefig(path, dpi=150, metadata={"Software": None})
