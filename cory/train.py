@@ -205,7 +205,7 @@ def compose_or_refuse(*overrides: str) -> DictConfig:
     try:
         return compose(*overrides)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
-        raise ConfigError(one_line(error, CONF)) from error
+        raise ConfigError(one_line(error, CONF, overrides)) from error
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:

@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import statistics
+import sys
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -23,11 +24,13 @@ from pathlib import Path
 import torch
 import transformers
 
+from cory.config import ConfigError, parse_config
 from cory.models.loading import load_tokenizer
 from cory.performance.alternation import Answer, Worker, in_turn
 from cory.performance.machine import RATE_OF, SHAPES, SQUARE, cpu_model, product_rates
 from cory.performance.workloads import PRECISIONS, WORKLOADS, command
 from cory.runs.provenance import device_name, git, versions
+from cory.train import compose_or_refuse
 
 CACHE = Path(__file__).resolve().parents[1] / "outputs" / "benchmark" / "smollm2"
 DEFAULT = [name for name in WORKLOADS if name != "update"]
@@ -115,6 +118,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of matrix products")
     parser.add_argument("--json", type=Path, help="file that takes everything")
     args = parser.parse_args()
+    try:
+        for name in args.only:
+            parse_config(compose_or_refuse(*WORKLOADS[name], *args.overrides))
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
     torch.set_num_threads(args.threads)
     rates = product_rates(SHAPES, "cpu")
     found: dict[str, dict[str, Answer]] = {}

@@ -15,11 +15,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from omegaconf import DictConfig
+
 from cory.report.checks import load_table
 from cory.report.costs.cost import cost
 from cory.report.kinds import PRESET
 from cory.report.records import archive
-from cory.train import CONF, compose
+from cory.train import CONF, compose_or_refuse
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,13 +49,11 @@ def main() -> None:
         archived = archive.read(args.docs / args.paper / "records" / args.scale)
         words = [f"parallel_runs={args.parallel}"] if args.parallel else []
         words += [f"hardware.gpu={args.gpu}", "preflight_only=true"] if args.gpu else []
-        lines = cost(
-            table,
-            args.outputs,
-            archived,
-            lambda experiment, scale: compose(f"experiment={experiment}", f"scale={scale}", *words),
-            args.seeds,
-        )
+
+        def compose(experiment: str, scale: str) -> DictConfig:
+            return compose_or_refuse(f"experiment={experiment}", f"scale={scale}", *words)
+
+        lines = cost(table, args.outputs, archived, compose, args.seeds)
         print("\n".join(lines), flush=True)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

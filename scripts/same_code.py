@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 
 from cory.report.records.gather import short, training_code
 from cory.report.records.same_code import SameCode, add_same, compare, full_name, remove_same
-from cory.train import compose
+from cory.train import compose_or_refuse
 
 # settings that have a place of their own on this command line
 OWN = {
@@ -38,7 +38,8 @@ def refuse(args: argparse.Namespace) -> None:
         key = word.lstrip("+~").partition("=")[0]
         if key in OWN:
             raise ValueError(f"{word}: {OWN[key]}")
-    trains = compose(f"experiment={args.experiment}", f"scale={args.scale}").algorithm.iterations
+    cfg = compose_or_refuse(f"experiment={args.experiment}", f"scale={args.scale}")
+    trains = cfg.algorithm.iterations
     if (args.iterations > 0) != (trains > 0):
         rule = "trains: at least 1" if trains else "only evaluates: 0"
         raise ValueError(f"--iterations {args.iterations}: {args.experiment} {rule}")

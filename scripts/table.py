@@ -58,6 +58,8 @@ def one(args: argparse.Namespace, places: Places) -> None:
 
 def everything(args: argparse.Namespace, places: Places) -> None:
     """Every page of every paper, and the overviews."""
+    if args.scale not in (None, *SCALES):
+        raise ValueError(f"--scale {args.scale} is none of {', '.join(SCALES)}")
     papers = sorted(path.stem for path in (places.conf / "paper").glob("*.yaml"))
     found: dict[str, Everything] = {}
     for paper in papers:

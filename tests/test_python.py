@@ -118,6 +118,7 @@ def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
         (("algorithm.learning_rate=-1", "seed=-1"), "algorithm.learning_rate must be above 0"),
         (("experiment=quickstrat",), "quickstart"),
         (("algorithm.lerning_rate=1",), "is not a setting"),
+        (("seed={",), "seed={ cannot be read"),
         (("sweep=cory/fig3",), "run() makes one run"),
         (("--cfg job",), "key=value"),
         (("preflight_only=true",), "preflight_only=true"),

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -19,17 +19,19 @@ MANY = 4  # options that begin with what was typed: all are listed, not one of t
 MOST_LISTED = 24  # options of a group that a refusal lists
 
 
-def one_line(error: Exception, conf: Path) -> str:
+def one_line(error: Exception, conf: Path, words: Sequence[str] | None = None) -> str:
     """The key and the rule of an error of Hydra's, with the nearest name that there is.
 
     conf: the folder of all options
+    words: the overrides that Hydra refused; None: those that were typed
     """
+    words = sys.argv[1:] if words is None else words
     text = str(error)
     option = re.search(r"Could not find '([^/]+)/([^']+)'", text)
     if option and isinstance(error, MissingConfigException):
         return _no_option(option[1], option[2], error, conf)
     if text.startswith("Config group override must be"):
-        return _no_name(text, conf)
+        return _no_name(text, conf, words)
     override = re.search(r"Could not override '(.+)'", text)
     cause = error.__cause__
     if override and isinstance(cause, OmegaConfBaseException):
@@ -39,7 +41,7 @@ def one_line(error: Exception, conf: Path) -> str:
             hint = meant(override[1], parent._get_root())
         return f"{override[1]} is not a setting{hint}"
     said = " ".join(line.strip() for line in text.splitlines() if line.strip())
-    word = unreadable_word() if isinstance(error, HydraException) else None
+    word = unreadable_word(words) if isinstance(error, HydraException) else None
     if word is None or word in said:
         return said
     key, equals, value = word.partition("=")
@@ -101,10 +103,10 @@ def _some(name: str, options: list[str]) -> list[str]:
     return list(counts)
 
 
-def _no_name(text: str, conf: Path) -> str:
+def _no_name(text: str, conf: Path, words: Sequence[str]) -> str:
     """The refusal of a group that is given a number or null in place of an option's name."""
     parser = OverridesParser.create()
-    for word in sys.argv[1:]:
+    for word in words:
         if word.startswith("-"):
             continue
         override = parser.parse_override(word)
@@ -118,10 +120,10 @@ def _no_name(text: str, conf: Path) -> str:
     return text
 
 
-def unreadable_word() -> str | None:
-    """The first word of the command line that breaks Hydra's grammar; Hydra does not name it."""
+def unreadable_word(words: Sequence[str]) -> str | None:
+    """The first word that breaks Hydra's grammar; Hydra does not name it."""
     parser = OverridesParser.create()
-    for word in sys.argv[1:]:
+    for word in words:
         if not word.startswith("-"):
             try:
                 parser.parse_override(word)

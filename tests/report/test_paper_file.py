@@ -443,18 +443,31 @@ def test_the_script_writes_page_and_figure(write_run: WriteRun, tmp_path: Path) 
         (("nobody", "t1"), "nobody is not a paper; choose one of cory, maft, maporl, spag"),
         (("cory", "fig99"), "cory has no fig99; choose one of fig2, fig3, "),
         (("cory", "fig3", "--scale", "huge"), "--scale huge: there is no conf/scale/huge.yaml"),
+        (("--all", "--scale", "smal"), "--scale smal is none of paper, small, medium"),
     ],
 )
-def test_what_does_not_exist_is_refused_in_one_line(words: tuple[str, ...], message: str) -> None:
-    done = run_script("scripts/table.py", *words)
+def test_what_does_not_exist_is_refused_in_one_line(
+    words: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    folders = (f"--outputs={tmp_path}", f"--docs={tmp_path}", f"--readme={tmp_path / 'README.md'}")
+    done = run_script("scripts/table.py", *words, *folders)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"error: {message}")
 
 
-def test_the_cost_of_what_does_not_exist_is_refused_in_one_line() -> None:
-    done = run_script("scripts/cost.py", "cory", "fig99")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("cory", "fig99"), "cory has no fig99"),
+        (("cory", "fig3", "--parallel", "{"), "parallel_runs={ cannot be read ("),
+    ],
+)
+def test_a_cost_that_cannot_be_said_is_refused_in_one_line(
+    words: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    done = run_script("scripts/cost.py", *words, f"--docs={tmp_path}")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: cory has no fig99") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"error: {message}") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("paper", "name"), all_tables())
