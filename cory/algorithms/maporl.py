@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cory.algorithms.parts import Parts
-from cory.config import MaporlConfig, SFTConfig
+from cory.config import MaporlConfig, SFTConfig, require
 from cory.episode import Context, Episode
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
-from cory.functional.credit import DebateCredit
+from cory.functional.credit import DebateCredit, score_of
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
 from cory.models.ppo_policy import PPOPolicy
@@ -43,9 +43,17 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         scope=config.guards.scope,
     )
 
+    by_score = config.shapes and config.bonus_from == "verifier"
+
     def assign_credit(episodes: list[Episode]) -> None:
         for turn in (turn for episode in episodes for turn in episode.turns):
             turn.flawed = not turn.absent and breaks_guard(config, turn.response, turn.response_ids)
+            # of a reward that is code of the user's, settings do not say what its scores are
+            require(
+                not by_score or turn.absent or 0 <= score_of(turn) <= 1,
+                f"algorithm.bonus_from=verifier needs scores from 0 to 1; "
+                f"reward={parts.config.reward.name} gave {turn.score}",
+            )
         credit(episodes)
 
     return PPOTrainer(

@@ -69,11 +69,13 @@ class DebateConfig(AlgorithmFacts):
         require_choice("algorithm.vote_ties", self.vote_ties, ties)
         rules = ("dropped", "counted")
         require_choice("algorithm.unreadable_votes", self.unreadable_votes, rules)
-        require(
-            self.consensus is None or 1 < self.consensus * self.agents <= self.agents,
-            f"algorithm.consensus must be at most 1 and above 1/agents, a share that a single "
-            f"answer of {self.agents} reaches, got {self.consensus}",
-        )
+        for key in ("agents", "evaluation_agents"):
+            count = getattr(self, key)
+            require(
+                self.consensus is None or 1 < self.consensus * count <= count,
+                f"algorithm.consensus must be at most 1 and above 1/{key}, a share that a single "
+                f"answer of {count} reaches, got {self.consensus}",
+            )
         chosen = self.train_turns
         require(
             chosen is None

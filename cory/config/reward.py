@@ -207,6 +207,14 @@ def judges(reward: Any) -> dict[str, Any]:
     return {f"reward.parts.{name}": part for name, part in reward.parts.items()}
 
 
+def beyond_shares(reward: Any) -> str | None:
+    """The setting by which scores are no shares from 0 to 1; None: they are, or code decides."""
+    if isinstance(reward, SumConfig):
+        return "reward=sum"
+    chosen = reward.output if isinstance(reward, ClassifierConfig | JudgeConfig) else None
+    return f"reward.output={chosen}" if chosen in ("logit", "grade") else None
+
+
 @contextmanager
 def of_part(name: str, settings: Any) -> Iterator[None]:
     """Refusals about a reward's settings name those of this part of a sum."""

@@ -19,6 +19,7 @@ from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.runs.export import export
 from tests.support.building import build, measure
+from tests.support.commands import last_wins
 from tests.support.composing import parsed
 
 ConfigOf = Callable[..., Config]
@@ -37,9 +38,8 @@ class Last:
 
 
 def settings(*words: str) -> MaporlConfig:
-    config: MaporlConfig = parsed(
-        "experiment=quickstart", "task=arithmetic", "reward=exact_match", "algorithm=maporl", *words
-    ).algorithm
+    base = ["experiment=quickstart", "task=arithmetic", "reward=exact_match", "algorithm=maporl"]
+    config: MaporlConfig = parsed(*last_wins([*base, *words])).algorithm
     return config
 
 
@@ -129,6 +129,10 @@ def test_guards() -> None:
         (["algorithm.turn_discount=1.5"], r"must lie in \[0, 1\], got 1.5"),
         (["algorithm.consensus=1.5"], "algorithm.consensus must be at most 1 and above 1/agents"),
         (["algorithm.consensus=0.5"], "a single answer of 2 reaches, got 0.5"),
+        (
+            ["algorithm.agents=3", "algorithm.evaluation_agents=2", "algorithm.consensus=0.5"],
+            "above 1/evaluation_agents, a share that a single answer of 2 reaches, got 0.5",
+        ),
         (["algorithm.alpha=[nan,1.0]"], "algorithm.alpha must be finite"),
         (["algorithm.guards.min_tokens=301"], "every answer would be penalised"),
         (["algorithm.train_turns=2"], "algorithm.train_turns must be a list, typed as"),
@@ -175,6 +179,40 @@ def test_incentives_need_known_answers() -> None:
         parsed("algorithm=maporl", "algorithm.consensus=1.0")
     with pytest.raises(ConfigError, match=r"partner needs algorithm=maporl"):
         parsed("+model@partner=tiny_2x")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reward=sentiment"], "reward.output=logit"),
+        (["reward=judge", "reward.endpoint.model=wise", "reward.output=grade"], "output=grade"),
+        (["reward=sum", "+reward@reward.parts.right=exact_match"], "reward=sum"),
+        (["reward=sentiment", "reward.output=probability"], None),
+        (["reward=judge", "reward.endpoint.model=wise"], None),
+        (["reward=exact_match"], None),
+        (["reward=python", "reward.function=mine.py:score"], None),
+    ],
+)
+def test_incentives_by_scores_need_scores_from_0_to_1(words: list[str], said: str | None) -> None:
+    words = ["algorithm.bonus_from=verifier", *words]
+    assert settings(*words).bonus_from == "verifier"  # without incentives scores may be any
+    words.append("algorithm.beta=[0.0,1.0]")
+    if said is None:
+        assert settings(*words).shapes
+        return
+    with pytest.raises(ConfigError, match=f"^algorithm.bonus_from=verifier counts .* got .*{said}"):
+        settings(*words)
+
+
+def test_incentives_refuse_a_score_that_is_no_share(questions: ConfigOf) -> None:
+    """What a function of the user's gives is known only now."""
+    config = questions(*MAPORL, "algorithm.alpha=[1.0,1.0]", "algorithm.bonus_from=verifier")
+    trainer = build(config, Last())
+    turns = [Turn("p", "d", t // 2, "", "word", [1], [1], score=0.5) for t in range(6)]
+    trainer.assign_credit([Episode(Prompt("q", "?", "7"), turns)])
+    turns[3].score = 7.0
+    with pytest.raises(ConfigError, match=r"needs scores from 0 to 1; reward=.* gave 7\.0$"):
+        trainer.assign_credit([Episode(Prompt("q", "?", "7"), turns)])
 
 
 def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) -> None:

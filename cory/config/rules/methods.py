@@ -7,6 +7,7 @@ from cory.config.experiment import Config
 from cory.config.game import GameConfig
 from cory.config.maft import MaftConfig
 from cory.config.offline import OfflineConfig
+from cory.config.reward import beyond_shares
 from cory.config.supervised import VerifierConfig
 
 
@@ -139,12 +140,17 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
 def check_debate(config: Config, algorithm: DebateConfig) -> None:
     """Rules for debates that span several groups."""
     known = config.task.has_answers
+    shaped = algorithm if isinstance(algorithm, MaporlConfig) and algorithm.shapes else None
+    right_by = shaped and shaped.bonus_from
     require(
-        not isinstance(algorithm, MaporlConfig)
-        or not algorithm.shapes
-        or algorithm.bonus_from != "ground_truth"
-        or known,
+        right_by != "ground_truth" or known,
         f"algorithm.bonus_from=ground_truth needs a task with answers; {without_answers(config)}",
+    )
+    beyond = beyond_shares(config.reward)
+    require(
+        right_by != "verifier" or beyond is None,
+        f"algorithm.bonus_from=verifier counts answers as right whose score is above 0.5: it needs "
+        f"scores from 0 to 1, as reward=verifier and exact_match have; got {beyond}",
     )
     require(
         algorithm.consensus is None or known,
