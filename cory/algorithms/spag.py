@@ -128,6 +128,7 @@ class GameTraining:
     ) -> OfflineTrainer:
         """The trainer of a stage; `TrainingSelection` describes the last four."""
         config, parts = self.config, self.parts
+        config.check_instructions(f"model={parts.config.model.name}", parts.team.context_length)
         selection = TrainingSelection(
             config,
             self.task,

@@ -84,6 +84,12 @@ class Config:
     sweep: str
     scale: str
 
+    @property
+    def models(self) -> dict[str, ModelConfig]:
+        """The language models that agents start from, by their group of settings."""
+        partner = self.partner
+        return {"model": self.model} | ({} if partner is None else {"partner": partner})
+
     def __post_init__(self) -> None:
         every = ("evaluate_every", "samples_every", "checkpoint_every", "export_every")
         for key in ("seed", "samples_kept", *every):

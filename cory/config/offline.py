@@ -127,6 +127,19 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
             "nothing else to learn",
         )
 
+    def check_instructions(self, model: str, context: int) -> None:
+        """ConfigError where an instruction could be longer than what a model reads at once.
+
+        model: its setting and name, as model=tiny
+        """
+        longest = self.instructions.max_tokens
+        learns = self.instructions.per_iteration > 0 and self.iterations > 0
+        require(
+            not learns or self.collect_only or longest <= context,
+            f"algorithm.instructions.max_tokens={longest} exceeds the context of {model} "
+            f"({context} tokens)",
+        )
+
     def check_opponents(self) -> None:
         """Check the names and kinds of the opponents."""
         key = "algorithm.opponents"

@@ -117,7 +117,7 @@ def function_refusals(config: Config) -> Refusals:
 
 def model_refusals(config: Config) -> Refusals:
     """Models and judges: a folder that is none, and a context that is too short."""
-    for key, model in models_of(config).items():
+    for key, model in config.models.items():
         said = [*said_by(resolve, model.path, f"{key}.path")]
         yield from said or context_refusals(config, model, key)
     for key, judge in judges(config.reward).items():
@@ -126,12 +126,6 @@ def model_refusals(config: Config) -> Refusals:
             yield from verifier_refusals(judge, f"{key}.path")
         elif isinstance(path, str):
             yield from said_by(resolve, path, f"{key}.path")
-
-
-def models_of(config: Config) -> dict[str, ModelConfig]:
-    """The language models that a run trains, by their group of settings."""
-    partner = config.partner
-    return {"model": config.model} | ({} if partner is None else {"partner": partner})
 
 
 def verifier_refusals(judge: VerifierRewardConfig, key: str) -> Refusals:
@@ -143,17 +137,19 @@ def verifier_refusals(judge: VerifierRewardConfig, key: str) -> Refusals:
 
 
 def context_refusals(config: Config, model: ModelConfig, key: str) -> Refusals:
-    """Prompt and response in one text; the worker also counts the tokens of chat templates."""
+    """Prompt and response in one text, instructions; a worker also counts what templates add."""
     task, algorithm = config.task, config.algorithm
     context = described_length(described_in(model, key))
-    longest = task.max_prompt_tokens + algorithm.sampling.max_response_tokens
-    if context is None or algorithm.speaks_remotely() or longest <= context:
+    if context is None or algorithm.speaks_remotely():
         return
-    yield (
-        f"task.max_prompt_tokens ({task.max_prompt_tokens}) and "
-        f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
-        f"exceed the context of model={model.name} ({context} tokens)"
-    )
+    if task.max_prompt_tokens + algorithm.sampling.max_response_tokens > context:
+        yield (
+            f"task.max_prompt_tokens ({task.max_prompt_tokens}) and "
+            f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
+            f"exceed the context of {key}={model.name} ({context} tokens)"
+        )
+    if isinstance(algorithm, OfflineConfig):
+        yield from said_by(algorithm.check_instructions, f"{key}={model.name}", context)
 
 
 def described_in(model: ModelConfig, key: str) -> dict[str, Any]:
@@ -216,7 +212,7 @@ def memory_refusals(config: Config) -> Refusals:
         return
     room = main_memory() // hardware.processes
     shared = hardware.world if hardware.zero_stage == 3 else 1
-    for key, model in models_of(config).items():
+    for key, model in config.models.items():
         parameters = stored_parameters(model, key)
         each = NF4_BYTES if model.quantisation != "none" else BYTES[model.precision]
         held = parameters * each / shared

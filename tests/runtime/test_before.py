@@ -135,6 +135,18 @@ def test_a_context_that_is_long_enough_is_taken(tmp_path: Path) -> None:
     assert refusals(checked(f"model.path={model}", "task.max_prompt_tokens=8", *sampling)) == []
 
 
+def test_instructions_longer_than_the_context_are_refused(tmp_path: Path) -> None:
+    model = model_folder(tmp_path / "model", max_position_embeddings=1024)
+    words = ["experiment=spag/llama2_spag_1", "init_from=null", "algorithm.opponents.im=null"]
+    words += [f"model.path={model}", "model.architecture=null", "hardware=cpu"]
+    words += ["model.precision=fp32", "task.source=list", "task.words=[a,b,c,d]"]
+    words += ["task.max_prompt_tokens=512", "task.test_path=null"]
+    words += ["algorithm.opponents.endpoint=null"]
+    said = "algorithm.instructions.max_tokens=2048 exceeds the context of model=llama2_7b (1024 "
+    assert [line[: len(said)] for line in refusals(checked(*words))] == [said]
+    assert refusals(checked(*words, "algorithm.instructions.max_tokens=1024")) == []
+
+
 def test_opponents_and_files_of_games_are_looked_at(tmp_path: Path) -> None:
     words = ["experiment=spag/llama2_im", "scale=small", "algorithm.games=/none.jsonl"]
     config = checked(*words, f"+algorithm.opponents.other={tmp_path}/none")

@@ -12,7 +12,7 @@ import deepspeed
 import pytest
 import torch
 
-from cory.config import Config
+from cory.config import Config, ConfigError
 from cory.functional.offline import self_play_loss
 from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer, digest_of
 from cory.trainers.sanity_checks import FirstUpdateError
@@ -254,6 +254,17 @@ def test_instructions_stand_beside_games(imitation: Settings, tmp_path: Path) ->
     only = build_games(imitation(*told, "algorithm.games=none")).step(0)
     assert "offline/nll_game/agent_0" not in only
     assert only["offline/loss/agent_0"] == pytest.approx(only["offline/nll_sft/agent_0"], rel=1e-5)
+
+
+def test_instructions_that_are_longer_than_the_context_are_refused_at_the_start(
+    imitation: Settings,
+) -> None:
+    """Else one of them would end the run, or be learnt beyond what the model reads at once."""
+    longer = "algorithm.instructions.max_tokens=65"
+    said = r"^algorithm\.instructions\.max_tokens=65 exceeds the context of model=tiny \(64 tokens"
+    with pytest.raises(ConfigError, match=said):
+        build_games(imitation(longer, "algorithm.instructions.per_iteration=1"))
+    build_games(imitation(longer))  # which learns from none
 
 
 @pytest.mark.parametrize("micro", [1, 3, 8])
