@@ -163,11 +163,10 @@ class Parts:
     ) -> Iterator[ActorCriticModel]:
         """The models with the weights that the run starts from: pretrained, or of `init_from`."""
         run_dir = self.config.init_from
-        group = "model" if team is self.team else "partner"
         folders = (
             {}
             if run_dir is None
-            else agent_folders(Path(run_dir), names, team.config, group, "init_from")
+            else agent_folders(Path(run_dir), names, team.config, team.group, "init_from")
         )
         for model in models:
             if model.name in folders:

@@ -2,8 +2,12 @@
 
 import difflib
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from string import Formatter
+from typing import Any
 
 MOST_ROUNDS = 1_000_000  # iterations of a run, passes over data: above it is a slip
 
@@ -57,6 +61,20 @@ def require_fields(
     free = {field for field in found if field} if allowed is None else {*needed, *allowed}
     other = sorted(found - free)
     require(not other, f"{key} must not contain {{{''.join(other[:1])}}}, got '{template}'")
+
+
+@contextmanager
+def renamed(group: str, place: str, settings: Any) -> Iterator[None]:
+    """Refusals about the settings of `group` name them by the place where they stand instead.
+
+    settings: the dataclass of the group, or one of its instances
+    """
+    try:
+        yield
+    except ConfigError as error:
+        keys = "|".join(field.name for field in fields(settings))
+        own = re.sub(rf"\b{group}\.(?=({keys})\b)", f"{place}.", str(error))
+        raise ConfigError(own) from error.__cause__
 
 
 def exact_div(a: int, b: int, a_key: str, b_key: str) -> int:

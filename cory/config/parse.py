@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from cory.config.added import complete
-from cory.config.checks import ConfigError, nearest, require
+from cory.config.checks import ConfigError, nearest, renamed, require
 from cory.config.experiment import Config
 from cory.config.options import option
 from cory.config.reward import NO_PARTS, SumConfig, of_part
@@ -146,7 +146,8 @@ def _check_alone(schema: DictConfig, key: str, value: Any, cfg: DictConfig) -> N
             return  # what is missing is told of all groups together
         if key == "reward" and cfg.reward.name == "sum":
             check_parts(node.parts)
-        OmegaConf.to_object(node)
+        with renamed("model" if key == "partner" else key, key, OmegaConf.get_type(node)):
+            OmegaConf.to_object(node)
     except OmegaConfBaseException as error:
         raise ConfigError(explain(error, cfg)) from None
 

@@ -2,14 +2,13 @@
 
 import math
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cory.config.checks import (
-    ConfigError,
     fields_of,
+    renamed,
     require,
     require_at_least,
     require_choice,
@@ -215,12 +214,6 @@ def beyond_shares(reward: Any) -> str | None:
     return f"reward.output={chosen}" if chosen in ("logit", "grade") else None
 
 
-@contextmanager
-def of_part(name: str, settings: Any) -> Iterator[None]:
+def of_part(name: str, settings: Any) -> AbstractContextManager[None]:
     """Refusals about a reward's settings name those of this part of a sum."""
-    try:
-        yield
-    except ConfigError as error:
-        keys = "|".join(field.name for field in fields(settings))
-        own = re.sub(rf"\breward\.(?=({keys})\b)", f"reward.parts.{name}.", str(error))
-        raise ConfigError(own) from error.__cause__
+    return renamed("reward", f"reward.parts.{name}", settings)

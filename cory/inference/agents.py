@@ -95,11 +95,7 @@ class Agents(Mapping[str, Agent]):
         set_float32_products({*products_of(config).values()}, place)
         kind: Any = builder("task", config.task.name)
         self.form: Form = kind.form(config.task) if hasattr(kind, "form") else BareForm()
-        self.teams = {
-            group: Team(model, place)
-            for group, model in (("model", config.model), ("partner", config.partner))
-            if model is not None
-        }
+        self.teams = {group: Team(model, place, group) for group, model in config.models.items()}
         self.policies: dict[str, Policy] = {}
         for group, names in self._names().items():
             self.policies |= self._loaded(group, names)

@@ -74,13 +74,12 @@ def counted_operations(config: Config, test_problems: Mapping[str, Any]) -> tupl
 
 def weights_of(config: Config) -> int:
     """Of the model of an agent; of two different models, their mean."""
-    models = {"model": config.model} | ({"partner": config.partner} if config.partner else {})
     sizes: list[int] = [
         sum(
             p.numel()
             for p in skeleton(m.path, f"{key}.path", m.architecture, m.remote_code).parameters()
         )
-        for key, m in models.items()
+        for key, m in config.models.items()
     ]
     return sum(sizes) // len(sizes)
 

@@ -210,7 +210,8 @@ def skeleton(
     """
     if architecture is None:
         return _empty(_load(AutoConfig, path, key, remote_code), remote_code)
-    config = _described(architecture)
+    described = f"{key.removesuffix('path')}architecture"
+    config = _described(architecture, described)
     if remote_code:
         return _empty(config)
     local = _local_config(path, key)
@@ -220,8 +221,8 @@ def skeleton(
         actual = getattr(local, name, None)
         require(
             actual == value,
-            f"model.architecture.{name}={value}, but config.json of {key}={path} has {actual}; "
-            f"for another model set model.architecture=null",
+            f"{described}.{name}={value}, but config.json of {key}={path} has {actual}; "
+            f"for another model set {described}=null",
         )
     return _empty(local)
 
@@ -264,20 +265,18 @@ def _local_config(path: str, key: str) -> Any:
         raise ConfigError(f"{key}={path}: cannot be loaded: {first_line(error)}") from error
 
 
-def _described(architecture: dict[str, Any]) -> Any:
+def _described(architecture: dict[str, Any], key: str) -> Any:
     """The library's configuration of an architecture, with the given settings."""
     kind = architecture.get("model_type")
-    require(kind in CONFIG_MAPPING, f"model.architecture.model_type={kind} is no such class")
+    require(kind in CONFIG_MAPPING, f"{key}.model_type={kind} is no such class")
     known = AutoConfig.for_model(kind)
     for name in architecture:
-        require(
-            hasattr(known, name), f"model.architecture.{name} is no setting of model_type={kind}"
-        )
+        require(hasattr(known, name), f"{key}.{name} is no setting of model_type={kind}")
     try:
         return AutoConfig.for_model(**architecture)
     except (ValueError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"model.architecture: {reason}") from error
+        raise ConfigError(f"{key}: {reason}") from error
 
 
 def _refuse_missing(info: dict[str, Any], path: str, key: str) -> None:

@@ -67,8 +67,8 @@ class Policy:
         self.hardware = hardware
         require(
             not hardware.cuda_graphs or keeps_all(model.lm),
-            f"hardware.cuda_graphs=true does not go with model.path={team.config.path}, whose "
-            f"layers attend to a window of tokens only",
+            f"hardware.cuda_graphs=true does not go with {team.group}.path={team.config.path}, "
+            f"whose layers attend to a window of tokens only",
         )
 
     def reference(self, name: str) -> Policy:

@@ -39,24 +39,26 @@ class Team:
     `sharing=adapter_copies`: adapters, each on a base of its own.
     """
 
-    def __init__(self, config: ModelConfig, device: torch.device) -> None:
+    def __init__(self, config: ModelConfig, device: torch.device, group: str = "model") -> None:
+        """group: `model` or `partner`: the group of settings that `config` is, for refusals"""
         self.config = config
+        self.group = group
         self.device = device
         self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(
-            config.path, "model.path", config.remote_code
+            config.path, f"{group}.path", config.remote_code
         )
         require(
             not config.chat or self.tokenizer.chat_template is not None,
-            f"model.chat=true: the tokenizer of model.path={config.path} has no chat template",
+            f"{group}.chat=true: the tokenizer of {group}.path={config.path} has no chat template",
         )
         dtype = DTYPES[config.precision]
         compute = DTYPES[config.compute_precision]
         quantisation = None
         if config.quantisation == "nf4":
-            quantisation = nf4(config.double_quantisation, compute, dtype)
+            quantisation = nf4(config.double_quantisation, compute, dtype, group)
         self.pretrained = load_language_model(
             config.path,
-            "model.path",
+            f"{group}.path",
             config.dropout or config.rollout_dropout,
             dtype,
             quantisation,
@@ -68,13 +70,13 @@ class Team:
         if quantisation is None:
             self.pretrained.to(device)
             set_products(self.pretrained, compute)
-        require_plain_head(self.pretrained, f"model.path={config.path}")
+        require_plain_head(self.pretrained, f"{group}.path={config.path}")
 
     def render(self, context: Context) -> str:
         """A context as the model is shown it: in a chat model's template."""
         if not self.config.chat:
             if not isinstance(context, str):
-                raise ValueError(f"model={self.config.name} does not chat; give it a text")
+                raise ValueError(f"{self.group}={self.config.name} does not chat; give it a text")
             return context
         return rendered(self.tokenizer, context)
 
@@ -85,7 +87,9 @@ class Team:
     @property
     def context_length(self) -> int:
         """The model's context length, in tokens; see `cory.models.context`."""
-        return require_context_length(self.pretrained.config, f"model.path={self.config.path}")
+        return require_context_length(
+            self.pretrained.config, f"{self.group}.path={self.config.path}"
+        )
 
     @cached_property
     def stops(self) -> frozenset[int]:

@@ -28,8 +28,9 @@ class Codec:
             if [*context, *self._bare(gap + RESPONSE)] == whole:
                 return gap
         raise ConfigError(
-            f"model={self.team.config.name}: its tokenizer reads a context and a response together "
-            f"otherwise than one after the other, so nothing can be learnt from texts"
+            f"{self.team.group}={self.team.config.name}: its tokenizer reads a context and a "
+            f"response together otherwise than one after the other, so nothing can be learnt from "
+            f"texts"
         )
 
     def fits(self, context: str) -> bool:

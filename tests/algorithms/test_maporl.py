@@ -172,6 +172,40 @@ def test_what_is_refused(words: list[str], message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["partner.value_init=foo"], "partner.value_init must be one of uniform, zero, got foo"),
+        (["partner.adapter.rank=0"], "partner.adapter.rank must be at least 1, got 0"),
+        (
+            ["partner.quantisation=nf4"],
+            "partner.quantisation=nf4 needs partner.sharing=adapters: weights in 4 bits",
+        ),
+        (["model.value_init=foo", "partner.value_init=foo"], "model.value_init must be one of"),
+        (
+            ["partner.rollout_dropout=true", "hardware.gradient_checkpointing=true"],
+            "partner.rollout_dropout=true needs hardware.gradient_checkpointing=false",
+        ),
+        (
+            ["algorithm.verifier_feedback=true", "model.chat=true"],
+            "algorithm.verifier_feedback=true needs partner.chat=true",
+        ),
+        (
+            [
+                *("algorithm.kl_loss=full", "algorithm.kl_in=loss", "hardware=gpu4_zero2"),
+                *("hardware.zero_stage=3", "partner.sharing=adapters"),
+            ],
+            "algorithm.kl_loss=full needs hardware.zero_stage of at most 2, or partner.sharing=cop",
+        ),
+    ],
+)
+def test_refusals_about_the_partner_name_it(words: list[str], said: str) -> None:
+    pair = ["+model@partner=tiny_2x", "algorithm.param_sharing=per_agent"]
+    with pytest.raises(ConfigError) as caught:
+        settings(*pair, *words)
+    assert str(caught.value).startswith(said)
+
+
 def test_incentives_need_known_answers() -> None:
     with pytest.raises(ConfigError, match=r"algorithm.bonus_from=ground_truth needs a task"):
         parsed("algorithm=maporl", "algorithm.alpha=[1.0,1.0]")

@@ -58,6 +58,11 @@ def test_a_text_is_one_message_and_begins_once(llama: str) -> None:
 def test_a_model_without_template_cannot_chat(tiny_model: str) -> None:
     with pytest.raises(ConfigError, match="has no chat template"):
         team(tiny_model, "model.chat=true")
+    words = ["+model@partner=tiny", f"partner.path={tiny_model}", "partner.chat=true"]
+    config = parsed("algorithm=maporl", "algorithm.param_sharing=per_agent", *words)
+    assert config.partner is not None
+    with pytest.raises(ConfigError, match=r"^partner\.chat=true: the tokenizer of partner\.path="):
+        Team(config.partner, torch.device("cpu"), "partner")
 
 
 def test_a_response_ends_at_any_of_the_checkpoints_stops(llama: str, tmp_path: Path) -> None:

@@ -160,12 +160,12 @@ def check_debate(config: Config, algorithm: DebateConfig) -> None:
         not config.evaluation.team or known,
         f"evaluation.team=true takes votes on answers; {without_answers(config)}",
     )
-    models = [model for model in (config.model, config.partner) if model is not None]
-    require(
-        not algorithm.verifier_feedback or all(model.chat for model in models),
-        "algorithm.verifier_feedback=true needs model.chat=true: the plain form of a debate has no "
-        "place for it",
-    )
+    for key, model in config.models.items():
+        require(
+            not algorithm.verifier_feedback or model.chat,
+            f"algorithm.verifier_feedback=true needs {key}.chat=true: the plain form of a debate "
+            f"has no place for it",
+        )
     require(
         not algorithm.verifier_feedback or config.reward.name == "verifier",
         f"algorithm.verifier_feedback=true needs reward=verifier: reward={config.reward.name} "

@@ -8,23 +8,24 @@ from cory.config.reward import judges
 
 def check_rollout_dropout(config: Config) -> None:
     """Rules for dropout while sampling a roll-out."""
-    if not (config.model.rollout_dropout or (config.partner and config.partner.rollout_dropout)):
-        return
-    require(
-        isinstance(config.algorithm, PPOConfig),
-        f"model.rollout_dropout=true needs an algorithm with roll-outs of PPO, not "
-        f"algorithm={config.algorithm.name}",
-    )
-    for key in ("gradient_checkpointing", "cuda_graphs"):
+    for group, model in config.models.items():
+        if not model.rollout_dropout:
+            continue
         require(
-            not getattr(config.hardware, key),
-            f"model.rollout_dropout=true needs hardware.{key}=false",
+            isinstance(config.algorithm, PPOConfig),
+            f"{group}.rollout_dropout=true needs an algorithm with roll-outs of PPO, not "
+            f"algorithm={config.algorithm.name}",
         )
+        for key in ("gradient_checkpointing", "cuda_graphs"):
+            require(
+                not getattr(config.hardware, key),
+                f"{group}.rollout_dropout=true needs hardware.{key}=false",
+            )
 
 
 def products_of(config: Config) -> dict[str, str]:
     """The precision of matrix products of every language model of a run, by its setting."""
-    groups = {"model": config.model, "partner": config.partner, **judges(config.reward)}
+    groups = {**config.models, **judges(config.reward)}
     return {
         f"{key}.compute_precision": group.compute_precision
         for key, group in groups.items()

@@ -106,13 +106,14 @@ def check_hardware(config: Config) -> None:
         "hardware.routed_reference=true needs model.sharing=adapters: "
         "a copy and its reference are two models",
     )
-    require(
-        getattr(algorithm, "kl_loss", "k3") == "k3"
-        or hardware.zero_stage < 3
-        or model.sharing == "copies",
-        "algorithm.kl_loss=full needs hardware.zero_stage of at most 2, or model.sharing=copies: "
-        "the weights that policy and reference share are split",
-    )
+    for key, own in config.models.items():
+        require(
+            getattr(algorithm, "kl_loss", "k3") == "k3"
+            or hardware.zero_stage < 3
+            or own.sharing == "copies",
+            f"algorithm.kl_loss=full needs hardware.zero_stage of at most 2, or {key}.sharing="
+            f"copies: the weights that policy and reference share are split",
+        )
 
 
 def check_evaluation(config: Config) -> None:
