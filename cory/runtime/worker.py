@@ -102,19 +102,21 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     set_float32_products({*products_of(config).values()}, device)
     streams = Streams(config.seed)
     team = Team(config.model, device)
-    partner = None if config.partner is None else Team(config.partner, device)
+    partner = None if config.partner is None else Team(config.partner, device, "partner")
     algorithm = config.algorithm
     longest = config.task.max_prompt_tokens + algorithm.sampling.max_response_tokens
     for one in (team, partner):
         # where another model speaks, this one only counts the tokens of prompts
         if one is not None and not algorithm.speaks_remotely():
-            own = one.tokens("") if one.config.chat else 0  # of the chat template
+            own = one.tokens("")  # of the chat template, and of BOS where the tokenizer adds it
+            around = f", {own} of them around every prompt" if own else ""
             require(
                 longest + own <= one.context_length,
                 f"task.max_prompt_tokens ({config.task.max_prompt_tokens}) and "
                 f"algorithm.sampling.max_response_tokens "
                 f"({algorithm.sampling.max_response_tokens}) "
-                f"exceed the context of model={one.config.name} ({one.context_length} tokens)",
+                f"exceed the context of {one.group}={one.config.name} "
+                f"({one.context_length} tokens{around})",
             )
     task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
     reward: Reward = build_reward(config.reward, task, device)

@@ -11,12 +11,13 @@ import pytest
 import torch
 from transformers import GPT2Config, LlamaConfig, Phi3Config, Phi3ForCausalLM
 
-from cory.config import ConfigError
+from cory.config import Config, ConfigError
 from cory.functional.masking import pad_turns
 from cory.memory.architecture import shape_of
 from cory.models.context import context_length, described_length, require_context_length
 from cory.models.policy import Policy
 from cory.models.team import Team
+from cory.runtime.worker import build_parts
 from tests.support.composing import parsed
 from tests.support.llama import BOS, EOS, llama_tokenizer
 
@@ -182,6 +183,25 @@ def test_a_file_that_says_less_is_no_error(described: dict[str, Any], length: in
 )
 def test_lengths(config: Any, length: int | None) -> None:
     assert context_length(config) == length
+
+
+@pytest.mark.parametrize("group", ["model", "partner"])
+def test_a_token_that_begins_every_text_is_counted(group: str, tmp_path: Path) -> None:
+    """Prompts are counted without BOS; a longest one would be refused in mid-run."""
+    team_of(tmp_path, phi3(SHORT, LONG))
+    path = "model.path" if group == "model" else "partner.path"
+
+    def config(longest: int) -> Config:
+        return parsed(
+            *("algorithm=maporl", "algorithm.param_sharing=per_agent", "+model@partner=tiny"),
+            *(f"{path}={tmp_path}", f"task.max_prompt_tokens={longest}"),
+            *(f"algorithm.sampling.{end}_response_tokens=4" for end in ("min", "max")),
+            "algorithm.guards.min_tokens=null",
+        )
+
+    with pytest.raises(ConfigError, match=rf"context of {group}=tiny \({SWITCH} tokens, 1 of"):
+        build_parts(config(SWITCH - 4))
+    build_parts(config(SWITCH - 4 - 1))
 
 
 def test_a_language_model_without_a_length_is_refused() -> None:
