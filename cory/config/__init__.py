@@ -1,6 +1,6 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
-from cory.config.added import as_before
+from cory.config.added import as_before, with_values_of_before
 from cory.config.algorithm import (
     ADAMW_8BIT,
     GAE,
@@ -192,4 +192,5 @@ __all__ = [
     "require",
     "require_function_name",
     "small_file",
+    "with_values_of_before",
 ]

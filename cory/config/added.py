@@ -77,6 +77,17 @@ def complete(cfg: DictConfig) -> None:
             node[key] = ADDED[key][1]
 
 
+def with_values_of_before(flat: dict[str, Any]) -> dict[str, Any]:
+    """Settings by dotted keys, and those that are not there with the values of before."""
+    found = dict(flat)
+    for name, (beside, before) in ADDED.items():
+        for key in list(found):
+            group, _, leaf = key.rpartition(".")
+            if group and leaf == beside and f"{group}.{HAD_BEFORE.get(name, '')}" not in found:
+                found.setdefault(f"{group}.{name}", before)
+    return found
+
+
 def as_before(flat: dict[str, Any]) -> dict[str, Any]:
     """Settings by dotted keys, without those that are as before."""
     return {key: value for key, value in flat.items() if not _is_as_before(key, value, flat)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from cory.config import ConfigError, as_before, parse_config
+from cory.config import ConfigError, as_before, parse_config, with_values_of_before
 from cory.config.added import ADDED
 from cory.runs.precision import as_begun
 from cory.runs.run_dir import is_complete, settings_digest, unfinished_run
@@ -78,6 +78,15 @@ def test_only_settings_that_belong_there_are_left_out() -> None:
     flat = {"model.compute_precision": "fp32", "model.attention": "auto", "task.attention": "auto"}
     assert as_before(flat).keys() == flat.keys() - {"model.attention"}
     assert as_before({**flat, "model.attention": "sdpa"})["model.attention"] == "sdpa"
+
+
+def test_what_is_not_there_has_the_value_of_before() -> None:
+    flat = {"model.compute_precision": "bf16", "model.value_dropout": 0.1, "seed": 0}
+    found = with_values_of_before({**flat, "model.value_init": "zero"})
+    assert found["model.attention"] == "auto" and found["model.value_init"] == "zero"
+    assert as_before(found) == {**flat, "model.value_init": "zero"}
+    offline = {"algorithm.learning_rate": 1.0, "algorithm.iterations_per_epoch": None}
+    assert "algorithm.schedule" not in with_values_of_before(offline)  # it had one from the start
 
 
 def test_a_group_that_had_a_setting_keeps_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from cory.config import as_before, named_experiments, small_file
+from cory.config import named_experiments, small_file, with_values_of_before
 from cory.report.paper import PAPER_SCALE, Compose, Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
@@ -121,7 +121,8 @@ def setting_differences(
             labels[row["experiment"]] = f"{learning_rate}eta {row['eta']}"
     methods: dict[tuple[str, str, str], list[str]] = {}
     for name, run in first.items():
-        asked, used = as_before(_flat(paper[name])), as_before(_flat(run.settings))
+        # a run of before a setting came had its value of before, which may not be the paper's
+        asked, used = map(with_values_of_before, (_flat(paper[name]), _flat(run.settings)))
         for key in asked.keys() & used.keys():
             if key.partition(".")[0] not in (*NOT_COMPARED, *KEEPING) and asked[key] != used[key]:
                 change = (key, cell(f"{asked[key]}", 120), cell(f"{used[key]}", 120))
