@@ -8,7 +8,7 @@ from typing import Any
 from cory.report.comparison import Comparison, Entry
 from cory.report.comparison_verdict import closing
 from cory.report.interval_text import interval_text
-from cory.report.run_intervals import Interval
+from cory.report.run_intervals import Interval, Spread
 from cory.runs.sweeps.differences import short_keys
 
 HEADS = ("mean ± std", "95 % interval", "difference", "95 % interval", "")
@@ -137,10 +137,16 @@ def _cells(entry: Entry) -> list[str]:
         str(own.count),
         f"{own.mean:.3f}{spread}",
         _interval(own.interval, ""),
-        "" if difference is None else f"{difference.mean:+.3f}",
+        "" if difference is None else f"{difference.mean:+.3f}{_of_pairs(own, difference)}",
         _interval(None if difference is None else difference.interval, "+"),
         entry.verdict,
     ]
+
+
+def _of_pairs(own: Spread, difference: Spread) -> str:
+    """How many pairs a difference is over, where some seeds of the row have no other to pair."""
+    count = difference.count
+    return f" ({count} pair{'s' * (count > 1)})" if count < own.count else ""
 
 
 def _interval(interval: Interval | None, sign: str) -> str:

@@ -111,7 +111,9 @@ def test_seeds_that_only_one_row_has_make_no_pairs(write: Write) -> None:
         write("algorithm.kl_coef=0.3", seed=7, score=9.0),
         write("algorithm.kl_coef=0.5", seed=8, score=9.0),
     ]
-    _, second, third = entries(compare(runs))
+    comparison = compare(runs)
+    _, second, third = entries(comparison)
+    assert "+2.000 (1 pair)" in written(comparison, comparison.headlines())
     assert second.own.count == 2  # type: ignore[attr-defined]
     assert second.difference == Spread(1, 2.0, None, None)  # type: ignore[attr-defined]
     assert third.difference is None  # type: ignore[attr-defined]

@@ -63,6 +63,15 @@ def test_a_column_writes_the_values_of_the_seeds(
     ]
 
 
+def test_a_cell_over_fewer_seeds_than_its_line_says_over_how_many() -> None:
+    runs = [archived({"m": 0.4}), archived({"other": 1.0}), archived({"m": 0.6})]
+    line = TableLine([], {}, runs)
+    assert share("h", "m").cell(line) == "50.0 ± 14.1 % (n = 2)"
+    assert number("h", "other").cell(line) == "1.00 (n = 1)"
+    assert number("h", "m", "other").cell(line) == "0.67 ± 0.31"  # every seed has one of them
+    assert number("h", "absent").cell(line) == "-"
+
+
 def test_numbers_of_training_are_means_over_the_last_window() -> None:
     (column,) = trained({"m": "h"}, TABLE, "agent_0")
     logged = [{"m/agent_0": float(n < 30)} for n in range(40)]

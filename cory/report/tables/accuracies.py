@@ -17,7 +17,15 @@ from cory.report.paper import PAPER_SCALE, Table
 from cory.report.records.collect import CountedRuns
 from cory.report.tables.markdown import DASH, percent
 from cory.report.tables.numbers import PaperRow, last, runs_of
-from cory.report.tables.table import Column, TableLine, head_of, names_of, render, seeds_text
+from cory.report.tables.table import (
+    Column,
+    TableLine,
+    head_of,
+    names_of,
+    of_fewer,
+    render,
+    seeds_text,
+)
 
 WRONG, IMPOSSIBLE = "†", "‡"
 UNSUPPORTED = "not supported"
@@ -96,9 +104,9 @@ def measured_accuracy(found: CountedRuns, row: PaperRow) -> str:
         return said_unsupported(row)
     runs = runs_of(found, row)
     base, _, who = row["metric"].rpartition("/")
-    errors = last(runs, f"{base}_se/{who}")
+    values, errors = last(runs, row["metric"]), last(runs, f"{base}_se/{who}")
     bracket = f" (SE {100 * np.mean(errors):.1f})" if errors else ""
-    return f"{percent(last(runs, row['metric']))}{bracket}"
+    return f"{percent(values)}{bracket}{of_fewer(values, runs)}"
 
 
 def said_unsupported(row: PaperRow) -> str:

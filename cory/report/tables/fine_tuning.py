@@ -14,7 +14,16 @@ from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
 from cory.report.tables.markdown import DASH, percent, plus_minus
 from cory.report.tables.numbers import Estimate, PaperRow, at_iterations, correlations
-from cory.report.tables.table import Column, TableLine, head_of, lines, names_of, render, seeds
+from cory.report.tables.table import (
+    Column,
+    TableLine,
+    head_of,
+    lines,
+    names_of,
+    of_fewer,
+    render,
+    seeds,
+)
 
 
 def iterations_results(table: Table, found: CountedRuns) -> list[str]:
@@ -23,7 +32,7 @@ def iterations_results(table: Table, found: CountedRuns) -> list[str]:
     steps = sorted({step for line in body for step in line.words["curve"]})
 
     def at(step: int, line: TableLine) -> str:
-        return value_text(table, line.words["curve"].get(step, []))
+        return value_text(table, line, line.words["curve"].get(step, []))
 
     columns = [Column(f"iteration {step}", text=partial(at, step)) for step in steps]
     if table.scale == PAPER_SCALE and any("printed" in row for row in table.rows):
@@ -52,13 +61,21 @@ def scatter_results(table: Table, found: CountedRuns) -> list[str]:
             for step in sorted(across.keys() & up.keys())
         ] or [([*names_of(row), DASH], {"across": [], "up": []})]
 
+    def across_text(line: TableLine) -> str:
+        values = line.words["across"]
+        return plus_minus([value for value, _, _ in values], 3) + of_fewer(values, line.runs)
+
+    def up_text(line: TableLine) -> str:
+        return value_text(table, line, line.words["up"])
+
+    def correlation(line: TableLine) -> str:
+        values = correlations(line.runs, line.row)
+        return plus_minus(values) + of_fewer(values, line.runs)
+
     columns = [
-        Column(
-            str(table.entry["across"]),
-            text=lambda line: plus_minus([value for value, _, _ in line.words["across"]], 3),
-        ),
-        Column(table.entry["axis"]["name"], text=lambda line: value_text(table, line.words["up"])),
-        Column("correlation", text=lambda line: plus_minus(correlations(line.runs, line.row))),
+        Column(str(table.entry["across"]), text=across_text),
+        Column(table.entry["axis"]["name"], text=up_text),
+        Column("correlation", text=correlation),
         seeds(table, found),
     ]
     body = lines(table.rows, found, over_iterations)
@@ -86,7 +103,8 @@ def _printed(line: TableLine) -> str:
 PRINTED = Column("printed", text=_printed)
 
 
-def value_text(table: Table, values: Sequence[Estimate]) -> str:
-    """Values of all seeds as text."""
+def value_text(table: Table, line: TableLine, values: Sequence[Estimate]) -> str:
+    """Values of the line's seeds as text."""
     plain = [value for value, _, _ in values]
-    return percent(plain) if table.entry["axis"]["share"] else plus_minus(plain, 3)
+    text = percent(plain) if table.entry["axis"]["share"] else plus_minus(plain, 3)
+    return text + of_fewer(values, line.runs)

@@ -31,6 +31,7 @@ from cory.report.tables.table import (
     lines,
     names_of,
     number,
+    of_fewer,
     render,
     seeds,
     share,
@@ -176,7 +177,8 @@ def _scores(table: Table, found: CountedRuns) -> list[str]:
 
 def _stand_ins(table: Table, found: CountedRuns) -> list[str]:
     def solved(line: TableLine) -> str:
-        return percent(words_found(line.runs))
+        values = words_found(line.runs)
+        return percent(values) + of_fewer(values, line.runs)
 
     player = f"against {table.words['player']}"
     columns = [

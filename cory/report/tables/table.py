@@ -49,7 +49,13 @@ class Column:
         if self.text is not None:
             return self.text(line)
         metrics = [metric.format(**line.words) for metric in self.metrics]
-        return self.form(self.read(line.runs, *metrics))
+        values = self.read(line.runs, *metrics)
+        return self.form(values) + of_fewer(values, line.runs)
+
+
+def of_fewer(values: Sequence[Any], runs: Sequence[Archived]) -> str:
+    """Behind a cell's text: over how many seeds it is, where some of the runs have no value."""
+    return f" (n = {len(values)})" if 0 < len(values) < len(runs) else ""
 
 
 # runs of a row -> first cells and words of its lines
