@@ -36,6 +36,7 @@ TITLES = (
     (r"verifier_accuracy/.+", "accuracy of verdicts", ""),
 )
 IN_TRAINING = {KL: "KL in training (nats)", COMBINED: "combined reward in training"}
+STAYED = "stayed"
 MOST_NAMED = 3  # policies whose numbers a sentence names one by one
 # the metrics that a sentence is about: of each run the first kind that it has
 HEADLINES = (
@@ -155,10 +156,18 @@ def cost(found: Sequence[Change], roles: Mapping[str, str]) -> list[str]:
 
 
 def _moved(change: Change, before: Sequence[Change]) -> str:
-    """From what to what; whether it rose or fell unless the one before it is said to."""
-    verb = "fell" if change.difference < 0 else "rose"
-    said = bool(before) and (before[-1].difference < 0) == (change.difference < 0)
-    return f"{'' if said else f'{verb} '}from {change.before:.2f} to {change.after:.2f}"
+    """From what to what; which way it went unless the one before it is said to go the same."""
+    way = _way(change)
+    said = bool(before) and _way(before[-1]) == way
+    both = f"from {change.before:.2f} to {change.after:.2f}"
+    return f"{'' if said else f'{way} '}{f'at {change.after:.2f}' if way == STAYED else both}"
+
+
+def _way(change: Change) -> str:
+    """Which way a number went, as far as two decimals show it."""
+    if round(change.before, 2) == round(change.after, 2):
+        return STAYED
+    return FELL if change.difference < 0 else ROSE
 
 
 def listed(words: Sequence[str]) -> str:

@@ -149,6 +149,11 @@ def test_what_the_training_cost_is_said() -> None:
         "(reward - kl_coef x KL) fell from 0.50 to -0.20."
     ]
     mixed = trained(6.2, 0.7, agents=2)
+    same = [
+        *trained(1.0, 0.5)[:1],
+        Change("objective/combined/agent_0", 46.498, 46.5, None, None, None),
+    ]
+    assert cost(same, {})[0].endswith("(reward - kl_coef x KL) stayed at 46.50.")
     mixed[3] = Change("objective/combined/agent_1", 0.5, 0.25, None, None, None)
     assert cost(mixed, ROLES) == [
         "It cost 6.20 (agent 0 (pioneer)) and 6.20 (agent 1 (observer)) nats of KL to the "
