@@ -9,6 +9,7 @@ from dataclasses import fields
 from string import Formatter
 from typing import Any
 
+SAMPLES = {"number": 1, "max_turns": 1}  # values of fields in templates; those of others are texts
 MOST_ROUNDS = 1_000_000  # iterations of a run, passes over data: above it is a slip
 
 
@@ -40,9 +41,23 @@ def require_positive(key: str, value: float) -> None:
     require(0 < value < math.inf, f"{key} must be above 0 and finite, got {value}")
 
 
-def fields_of(template: str) -> set[str]:
-    """The names in a template, `answer` of {answer}, {answer!s} and {answer:.20}; or ValueError."""
-    return {field for _, field, _, _ in Formatter().parse(template) if field is not None}
+def fields_of(template: str) -> list[str]:
+    """The names in a template, each once, `answer` of {answer}, {answer!s} and {answer:.20}.
+
+    Those inside a format count, too, `width` of {answer:>{width}}. ValueError where it is none.
+    """
+    found: dict[str, None] = {}
+    for _, field, form, _ in Formatter().parse(template):
+        if field is not None:
+            found |= dict.fromkeys([field, *fields_of(form or "")])
+    return list(found)
+
+
+class AnyValue:
+    """Stands for a value of a column, whose type is not known before the data are read."""
+
+    def __format__(self, form: str) -> str:
+        return "1"  # which may be a width, too
 
 
 def require_fields(
@@ -50,7 +65,8 @@ def require_fields(
 ) -> None:
     """Every one of `needed` as {field} in the template, and no others but `allowed`.
 
-    allowed: None: any others with a name
+    allowed: None: any others that can be the name of a column
+    It is formatted once, as it will be: a text has no {query:d}.
     """
     try:
         found = fields_of(template)
@@ -58,9 +74,17 @@ def require_fields(
         raise ConfigError(f"{key}='{template}': {error}") from None
     for field in needed:
         require(field in found, f"{key} must contain {{{field}}}, got '{template}'")
-    free = {field for field in found if field} if allowed is None else {*needed, *allowed}
-    other = sorted(found - free)
+    columns = {name for name in found if name and not name.isdigit() and not {*".["} & {*name}}
+    other = sorted({*found} - (columns if allowed is None else {*needed, *allowed}))
     require(not other, f"{key} must not contain {{{''.join(other[:1])}}}, got '{template}'")
+    values = {
+        name: AnyValue() if allowed is None and name not in needed else SAMPLES.get(name, "text")
+        for name in found
+    }
+    try:
+        template.format(**values)
+    except ValueError as error:
+        raise ConfigError(f"{key}='{template}': {error}") from None
 
 
 @contextmanager

@@ -2,9 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from string import Formatter
 
-from cory.config.checks import require, require_at_least, require_choice, require_fields
+from cory.config.checks import (
+    fields_of,
+    require,
+    require_at_least,
+    require_choice,
+    require_fields,
+)
 from cory.config.task import PickConfig
 
 ANSWERS = ("text", "number", "choice", "formula")
@@ -44,8 +49,7 @@ class PromptsConfig(PickConfig):
     @property
     def template_columns(self) -> list[str]:
         """The columns that `prompt_template` names beside {prompt}."""
-        fields = [field for _, field, _, _ in Formatter().parse(self.prompt_template)]
-        return [field for field in dict.fromkeys(fields) if field and field != "prompt"]
+        return [field for field in fields_of(self.prompt_template) if field != "prompt"]
 
     def __post_init__(self) -> None:
         self.check_picks()
@@ -61,7 +65,7 @@ class PromptsConfig(PickConfig):
         self._check_parts()
         require_fields("task.observer_template", self.observer_template, ("query", "answers"))
         require_fields("task.answer_template", self.answer_template, ("response",), ("query",))
-        self._check_prompt_template()
+        require_fields("task.prompt_template", self.prompt_template, ("prompt",), None)
 
     def with_answers(self, query: str, answers: Sequence[str]) -> str:
         """The prompt of an agent that answers after others.
@@ -90,11 +94,3 @@ class PromptsConfig(PickConfig):
             share is None or 0 < share < 1,
             f"task.held_out_share must be above 0 and below 1, got {share}",
         )
-
-    def _check_prompt_template(self) -> None:
-        require_fields("task.prompt_template", self.prompt_template, ("prompt",), None)
-        for field in self.template_columns:
-            require(
-                not field.isdigit() and not set(".[") & set(field),
-                f"task.prompt_template: {{{field}}} is not the name of a column",
-            )

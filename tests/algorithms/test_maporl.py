@@ -101,6 +101,10 @@ def test_one_turn_at_a_time_the_last_first() -> None:
     assert set(learners(settings(), 5)) == {"turn_1", "turn_2", "turn_3"}
 
 
+def test_a_number_in_a_template_may_be_written_as_one() -> None:
+    assert settings("algorithm.prompts.other='{number:02d} {response:.9}'").prompts.other
+
+
 def test_guards() -> None:
     guarded = settings("algorithm.guards.min_tokens=4", "algorithm.guards.repeat_length=2")
     assert not breaks_guard(guarded, r"\boxed{7}", [1, 2, 3, 4])
@@ -141,6 +145,8 @@ def test_guards() -> None:
         (["algorithm.guards.scope=all"], "must be one of own, propagate"),
         (["algorithm.guards.max_repeats=0"], "algorithm.guards.max_repeats must be at least 1"),
         (["algorithm.prompts.grade_bounds=[0.5]"], "one fewer than algorithm.prompts.grades"),
+        (["algorithm.prompts.feedback='{score:.2f}'"], "code 'f' for object of type 'str'"),
+        (["algorithm.prompts.other='{response} {number!x}'"], "Unknown conversion specifier"),
         (["algorithm.prompts.other='{number}'"], "algorithm.prompts.other must contain {response}"),
         (
             [

@@ -445,10 +445,16 @@ WRONG = [
         "task.prompt_template: task.path=mine.jsonl has no column 'on'; it has prompt",
     ),
     (["task.prompt_template='{on}'"], "task.prompt_template must contain {prompt}, got '{on}'"),
+    (["task.prompt_template='{prompt:d}'"], "task.prompt_template='{prompt:d}': Unknown format"),
+    (["task.prompt_template='{prompt} {on!x}'"], "task.prompt_template='{prompt} {on!x}': Unknown"),
+    (
+        ["task.prompt_template='{prompt:.{on}}'"],
+        "task.prompt_template: task.path=mine.jsonl has no column 'on'; it has prompt",
+    ),
     (["task.prompt_template='{prompt} {}'"], "task.prompt_template must not contain {}, got"),
     (
         ["task.prompt_template='{prompt.x} {prompt}'"],
-        "task.prompt_template: {prompt.x} is not the name of a column",
+        "task.prompt_template must not contain {prompt.x}, got '{prompt.x} {prompt}'",
     ),
     (["task.observer_template='{query}'"], "task.observer_template must contain {answers}"),
     (["task.answer_template='x'"], "task.answer_template must contain {response}, got 'x'"),
