@@ -5,9 +5,11 @@ and its agents still load: there the setting is taken to have this value.
 """
 
 from collections.abc import Iterator
+from dataclasses import is_dataclass
+from functools import cache
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 # Setting -> a setting of the same group, which tells that it belongs there; its value of before.
 # One that belongs beside another of these comes after it.
@@ -70,9 +72,13 @@ ADDED: dict[str, tuple[str, Any]] = {
 HAD_BEFORE = {"schedule": "iterations_per_epoch", "warmup": "iterations_per_epoch"}
 
 
-def complete(cfg: DictConfig) -> None:
-    """Give the settings that are not there the values of before."""
-    for node, key in _places(cfg):
+def complete(cfg: DictConfig, schema: DictConfig) -> None:
+    """Give the settings that are not there, and that a run has, the values of before.
+
+    schema: the types of all settings; an option of another package may have the one beside and not
+        the one that came later
+    """
+    for node, key in _places(cfg, schema):
         if key not in node:
             node[key] = ADDED[key][1]
 
@@ -101,11 +107,25 @@ def _is_as_before(key: str, value: Any, flat: dict[str, Any]) -> bool:
     return f"{group}.{beside}" in flat and value == before
 
 
-def _places(node: DictConfig) -> Iterator[tuple[DictConfig, str]]:
+def _places(node: DictConfig, schema: DictConfig) -> Iterator[tuple[DictConfig, str]]:
+    known = schema.keys()
     for key, (beside, _) in ADDED.items():
-        if beside in node:
+        if beside in node and key in known:
             yield node, key
-    for name in node:
-        inner = node._get_node(name)
-        if isinstance(inner, DictConfig) and not inner._is_none() and not inner._is_missing():
-            yield from _places(inner)
+    for name in known & node.keys():
+        inner, own = node._get_node(name), schema._get_node(name)
+        if not isinstance(inner, DictConfig) or inner._is_none() or inner._is_missing():
+            continue
+        if not isinstance(own, DictConfig):
+            continue  # any value, or none that can be: a refusal says so
+        if not own._is_missing():
+            yield from _places(inner, own)
+        elif is_dataclass(own._metadata.ref_type):  # the schema has the type of the group alone
+            yield from _places(inner, _typed(own._metadata.ref_type))
+
+
+@cache
+def _typed(kind: type) -> DictConfig:
+    """The types of the settings of a group."""
+    found: DictConfig = OmegaConf.structured(kind)
+    return found

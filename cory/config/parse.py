@@ -47,18 +47,17 @@ def parse_groups(cfg: DictConfig) -> tuple[Config | None, list[str]]:
     for group in GROUPS:
         if OmegaConf.select(cfg, f"{group}.name") is None:
             return None, [f"{group} is missing: every run needs one; {group}=<option> chooses it"]
-    named = set(cfg)
-    with open_dict(cfg):
-        complete(cfg)
     try:
         schema = _schema_of(cfg)
     except ConfigError as error:
         return None, [str(error)]
+    with open_dict(cfg):
+        complete(cfg, schema)
     try:
         return _checked(schema, cfg), []
     except (ConfigError, OmegaConfBaseException) as error:
         refused = error
-    errors = list(_refusals(schema, cfg, named))
+    errors = list(_refusals(schema, cfg))
     if isinstance(refused, OmegaConfBaseException):
         return None, errors or [explain(refused, cfg)]
     return None, [*errors, *_others(OmegaConf.merge(schema, cfg), errors)] or [str(refused)]
@@ -76,19 +75,14 @@ def _checked(schema: DictConfig, cfg: DictConfig) -> Config:
     return config
 
 
-def _refusals(schema: DictConfig, cfg: DictConfig, named: set[Any]) -> Iterator[str]:
-    """What is refused of each group by itself.
-
-    named: the keys that were composed, before `complete`
-    """
+def _refusals(schema: DictConfig, cfg: DictConfig) -> Iterator[str]:
+    """What is refused of each group by itself."""
     try:
         plain = OmegaConf.to_container(cfg, resolve=True)
     except OmegaConfBaseException:  # told of all groups together
         return
     assert isinstance(plain, dict)
     for key, value in plain.items():
-        if key not in named and key not in schema:
-            continue  # of `complete`, which took a misplaced setting for a group's
         try:
             _check_alone(schema, str(key), value, cfg)
         except ConfigError as error:

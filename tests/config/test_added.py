@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from cory.config import ConfigError, as_before, parse_config, with_values_of_before
 from cory.config.added import ADDED
+from cory.config.options import REWARDS, Option
 from cory.runs.precision import as_begun
 from cory.runs.run_dir import is_complete, settings_digest, unfinished_run
 from tests.support.composing import compose_config
@@ -72,6 +75,31 @@ def test_what_is_not_there_is_as_before() -> None:
         assert settings_digest(other) != settings_digest(old), key
     cfg.partner.attention = "eager"
     assert settings_digest(old) != settings_digest(cfg)
+
+
+@dataclass
+class Mine:
+    """Settings of another package's reward: neighbours of settings that came later."""
+
+    name: str
+    label: str
+    learning_rate: float
+    probes: list[str]
+    inner: dict[str, Any]
+    other: Any
+
+
+def test_an_option_of_another_package_gets_no_settings_that_it_does_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(cast("dict[str, Option]", REWARDS), "mine", Option(Mine, "mine:Mine"))
+    cfg = compose_config()
+    own = Mine("mine", "good", 0.1, ["a"], {"label": "x"}, {"label": "y"})
+    with open_dict(cfg):
+        cfg.reward = asdict(own)
+        del cfg.model["attention"]  # of which its own groups are still given
+    parsed = parse_config(cfg)
+    assert (parsed.reward, parsed.model.attention) == (own, "auto")
 
 
 def test_only_settings_that_belong_there_are_left_out() -> None:
