@@ -17,7 +17,6 @@ NOT_RUN = {
     *("cory/gsm8k_ppo_eta1e-3", "cory/gsm8k_cory_eta1e-3"),  # fig. 2 has five seeds, the grid three
     "cory/imdb_cory_k1",  # with SmolLM2, as the next two
     *("cory/imdb_cory_no_transfer", "cory/imdb_cory_no_exchange"),
-    *("cory/gsm8k_cory_3", "cory/gsm8k_cory_4"),
     *(f"maporl/gsm8k_maporl_{one}_{n}" for one in ("alpha0", "alpha1") for n in (1, 2)),
     *(f"maporl/gsm8k_maporl_{one}_{n}" for one in ("beta0", "beta1") for n in (1, 2)),
 }
