@@ -27,6 +27,7 @@ KEEPING = (
     "stretch_schedule",
     "parallel_runs",
     "preflight_only",
+    "evaluation.before",  # one measurement more, before the training begins
 )
 
 
@@ -124,7 +125,9 @@ def setting_differences(
         # a run of before a setting came had its value of before, which may not be the paper's
         asked, used = map(with_values_of_before, (_flat(paper[name]), _flat(run.settings)))
         for key in asked.keys() & used.keys():
-            if key.partition(".")[0] not in (*NOT_COMPARED, *KEEPING) and asked[key] != used[key]:
+            if {key, key.partition(".")[0]} & {*NOT_COMPARED, *KEEPING}:
+                continue
+            if asked[key] != used[key]:
                 change = (key, cell(f"{asked[key]}", 120), cell(f"{used[key]}", 120))
                 methods.setdefault(change, []).append(labels[name])
     every = [labels[name] for name in first]
