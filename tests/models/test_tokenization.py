@@ -22,6 +22,7 @@ def team_of(tokenizer: Any, chat: bool = False) -> Any:
     return SimpleNamespace(
         tokenizer=tokenizer,
         config=config,
+        group="model",
         render=lambda context: context,
         tokens=lambda context: len(tokenizer(context)["input_ids"]),
     )

@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 from cory.config import Config
-from cory.runs.run_dir import OUTPUT
+from cory.runs.run_dir import METRICS, OUTPUT
 from cory.runtime import side_by_side
 from cory.runtime.launch import JobFailed
 from cory.runtime.side_by_side import SideBySide
@@ -41,6 +41,7 @@ class Scripted:
         self.began = Scripted.time
         Scripted.started.append((run_dir.name, Scripted.time, at_once))
         out.write(b"said\n")
+        (run_dir / METRICS).touch()
 
     def finished(self) -> bool | None:
         assert not self.lock.closed
@@ -168,6 +169,15 @@ def test_a_failed_run_stops_no_other_and_fails_the_sweep(
     assert (tmp_path / "b" / OUTPUT).read_text() == "said\n"
     ways = [(job.ended, job.reason) for job in progress.known]
     assert ways == [(FAILED, "error: it broke"), (FINISHED, ""), (FINISHED, "")]
+
+
+def test_a_run_that_fails_before_it_has_begun_leaves_no_folder(
+    beside: SideBySide, start: Callable[..., IO[str]], tmp_path: Path
+) -> None:
+    with pytest.raises(JobFailed), beside.waited_for():
+        start("a", 3, well=False)
+        (tmp_path / "a" / METRICS).unlink()
+    assert not (tmp_path / "a").exists()
 
 
 def test_what_is_left_is_reckoned_from_the_runs_that_are_over(
