@@ -10,7 +10,7 @@ from cory.config.algorithm import (
     SamplingConfig,
     StopConfig,
 )
-from cory.config.checks import ConfigError, exact_div, nearest, require
+from cory.config.checks import ConfigError, exact_div, nearest, renamed, require
 from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
 from cory.config.evaluation import (
     GEOMETRIC_MEAN,
@@ -189,6 +189,7 @@ __all__ = [
     "plan_of",
     "plug_in_folders",
     "products_of",
+    "renamed",
     "require",
     "require_function_name",
     "small_file",

@@ -83,8 +83,8 @@ def require_fields(
     }
     try:
         template.format(**values)
-    except ValueError as error:
-        raise ConfigError(f"{key}='{template}': {error}") from None
+    except (ValueError, OverflowError, MemoryError) as error:  # MemoryError: of a width
+        raise ConfigError(f"{key}='{template}': {error or 'too wide'}") from None
 
 
 @contextmanager

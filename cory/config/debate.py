@@ -69,10 +69,11 @@ class DebateConfig(AlgorithmFacts):
         require_choice("algorithm.vote_ties", self.vote_ties, ties)
         rules = ("dropped", "counted")
         require_choice("algorithm.unreadable_votes", self.unreadable_votes, rules)
-        for key in ("agents", "evaluation_agents"):
+        for key, turns in (("agents", self.turns), ("evaluation_agents", self.evaluation_turns)):
             count = getattr(self, key)
             require(
-                self.consensus is None or 1 < self.consensus * count <= count,
+                # a debate of one turn has none to leave out
+                self.consensus is None or turns == 1 or 1 < self.consensus * count <= count,
                 f"algorithm.consensus must be at most 1 and above 1/{key}, a share that a single "
                 f"answer of {count} reaches, got {self.consensus}",
             )

@@ -208,8 +208,6 @@ def judges(reward: Any) -> dict[str, Any]:
 
 def beyond_shares(reward: Any) -> str | None:
     """The setting by which scores are no shares from 0 to 1; None: they are, or code decides."""
-    if isinstance(reward, SumConfig):
-        return "reward=sum"
     chosen = reward.output if isinstance(reward, ClassifierConfig | JudgeConfig) else None
     return f"reward.output={chosen}" if chosen in ("logit", "grade") else None
 

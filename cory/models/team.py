@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cory.config import ModelConfig, require
+from cory.config import ModelConfig, renamed, require
 from cory.episode import Context, as_messages
 from cory.functional.logprobs import TokenStatistics, token_statistics
 from cory.models.actor_critic import ActorCriticModel, response_states, spread
@@ -114,19 +114,8 @@ class Team:
         """
         bases: Iterable[SharedBase | None] = [None] * len(names)
         if self.config.sharing != "copies":
-            from cory.models.lora import SharedBase  # noqa: PLC0415  see above
-
-            drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
-            seeds = dict(zip(names, drawn, strict=True))
-            if self.config.sharing == "adapters":
-                one = SharedBase(self.pretrained, self.config.adapter, seeds)
-                bases = [one] * len(names)
-            else:
-                lms = [self.pretrained, *(copy.deepcopy(self.pretrained) for _ in names[1:])]
-                bases = [
-                    SharedBase(lm, self.config.adapter, {name: seeds[name]})
-                    for lm, name in zip(lms, names, strict=True)
-                ]
+            with renamed("model", self.group, self.config):
+                bases = self._bases(names, init)
         for name, base in zip(names, bases, strict=True):
             lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
             head = ValueHead(lm, self.config, init) if value_head else None
@@ -134,6 +123,20 @@ class Team:
             # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
+
+    def _bases(self, names: list[str], init: torch.Generator) -> list[SharedBase]:
+        """The base that each agent's adapter is on."""
+        from cory.models.lora import SharedBase  # noqa: PLC0415  see above
+
+        drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
+        seeds = dict(zip(names, drawn, strict=True))
+        if self.config.sharing == "adapters":
+            return [SharedBase(self.pretrained, self.config.adapter, seeds)] * len(names)
+        lms = [self.pretrained, *(copy.deepcopy(self.pretrained) for _ in names[1:])]
+        return [
+            SharedBase(lm, self.config.adapter, {name: seeds[name]})
+            for lm, name in zip(lms, names, strict=True)
+        ]
 
     def loaded(self, name: str, path: str, key: str) -> ActorCriticModel:
         """An agent that another run has exported as a full model; it never trains.

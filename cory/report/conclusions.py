@@ -159,8 +159,9 @@ def _moved(change: Change, before: Sequence[Change]) -> str:
     """From what to what; which way it went unless the one before it is said to go the same."""
     way = _way(change)
     said = bool(before) and _way(before[-1]) == way
-    both = f"from {change.before:.2f} to {change.after:.2f}"
-    return f"{'' if said else f'{way} '}{f'at {change.after:.2f}' if way == STAYED else both}"
+    before_it, after = (round(value, 2) + 0.0 for value in (change.before, change.after))  # no -0
+    where = f"at {after:.2f}" if way == STAYED else f"from {before_it:.2f} to {after:.2f}"
+    return where if said else f"{way} {where}"
 
 
 def _way(change: Change) -> str:

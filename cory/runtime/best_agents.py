@@ -20,7 +20,7 @@ from cory import distributed
 from cory.config import nearest, require
 from cory.episode import Metrics
 from cory.runs.durable import sync, sync_folders
-from cory.runs.run_dir import BEST, WriteError
+from cory.runs.run_dir import BEST, METRICS, WriteError, read_lines
 
 FILE = "best.json"
 EVALUATION = "eval/"  # metrics that only some iterations have
@@ -67,6 +67,11 @@ class BestAgents:
                     shutil.rmtree(folder, ignore_errors=True)
             if not self.place.exists() and self.before.exists():
                 self.before.rename(self.place)
+        lines = self.place.parent / METRICS
+        known = logged > 0 and lines.exists()
+        self.exists = distributed.from_first(
+            known and any(self.metric in line for line in read_lines(lines))
+        )
         best: Best | None = distributed.from_first(read_best(self.place))
         if best is None:
             return
@@ -112,9 +117,7 @@ class BestAgents:
         evaluated = any(name.startswith(EVALUATION) for name in metrics)
         known = sorted(name for name in metrics if not name.startswith("time/"))
         require(
-            (self.metric.startswith(EVALUATION) and not evaluated)
-            or self.exists
-            or self.value is not None,  # of an iteration before a restart
+            (self.metric.startswith(EVALUATION) and not evaluated) or self.exists,
             f"keep_best={self.metric} is no metric of this run{nearest(self.metric, known)}",
         )
         return None

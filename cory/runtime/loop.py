@@ -1,5 +1,6 @@
 """The loop over iterations, shared by all algorithms."""
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,7 +121,7 @@ class Loop:
         """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
         if self.reward is not None:
             self.reward.at(iteration)
-        untouched = self.algorithm.state_dict()
+        untouched = copy.deepcopy(self.algorithm.state_dict())
         save = partial(self._save, iteration, before)
         stop_point = SavingPoint(iteration, self.config, self.stop, save)
         try:

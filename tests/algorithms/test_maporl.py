@@ -105,6 +105,11 @@ def test_a_number_in_a_template_may_be_written_as_one() -> None:
     assert settings("algorithm.prompts.other='{number:02d} {response:.9}'").prompts.other
 
 
+def test_debates_of_one_turn_have_none_to_leave_out() -> None:
+    few = ("algorithm.agents=3", "algorithm.evaluation_agents=1", "algorithm.consensus=0.6")
+    assert settings(*few, "algorithm.evaluation_turns=1").consensus == 0.6
+
+
 def test_guards() -> None:
     guarded = settings("algorithm.guards.min_tokens=4", "algorithm.guards.repeat_length=2")
     assert not breaks_guard(guarded, r"\boxed{7}", [1, 2, 3, 4])
@@ -226,8 +231,8 @@ def test_incentives_need_known_answers() -> None:
     [
         (["reward=sentiment"], "reward.output=logit"),
         (["reward=judge", "reward.endpoint.model=wise", "reward.output=grade"], "output=grade"),
-        (["reward=sum", "+reward@reward.parts.right=exact_match"], "reward=sum"),
         (["reward=sentiment", "reward.output=probability"], None),
+        (["reward=sum", "+reward@reward.parts.right=exact_match"], None),
         (["reward=judge", "reward.endpoint.model=wise"], None),
         (["reward=exact_match"], None),
         (["reward=python", "reward.function=mine.py:score"], None),

@@ -82,6 +82,7 @@ def composed() -> DictConfig:
         ("task.observer_template='{answers}{query}{x}'", "must not contain {x}, got '{answers}{qu"),
         ("task.observer_template='{answers}{query}{'", "template='{answers}{query}{'"),
         ("task.observer_template='{query} {answers:d}'", "{answers:d}': Unknown format code 'd'"),
+        ("task.observer_template='{query:9999999999999} {answers}'", "too wide"),
         ("task.observer_template='{query!x} {answers}'", "task.observer_template='{query!x} {answ"),
         ("task.observer_template='{query:{w}} {answers}'", "template must not contain {w}, got '{"),
         ("task.answer_template='{query}'", "task.answer_template must contain {response}"),

@@ -204,6 +204,14 @@ def test_a_token_that_begins_every_text_is_counted(group: str, tmp_path: Path) -
     build_parts(config(SWITCH - 4 - 1))
 
 
+def test_games_count_it_themselves(tmp_path: Path) -> None:
+    team_of(tmp_path, phi3(SHORT, LONG))
+    words = ("experiment=spag/llama2_im", "scale=small", f"model.path={tmp_path}")
+    ends = [f"algorithm.sampling.{end}_response_tokens=4" for end in ("min", "max")]
+    with pytest.raises(ConfigError, match=rf"exceed the context .*\({SWITCH} tokens\)"):
+        build_parts(parsed(*words, *ends, f"task.max_prompt_tokens={SWITCH - 3}"))
+
+
 def test_a_language_model_without_a_length_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^model.path=x: its config.json does not say"):
         require_context_length(SimpleNamespace(), "model.path=x")

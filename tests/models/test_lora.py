@@ -242,6 +242,13 @@ def test_unknown_targets_are_refused_with_what_there_is(
     assert "\n" not in str(refusal.value)
 
 
+def test_refused_layers_of_the_partner_name_it(config_of: ConfigOf) -> None:
+    config = config_of("model.sharing=adapters", "model.adapter.targets=[nose]")
+    team = Team(config.model, torch.device("cpu"), "partner")
+    with pytest.raises(ConfigError, match=r"^partner\.adapter\.targets: nose is no linear layer"):
+        next(team.new_models(NAMES, torch.Generator()))
+
+
 def test_4_bits_without_the_package_are_refused(
     config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,6 +154,8 @@ def test_what_the_training_cost_is_said() -> None:
         Change("objective/combined/agent_0", 46.498, 46.5, None, None, None),
     ]
     assert cost(same, {})[0].endswith("(reward - kl_coef x KL) stayed at 46.50.")
+    same[1] = Change("objective/combined/agent_0", -0.001, -0.004, None, None, None)
+    assert cost(same, {})[0].endswith("(reward - kl_coef x KL) stayed at 0.00.")
     mixed[3] = Change("objective/combined/agent_1", 0.5, 0.25, None, None, None)
     assert cost(mixed, ROLES) == [
         "It cost 6.20 (agent 0 (pioneer)) and 6.20 (agent 1 (observer)) nats of KL to the "

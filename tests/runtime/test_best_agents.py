@@ -122,7 +122,8 @@ def test_a_metric_that_only_some_iterations_have_is_looked_at_there(tmp_path: Pa
         metrics = {} if found is None else {run.best.metric: found}
         run.best.offer(iteration, {METRIC: 0.1, **metrics})
     assert run.kept() == 3
-    again = Run(tmp_path, metric="game/attacker_wins")
+    (tmp_path / "metrics.jsonl").write_text('{"iteration": 0, "game/attacker_wins": 0.5}\n')
+    again = Run(tmp_path, metric="game/attacker_wins", mode="min")
     again.best.start(3)
     again.best.offer(3, {METRIC: 0.1})
     assert again.kept() == 3

@@ -177,6 +177,7 @@ def played(progress: Progress, folder: Path, *ways: str, jobs_in_all: int) -> No
                 job.run_dir = run(folder, eta, seed, 10 * seed + eta)
             elif how != REFUSED:
                 job.run_dir = folder / f"kl_coef{eta}_seed{seed}"
+                job.run_dir.mkdir(parents=True)
             progress.say_end(job, how, "error: why" if how == FAILED else "")
 
 

@@ -77,6 +77,7 @@ def test_folders_are_named_by_what_varies() -> None:
     values = {"algorithm": "ppo", "algorithm.kl_coef": "0.3", "seed": "0"}
     assert folder_of(values) == "algorithm-ppo_kl_coef0.3_seed0"
     assert folder_of({"algorithm.learning_rate": "1e-05"}) == "learning_rate1e-05"
+    assert folder_of({"experiment": "cory/imdb_ppo"}) == "experiment-cory-imdb_ppo"
     # a hash, as what has a dash in its place is another folder
     assert folder_of({"init_from": "jobs/0"}) == "init_from-jobs-0-2d3748a2"
     assert folder_of({"init_from": "jobs-0"}) == "init_from-jobs-0"

@@ -21,8 +21,8 @@ LETTERS = 14  # of small lines in an inch
 NAME = 30  # letters in a line of a name at the end of a curve
 DASHES = ("solid", "dashed", "dotted")
 
-# the formulae of this package; any other dollar is one that users wrote into a name or a text
-FORMULA = re.compile(r"\$\\(?:eta|alpha)\$")
+# formulae of this package and of matplotlib's ticks; any other dollar is in a user's text
+FORMULA = re.compile(r"\$\\(?:eta|alpha|mathdefault\{[^$]*\})\$")
 
 Dash = str | tuple[float, tuple[float, ...]]
 

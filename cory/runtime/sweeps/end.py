@@ -111,7 +111,8 @@ def _missing(progress: Progress) -> list[str]:
         return []
     lines = ["not finished:"] if bad else []
     for job in bad:
-        where = "" if job.run_dir is None else f" in {job.run_dir}"
+        # one that failed before it had begun has left no folder
+        where = f" in {job.run_dir}" if job.run_dir is not None and job.run_dir.exists() else ""
         reason = f": {job.reason.removeprefix('error: ')}" if job.reason else ""
         lines.append(f"  job {job.number}: {job.name} {job.ended}{where}{reason}")
     if progress.jobs is None:

@@ -142,9 +142,11 @@ def folder_of(values: Mapping[str, str]) -> str:
     Values that a name cannot hold as they are end with a hash, so that no two become the same.
     """
     short = short_keys(list(values))
+    # no two experiments differ in a slash alone
+    plain = {k: v.replace("/", "-") if k == "experiment" else v for k, v in values.items()}
     whole = "_".join(
         f"{short[key]}{'' if NUMBER.fullmatch(value) else '-'}{value}"
-        for key, value in values.items()
+        for key, value in plain.items()
     )
     name = IN_NAMES.sub("-", whole)
     if name == whole and len(name) <= LONGEST:
