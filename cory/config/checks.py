@@ -84,7 +84,7 @@ def require_fields(
     try:
         template.format(**values)
     except (ValueError, OverflowError, MemoryError) as error:  # MemoryError: of a width
-        raise ConfigError(f"{key}='{template}': {error or 'too wide'}") from None
+        raise ConfigError(f"{key}='{template}': {str(error) or 'too wide'}") from None
 
 
 @contextmanager

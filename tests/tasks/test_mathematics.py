@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -208,6 +209,7 @@ def test_a_comparer_that_somebody_else_ends_is_no_answer() -> None:
     # in the midst of a comparison, which takes minutes
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ended, "10^{10^{10}}", "5")
+        time.sleep(1)  # it has the question; one that is ended before gets a successor
         os.kill(ended.child.pid, signal.SIGKILL)
         with pytest.raises((RuntimeError, BrokenPipeError)):
             waiting.result()
