@@ -60,7 +60,7 @@ def test_a_failed_parallel_job_stops_no_other_and_a_second_start_does_what_is_mi
     assert [(run / "record.json").exists() for run in runs] == [False, False, True, False]
     assert [run.exists() for run in runs] == [False, False, True, False]  # none of what was refused
     assert "1 of 4 jobs finished, 1 failed, 2 refused" in command.out
-    assert f"job 1: path={empty} clip_range=0.1 failed in" in command.out
+    assert f"job 1: path={empty} clip_range=0.1 failed: model.path={empty}" in command.out
     assert "clip_range=5 refused: algorithm.clip_range must lie" in command.out
     written = (runs[2] / "record.json").stat().st_mtime_ns
 
