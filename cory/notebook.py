@@ -23,7 +23,7 @@ import pandas as pd
 from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
-from cory.runs.extension import take_back
+from cory.runs.extension import undo_refused
 from cory.runs.lock import lock
 from cory.runs.run_dir import (
     METRICS,
@@ -31,7 +31,6 @@ from cory.runs.run_dir import (
     TIMES,
     read_lines,
     read_record,
-    remove_unbegun,
     unfinished_run,
 )
 from cory.runtime.before import parsed, refuse_early
@@ -109,8 +108,7 @@ def run(
         stopped = stop_code() is not None
         begun = (run_dir / METRICS).exists() or stopped
         if not stopped:
-            remove_unbegun(run_dir)
-            take_back(run_dir)
+            undo_refused(run_dir)
     if stopped:
         raise KeyboardInterrupt(f"the run in {run_dir} has saved; the same call goes on with it")
     raise failure(run_dir, said, begun)

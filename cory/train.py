@@ -25,7 +25,7 @@ from cory.config import (
     cores,
     require,
 )
-from cory.runs.extension import begin, drop_earlier_record, extension_of, take_back
+from cory.runs.extension import begin, drop_earlier_record, extension_of, undo_refused
 from cory.runs.lock import lock
 from cory.runs.run_dir import (
     CHECKPOINTS,
@@ -34,7 +34,6 @@ from cory.runs.run_dir import (
     as_stored,
     is_complete,
     named_by_time,
-    remove_unbegun,
     unfinished_run,
     write_settings,
 )
@@ -154,8 +153,7 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
             _progress.say_begin(job)
         if not launch(run_dir, config.hardware, held):
             if held is not None and not stopping():
-                remove_unbegun(run_dir)
-                take_back(run_dir)
+                undo_refused(run_dir)
             raise JobFailed(take_reason(run_dir))
         if job is not None:
             _progress.say_end(job, FINISHED)

@@ -141,6 +141,10 @@ class GameConfig(TaskFacts):
     texts: GameTexts
     scripted: ScriptedConfig
 
+    @property
+    def counts_whole_contexts(self) -> bool:
+        return True
+
     def __post_init__(self) -> None:
         require_choice("task.judge", self.judge, ("words", "official"))
         require_at_least("task.max_turns", self.max_turns, 1)

@@ -22,6 +22,11 @@ class TaskFacts:
         """The setting by which prompts get answers where they have none; empty: there is none."""
         return ""
 
+    @property
+    def counts_whole_contexts(self) -> bool:
+        """Whether `max_prompt_tokens` counts BOS and the chat template, too."""
+        return False
+
 
 @dataclass
 class ImdbConfig(TaskFacts):

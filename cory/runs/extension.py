@@ -34,6 +34,7 @@ from cory.runs.run_dir import (
     is_shorter,
     read_record,
     record_fault,
+    remove_unbegun,
     settings_digest,
     write_whole,
 )
@@ -226,6 +227,12 @@ def drop_earlier_record(run_dir: Path, total: int) -> None:
     """Remove the record of fewer iterations, which `begin` has put aside: the run is unfinished."""
     if is_shorter(read_record(run_dir), total):
         (run_dir / RECORD).unlink()
+
+
+def undo_refused(run_dir: Path) -> None:
+    """Leave things as they were before a run that its workers refused before it began."""
+    remove_unbegun(run_dir)
+    take_back(run_dir)
 
 
 def take_back(run_dir: Path) -> None:

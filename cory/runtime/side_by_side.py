@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from cory.config import Config
-from cory.runs.extension import take_back
+from cory.runs.extension import undo_refused
 from cory.runs.lock import RunLock
-from cory.runs.run_dir import OUTPUT, remove_unbegun
+from cory.runs.run_dir import OUTPUT
 from cory.runtime.launch import INTERVAL, JobFailed, Run, stopping
 from cory.runtime.reasons import take_reason
 from cory.runtime.sweeps.progress import FAILED, FINISHED, STOPPED, Job, Progress
@@ -137,9 +137,8 @@ class SideBySide:
         sys.stderr.flush()
         for stream in (one.out, one.err):
             stream.close()
-        if not finished and not stopping():  # refused before it began: as if not asked for
-            remove_unbegun(one.run.run_dir)
-            take_back(one.run.run_dir)
+        if not finished and not stopping():
+            undo_refused(one.run.run_dir)
         one.lock.close()
 
 

@@ -22,7 +22,6 @@ from cory.algorithms.parts import Parts
 from cory.config import (
     Config,
     ConfigError,
-    GameConfig,
     HardwareConfig,
     builder,
     parse_config,
@@ -109,8 +108,8 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     for one in (team, partner):
         # where another model speaks, this one only counts the tokens of prompts
         if one is not None and not algorithm.speaks_remotely():
-            # of the chat template, and of BOS where the tokenizer adds it; games count them
-            own = 0 if isinstance(config.task, GameConfig) else one.tokens("")
+            # of the chat template, and of BOS where the tokenizer adds it
+            own = 0 if config.task.counts_whole_contexts else one.tokens("")
             around = f", {own} of them around every prompt" if own else ""
             require(
                 longest + own <= one.context_length,
