@@ -20,9 +20,10 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
 import cory.config
-from cory.config import Config, experiment_names, parse_config
+from cory.config import Config, MaporlConfig, experiment_names, parse_config
 from cory.runtime.hydra_options import look_beside
 from cory.train import compose
+from tests.support.commands import last_wins
 from tests.support.compositions import Compositions, digest_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,3 +103,10 @@ def leaves(cfg: DictConfig) -> dict[str, Any]:
         inner = leaves(value) if isinstance(value, DictConfig) else {"": value}
         flat |= {f"{key}.{name}".strip("."): leaf for name, leaf in inner.items()}
     return flat
+
+
+def maporl_settings(*words: str) -> MaporlConfig:
+    """The algorithm's settings of debates about sums, paid for right answers."""
+    base = ["experiment=quickstart", "task=arithmetic", "reward=exact_match", "algorithm=maporl"]
+    config: MaporlConfig = parsed(*last_wins([*base, *words])).algorithm
+    return config
