@@ -3,6 +3,7 @@
     python scripts/check_gpu.py                   # about ten minutes; nothing is downloaded
     python scripts/check_gpu.py --device cpu      # tries the check itself, on a CPU
     python scripts/check_gpu.py --only nf4 tf32   # cases whose names hold one of these words
+    python scripts/check_gpu.py --at-a-time 8     # small cases side by side: three minutes
 
 Writes report.md and results.json to outputs/check_gpu/<device>/. Interrupted, the same command goes
 on where it was; --again starts anew. Exit code 1 where a case failed.
@@ -55,10 +56,13 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--minutes", type=float, default=10, help="after which no case begins")
     parser.add_argument("--again", action="store_true", help="also cases that are finished")
+    parser.add_argument("--at-a-time", type=int, default=1, help="small cases side by side")
     parser.add_argument("--only", nargs="+", default=[], help="words in the names of cases")
     parser.add_argument("--outputs", type=Path, default=Path("outputs/check_gpu"))
     args = parser.parse_args()
     began = time.monotonic()
+    if args.at_a_time < 1:
+        parser.error(f"--at-a-time: at least 1 case runs at a time, not {args.at_a_time}")
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # also into a file
     transformers.logging.disable_progress_bar()
     try:
@@ -82,7 +86,8 @@ def main() -> int:
         f"{len(cases)} cases on {machine.name}, at most {args.minutes:g} min; {folder}", flush=True
     )
     with tempfile.TemporaryDirectory(prefix="cory_check_") as models:
-        runner = Runner(folder, Path(models), machine, began + 60 * args.minutes)
+        deadline = began + 60 * args.minutes
+        runner = Runner(folder, Path(models), machine, deadline, at_a_time=args.at_a_time)
         try:
             results = runner.run(cases)
         except KeyboardInterrupt:
@@ -91,7 +96,7 @@ def main() -> int:
     hours = paper_hours(results, lambda experiment: compose(f"experiment={experiment}"))
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     commit = git("rev-parse", "--short", "HEAD")
-    write_whole(folder / REPORT, page(machine, cases, results, hours, commit, date))
+    write_whole(folder / REPORT, page(machine, cases, results, hours, commit, date, args.at_a_time))
     stored = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
     stored |= {"hours": [vars(row) for row in hours], "commit": commit, "date": date}
     write_whole(folder / RESULTS, json.dumps(stored, indent=1) + "\n")

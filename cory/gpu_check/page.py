@@ -39,8 +39,12 @@ def page(
     hours: Sequence[Hours],
     commit: str | None,
     date: str,
+    at_a_time: int = 1,
 ) -> str:
-    """The page as Markdown; results are of all cases."""
+    """The page as Markdown; results are of all cases.
+
+    at_a_time: how many cases of small models ran side by side
+    """
     return "\n".join(
         [
             *heading(machine, commit, date),
@@ -50,6 +54,7 @@ def page(
             "## Cases",
             "",
             INTRODUCTION,
+            *(() if at_a_time == 1 else side_by_side(at_a_time)),
             *case_table(cases, results),
             "",
             *large_table(cases, results),
@@ -94,6 +99,15 @@ def verdict(results: Results) -> list[str]:
         for status, count in counts.items()
     ]
     return ["| cases | | |", "|---|---|---|", *rows, ""]
+
+
+def side_by_side(count: int) -> list[str]:
+    """What seconds mean where cases shared the device."""
+    return [
+        f"Cases of small models ran {count} at a time: their seconds are those of a shared device. "
+        "Those of the large model had it to themselves.",
+        "",
+    ]
 
 
 def listed(title: str, status: str, results: Results) -> list[str]:

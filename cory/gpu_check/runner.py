@@ -1,4 +1,4 @@
-"""Runs the cases one after another, each in a process with a time limit, and keeps the results."""
+"""Runs the cases, each in a process with a time limit, and keeps the results."""
 
 import json
 import os
@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,8 +48,11 @@ class Runner:
     module: str = MEASURE
     limits: Mapping[str, float] = field(default_factory=lambda: LIMITS)
     say: Callable[[str], None] = print
+    at_a_time: int = 1
 
     def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done = 0
         self.folder.mkdir(parents=True, exist_ok=True)
         self.fingerprint = self.machine.fingerprint()
         self.results = self._kept()
@@ -69,31 +74,63 @@ class Runner:
 
     def run(self, cases: list[Case]) -> dict[str, Result]:
         """Run what is not finished; results by name, in the order of the cases."""
-        known = self.results
-        for number, case in enumerate(cases, 1):
-            kept = case.name in known
-            result = known[case.name] if kept else self._run(case)
-            known[case.name] = result
-            self._write()
-            self.say(self._line(number, cases, case, kept))
-        return {case.name: known[case.name] for case in cases}
+        self._done = 0
+        if self.at_a_time == 1:
+            for case in cases:
+                self._one(cases, case)
+        else:
+            self._side_by_side(cases)
+        return {case.name: self.results[case.name] for case in cases}
 
-    def _line(self, number: int, cases: list[Case], case: Case, kept: bool) -> str:
+    def _side_by_side(self, cases: list[Case]) -> None:
+        """As many at a time as asked; those of the large model on the device alone, at the end."""
+        alone = [case for case in cases if case.model == LARGE and not case.is_reference]
+        others = [case for case in cases if case not in alone]
+        # the large model's reference takes longest, and each other one comes before its cases
+        others.sort(key=lambda case: (not case.is_reference, case.model != LARGE))
+        begun: dict[str | None, Future[None]] = {}
+
+        def one(case: Case) -> None:
+            if case.reference in begun:
+                begun[case.reference].result()
+            self._one(cases, case)
+
+        with ThreadPoolExecutor(self.at_a_time) as pool:
+            for case in others:
+                begun[case.name] = pool.submit(one, case)
+        for future in begun.values():
+            future.result()
+        for case in alone:
+            self._one(cases, case)
+
+    def _one(self, cases: list[Case], case: Case) -> None:
+        """Run a case unless it is finished, keep its result and say how it ended."""
+        kept = case.name in self.results
+        result = self.results[case.name] if kept else self._run(case)
+        with self._lock:
+            self.results[case.name] = result
+            self._done += 1
+            self._write()
+            self.say(self._line(cases, case, kept))
+
+    def _line(self, cases: list[Case], case: Case, kept: bool) -> str:
         result = self.results[case.name]
         spent = "kept" if kept else f"{result.get('wall_s', 0):.0f} s"
-        left = f"; about {self._left(cases[number:]) / 60:.0f} min left" if not kept else ""
+        left = f"; about {self._left(cases) / 60:.0f} min left" if not kept else ""
         reason = f": {result['reason']}" if result["reason"] else ""
-        return f"[{number}/{len(cases)}] {case.name}: {result['status']} ({spent}{left}){reason}"
+        place = f"[{self._done}/{len(cases)}]"
+        return f"{place} {case.name}: {result['status']} ({spent}{left}){reason}"
 
     def _left(self, cases: list[Case]) -> float:
-        """Seconds that the remaining cases will take, as far as the deadline."""
+        """Seconds that the cases without a result will take, as far as the deadline."""
         seconds = 0.0
         for case in cases:
             if case.name in self.results or case.obstacle(self.machine):
                 continue
             like = [r["wall_s"] for r in self.results.values() if r.get("model") == case.model]
             mean = sum(like) / len(like) if like else GUESS.get(case.model, GUESS[SMALL])
-            seconds += mean
+            alone = case.model == LARGE and not case.is_reference
+            seconds += mean / (1 if alone else self.at_a_time)
         return min(seconds, max(0.0, self.deadline - time.monotonic()))
 
     def _run(self, case: Case) -> Result:
@@ -168,7 +205,7 @@ class Runner:
         many = ("torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m")
         words = [sys.executable, "-m", *(many if processes > 1 else ()), self.module, str(place)]
         device = "cpu" if case.is_reference else self.machine.device
-        threads = {"OMP_NUM_THREADS": str(max(1, self.machine.cores // processes))}
+        threads = {"OMP_NUM_THREADS": str(self._threads(case, processes))}
         environment = threads | os.environ | {"DS_ACCELERATOR": device}
         limit = min(self.limits[case.model], max(1.0, self.deadline - time.monotonic()))
         with (place / LOG).open("w") as log:
@@ -187,12 +224,21 @@ class Runner:
         result: Result = json.loads((place / RESULT).read_text(encoding="utf-8"))
         return result
 
+    def _threads(self, case: Case, processes: int) -> int:
+        """Of a process: with others beside it, the large model's reference takes half the cores."""
+        sharing = processes
+        if self.at_a_time > 1:
+            large = case.model == LARGE
+            sharing = 2 * self.at_a_time if not large else 2 if case.is_reference else processes
+        return max(1, self.machine.cores // sharing)
+
     def _model(self, model: str) -> str:
         """The setting model.path of a model, which is made where it is not there."""
         if model not in (SMALL, LARGE):
             return "asset:tiny"
         size = "stand-in" if model == LARGE and self.machine.device == "cpu" else model
-        make_llama(self.models / size, size)
+        with self._lock:
+            make_llama(self.models / size, size)
         return str(self.models / size)
 
     def _place(self, case: Case) -> Path:
@@ -207,6 +253,7 @@ class Runner:
         stored = {
             "fingerprint": self.fingerprint,
             "machine": asdict(self.machine),
+            "at_a_time": self.at_a_time,
             "cases": self.results,
         }
         write_whole(self.folder / RESULTS, json.dumps(stored, indent=1) + "\n")
