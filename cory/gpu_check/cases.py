@@ -42,6 +42,8 @@ class Case:
             f"hardware.rollout_batch_size={turns}",
             "hardware.keep_whole_below=0",  # else ZeRO-3 splits nothing of a small model
             "task.max_prompt_tokens=8",
+            # the quickstart's own would be bf16 on a CPU that has it, and no reference
+            "model.compute_precision=${model.precision}",
             *("algorithm=ppo", *self.words.split()),
             f"algorithm.prompts_per_iteration={turns}",
             f"algorithm.minibatch_size={turns}",

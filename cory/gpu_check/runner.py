@@ -6,8 +6,9 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -52,6 +53,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self._making: dict[str, threading.Lock] = defaultdict(threading.Lock)  # a model each
         self._done = 0
         self.folder.mkdir(parents=True, exist_ok=True)
         self.fingerprint = self.machine.fingerprint()
@@ -237,7 +239,7 @@ class Runner:
         if model not in (SMALL, LARGE):
             return "asset:tiny"
         size = "stand-in" if model == LARGE and self.machine.device == "cpu" else model
-        with self._lock:
+        with self._making[size]:
             make_llama(self.models / size, size)
         return str(self.models / size)
 

@@ -76,9 +76,13 @@ def start_process_group(device: str) -> None:
     # The shared-memory op of DeepSpeed's CPU backend takes a minute to compile; gloo is enough.
     if "deepspeed_shm_comm" in deepspeed_ops:
         deepspeed_ops["deepspeed_shm_comm"] = False
+    backend, bound = "gloo", None
     if device == "cuda":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    deepspeed.init_distributed("nccl" if device == "cuda" else "gloo", verbose=False)
+        backend, bound = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(bound)
+    # by torch, which is told the device: NCCL would guess it from the rank, and warn of it
+    torch.distributed.init_process_group(backend, device_id=bound)
+    deepspeed.init_distributed(backend, verbose=False)
 
 
 def stop_process_group() -> None:

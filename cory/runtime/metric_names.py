@@ -51,7 +51,7 @@ def require_metric(key: str, metric: str) -> None:
     patterns = [re.escape(name) for name in NAMES]
     for placeholder, meaning in PLACEHOLDERS.items():
         patterns = [pattern.replace(placeholder, meaning) for pattern in patterns]
-    if re.fullmatch(f"({'|'.join(patterns)})(/[\w-]+)?", metric):
+    if re.fullmatch(rf"({'|'.join(patterns)})(/[\w-]+)?", metric):
         return
     head, _, about = metric.rpartition("/")
     near = nearest(head, NAMES)  # `; did you mean <name>?`
