@@ -178,7 +178,8 @@ class Runner:
             json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
             for folder in (place, self._folder_of(case.reference))
         )
-        rounding = rounding_of(measured["precision"], measured["products"])
+        kinds = ("precision", "products", "quantisation")
+        rounding = rounding_of(*(measured[kind] for kind in kinds))
         found = checks(own, wanted, rounding, measured["layers"])
         wrong = [check for check in found if not check.holds]
         said = [f"{c.what} is off by {c.off:.2g}, bound {c.bound:.2g}" for c in wrong]

@@ -2,7 +2,8 @@
 
 A run computes products, whose number `operations.py` counts, and samples token by token. A pass of
 one token a row reads all weights and the cache from the GPU's memory, and starts some dozens of
-kernels in each layer. The three times are added. How much of the data sheet is reached is assumed.
+kernels in each layer. The three times are added. How much of the data sheet is reached is assumed;
+the starts of kernels, most of the time where batches are small, were measured.
 """
 
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ from cory.models.loading import skeleton
 
 # of each layer and pass of one token: measured with torch's profiler on a CPU, 160 in four layers
 KERNELS_PER_LAYER = 40
-RECORDED = 0.1  # share of the starting time that is left of kernels recorded as a graph
+RECORDED = 0.4  # share of the starting time that is left of kernels recorded as a graph: 11 of 30
 # 4-bit weights are read, written unpacked, and read again: bytes of each
 UNPACKED = 0.5 + 2 + 2
 
@@ -50,8 +51,9 @@ class Reached:
     start: float  # seconds until a kernel has started
 
 
-# the fastest, the expected and the slowest that is taken to be possible
-ASSUMED = (Reached(0.5, 0.8, 5e-6), Reached(0.3, 0.6, 10e-6), Reached(0.15, 0.4, 20e-6))
+# The fastest, the expected and the slowest that is taken to be possible. Starts took 27 to 34
+# microseconds on an H100 in a virtual machine, and 52 in 4 bits (docs/performance/check_h100.md).
+ASSUMED = (Reached(0.5, 0.8, 10e-6), Reached(0.3, 0.6, 30e-6), Reached(0.15, 0.4, 60e-6))
 
 
 @dataclass(frozen=True)

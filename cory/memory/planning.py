@@ -101,7 +101,7 @@ def plan_lines(config: Config, options: Options, test_problems: Mapping[str, Any
     require(gpu is not None, "hardware.gpu names no GPU to plan for")
     room = (device_memory(replace(config.hardware, device="cuda")) or 0) / GIB
     lines = [
-        f"on {gpu} with {room:.1f} GiB each; times are estimates that no GPU has confirmed, and do "
+        f"on {gpu} with {room:.1f} GiB each; times are estimates, checked on one H100, and do "
         f"not count exchanges between GPUs and with main memory:",
         f"  {'hardware=':<22}{'GPUs':>5}{'GiB each':>10}  "
         f"{'':<10}{'time, from to':<24}main memory, GiB",

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import math
 import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,13 +64,12 @@ def deepspeed_settings(
 
 def start_process_group(device: str) -> None:
     """Join the process group that the environment describes; alone when it describes none."""
-    if "RANK" not in os.environ:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        os.environ.update(
-            RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
-        )
+    alone: dict[str, Any] = {}
+    if os.environ.get("WORLD_SIZE", "1") == "1" and "MASTER_ADDR" not in os.environ:
+        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        # no port, which a run beside this one could take
+        store = torch.distributed.HashStore()  # type: ignore[attr-defined]  # not in its stubs
+        alone = {"store": store, "rank": 0, "world_size": 1}
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
     # The shared-memory op of DeepSpeed's CPU backend takes a minute to compile; gloo is enough.
     if "deepspeed_shm_comm" in deepspeed_ops:
@@ -80,8 +78,9 @@ def start_process_group(device: str) -> None:
     if device == "cuda":
         backend, bound = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(bound)
-    # by torch, which is told the device: NCCL would guess it from the rank, and warn of it
-    torch.distributed.init_process_group(backend, device_id=bound)
+    if not torch.distributed.is_initialized():
+        # by torch, which is told the device: NCCL would guess it from the rank, and warn of it
+        torch.distributed.init_process_group(backend, device_id=bound, **alone)
     deepspeed.init_distributed(backend, verbose=False)
 
 
@@ -260,8 +259,7 @@ class Engine:
 
     def _loss_scaler(self) -> Any:
         """The state of the loss's scale, which changes in fp16; None where DeepSpeed keeps none."""
-        names = ("loss_scaler", "loss_scale_config")  # the latter at stage 0
-        return next((vars(self._optimizer)[n] for n in names if n in vars(self._optimizer)), None)
+        return vars(self._optimizer).get("loss_scaler")
 
     def reset_optimizer(self) -> None:
         """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""

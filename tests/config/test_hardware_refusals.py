@@ -71,6 +71,11 @@ from tests.support.composing import parsed
             "model.precision=fp16",
             "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
         ),
+        (
+            "model.precision=fp16 hardware=gpu1",
+            "model.precision=fp16 needs hardware.zero_stage=1 or more: at 0 DeepSpeed divides "
+            "gradients by a scale that it has not applied",
+        ),
         ("model.sharing=none", "model.sharing must be one of copies, adapters, adapter_copies"),
         ("model.adapter.rank=0", "model.adapter.rank must be at least 1, got 0"),
         ("model.adapter.targets=[]", "model.adapter.targets must name a layer"),

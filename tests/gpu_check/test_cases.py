@@ -10,6 +10,7 @@ import pytest
 from cory.config import Config, parse_config
 from cory.gpu_check.cases import CASES, REFERENCES, Case, in_order
 from cory.gpu_check.machine import Machine, has_bitsandbytes, power_of_two, this_machine
+from cory.runs.precision import CPU_HAS_BF16
 from cory.train import compose
 
 
@@ -50,6 +51,14 @@ def test_references_are_float32_on_the_cpu(configs: dict[str, Config]) -> None:
         assert (config.model.precision, config.model.compute_precision) == ("fp32", "fp32")
 
 
+def test_references_are_float32_on_a_cpu_with_bf16_too(
+    monkeypatch: pytest.MonkeyPatch, gpu: Machine
+) -> None:
+    """Where the quickstart, whose settings they have, would compute its products in bf16."""
+    monkeypatch.setenv(CPU_HAS_BF16, "1")
+    assert {config_of(case, gpu).model.compute_precision for case in REFERENCES} == {"fp32"}
+
+
 def test_a_case_differs_from_its_reference_by_how_it_is_computed_alone(
     configs: dict[str, Config],
 ) -> None:
@@ -76,7 +85,7 @@ def test_references_come_first_and_names_are_folders(configs: dict[str, Config])
         ("all devices", {"processes": 1}, "needs two or more devices, this machine has 1"),
         ("tf32", {"capability": (7, 5)}, "needs a GPU of compute capability 8.0 or more, this one"),
         ("bf16", {"capability": (7, 5)}, "needs a GPU of compute capability 8.0 or more, this one"),
-        ("fp16", {"device": "cpu"}, "needs a GPU"),
+        ("ZeRO 1, fp16", {"device": "cpu"}, "needs a GPU"),
         ("tf32", {"device": "cpu"}, "needs a GPU"),
         ("flash attention, bf16", {"has_flash_attention": False}, "needs the package flash_attn"),
         ("flash attention, bf16", {"device": "cpu"}, "needs a GPU"),

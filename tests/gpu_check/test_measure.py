@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cory.gpu_check.cases import CASES, COPIES, REFERENCES, SMALL
-from cory.gpu_check.compare import Check, checks
+from cory.gpu_check.compare import Check, checks, rounding_of
 from cory.gpu_check.machine import this_machine
 from cory.gpu_check.measure import NUMBERS, ORDER, RESULT, Order, run_case, run_process
 from cory.gpu_check.random_models import make_llama
@@ -55,7 +55,8 @@ def judge(place: Path) -> Iterator[Judge]:
 
     def wrong(name: str) -> list[Check]:
         numbers, measured = run_case(order_of(name, place, place))
-        rounding = "bf16" if "bf16" in (measured["precision"], measured["products"]) else "fp32"
+        kinds = ("precision", "products", "quantisation")
+        rounding = rounding_of(*(measured[kind] for kind in kinds))
         wanted = json.loads((place / NUMBERS).read_text())
         found = checks(numbers, wanted, rounding, measured["layers"])
         assert len(found) == 16
@@ -80,6 +81,20 @@ def names(found: list[Check]) -> str:
 )
 def test_without_an_error_all_comparisons_hold(judge: Judge, name: str) -> None:
     assert not judge(name)
+
+
+@pytest.mark.parametrize(
+    ("types", "least"),
+    [
+        (("fp32", "fp32", "none"), "fp32"),
+        (("fp32", "bf16", "none"), "bf16"),
+        (("fp32", "tf32", "none"), "tf32"),
+        (("fp32", "fp32", "nf4"), "nf4"),
+        (("bf16", "bf16", "nf4"), "bf16"),
+    ],
+)
+def test_the_least_exact_type_sets_the_bound(types: tuple[str, str, str], least: str) -> None:
+    assert rounding_of(*types) == least
 
 
 def test_a_flipped_sign_in_the_loss_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:

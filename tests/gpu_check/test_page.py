@@ -97,6 +97,12 @@ def test_a_page_of_a_cpu_says_that_no_gpu_was_used(gpu: Machine) -> None:
     assert "**No GPU was used.**" in found and "these hours say nothing of a GPU" in found
 
 
+def test_a_page_says_how_many_cases_shared_the_device(gpu: Machine) -> None:
+    said = "Cases of small models ran 8 at a time: their seconds are those of a shared device."
+    assert said in page(gpu, CASES, RESULTS, [], None, "today", at_a_time=8)
+    assert "at a time" not in page(gpu, CASES, RESULTS, [], None, "today")
+
+
 def test_a_number_that_is_not_one_is_furthest_from_its_bound() -> None:
     broken = {"what": "values, mean", "off": float("nan"), "bound": 1.0}
     assert nearest([*CHECKS, broken]).startswith("values, mean: nan")

@@ -7,11 +7,12 @@ import sys
 import time
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from cory.gpu_check.cases import GPT2, Case
+from cory.gpu_check.cases import GPT2, LARGE, Case
 from cory.gpu_check.machine import Machine, this_machine
 from cory.gpu_check.runner import FAILED, MEASURED, NOT_RUN, PASSED, RESULTS, Runner
 from scripts import check_gpu
@@ -150,6 +151,50 @@ def test_the_command_writes_a_page_and_says_by_its_exit_code_whether_all_is_well
     assert check_gpu.main() == code and starts(tmp_path / "cpu", cases[1].name) == 1
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--again"])
     assert check_gpu.main() == code and starts(tmp_path / "cpu", cases[1].name) == 2
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3])
+def test_side_by_side_each_case_follows_its_reference_and_large_ones_have_the_device_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
+    """And what each finds is what it finds alone."""
+    monkeypatch.setattr("cory.gpu_check.runner.make_llama", lambda folder, size: None)
+    whole = Case("large on the CPU", LARGE, "", None, is_reference=True)
+    large = [Case(f"large {n}", LARGE, "", whole.name) for n in range(2)]
+    cases = [REFERENCE, GOOD, WRONG, whole, *large, Case("alone", GPT2, "", None)]
+    spans: dict[str, tuple[float, float]] = {}
+    threads: dict[str, int] = {}
+
+    class Timed(Runner):
+        def _process(self, case: Case, place: Path, compared: bool) -> dict[str, object] | str:
+            began = time.monotonic()
+            assert case.reference is None or compared, case.name
+            threads[case.name] = self._threads(case, 1)
+            found = super()._process(case, place, compared)
+            spans[case.name] = (began, time.monotonic())
+            return found
+
+    lines: list[str] = []
+    machine = replace(this_machine("cpu"), cores=16)
+    limits = {GPT2: 30.0, LARGE: 30.0}
+    found = Timed(tmp_path, tmp_path, machine, time.monotonic() + 300, MADE_UP, limits,
+                  lines.append, at_a_time).run(cases)  # fmt: skip
+    assert [result["status"] for result in found.values()] == [
+        PASSED, PASSED, FAILED, PASSED, PASSED, PASSED, MEASURED
+    ]  # fmt: skip
+    assert [line.split("]")[0] for line in lines] == [f"[{n}/7" for n in range(1, 8)]
+    others = {name for name in spans if name not in ("large 0", "large 1")}
+    times = sorted(spans[name] for name in others)
+    overlap = any(later[0] < earlier[1] for earlier, later in pairwise(times))
+    assert overlap == (at_a_time > 1)
+    if at_a_time > 1:  # else in their order
+        assert max(spans[name][1] for name in others) <= spans["large 0"][0]
+    assert spans["large 0"][1] <= spans["large 1"][0]
+    # with others beside it a small case takes its share, and the large reference half of the cores
+    assert [threads[name] for name in ("good", whole.name, "large 0")] == (
+        [16, 16, 16] if at_a_time == 1 else [2, 8, 16]
+    )
+    assert json.loads((tmp_path / RESULTS).read_text())["at_a_time"] == at_a_time
 
 
 def test_without_a_gpu_one_line_says_so(

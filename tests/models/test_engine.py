@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,12 @@ from torch import Tensor
 
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
 from cory.models.actor_critic import ActorCriticModel
-from cory.models.engine import Engine, deepspeed_settings
+from cory.models.engine import (
+    Engine,
+    deepspeed_settings,
+    start_process_group,
+    stop_process_group,
+)
 from cory.models.team import Team
 from tests.support.close import assert_close
 
@@ -209,3 +215,18 @@ def test_resetting_the_optimiser_equals_a_new_one(config_of: ConfigOf) -> None:
     twin.load_state_dict(model.state_dict())
     engine.reset_optimizer()
     assert descend(engine, steps=3) == descend(engine_of(config, twin, []), steps=3)
+
+
+def test_a_process_alone_takes_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that begin side by side would choose the same one now and then."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "to be restored")
+        monkeypatch.delenv(name)
+    stop_process_group()
+    start_process_group("cpu")
+    start_process_group("cpu")  # joined already
+    assert (torch.distributed.get_rank(), torch.distributed.get_world_size()) == (0, 1)
+    assert "MASTER_PORT" not in os.environ
+    total = torch.ones(1)
+    torch.distributed.all_reduce(total)
+    assert total.item() == 1

@@ -13,8 +13,6 @@ from tests.support.reporting import ROOT, places_in
 
 # experiments with seeds that have not run, on pages that have runs of others; findings say so, too
 NOT_RUN = {
-    *(f"cory/gsm8k_{method}_eta{eta}" for method in ("ppo", "cory") for eta in ("1e-5", "1e-4")),
-    *("cory/gsm8k_ppo_eta1e-3", "cory/gsm8k_cory_eta1e-3"),  # fig. 2 has five seeds, the grid three
     "cory/imdb_cory_k1",  # with SmolLM2, as the next two
     *("cory/imdb_cory_no_transfer", "cory/imdb_cory_no_exchange"),
     *(f"maporl/gsm8k_maporl_{one}_{n}" for one in ("alpha0", "alpha1") for n in (1, 2)),

@@ -90,6 +90,13 @@ def check_hardware(config: Config) -> None:
         hardware.device != "cpu" or model.precision != "fp16",
         "model.precision=fp16 needs a GPU: hardware.device=cpu has no fast half precision",
     )
+    # DeepSpeed 0.19 at stage 0 divides gradients in fp16 by a scale that it did not multiply the
+    # loss with: small ones vanish, and Adam's eps slows the others down
+    require(
+        model.precision != "fp16" or hardware.zero_stage > 0,
+        "model.precision=fp16 needs hardware.zero_stage=1 or more: at 0 DeepSpeed divides "
+        "gradients by a scale that it has not applied",
+    )
     check_products(config)
     require(
         algorithm.optimizer != ADAMW_8BIT or hardware.device == "cuda",
