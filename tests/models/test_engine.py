@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -11,12 +13,7 @@ from torch import Tensor
 
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
 from cory.models.actor_critic import ActorCriticModel
-from cory.models.engine import (
-    Engine,
-    deepspeed_settings,
-    start_process_group,
-    stop_process_group,
-)
+from cory.models.engine import Engine, deepspeed_settings
 from cory.models.team import Team
 from tests.support.close import assert_close
 
@@ -217,16 +214,21 @@ def test_resetting_the_optimiser_equals_a_new_one(config_of: ConfigOf) -> None:
     assert descend(engine, steps=3) == descend(engine_of(config, twin, []), steps=3)
 
 
-def test_a_process_alone_takes_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+ALONE = """
+import os, torch
+from cory.models.engine import start_process_group, stop_process_group
+start_process_group("cpu")
+start_process_group("cpu")  # joined already
+total = torch.ones(1)
+torch.distributed.all_reduce(total)
+print(torch.distributed.get_world_size(), total.item(), "MASTER_PORT" in os.environ)
+stop_process_group()
+"""
+
+
+def test_a_process_alone_takes_no_port() -> None:
     """Runs that begin side by side would choose the same one now and then."""
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(name, "to be restored")
-        monkeypatch.delenv(name)
-    stop_process_group()
-    start_process_group("cpu")
-    start_process_group("cpu")  # joined already
-    assert (torch.distributed.get_rank(), torch.distributed.get_world_size()) == (0, 1)
-    assert "MASTER_PORT" not in os.environ
-    total = torch.ones(1)
-    torch.distributed.all_reduce(total)
-    assert total.item() == 1
+    told = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+    environment = {name: value for name, value in os.environ.items() if name not in told}
+    done = subprocess.run([sys.executable, "-c", ALONE], env=environment, capture_output=True)
+    assert (done.returncode, done.stdout.split()) == (0, [b"1", b"1.0", b"False"])
