@@ -53,19 +53,23 @@ def parse_groups(cfg: DictConfig) -> tuple[Config | None, list[str]]:
         return None, [str(error)]
     with open_dict(cfg):
         complete(cfg, schema)
+    merged: Any = None
     try:
-        return _checked(schema, cfg), []
+        merged = OmegaConf.merge(schema, cfg)
+        return _checked(merged, cfg), []
     except (ConfigError, OmegaConfBaseException) as error:
         refused = error
-    errors = list(_refusals(schema, cfg))
+    errors = list(_refusals(schema, cfg, merged))
     if isinstance(refused, OmegaConfBaseException):
         return None, errors or [explain(refused, cfg)]
-    return None, [*errors, *_others(OmegaConf.merge(schema, cfg), errors)] or [str(refused)]
+    return None, [*errors, *_others(merged, errors)] or [str(refused)]
 
 
-def _checked(schema: DictConfig, cfg: DictConfig) -> Config:
-    """The settings as dataclasses; raises what OmegaConf or a rule has against any of them."""
-    merged = OmegaConf.merge(schema, cfg)
+def _checked(merged: Any, cfg: DictConfig) -> Config:
+    """The settings as dataclasses; raises what OmegaConf or a rule has against any of them.
+
+    merged: with the types of the schema
+    """
     missing = OmegaConf.missing_keys(merged)
     require(not missing, f"no value given for {', '.join(sorted(missing))}")
     if cfg.reward.name == "sum":
@@ -75,8 +79,11 @@ def _checked(schema: DictConfig, cfg: DictConfig) -> Config:
     return config
 
 
-def _refusals(schema: DictConfig, cfg: DictConfig) -> Iterator[str]:
-    """What is refused of each group by itself."""
+def _refusals(schema: DictConfig, cfg: DictConfig, merged: Any) -> Iterator[str]:
+    """What is refused of each group by itself.
+
+    merged: all of them with the schema's types; None where some have others
+    """
     try:
         plain = OmegaConf.to_container(cfg, resolve=True)
     except OmegaConfBaseException:  # told of all groups together
@@ -84,7 +91,7 @@ def _refusals(schema: DictConfig, cfg: DictConfig) -> Iterator[str]:
     assert isinstance(plain, dict)
     for key, value in plain.items():
         try:
-            _check_alone(schema, str(key), value, cfg)
+            _check_alone(schema, str(key), value, cfg, merged)
         except ConfigError as error:
             yield str(error)
 
@@ -131,10 +138,11 @@ def _schema_of(cfg: DictConfig) -> DictConfig:
     return schema
 
 
-def _check_alone(schema: DictConfig, key: str, value: Any, cfg: DictConfig) -> None:
+def _check_alone(schema: DictConfig, key: str, value: Any, cfg: DictConfig, merged: Any) -> None:
     """The rules of one setting, or one group of settings, by itself; ConfigError names it."""
     try:
-        merged = OmegaConf.merge(schema, {key: value})
+        if merged is None:
+            merged = OmegaConf.merge(schema, {key: value})
         node = OmegaConf.select(merged, key) if isinstance(value, dict) else None
         if not isinstance(node, DictConfig) or OmegaConf.missing_keys(node):
             return  # what is missing is told of all groups together

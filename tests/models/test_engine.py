@@ -231,4 +231,4 @@ def test_a_process_alone_takes_no_port() -> None:
     told = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
     environment = {name: value for name, value in os.environ.items() if name not in told}
     done = subprocess.run([sys.executable, "-c", ALONE], env=environment, capture_output=True)
-    assert (done.returncode, done.stdout.split()) == (0, [b"1", b"1.0", b"False"])
+    assert (done.returncode, done.stdout.split()[-3:]) == (0, [b"1", b"1.0", b"False"])
