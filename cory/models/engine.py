@@ -12,6 +12,7 @@ from typing import Any
 
 import deepspeed
 import torch
+from deepspeed.constants import default_pg_timeout
 from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
@@ -80,7 +81,9 @@ def start_process_group(device: str) -> None:
         torch.cuda.set_device(bound)
     if not torch.distributed.is_initialized():
         # by torch, which is told the device: NCCL would guess it from the rank, and warn of it
-        torch.distributed.init_process_group(backend, device_id=bound, **alone)
+        torch.distributed.init_process_group(
+            backend, timeout=default_pg_timeout, device_id=bound, **alone
+        )
     deepspeed.init_distributed(backend, verbose=False)
 
 
