@@ -14,6 +14,7 @@ from torch import Tensor
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine, deepspeed_settings
+from cory.models.precision import DTYPES, cast_weights
 from cory.models.team import Team
 from tests.support.close import assert_close
 
@@ -140,6 +141,29 @@ def test_every_stage_takes_the_same_steps(
         # bf16 sums gradients in another order at stage 0: its norm agrees to three digits
         tolerance = 1e-5 if precision == "fp32" else 2e-3
         assert_close(torch.tensor(other), torch.tensor(found[0]), rtol=tolerance)
+
+
+def first_step(config: Config, precision: str) -> Tensor:
+    """What the first step adds to all weights, one after another."""
+    (model,) = Team(config.model, torch.device("cpu")).new_models(
+        ["agent_0"], torch.Generator().manual_seed(0)
+    )
+    cast_weights(model, DTYPES[precision])
+    plan = batch_plan(4, 4, 4, 4, 1)
+    engine = Engine(model, config.algorithm, config.hardware, plan, precision, [])
+    before = [p.detach().float().clone() for p in engine.trainable.values()]
+    descend(engine, steps=1)
+    after = [p.detach().float() for p in engine.trainable.values()]
+    return torch.cat([(b - a).flatten() for a, b in zip(before, after, strict=True)])
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_a_step_in_fp16_is_that_of_float32(config_of: ConfigOf, stage: int) -> None:
+    """On a CPU, which can; at stage 0, where DeepSpeed never scales the loss, it is half of it."""
+    words = ("algorithm=ppo", "algorithm.learning_rate=1e-3", "algorithm.value_learning_rate=null")
+    exact = first_step(config_of(*words), "fp32")
+    half = first_step(config_of(*words, f"hardware.zero_stage={stage}"), "fp16")
+    assert (half - exact).norm() < 0.1 * exact.norm()
 
 
 @pytest.mark.parametrize("value_rate", ["null", "1e-4", "3e-2"])
