@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 import torch
+from deepspeed.constants import default_pg_timeout
 from torch import Tensor
 
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
 from cory.models.actor_critic import ActorCriticModel
-from cory.models.engine import Engine, deepspeed_settings
+from cory.models.engine import Engine, deepspeed_settings, start_process_group
 from cory.models.precision import DTYPES, cast_weights
 from cory.models.team import Team
 from tests.support.close import assert_close
@@ -238,21 +237,38 @@ def test_resetting_the_optimiser_equals_a_new_one(config_of: ConfigOf) -> None:
     assert descend(engine, steps=3) == descend(engine_of(config, twin, []), steps=3)
 
 
-ALONE = """
-import os, torch
-from cory.models.engine import start_process_group, stop_process_group
-start_process_group("cpu")
-start_process_group("cpu")  # joined already
-total = torch.ones(1)
-torch.distributed.all_reduce(total)
-print(torch.distributed.get_world_size(), total.item(), "MASTER_PORT" in os.environ)
-stop_process_group()
-"""
+LAUNCHED = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2",
+            "MASTER_ADDR": "here", "MASTER_PORT": "29500"}  # fmt: skip
 
 
-def test_a_process_alone_takes_no_port() -> None:
-    """Runs that begin side by side would choose the same one now and then."""
-    told = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-    environment = {name: value for name, value in os.environ.items() if name not in told}
-    done = subprocess.run([sys.executable, "-c", ALONE], env=environment, capture_output=True)
-    assert (done.returncode, done.stdout.split()[-3:]) == (0, [b"1", b"1.0", b"False"])
+@pytest.mark.parametrize("launched", [{}, LAUNCHED])
+@pytest.mark.parametrize(("device", "backend"), [("cpu", "gloo"), ("cuda", "nccl")])
+def test_the_process_group_that_is_joined(
+    monkeypatch: pytest.MonkeyPatch, device: str, backend: str, launched: dict[str, str]
+) -> None:
+    """Alone without a port, which a run that begins beside it could choose, too."""
+    for name in LAUNCHED:
+        monkeypatch.setenv(name, "to be restored")
+        monkeypatch.delenv(name)
+    for name, value in launched.items():
+        monkeypatch.setenv(name, value)
+    asked: dict[str, object] = {}
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
+    monkeypatch.setattr(
+        torch.distributed,
+        "init_process_group",
+        lambda backend, **options: asked.update(options, backend=backend),
+    )
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr("deepspeed.init_distributed", lambda backend, verbose: None)
+    start_process_group(device)
+    place = int(launched.get("LOCAL_RANK", 0))
+    assert asked.pop("backend") == backend
+    assert asked.pop("device_id") == (torch.device("cuda", place) if device == "cuda" else None)
+    assert asked.pop("timeout") == default_pg_timeout
+    if launched:
+        assert not asked
+    else:
+        assert type(asked.pop("store")).__name__ == "HashStore"
+        assert asked == {"rank": 0, "world_size": 1}
+        assert "MASTER_PORT" not in os.environ
