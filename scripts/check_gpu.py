@@ -3,7 +3,7 @@
     python scripts/check_gpu.py                   # about ten minutes; nothing is downloaded
     python scripts/check_gpu.py --device cpu      # tries the check itself, on a CPU
     python scripts/check_gpu.py --only nf4 tf32   # cases whose names hold one of these words
-    python scripts/check_gpu.py --at-a-time 8     # small cases side by side: three minutes
+    python scripts/check_gpu.py --at-a-time 8     # small cases side by side
 
 Writes report.md and results.json to outputs/check_gpu/<device>/. Interrupted, the same command goes
 on where it was; --again starts anew. Exit code 1 where a case failed.

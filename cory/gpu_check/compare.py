@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 
 # half the distance from 1 to the next number
-UNIT = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
-# Scales of blocks of 4-bit weights are 8-bit numbers, and devices round them to different
-# neighbours now and then: one in 300 on an H100, and weights were off by 1.5e-4 of their norm.
-UNIT["nf4"] = 2.0**-11
+UNIT = {
+    "fp32": 2.0**-24,
+    "tf32": 2.0**-11,
+    "fp16": 2.0**-11,
+    "bf16": 2.0**-8,
+    # Scales of blocks of 4-bit weights are 8-bit numbers, and devices round them to different
+    # neighbours now and then: one in 300 on an H100, and weights were off by 1.5e-4 of their norm.
+    "nf4": 2.0**-11,
+}
 # No bound is below these. In float32 sums of another order, over 5,632 numbers in the large model,
 # are off by many units; TF32 that nobody asked for is off by ten times as much.
 LEAST, LEAST_STEP = 2e-4, 5e-3

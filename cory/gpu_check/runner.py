@@ -100,8 +100,11 @@ class Runner:
         with ThreadPoolExecutor(self.at_a_time) as pool:
             for case in others:
                 begun[case.name] = pool.submit(one, case)
-        for future in begun.values():
-            future.result()
+            try:
+                for future in begun.values():
+                    future.result()
+            finally:  # interrupted: those that run end, and no other begins
+                pool.shutdown(cancel_futures=True)
         for case in alone:
             self._one(cases, case)
 

@@ -51,7 +51,7 @@ class Reached:
     start: float  # seconds until a kernel has started
 
 
-# The fastest, the expected and the slowest that is taken to be possible. Starts took 27 to 34
+# The fastest, the expected and the slowest that is taken to be possible. Starts took 27 to 37
 # microseconds on an H100 in a virtual machine, and 52 in 4 bits (docs/performance/check_h100.md).
 ASSUMED = (Reached(0.5, 0.8, 10e-6), Reached(0.3, 0.6, 30e-6), Reached(0.15, 0.4, 60e-6))
 

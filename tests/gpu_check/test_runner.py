@@ -106,13 +106,14 @@ def test_finished_cases_are_kept_and_others_run_again(tmp_path: Path) -> None:
     assert [starts(tmp_path, c.name) for c in cases] == [2, 2, 2, 0]
 
 
-def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_a_time", [1, 2])
+def test_what_was_interrupted_goes_on(tmp_path: Path, at_a_time: int) -> None:
     def interrupt(line: str) -> None:
         if "good" in line:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        runner(tmp_path, say=interrupt).run([REFERENCE, GOOD, WRONG])
+        runner(tmp_path, say=interrupt, at_a_time=at_a_time).run([REFERENCE, GOOD, WRONG])
     found = runner(tmp_path).run([REFERENCE, GOOD, WRONG])
     assert [starts(tmp_path, name) for name in found] == [1, 1, 1]
     assert found["wrong"]["status"] == FAILED
