@@ -2,8 +2,9 @@
 
 A run computes products, whose number `operations.py` counts, and samples token by token. A pass of
 one token a row reads all weights and the cache from the GPU's memory, and starts some dozens of
-kernels in each layer. The three times are added. How much of the data sheet is reached is assumed;
-the starts of kernels, most of the time where batches are small, were measured.
+kernels in each layer. Passes of whole contexts start as many; they wait for their products or for
+the starts, whichever takes longer. How much of the data sheet is reached is assumed; the starts,
+most of the time where batches are small, were measured.
 """
 
 from collections.abc import Mapping
@@ -19,11 +20,13 @@ from cory.config import (
     OfflineConfig,
     SFTConfig,
     VerifierConfig,
+    plan_of,
     products_of,
 )
 from cory.memory.architecture import BYTES
 from cory.memory.estimate import SAMPLING, Usage
 from cory.memory.operations import (
+    FORWARD,
     OPERATIONS,
     answers_of,
     evaluations,
@@ -33,9 +36,10 @@ from cory.memory.operations import (
     speakers_of,
     weights_of,
 )
+from cory.memory.workload import mean_context
 from cory.models.loading import skeleton
 
-# of each layer and pass of one token: measured with torch's profiler on a CPU, 160 in four layers
+# of each layer and pass: measured with torch's profiler on a CPU, 160 in four layers
 KERNELS_PER_LAYER = 40
 RECORDED = 0.4  # share of the starting time that is left of kernels recorded as a graph: 11 of 30
 # 4-bit weights are read, written unpacked, and read again: bytes of each
@@ -118,6 +122,18 @@ def passes_of(config: Config, sampling: Sampling) -> float:
     return sampling.rounds * batches * float(config.algorithm.sampling.max_response_tokens)
 
 
+def batches_of(config: Config, operations: float, weights: int) -> float:
+    """Passes of whole contexts that each process needs, a microbatch at a time.
+
+    A way back counts as one pass or two, as its operations do. Scoring, which may take more rows at
+    once, counts alike.
+
+    operations: of the run
+    """
+    contexts = operations / (FORWARD * weights * (mean_context(config) + mean_response(config)))
+    return contexts / config.hardware.world / plan_of(config).microbatch
+
+
 def bytes_read(config: Config, weights: int, rows: list[Usage]) -> float:
     """By a pass of one token a row: the weights, and the cache, which is half full on average.
 
@@ -148,6 +164,7 @@ def duration_on(
     model = config.model
     described = skeleton(model.path, "model.path", model.architecture, model.remote_code).config
     kernels = KERNELS_PER_LAYER * int(described.num_hidden_layers)
+    batches = batches_of(config, operations, weights)
     waited = kernels * (RECORDED if config.hardware.cuda_graphs else 1.0)
     read = bytes_read(config, weights, rows)
     rate = rate_of(gpu, products_of(config)["model.compute_precision"])
@@ -155,7 +172,8 @@ def duration_on(
     def hours(reached: Reached) -> float:
         computing = operations / config.hardware.world / (rate * reached.products)
         each = read / (gpu.bandwidth * reached.bandwidth) + waited * reached.start
-        return (computing + passes * each) / 3600
+        starting = batches * kernels * reached.start  # hidden by longer products, or hiding them
+        return (max(computing, starting) + passes * each) / 3600
 
     fastest, expected, slowest = map(hours, ASSUMED)
     responses = sum(sampling.rounds * sampling.rows for sampling in (training, tested))

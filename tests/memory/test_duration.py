@@ -14,6 +14,7 @@ from cory.memory.duration import (
     KERNELS_PER_LAYER,
     Reached,
     Sampling,
+    batches_of,
     bytes_read,
     duration_on,
     passes_of,
@@ -21,7 +22,8 @@ from cory.memory.duration import (
     samplings,
 )
 from cory.memory.estimate import SAMPLING, SCORING, Usage
-from cory.memory.operations import operations_of, weights_of
+from cory.memory.operations import mean_response, operations_of, weights_of
+from cory.memory.workload import mean_context
 from tests.support.composing import parsed
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "docs" / "performance" / "benchmark.json"
@@ -105,16 +107,47 @@ def test_bytes_of_a_pass() -> None:
     assert bytes_read(config, 10, CACHE) == 10 * 4.5 + 500
 
 
+def test_batches_that_operations_are_made_of() -> None:
+    config = parsed(*PPO, "hardware.microbatch_size=8", "evaluation.prompts=1")
+    config.algorithm.iterations, config.algorithm.epochs, config.evaluation.prompts = 3, 2, None
+    config.algorithm.prompts_per_iteration = config.algorithm.minibatch_size = 64
+    operations, _ = operations_of(config, 10, {})  # no evaluation
+    # a response is read while it is sampled, scored by policy and reference, and learnt twice,
+    # forwards and, as twice the operations, back
+    assert batches_of(config, operations, 10) == pytest.approx(3 * 64 * (1 + 2 + 2 * 3) / 8)
+    config.hardware.processes = 2
+    assert batches_of(config, operations, 10) == pytest.approx(3 * 64 * (1 + 2 + 2 * 3) / 8 / 2)
+    tokens = mean_context(config) + mean_response(config)
+    config.hardware.processes, config.hardware.microbatch_size = 1, 512  # more than a minibatch
+    assert batches_of(config, 2 * 10 * tokens * 64, 10) == pytest.approx(1)
+
+
+def test_batches_wait_for_products_or_for_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = parsed(*PPO, "evaluation.prompts=128")
+    operations, _ = operations_of(config, weights_of(config), {})
+    passes = sum(passes_of(config, one) for one in samplings(config, {}))
+    batches = batches_of(config, operations, weights_of(config))
+    starts, kernels = batches * KERNELS_PER_LAYER * 4, passes * KERNELS_PER_LAYER * 4
+    for start in (1e-9, 1.0):
+        fast = replace(ONE, bandwidth=1e30)
+        monkeypatch.setattr(duration, "ASSUMED", (Reached(1, 1, start),) * 3)
+        waited = max(operations / 1e12, starts * start) + kernels * start
+        assert duration_on(config, fast, [], {}).hours[1] == pytest.approx(waited / 3600)
+    config.hardware.cuda_graphs = True  # records the passes of one token alone
+    waited = starts + 0.4 * kernels
+    assert duration_on(config, fast, [], {}).hours[1] == pytest.approx(waited / 3600)
+
+
 def test_three_times_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     config = parsed(*PPO, "evaluation.prompts=128")
-    expected = Reached(0.5, 0.25, 1e-3)
-    monkeypatch.setattr(duration, "ASSUMED", (expected, expected, Reached(0.25, 0.25, 1e-3)))
+    expected = Reached(0.5, 0.25, 1e-7)  # starts that products hide
+    monkeypatch.setattr(duration, "ASSUMED", (expected, expected, Reached(0.25, 0.25, 1e-7)))
     weights = weights_of(config)
     operations, _ = operations_of(config, weights, {})
     found = duration_on(config, ONE, CACHE, {})
     training, tested = samplings(config, {})
     passes = passes_of(config, training) + passes_of(config, tested)
-    each = (4 * weights + 500) / 0.25e9 + KERNELS_PER_LAYER * 4 * 1e-3  # tiny has four layers
+    each = (4 * weights + 500) / 0.25e9 + KERNELS_PER_LAYER * 4 * 1e-7  # tiny has four layers
     assert found.operations == operations and found.passes == passes
     assert found.hours[1] == pytest.approx((operations / 0.5e12 + passes * each) / 3600)
     assert found.hours[2] == pytest.approx((operations / 0.25e12 + passes * each) / 3600)
@@ -128,7 +161,7 @@ def test_three_times_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
         (operations / 2 / 0.5e12 + passes * each) / 3600
     )
     config.hardware.processes, config.hardware.cuda_graphs = 1, True
-    recorded = (4 * weights + 500) / 0.25e9 + 0.4 * KERNELS_PER_LAYER * 4 * 1e-3
+    recorded = (4 * weights + 500) / 0.25e9 + 0.4 * KERNELS_PER_LAYER * 4 * 1e-7
     assert duration_on(config, ONE, CACHE, {}).hours[1] == pytest.approx(
         (operations / 0.5e12 + passes * recorded) / 3600
     )

@@ -85,7 +85,7 @@ def test_what_gathering_refused_of_them_is_named() -> None:
 
 def test_the_page_s_own_runs_say_which_code_is_usual() -> None:
     def run(experiment: str, seed: int, commit: str) -> Archived:
-        record = {"commit": commit, "clean": True, "began": "", "iterations": 40}
+        record = {"commit": commit, "clean": True, "began": "", "iterations": 40, "device": "CPU"}
         return Archived(experiment, seed, "small", "paper", record, commit, [], {}, [], [])
 
     table = checked(places_in(CONF), "cory", "fig6", "small")

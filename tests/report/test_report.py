@@ -170,6 +170,20 @@ def test_runs_of_other_commits_count_and_are_named(write_run: WriteRun, tmp_path
     assert row(text, "small | paper")[4] == "aaaaaaa, bbbbbbb"
 
 
+def test_runs_on_several_devices_count_and_are_named(write_run: WriteRun, tmp_path: Path) -> None:
+    write_all(write_run, (2, 3, 4))
+    found, _ = made(tmp_path)
+    assert not found.notes
+    for seed in (0, 1):
+        write_run("cory/imdb_ppo", seed, lines_of(2, 20, 1, seed), device="NVIDIA H100")
+    found, text = made(tmp_path)
+    assert {0, 1, 2} <= {*found.counted["cory/imdb_ppo"]}
+    [said] = [line for line in text.splitlines() if "draws other samples" in line]
+    usual = found.counted["cory/imdb_ppo"][2].record["device"]
+    assert said.startswith(f"- on each device a seed draws other samples: {usual} (`cory/imdb_ppo`")
+    assert said.endswith("); NVIDIA H100 (`cory/imdb_ppo`)")
+
+
 def test_commits_that_agree_in_what_trains_are_alike(tmp_path: Path) -> None:
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)

@@ -1,7 +1,7 @@
 """The archived runs that one table counts, and the names of those that are missing."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -74,8 +74,9 @@ def collect(
     """The runs of every experiment of the table and its controls; by name those that do not count.
 
     A run that another table asks for, with a seed that this one has not, is none of the latter.
-    Runs of other code than their neighbours' count and are named. Runs of one experiment in another
-    precision than most of its runs do not count: one row does not mix them.
+    Runs of other code than their neighbours', or of several devices, count and are named. Runs of
+    one experiment in another precision than most of its runs do not count: one row does not mix
+    them.
 
     same: codes that were tried and give an experiment the same numbers
     """
@@ -118,6 +119,8 @@ def collect(
         else:
             found.notes.append(f"`{run.name}`: commit {commit}, whose code is not its neighbours'")
     found.notes += tried
+    if len({run.record["device"] for run in found.vetted}) > 1:
+        found.notes.append(f"on each device a seed draws other samples: {devices(found.vetted)}")
     return found
 
 
@@ -177,12 +180,21 @@ def common_code(runs: Sequence[Archived], same: Sequence[SameCode]) -> str | Non
 
 def precisions(runs: Sequence[Archived]) -> str:
     """The precision of these runs; where there are several, each with its experiments."""
+    return _with_experiments(runs, lambda run: run.precision)
+
+
+def devices(runs: Sequence[Archived]) -> str:
+    """The same of the devices that they ran on."""
+    return _with_experiments(runs, lambda run: str(run.record["device"]))
+
+
+def _with_experiments(runs: Sequence[Archived], trait: Callable[[Archived], str]) -> str:
     found: dict[str, dict[str, None]] = {}
-    for run in sorted(runs, key=lambda run: run.precision):
-        found.setdefault(run.precision, {})[f"`{run.experiment}`"] = None
+    for run in sorted(runs, key=trait):
+        found.setdefault(trait(run), {})[f"`{run.experiment}`"] = None
     if len(found) < 2:
         return "".join(found)
-    return "; ".join(f"{precision} ({', '.join(own)})" for precision, own in found.items())
+    return "; ".join(f"{value} ({', '.join(own)})" for value, own in found.items())
 
 
 def lacking(table: Table, found: CountedRuns, experiment: str) -> str:
