@@ -38,12 +38,6 @@ def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
     return -F.cross_entropy(logits.float(), tokens, reduction="none")
 
 
-def entropy_of(logits: Tensor) -> Tensor:
-    """Entropy in nats of each row of logits: (N, V) -> (N,)."""
-    logp = F.log_softmax(logits.float(), dim=-1)
-    return -(logp.exp() * logp).sum(-1)
-
-
 def full_kl(logits: Tensor, ref_logits: Tensor) -> Tensor:
     """Exact KL(policy || reference) over the vocabulary, in nats (Ma et al., eq. 2).
 
@@ -78,7 +72,7 @@ def sampled_kl(logprobs: Tensor, ref_logprobs: Tensor, estimator: str) -> Tensor
 
 
 class TokenStatistics(NamedTuple):
-    """Per generated token, each (N,) float32."""
+    """Per generated token, each (N,) float32; entropy and KL in nats."""
 
     logprobs: Tensor
     entropy: Tensor

@@ -81,6 +81,11 @@ def as_written(cfg: Container) -> Any:
 
 def comparable_settings(cfg: Any) -> dict[str, Any]:
     """Settings by dotted keys, without those in FREE and those that are as before they came."""
+    return comparable_values(as_written(cfg))
+
+
+def comparable_values(written: dict[str, Any]) -> dict[str, Any]:
+    """As `comparable_settings`, of settings that are plain values already (`as_written`)."""
     flat: dict[str, Any] = {}
 
     def walk(node: Any, prefix: str) -> None:
@@ -92,7 +97,7 @@ def comparable_settings(cfg: Any) -> dict[str, Any]:
             else:
                 flat[f"{prefix}{key}"] = value
 
-    walk(as_written(cfg), "")
+    walk(written, "")
     return as_before(flat)
 
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -346,15 +347,37 @@ def test_half_a_character_is_no_trouble() -> None:
         read_reply(b'{"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}')
 
 
-def test_requests_keep_their_distance(start: Start) -> None:
-    server, endpoint = start(
+def test_tries_keep_their_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=5.0)
+
+    def sleep(pace: client.Pace, seconds: float) -> None:
+        clock.now += seconds
+
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(client.Pace, "sleep", sleep)
+    pace, begun = client.Pace(600, threading.Event()), []
+    for work in (0.0, 0.03, 0.5, 0.0):  # seconds until the next is asked for
+        pace.wait()
+        begun.append(clock.now)
+        clock.now += work
+    assert begun == pytest.approx([5.0, 5.1, 5.2, 5.7])
+
+
+def test_each_try_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
+    turns: list[float] = []
+    wait = client.Pace.wait
+
+    def told(pace: client.Pace) -> None:
+        wait(pace)
+        turns.append(pace.gap)
+
+    monkeypatch.setattr(client.Pace, "wait", told)
+    _, endpoint = start(
         lambda n, body: failure(500, "out of order") if n == 1 else echo(n, body),
-        requests_per_minute=600,
+        requests_per_minute=6000,
     )
     endpoint.complete(asks(*"abcd"))
-    gaps = [b - a for a, b in zip(server.times, server.times[1:], strict=False)]
-    # five tries of four requests; the way to the server may be a little longer for one than another
-    assert len(gaps) == 4 and min(gaps) > 0.03 and sum(gaps) > 0.3
+    assert turns == [0.01] * 5  # seconds; four requests, one of which is tried twice
 
 
 def test_nothing_is_asked_that_could_cost_more_than_allowed(start: Start) -> None:

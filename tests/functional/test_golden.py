@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cory.functional.advantages import gae, kl_penalised_rewards
-from cory.functional.logprobs import entropy_of, full_kl, logprobs_of, sampled_kl
+from cory.functional.logprobs import full_kl, logprobs_of, sampled_kl, token_statistics
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
 from cory.functional.masking import masked_mean, masked_var, whiten
 from cory.functional.scores import RunningMoments, adapted_kl_coef
@@ -68,7 +68,11 @@ def test_logprobs() -> None:
 
 def test_entropy() -> None:
     given, expected = stored("entropy_from_logits")
-    assert_close(entropy_of(flat(given["logits"])), flat(expected["result"]))
+    logits = flat(given["logits"])
+    rows = logits, lambda chosen: chosen  # of logits that no head has to compute
+    tokens = torch.zeros(len(logits), dtype=torch.int64)
+    found = token_statistics(*rows, *rows, tokens, logits.shape[-1])
+    assert_close(found.entropy, flat(expected["result"]))
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("kl", "k1"), ("mse", "k2")])

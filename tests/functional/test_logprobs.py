@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.distributions import Categorical
 
 from cory.functional import logprobs
 from cory.functional.logprobs import (
-    entropy_of,
     full_kl,
     logprobs_of,
     sampled_kl,
@@ -23,6 +23,13 @@ from tests.support.close import assert_close
 LOGITS = torch.tensor([[1.0, 2.0, 5.0]]).log() + 3
 REF_LOGITS = torch.tensor([[2.0, 1.0, 1.0]]).log()
 N, H, V = 7, 5, 11
+
+
+def entropy_of(logits: Tensor) -> Tensor:
+    """As a roll-out records it, of logits that no head has to compute."""
+    tokens = torch.zeros(len(logits), dtype=torch.int64)
+    rows = logits, lambda chosen: chosen
+    return token_statistics(*rows, *rows, tokens, logits.shape[-1]).entropy
 
 
 def random_logits(seed: int) -> Tensor:
@@ -131,7 +138,7 @@ def test_statistics_do_not_depend_on_the_slabs(
     )
     assert policy.rows_seen == reference.rows_seen == sizes
     assert_close(got.logprobs, logprobs_of(logits, TOKENS))
-    assert_close(got.entropy, entropy_of(logits))
+    assert_close(got.entropy, Categorical(logits=logits).entropy())
     assert_close(got.ref_logprobs, logprobs_of(ref_logits, TOKENS))
     assert_close(got.full_kl, full_kl(logits, ref_logits))
 

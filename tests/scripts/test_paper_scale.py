@@ -15,7 +15,8 @@ from tests.support.composing import compose_config
 
 
 @pytest.mark.slow
-def test_the_page_is_up_to_date() -> None:
+def test_the_page_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper_scale, "compose", compose_config)  # the same configs, from the store
     assert paper_scale.PAGE.read_text(encoding="utf-8") == paper_scale.page()
 
 

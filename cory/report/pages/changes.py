@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,7 @@ def with_bases(path: Path) -> list[Path]:
     return [*(part for base in bases for part in with_bases(base)), path]
 
 
+@cache
 def chosen(conf: Path, name: str) -> dict[str, str]:
     """Group -> option, by the defaults of a file of conf/ and of the experiments it builds on.
 

@@ -5,13 +5,12 @@ or a changed word of help would then set all runs apart. What conf/ means to a r
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
-
-from omegaconf import DictConfig, OmegaConf
 
 from cory.report.paper import Compose
 from cory.report.records.archive import Archived
-from cory.runs.stored_settings import comparable_settings
+from cory.runs.stored_settings import comparable_settings, comparable_values
 from cory.runs.sweeps.differences import short_value
 
 # of a model or a reward: the processor decides, and no row mixes two
@@ -22,8 +21,8 @@ NONE = "nothing"  # stands for a key that one side lacks
 def other_settings(runs: Iterable[Archived], compose: Compose) -> Iterator[str]:
     """One line for each run that would be another now: what it had, and what conf/ has."""
     for run in runs:
-        had = comparable_settings(OmegaConf.create(run.settings))
-        has = comparable_settings(_with_seed(compose(run.experiment, run.scale), run.seed))
+        had = comparable_values(run.settings)
+        has = _now(compose, run.experiment, run.scale, run.seed)
         told = [
             f"{key} was {_told(had, key)}, conf/ has {_told(has, key)}"
             for key in sorted(had.keys() | has.keys())
@@ -33,11 +32,12 @@ def other_settings(runs: Iterable[Archived], compose: Compose) -> Iterator[str]:
             yield f"`{run.name}`: {'; '.join(told)}"
 
 
-def _with_seed(settings: DictConfig, seed: int) -> DictConfig:
-    """The settings of this seed's run: paths of other runs follow it."""
-    own = settings.copy()
+@cache  # most runs are on several pages
+def _now(compose: Compose, experiment: str, scale: str, seed: int) -> dict[str, Any]:
+    """What conf/ has for this seed's run: paths of other runs follow the seed."""
+    own = compose(experiment, scale).copy()
     own.seed = seed
-    return own
+    return comparable_settings(own)
 
 
 def _told(settings: dict[str, Any], key: str) -> str:
