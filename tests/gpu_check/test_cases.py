@@ -11,11 +11,11 @@ from cory.config import Config, parse_config
 from cory.gpu_check.cases import CASES, REFERENCES, Case, in_order
 from cory.gpu_check.machine import Machine, has_bitsandbytes, power_of_two, this_machine
 from cory.runs.precision import CPU_HAS_BF16
-from cory.train import compose
+from tests.support.composing import compose_config
 
 
 def config_of(case: Case, machine: Machine) -> Config:
-    return parse_config(compose(*case.overrides(machine, "asset:tiny")))
+    return parse_config(compose_config(*case.overrides(machine, "asset:tiny")))
 
 
 def named(name: str) -> Case:

@@ -12,7 +12,7 @@ from cory.gpu_check.extrapolate import Hours, operations_per_iteration, paper_ho
 from cory.gpu_check.machine import Machine
 from cory.gpu_check.page import nearest, page
 from cory.memory.operations import estimated_hours, weights_of
-from cory.train import compose
+from tests.support.composing import compose_config
 from tests.support.made_up_case import MEASURED
 
 CHECKS = [
@@ -110,12 +110,12 @@ def test_a_number_that_is_not_one_is_furthest_from_its_bound() -> None:
 
 def test_hours_are_operations_over_the_measured_speed() -> None:
     def composed(experiment: str) -> object:
-        return compose(f"experiment={experiment}")
+        return compose_config(f"experiment={experiment}")
 
     (fp32, tf32, bf16) = paper_hours(RESULTS, composed, ["cory/imdb_ppo"])  # type: ignore[arg-type]
     assert (fp32.products, tf32.products, bf16.products) == ("fp32", "tf32", "bf16")
     assert (fp32.case, tf32.case) == ("big", None) and tf32.hours is None
-    config = parse_config(compose("experiment=cory/imdb_ppo"))
+    config = parse_config(compose_config("experiment=cory/imdb_ppo"))
     assumed, _ = estimated_hours(config, {})
     assert assumed is not None and fp32.hours == pytest.approx(assumed * 1e13 / 2e13)
 
@@ -135,6 +135,6 @@ def test_operations_of_an_iteration_by_hand() -> None:
         "algorithm.epochs=2", "algorithm.sampling.min_response_tokens=4",
         "algorithm.sampling.max_response_tokens=4", "task.max_prompt_tokens=8",
     )  # fmt: skip
-    config = parse_config(compose(*words))
+    config = parse_config(compose_config(*words))
     wanted = 10 * 12 * weights_of(config) * (2 + 4 + 2 * 6)
     assert operations_per_iteration(config) == wanted
