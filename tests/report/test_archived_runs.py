@@ -14,7 +14,6 @@ from tests.support.reporting import ROOT, places_in
 # experiments with seeds that have not run, on pages that have runs of others; findings say so, too
 NOT_RUN = {
     *("cory/imdb_cory_no_transfer", "cory/imdb_cory_no_exchange"),  # with SmolLM2
-    *(f"maporl/gsm8k_maporl_{one}_{n}" for one in ("beta0", "beta1") for n in (1, 2)),
 }
 
 

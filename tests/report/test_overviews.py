@@ -64,7 +64,7 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     values = r"1\.\d+ vs 1\.\d+ \(margin 0\.\d+\): "
     assert re.fullmatch(values + r"-?0\.\d+ \(-0\.\d+ to 0\.\d+\)", difference)
     assert (
-        "\n**Here CORY is not shown to be nearer" in block and " LLM1 starts as pioneer. " in block
+        "\n**Here CORY's pioneer is nowhere shown" in block and " LLM1 starts as pioneer. " in block
     )
     not_run = shown_at_both_scales(tmp_path, ("tab1", "credit_value_head"))
     block = readme_block({"cory": not_run}, composed)
