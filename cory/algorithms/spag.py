@@ -32,6 +32,7 @@ from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_lo
 from cory.functional.statistics import mean
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
+from cory.models.fingerprint import weights_fingerprint
 from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import (
@@ -230,7 +231,11 @@ class GameCollector:
         """Play every word once, many games side by side; those on disk are not played again."""
         training = self.training
         path = training.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
-        games = GameSet(path, training.task.game, self.own_tokens)
+        itself = training.config.games == SELF_PLAY
+        weights = None
+        if itself and not again:
+            weights = weights_fingerprint({AGENT: training.policy})
+        games = GameSet(path, training.task.game, self.own_tokens, weights)
         wanted = training.config.games_per_epoch
         if again:
             require_ids(games.found.values(), len(training.parts.team.tokenizer))
@@ -242,7 +247,7 @@ class GameCollector:
             return games.close()
         prompts = training.task.sample(wanted)
         seed, size = training.parts.config.seed, training.config.game_batch
-        kind = ITSELF if training.config.games == SELF_PLAY else training.config.games
+        kind = ITSELF if itself else training.config.games
         players = training.opponents.named("games", kind, training.config.sampling).players
         for start in range(0, wanted, size):
             table = prompts[start : start + size]
@@ -255,7 +260,7 @@ class GameCollector:
             ended = partial(self._ended, games, start)
             before_each = partial(self._stop_if_asked, games, wanted)
             # ZeRO-3 gathers its weights once for all utterances of these games
-            with training.policy.whole() if kind == ITSELF else nullcontext():
+            with training.policy.whole() if itself else nullcontext():
                 play(training.task.game, starts, players, key, over, ended, before_each)
         return games.close()
 

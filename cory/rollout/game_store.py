@@ -1,8 +1,9 @@
 """Sets of games on disk, written game by game, so that a killed run loses no finished game.
 
 `games/epoch_000.jsonl` has a game a line, in the form of cory/games/transcript.py, in the order in
-which the games ended; `games/epoch_000.json`, written when none is missing, counts them, names
-the tokenizer that their token ids belong to, and has the length and SHA-256 of the file.
+which the games ended. `games/epoch_000.json` names the weights that play in self-play; when no
+game is missing it also counts them, names the tokenizer that their token ids belong to, and has
+the length and SHA-256 of the file.
 """
 
 import hashlib
@@ -24,16 +25,26 @@ ADVICE = "; the same command goes on with the games that are in it"
 NUMBER = "game"  # which game of the set a line is
 IDS = "ids"  # token ids of each utterance; null where no model spoke
 TOKENIZER = "tokenizer"
+WEIGHTS = "weights"
 FILE = "file"  # of the games: length in bytes and SHA-256
 
 
 class GameSet:
     """The games of one set while they are played; every process calls each method."""
 
-    def __init__(self, path: Path, game: GameRules, tokenizer: str) -> None:
-        """tokenizer: `vocabulary_digest` of the tokenizer of the token ids"""
+    def __init__(
+        self, path: Path, game: GameRules, tokenizer: str, weights: str | None = None
+    ) -> None:
+        """Begin a set, or go on with it.
+
+        tokenizer: `vocabulary_digest` of the tokenizer of the token ids
+        weights: fingerprint of the weights that play both roles; after a restart they may differ
+            in the last digits, and what others played is not theirs. None: others play too, or
+            the set is known to be right
+        """
         self.path = path
         self.tokenizer = tokenizer
+        self.weights = weights
         self.store: JsonlStore | None = None  # in the first process, while games are added
         self.found: dict[int, FinishedGame] = {}  # games that are over, by number
         if distributed.rank() == 0:
@@ -43,6 +54,12 @@ class GameSet:
     def _open(self, game: GameRules) -> None:
         self.store = JsonlStore(self.path, ADVICE)
         rows, _ = self.store.read()
+        if rows and not self._played_by_these_weights():
+            print(
+                f"note: {self.path} is of other weights; its games are played again",
+                file=sys.stderr,
+            )
+            rows = []
         sound = rows[: len(decoded(rows))]
         if len(sound) < len(rows):
             print(
@@ -51,6 +68,8 @@ class GameSet:
                 file=sys.stderr,
             )
         self.store.open(sound)
+        if self.weights is not None:
+            self._describe({WEIGHTS: self.weights})
         for number, row in enumerate(sound, 1):
             try:
                 played = FinishedGame.from_json(row.decode("utf-8"), game)
@@ -58,6 +77,18 @@ class GameSet:
                 self.found[game_number(played)] = played
             except ConfigError as error:
                 raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
+
+    def _played_by_these_weights(self) -> bool:
+        """Whether that is so, as far as it is known; sets of earlier versions do not say."""
+        if self.weights is None:
+            return True
+        return _about(self.path).get(WEIGHTS, self.weights) == self.weights
+
+    def _describe(self, about: dict[str, Any]) -> None:
+        try:
+            write_whole(about_of(self.path), json.dumps(about, indent=1) + "\n")
+        except OSError as error:
+            raise unwritten(self.path, error, ADVICE) from error
 
     def add(self, number: int, played: FinishedGame) -> None:
         """Keep a finished game; its line is on the disk itself when this returns."""
@@ -73,15 +104,14 @@ class GameSet:
             self.store.close()
             size, sha256 = self.store.digest
             self.store = None
-            about = {
-                **game_statistics(games),
-                TOKENIZER: self.tokenizer,
-                FILE: {"bytes": size, "sha256": sha256},
-            }
-            try:
-                write_whole(about_of(self.path), json.dumps(about, indent=1) + "\n")
-            except OSError as error:
-                raise unwritten(self.path, error, ADVICE) from error
+            self._describe(
+                {
+                    **({} if self.weights is None else {WEIGHTS: self.weights}),
+                    **game_statistics(games),
+                    TOKENIZER: self.tokenizer,
+                    FILE: {"bytes": size, "sha256": sha256},
+                }
+            )
         return games
 
 

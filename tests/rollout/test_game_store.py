@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from cory.algorithms.spag import GameCollector
 from cory.config import Config, ConfigError
@@ -201,6 +202,67 @@ def test_a_set_is_written_line_by_line(tmp_path: Path) -> None:
     again.add(1, played("film", None, "a", "b", "c", "d"))
     assert [game.word for game in again.close()] == ["movie", "film", "movie"]
     assert json.loads(path.with_suffix(".json").read_text())["tokenizer"] == "abc"
+
+
+def move(trainer: OfflineTrainer, shift: float) -> None:
+    """Add noise to each weight."""
+    noise = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in trainer.policy.model.trainable().values():
+            parameter += shift * torch.randn(parameter.shape, generator=noise)
+
+
+def test_a_set_names_the_weights_that_play_from_its_first_game_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "games" / "set.jsonl"
+    GameSet(path, TABOO, "abc", "first").add(0, played("movie", "attacker", "hint", "movie"))
+    assert sorted(GameSet(path, TABOO, "abc", "first").found) == [0]
+    assert sorted(GameSet(path, TABOO, "abc").found) == [0]
+    assert capsys.readouterr().err == ""
+    assert GameSet(path, TABOO, "abc", "second").found == {} == lines_of(path)
+    assert f"{path} is of other weights" in capsys.readouterr().err
+
+
+def test_a_set_that_is_being_learnt_is_not_played_again(
+    self_play: Settings, tmp_path: Path
+) -> None:
+    """Its games are of the weights before the first update, which are no longer there."""
+    config = self_play("algorithm.iterations=2", "algorithm.iterations_per_epoch=2")
+    trainer = build_games(config)
+    trainer.step(0)
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+    expected = path.read_bytes()
+    again = build_games(config)
+    again.load_state_dict(trainer.state_dict())
+    move(again, 0.5)
+    again.step(1)
+    assert path.read_bytes() == expected
+
+
+def test_games_of_other_weights_are_played_again(
+    self_play: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A repeated iteration may end with other weights, as on a GPU; a set is of one policy."""
+    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
+
+    def collected(shift: float, keep: int = 0) -> dict[int, str]:
+        """Play a set of which the first games stand on the disk."""
+        rows = path.read_bytes().splitlines(keepends=True) if keep else []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(rows[:keep]))
+        trainer = build_games(self_play())
+        move(trainer, shift)
+        trainer.step(0)
+        return lines_of(path)
+
+    before, after = collected(0.0), collected(0.5)
+    assert all(before[number] != after[number] for number in before)
+    assert "other weights" not in capsys.readouterr().err  # an empty file has none
+    assert collected(0.5, keep=4) == after
+    assert "other weights" not in capsys.readouterr().err
+    assert collected(0.0, keep=4) == before
+    assert f"{path} is of other weights" in capsys.readouterr().err
 
 
 def test_part_of_a_set_is_not_its_shortest_games(self_play: Settings, tmp_path: Path) -> None:
