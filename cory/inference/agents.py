@@ -92,7 +92,7 @@ class Agents(Mapping[str, Agent]):
     def __init__(self, run_dir: Path, config: Config, device: str) -> None:
         self.run_dir, self.config = run_dir, config
         place = torch.device(device)
-        set_float32_products({*products_of(config).values()}, place)
+        set_float32_products(products_of(config), place)
         kind: Any = builder("task", config.task.name)
         self.form: Form = kind.form(config.task) if hasattr(kind, "form") else BareForm()
         self.teams = {group: Team(model, place, group) for group, model in config.models.items()}
@@ -259,7 +259,9 @@ def load_agents(
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     require_device(where, "device")
     models: dict[str, Any] = {
-        group: model_here(model, where, remote_code, place, "load_agents(..., remote_code=True)")
+        group: model_here(
+            model, where, remote_code, place, group, "load_agents(..., remote_code=True)"
+        )
         for group, model in (("model", config.model), ("partner", config.partner))
         if model is not None
     }

@@ -77,7 +77,7 @@ def settings_of(run_dir: Path, options: DebateOptions, device: str) -> Config:
     name = OmegaConf.select(cfg, "algorithm.name")
     require(name == "maft", f"{run_dir} is a run of algorithm={name}; only those of maft debate")
     config = parse_config(cfg)
-    model = model_here(config.model, device, options.remote_code, run_dir, "--remote-code")
+    model = model_here(config.model, device, options.remote_code, run_dir, "model", "--remote-code")
     algorithm: MaftConfig = config.algorithm
     require(
         algorithm.endpoint is None,
@@ -121,7 +121,7 @@ class Debaters:
         self.algorithm: MaftConfig = config.algorithm
         self.form: Form = builder("task", config.task.name).form(config.task)
         place = torch.device(device)
-        set_float32_products({*products_of(config).values()}, place)
+        set_float32_products(products_of(config), place)
         self.team = Team(config.model, place)
         policies = {} if base else self._agents(run_dir)
         self.weights = BASE if base else digest(weight_sums(policies))

@@ -23,19 +23,20 @@ def require_device(device: str, key: str) -> None:
 
 
 def model_here(
-    model: ModelConfig, device: str, remote_code: bool, run_dir: Path, allow: str
+    model: ModelConfig, device: str, remote_code: bool, run_dir: Path, group: str, allow: str
 ) -> ModelConfig:
     """The settings of a run's model on this device: half precision in 16 bits needs a GPU.
 
     ConfigError where the model needs the checkpoint's own Python and it may not run.
 
     remote_code: it may; the run's settings cannot allow it
+    group: of settings, that the model's are: `model` or `partner`
     allow: how a user does
     """
     require(
         remote_code or not model.remote_code,
-        f"{run_dir} was trained with model.remote_code=true: the checkpoint's own Python runs only "
-        f"with {allow}",
+        f"{run_dir} was trained with {group}.remote_code=true: the checkpoint's own Python runs "
+        f"only with {allow}",
     )
     model = replace(model, remote_code=remote_code)
     if device == "cpu" and "fp16" in (model.precision, model.compute_precision):

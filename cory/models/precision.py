@@ -6,6 +6,7 @@ DeepSpeed's own autocast spans all of a module's forward, the output head and th
 it, and sends gradients in bfloat16. Here both heads, log-probabilities and gradients stay float32.
 """
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -27,21 +28,23 @@ DTYPES = {
 TF32_CAPABILITY = (8, 0)  # CUDA compute capability of the first devices that have it (Ampere)
 
 
-def set_float32_products(chosen: set[str], device: torch.device) -> None:
+def set_float32_products(chosen: Mapping[str, str], device: torch.device) -> None:
     """Let CUDA compute the float32 matrix products of this process in TF32, or exactly.
 
     It is set in either case: TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, which some container images define,
     changes what torch does by itself.
 
-    chosen: `compute_precision` of every model in the process
+    chosen: `compute_precision` of every model in the process, by its setting
     ConfigError for `tf32` on a device without it, which would compute exactly and not say so
     """
-    rounded = "tf32" in chosen and device.type == "cuda"
+    rounded = [key for key, products in chosen.items() if products == "tf32"]
+    if device.type != "cuda":
+        rounded = []
     if rounded:
         found = torch.cuda.get_device_capability(device)
         if found < TF32_CAPABILITY:
             raise ConfigError(
-                f"model.compute_precision=tf32 needs a CUDA device of compute capability 8.0 or "
+                f"{rounded[0]}=tf32 needs a CUDA device of compute capability 8.0 or "
                 f"more, this one has {found[0]}.{found[1]}; set fp32"
             )
     torch.set_float32_matmul_precision("high" if rounded else "highest")

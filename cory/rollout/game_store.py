@@ -82,7 +82,7 @@ class GameSet:
         """Whether that is so, as far as it is known; sets of earlier versions do not say."""
         if self.weights is None:
             return True
-        return _about(self.path).get(WEIGHTS, self.weights) == self.weights
+        return bool(_about(self.path).get(WEIGHTS, self.weights) == self.weights)
 
     def _describe(self, about: dict[str, Any]) -> None:
         try:

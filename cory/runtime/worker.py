@@ -11,6 +11,7 @@ import sys
 import traceback
 import warnings
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -99,15 +100,16 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     device = torch.device(config.hardware.device)
     if device.type == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
-    set_float32_products({*products_of(config).values()}, device)
+    set_float32_products(products_of(config), device)
     streams = Streams(config.seed)
     team = Team(config.model, device)
     partner = None if config.partner is None else Team(config.partner, device, "partner")
     algorithm = config.algorithm
     longest = config.task.max_prompt_tokens + algorithm.sampling.max_response_tokens
-    for one in (team, partner):
+    teams = [team] if partner is None else [team, partner]
+    for one in teams:
         # where another model speaks, this one only counts the tokens of prompts
-        if one is not None and not algorithm.speaks_remotely():
+        if not algorithm.speaks_remotely():
             # of the chat template, and of BOS where the tokenizer adds it
             own = 0 if config.task.counts_whole_contexts else one.tokens("")
             around = f", {own} of them around every prompt" if own else ""
@@ -133,13 +135,13 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     )
     # refused now rather than after the last iteration
     task.held_out(config.evaluation.prompts, config.evaluation.split)
-    for text in config.evaluation.probes:
-        tokens = team.tokens(task.prompt_of(text).opening)
+    for text, one in product(config.evaluation.probes, teams):
+        tokens = one.tokens(task.prompt_of(text).opening)
         require(
-            tokens + algorithm.sampling.max_response_tokens <= team.context_length,
+            tokens + algorithm.sampling.max_response_tokens <= one.context_length,
             f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "
             f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
-            f"exceed the context of model={config.model.name} ({team.context_length} tokens)",
+            f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
         )
     plan = plan_of(config)
     stop = stop or StopRequest(Path(config.run_dir))

@@ -204,6 +204,16 @@ def test_a_token_that_begins_every_text_is_counted(group: str, tmp_path: Path) -
     build_parts(config(SWITCH - 4 - 1))
 
 
+def test_probes_fit_the_partner_too(tmp_path: Path) -> None:
+    team_of(tmp_path, phi3(SHORT, LONG))
+    words = ("algorithm=maporl", "algorithm.param_sharing=per_agent", "+model@partner=tiny_sums")
+    longest = ("task.max_prompt_tokens=4", "algorithm.guards.min_tokens=null")
+    ends = [f"algorithm.sampling.{end}_response_tokens=4" for end in ("min", "max")]
+    probe = f"evaluation.probes=['{'7' * SWITCH}']"
+    with pytest.raises(ConfigError, match=r"^evaluation\.probes: the .* context of partner=tiny_s"):
+        build_parts(parsed(*words, *longest, *ends, probe, f"partner.path={tmp_path}"))
+
+
 def test_games_count_it_themselves(tmp_path: Path) -> None:
     team_of(tmp_path, phi3(SHORT, LONG))
     words = ("experiment=spag/llama2_im", "scale=small", f"model.path={tmp_path}")

@@ -36,22 +36,25 @@ def with_device(monkeypatch: pytest.MonkeyPatch, *capability: int) -> None:
 
 def test_it_is_on_where_asked_for_and_off_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     with_device(monkeypatch, 8, 0)
-    set_float32_products({"bf16", "tf32"}, CUDA)
+    set_float32_products({"model": "bf16", "reward": "tf32"}, CUDA)
     assert state() == "tf32" and torch.backends.cuda.matmul.allow_tf32
-    set_float32_products({"fp32"}, CUDA)  # whatever the environment made torch's default
+    set_float32_products({"model": "fp32"}, CUDA)  # whatever the environment made torch's default
     assert state() == "ieee" and not torch.backends.cuda.matmul.allow_tf32
 
 
 def test_on_a_cpu_products_stay_exact() -> None:
     """The agents of a run on a GPU may debate on a CPU."""
-    set_float32_products({"tf32"}, CPU)
+    set_float32_products({"model": "tf32"}, CPU)
     assert state() == "ieee"
 
 
 def test_a_device_without_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with_device(monkeypatch, 7, 5)
-    with pytest.raises(ConfigError, match=r"capability 8\.0 or more, this one has 7\.5; set fp32"):
-        set_float32_products({"tf32"}, CUDA)
+    chosen = {"model.compute_precision": "bf16", "partner.compute_precision": "tf32"}
+    with pytest.raises(ConfigError) as refusal:
+        set_float32_products(chosen, CUDA)
+    assert str(refusal.value).startswith("partner.compute_precision=tf32 needs a CUDA device")
+    assert str(refusal.value).endswith("capability 8.0 or more, this one has 7.5; set fp32")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +88,7 @@ class Enough(Exception):
 
 def test_a_run_and_a_debate_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before any model is loaded: what a process is asked for, reaches torch."""
-    asked: list[set[str]] = []
+    asked: list[dict[str, str]] = []
 
     def loaded(*_: object) -> None:
         raise Enough
@@ -99,4 +102,4 @@ def test_a_run_and_a_debate_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
     config = parsed("experiment=maft/phi3_arithmetic_maft", "scale=small", *TF32)
     with pytest.raises(Enough):
         debaters.Debaters(Path("unused"), config, "cuda", base=True)
-    assert asked == [{"tf32"}, {"tf32"}]
+    assert [{*chosen.values()} for chosen in asked] == [{"tf32"}, {"tf32"}]
