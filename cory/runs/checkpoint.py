@@ -55,6 +55,7 @@ class Checkpoints:
         self.floor = floor
         self.layout = {"processes": hardware.world, "zero_stage": hardware.zero_stage}
         self.keep_last = keep_last
+        self.passed_over: set[Path] = set()  # faulty ones; none of those that are kept
         if distributed.rank() == 0:
             self._finish_replacing()
 
@@ -83,6 +84,7 @@ class Checkpoints:
             if distributed.rank() == 0:
                 self._seal(part, done, hashes)
                 self._replace(place, part)
+                self.passed_over.discard(place)
                 sync(self.folder.parent)
                 for old in self._places()[self.keep_last :]:
                     shutil.rmtree(old)
@@ -135,6 +137,7 @@ class Checkpoints:
 
         Faults are reported.
         """
+        self.passed_over.clear()
         places = distributed.from_first(self._places())
         for place in places:
             fault, manifest = distributed.from_first(
@@ -148,6 +151,7 @@ class Checkpoints:
                 if not damaged:
                     return int(place.name), manifest["layout"], list(hashes)
                 fault = f"is damaged: {damaged[0]} is not what was written"
+            self.passed_over.add(place)
             if distributed.rank() == 0:
                 print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
         if places and self.floor == 0 and distributed.rank() == 0:
@@ -189,8 +193,9 @@ class Checkpoints:
         return size
 
     def _places(self) -> list[Path]:
-        """Folders of complete checkpoints, newest first."""
-        return sorted((p for p in self.folder.glob("*") if p.name.isdigit()), reverse=True)
+        """Folders of complete checkpoints that are not passed over, newest first."""
+        found = (p for p in self.folder.glob("*") if p.name.isdigit())
+        return sorted((p for p in found if p not in self.passed_over), reverse=True)
 
     def _replace(self, place: Path, part: Path) -> None:
         """Put a sealed folder in a checkpoint's place; at no moment is there none of both."""
@@ -203,12 +208,15 @@ class Checkpoints:
         shutil.rmtree(old, ignore_errors=True)
 
     def _finish_replacing(self) -> None:
-        """Give a checkpoint its place where a kill came just before: the new one, else the old."""
+        """Give a checkpoint its place where a kill came just before: the new one, else the old.
+
+        What a kill left of others is removed.
+        """
         for left in (*self.folder.glob(f"*{PART}"), *self.folder.glob(f"*{OLD}")):
             place = left.with_suffix("")
             if (left / MANIFEST).is_file() and not place.exists():
                 left.rename(place)
-            elif left.suffix == OLD:
+            else:
                 shutil.rmtree(left)
 
     def _seal(self, part: Path, done: int, hashes: Mapping[str, list[Any]]) -> None:

@@ -61,6 +61,7 @@ class BestAgents:
     def start(self, logged: int) -> None:
         """Go on after `logged` iterations; agents of later ones are forgotten."""
         if distributed.rank() == 0:
+            shutil.rmtree(self._part, ignore_errors=True)  # of a run that was killed
             for folder in (self.place, self.before):
                 found = read_best(folder)
                 if found is None or found.iteration >= logged:
@@ -89,7 +90,7 @@ class BestAgents:
         value = distributed.from_first(self._value_in(metrics))
         if value is None or not self._is_better(value):
             return
-        part = self.place.with_name(f"{BEST}.part")
+        part = self._part
         if distributed.rank() == 0:
             shutil.rmtree(part, ignore_errors=True)
         self.export(part, iteration + 1)
@@ -104,6 +105,11 @@ class BestAgents:
                 raise WriteError(f"{self.place} cannot be written ({error})") from error
         self.value = value
         distributed.wait_for_all()
+
+    @property
+    def _part(self) -> Path:
+        """The best agents while they are written."""
+        return self.place.with_name(f"{BEST}.part")
 
     def _value_in(self, metrics: Metrics) -> float | None:
         """The metric's value; None where this iteration has none.

@@ -190,6 +190,29 @@ def test_an_unfinished_checkpoint_is_no_checkpoint(saved: Saved) -> None:
     (part / "manifest.json").unlink()
     saved.checkpoints = saved.begin_again()
     assert saved.newest() == 2
+    assert not part.exists()  # or every kill would leave its own
+
+
+def test_faulty_checkpoints_do_not_count_as_kept(config_of: ConfigOf, tmp_path: Path) -> None:
+    """Those of a run that has started again are numbered below them, and would go at once."""
+    saved = Saved(tmp_path, config_of().hardware, keep_last=2)
+    for folder in ("000002", "000003"):
+        flip_a_byte(saved.folder / folder)
+    saved.checkpoints = saved.begin_again()
+    assert saved.newest() is None
+    assert saved.checkpoints.done() == 0
+    assert saved.checkpoints.newest() == "there is none before it"
+    saved.checkpoints.save(1, {}, {"number": 1})
+    assert saved.checkpoints.done() == 1
+    saved.checkpoints = saved.begin_again()  # as a stop would
+    assert saved.newest() == 1
+    saved.checkpoints.save(2, {}, {"number": 2})  # in the place of a faulty one
+    assert saved.checkpoints.done() == 2
+    assert saved.checkpoints.newest().endswith("000002")
+    saved.checkpoints.save(4, {}, {"number": 4})
+    assert saved.newest() == 4
+    kept = sorted(p.name for p in saved.folder.iterdir())
+    assert kept == ["000002", "000003", "000004"]  # 3 is the faulty one
 
 
 @pytest.mark.parametrize("cut_at", ["the first move", "the second move", "the end"])
