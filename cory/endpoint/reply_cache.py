@@ -37,20 +37,25 @@ class Journal:
     """Replies by the names of their requests; each is a line of a .jsonl file."""
 
     def __init__(self, path: Path) -> None:
-        """Read the replies of the file, if any; further ones are added to it."""
+        """Read the replies of the file, if any; further ones are added to it.
+
+        It is made with the first of them: a run that is refused at its start leaves no file.
+        """
         self.replies: dict[Name, Reply] = {}
         self.spent = Spent()
         self.lock = threading.Lock()
         self.store = JsonlStore(path)
-        rows, _ = self.store.read()
-        for number, row in enumerate(rows, start=1):
+        self.rows: list[bytes] | None = self.store.read()[0]  # None: the file is open
+        for number, row in enumerate(self.rows, start=1):
             self._take(number, row)
-        self.store.open(rows)
 
     def add(self, name: Name, reply: Reply) -> None:
         """Keep a reply; it is on the disk itself when this returns."""
         key, digest = name
         with self.lock:
+            if self.rows is not None:
+                self.store.open(self.rows)
+                self.rows = None
             self.store.append([{"key": key, "digest": digest, **asdict(reply)}])
             self._count(name, reply)
 

@@ -25,7 +25,13 @@ BEGINNING = '{\n "salt": '  # of the file
 def values_of(cfg: DictConfig) -> dict[str, str]:
     """Settings by dotted keys that an environment variable decides, with what they are now."""
     kept = {k: v for k, v in comparable_settings(cfg).items() if f"${{{ENVIRONMENT}:" in str(v)}
-    return {key: str(OmegaConf.select(cfg, key)) for key in kept}
+    found = {key: OmegaConf.select(cfg, key) for key in kept}
+    return {
+        key: str(
+            OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+        )
+        for key, value in found.items()
+    }
 
 
 def hashes_of(cfg: DictConfig) -> str | None:

@@ -97,8 +97,13 @@ class JsonlStore:
 
     def sync(self) -> None:
         """Return once every line is on the disk itself."""
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             os.fsync(self._file.fileno())
+        except OSError as error:
+            self._error = error
+            raise self._unwritten(error) from error
 
     def close(self) -> None:
         """Append no more."""

@@ -1,8 +1,10 @@
 """Starts the workers of a run, and stops them when the command is asked to stop."""
 
+import atexit
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,7 +56,15 @@ def stoppable(listens: bool = True) -> Iterator[None]:
 
 
 def listen() -> None:
-    """Take Ctrl-C and SIGTERM as requests to stop, in this process."""
+    """Take Ctrl-C and SIGTERM as requests to stop, in this process.
+
+    A job that a launcher starts on another machine has the command's environment, but not its
+    folder: it makes its own.
+    """
+    if COMMAND_STOP not in os.environ or not Path(os.environ[COMMAND_STOP]).parent.is_dir():
+        folder = tempfile.mkdtemp(prefix="cory_")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ[COMMAND_STOP] = f"{folder}/stop"
     for number in SIGNALS:
         signal.signal(number, _on_signal)
 

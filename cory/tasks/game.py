@@ -31,7 +31,7 @@ from cory.games.words import (
     read_words,
     without_forms_of,
 )
-from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.epochs import EpochSampler, hash_of
 from cory.tasks.data.reviews import package_reviews
 from cory.tasks.data.shrink import at_most
 
@@ -49,7 +49,8 @@ class GameTask:
         self.max_turns = config.max_turns
         self.train_words, self.test_words = words_of(config)
         self._check_length(tokenizer)
-        self.sampler = EpochSampler(len(self.train_words), stream)
+        words = hash_of([self.train_words, self.test_words])
+        self.sampler = EpochSampler(len(self.train_words), stream, words, "task: the words")
         self.state_dict = self.sampler.state_dict
         self.load_state_dict = self.sampler.load_state_dict
 

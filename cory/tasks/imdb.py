@@ -7,7 +7,7 @@ import numpy as np
 
 from cory.config import ImdbConfig, require
 from cory.episode import Prompt
-from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.epochs import EpochSampler, hash_of
 from cory.tasks.data.reviews import clean, package_reviews
 from cory.tasks.data.shrink import at_most
 from cory.tasks.data.tables import is_blank, split_rows
@@ -54,7 +54,9 @@ class ImdbTask(ImdbForm):
         self.parts = {
             part: self._long_enough(load_reviews(config, part), part) for part in ("train", "test")
         }
-        self.sampler = EpochSampler(len(self.parts["train"]), stream)
+        reviews = (review for part in self.parts.values() for review in part)
+        name = f"task.source={config.source}"
+        self.sampler = EpochSampler(len(self.parts["train"]), stream, hash_of(reviews), name)
         self.state_dict = self.sampler.state_dict
         self.load_state_dict = self.sampler.load_state_dict
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cory.config import InstructionsConfig, require
-from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.epochs import EpochSampler, hash_of
 from cory.tasks.data.reviews import package_reviews
 from cory.tasks.data.tables import split_rows
 
@@ -18,7 +18,7 @@ class Instructions:
 
     def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
         self.rows = load_instructions(config)
-        self.sampler = EpochSampler(len(self.rows), stream)
+        self.sampler = EpochSampler(len(self.rows), stream, hash_of(self.rows), KEY)
         self.state_dict = self.sampler.state_dict
         self.load_state_dict = self.sampler.load_state_dict
 

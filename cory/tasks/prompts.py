@@ -1,9 +1,7 @@
 """Prompts of the user's own: a column of texts or of chat messages, with or without answers."""
 
-import hashlib
-import json
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -59,9 +57,6 @@ class PromptsTask(PromptsForm, PromptSet):
         PromptsForm.__init__(self, config)
         parts = self._divided()
         PromptSet.__init__(self, config, parts.__getitem__, tokenizer, stream)
-        self.fingerprint = fingerprint([*self.parts["train"], *self.parts["test"]])
-        self.state_dict = self._state
-        self.load_state_dict = self._load_state
 
     def _divided(self) -> dict[str, list[Prompt]]:
         """All prompts of both parts, `train` and `test`."""
@@ -186,23 +181,3 @@ class PromptsTask(PromptsForm, PromptSet):
                 f"task.answers={config.answers}, got {str(value)[-40:]!r}"
             )
         return answer
-
-    def _state(self) -> dict[str, Any]:
-        return {**self.sampler.state_dict(), "prompts": self.fingerprint}
-
-    def _load_state(self, state: Mapping[str, Any]) -> None:
-        require(
-            state["prompts"] == self.fingerprint,
-            f"task.path={self.config.path}: the prompts are not those that this run began with; "
-            f"put them back, or begin a new run",
-        )
-        self.sampler.load_state_dict({"left": state["left"]})
-
-
-def fingerprint(prompts: Sequence[Prompt]) -> str:
-    """A hash of prompts, with their answers and columns, in their order."""
-    digest = hashlib.sha256()
-    for prompt in prompts:
-        said = [prompt.text, prompt.answer, prompt.columns, prompt.messages]
-        digest.update(json.dumps(said, sort_keys=True).encode())
-    return digest.hexdigest()

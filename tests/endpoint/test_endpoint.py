@@ -113,6 +113,17 @@ def test_a_torn_last_line_is_asked_for_again(start: Start, tmp_path: Path) -> No
     )
 
 
+def test_a_journal_is_made_with_the_first_reply(start: Start, tmp_path: Path) -> None:
+    """A run that is refused at its start leaves none: its folder would count as begun."""
+    _, endpoint = start()
+    assert not (tmp_path / "journal.jsonl").exists()
+    endpoint.complete(asks("a"))
+    endpoint.complete(asks("b"))
+    _, endpoint = start()
+    endpoint.complete(asks("c"))
+    assert len((tmp_path / "journal.jsonl").read_text().splitlines()) == 3
+
+
 @pytest.mark.parametrize("line", ["{", "[]", '{"key": "a", "digest": "b", "text": "c"}'])
 def test_a_journal_that_is_none_is_refused(start: Start, tmp_path: Path, line: str) -> None:
     (tmp_path / "journal.jsonl").write_text(f"{line}\n")
@@ -124,6 +135,9 @@ def test_a_full_disk_is_said_and_nothing_more_is_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
+    reply = Reply("c", 1, 1, "stop", "wise")
+    journal.add(("a", "a"), reply)
+    before = journal.spent
 
     def full(file: int) -> None:
         raise OSError(28, "No space left on device")
@@ -131,9 +145,9 @@ def test_a_full_disk_is_said_and_nothing_more_is_written(
     monkeypatch.setattr(os, "fsync", full)
     for _ in range(2):
         with pytest.raises(WriteError, match="cannot be written \\(No space left on device\\)"):
-            journal.add(("a", "b"), Reply("c", 1, 1, "stop", "wise"))
+            journal.add(("a", "b"), reply)
         monkeypatch.undo()
-    assert journal.replies == {} and journal.spent == Spent()
+    assert journal.replies == {("a", "a"): reply} and journal.spent == before
 
 
 def complete(url: str, journal: Path) -> None:

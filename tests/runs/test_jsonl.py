@@ -126,3 +126,23 @@ def test_after_a_failure_nothing_more_is_written(
         store.append([{"n": 4}])
     assert path.read_bytes() == before
     store.close()
+
+
+def test_a_disk_that_is_full_when_lines_are_put_on_it_is_said(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over a network, where a write fails only then."""
+
+    def full(file: int) -> None:
+        raise OSError(122, "Disk quota exceeded")
+
+    store = JsonlStore(path, "; make room", "metrics.jsonl", sync_each=False)
+    store.open(store.read()[0])
+    store.append([{"n": 3}])
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        with pytest.raises(WriteError, match=r"^metrics.jsonl .* \(Disk quota exceeded\); make r"):
+            store.sync()
+    with pytest.raises(WriteError):
+        store.append([{"n": 4}])
+    store.close()

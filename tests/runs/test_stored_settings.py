@@ -58,19 +58,27 @@ def test_the_text_of_a_variable_gives_the_same_value_again(
         assert "s3cret" not in OmegaConf.to_yaml(again)
 
 
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("algorithm.clip_range=${oc.env:%s}", r"algorithm\.clip_range=\$\{oc\.env"),
+        # within a list, too, whose own text is that of its interpolations
+        ("evaluation.probes=['${oc.env:%s}']", r"evaluation\.probes="),
+    ],
+)
 def test_a_run_keeps_the_values_that_its_variables_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    word: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(NAME, "0.25")
     run_dir = tmp_path / "2026-01-01_12-00-00_seed0"
     new = tmp_path / "2026-02-01_12-00-00_seed0"
-    cfg = compose_config(f"algorithm.clip_range=${{oc.env:{NAME}}}")
+    cfg = compose_config(word % NAME)
     write_settings(run_dir, cfg, [])
     (run_dir / METRICS).touch()
     assert is_complete(run_dir, cfg) is False
     assert unfinished_run(new, cfg) == run_dir
     monkeypatch.setenv(NAME, "0.3")
-    with pytest.raises(ConfigError, match=r"another value of algorithm\.clip_range=\$\{oc\.env"):
+    with pytest.raises(ConfigError, match=rf"another value of {key}"):
         is_complete(run_dir, cfg)
     assert unfinished_run(new, cfg) is None
     (run_dir / FILE).write_text("{")

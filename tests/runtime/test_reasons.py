@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
+from cory.runtime.launch import ask_to_stop, listen, stop_code, stopping
 from cory.runtime.reasons import COMMAND_STOP, keep_reason, take_reason
-from cory.runtime.sweeps.folder import MULTIRUN, SweepFolder, remove_unbegun_sweep
+from cory.runtime.sweeps.folder import MULTIRUN, SweepFolder, remove_empty, remove_unbegun_sweep
 from tests.support.warm import WarmCommand
 
 
@@ -24,6 +29,48 @@ def test_the_first_reason_of_a_run_is_taken_once(
     monkeypatch.delenv(COMMAND_STOP)
     keep_reason(one, "nobody asks")
     assert take_reason(one) == ""
+
+
+@pytest.mark.parametrize("there", ["elsewhere", None])
+def test_a_job_on_another_machine_stops_by_a_folder_of_its_own(
+    there: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the jobs of Slurm: the login node's folder is not there."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    ends: list[Path] = []
+    monkeypatch.setattr(atexit, "register", lambda _, folder, **__: ends.append(Path(folder)))
+    monkeypatch.setenv(COMMAND_STOP, str(tmp_path / "elsewhere" / "stop"))
+    if there is None:
+        monkeypatch.delenv(COMMAND_STOP)
+    listen()
+    assert not stopping()
+    ask_to_stop(signal.SIGTERM)
+    assert stopping() and stop_code() == 143
+    keep_reason(tmp_path, "why")
+    assert take_reason(tmp_path) == "why"
+    (folder,) = ends
+    assert [path.name for path in folder.iterdir()] == ["stop"]
+    before = os.environ[COMMAND_STOP]
+    listen()  # a sweep's next job in this process
+    assert os.environ[COMMAND_STOP] == before
+    shutil.rmtree(folder)
+
+
+def test_empty_folders_that_another_command_removes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on two nodes that share a file system."""
+    folder = tmp_path / "outputs" / "today"
+    folder.mkdir(parents=True)
+    remove = Path.rmdir
+
+    def first(path: Path) -> None:
+        remove(path)
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Path, "rmdir", first)
+    remove_empty(folder)
+    assert not folder.exists()
 
 
 def test_a_sweep_that_never_began_leaves_no_folder(

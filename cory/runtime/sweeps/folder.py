@@ -1,5 +1,6 @@
 """The folder of a sweep that never began: Hydra makes it, and writes to it, before it refuses."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,10 @@ def remove_unbegun_sweep() -> None:
 def remove_empty(folder: Path) -> None:
     """Remove an empty folder, and those above it that become empty; folder: absolute.
 
-    Hydra makes its output folders before a job can be refused or put elsewhere.
+    Hydra makes its output folders before a job can be refused or put elsewhere. Commands that share
+    a file system, as on several nodes, may remove the same ones.
     """
-    while folder.is_dir() and folder != Path.cwd() and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
+    with contextlib.suppress(OSError):  # another command was first, or writes into it
+        while folder.is_dir() and folder != Path.cwd() and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent

@@ -11,7 +11,7 @@ from cory.config import PromptsConfig, require
 from cory.config.task import MessageConfig, QuestionsConfig
 from cory.episode import Prompt
 from cory.tasks.data.chats import chat_tokens
-from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.data.epochs import EpochSampler, hash_of
 from cory.tasks.data.repeats import look_for_repeats
 from cory.tasks.data.shrink import at_most
 from cory.tasks.data.subset import pick_subset, refuse_shared
@@ -50,7 +50,12 @@ class PromptSet:
         self._tokenizer = tokenizer
         self._max_tokens = config.max_prompt_tokens
         self.parts = {"train": self._short_enough(train), "test": test}
-        self.sampler = EpochSampler(len(self.parts["train"]), stream)
+        said = (
+            [prompt.text, prompt.answer, prompt.columns, prompt.messages]
+            for part in self.parts.values()
+            for prompt in part
+        )
+        self.sampler = EpochSampler(len(self.parts["train"]), stream, hash_of(said), where)
         self.state_dict = self.sampler.state_dict
         self.load_state_dict = self.sampler.load_state_dict
 

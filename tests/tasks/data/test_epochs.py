@@ -1,0 +1,129 @@
+"""A run goes on only with the data that it began with, whatever the task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from cory.config import ConfigError
+from cory.config.options import builder
+from cory.tasks.data.epochs import EpochSampler
+from cory.tasks.instructions import Instructions
+from tests.support.composing import parsed
+
+REVIEWS = [{"text": f"review {n} says that the movie was good"} for n in range(9)]
+QUESTIONS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(9)]
+TAUGHT = [{"instruction": f"Count to {n}.", "output": "done"} for n in range(9)]
+WORDS = ["apple", "bread", "chair", "drum"]
+SLICES = ["task.train_split='train[:6]'", "task.test_split='train[6:]'"]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def changed(rows: list[dict[str, Any]], place: int) -> list[dict[str, Any]]:
+    rows = [dict(row) for row in rows]
+    column = next(name for name in ("text", "question", "output") if name in rows[place])
+    rows[place][column] += " More?"
+    return rows
+
+
+def sampler_of(*words: str, tokenizer: Any) -> EpochSampler:
+    config = parsed(*words).task
+    task = builder("task", config.name)(config, tokenizer, np.random.default_rng(0))
+    return task.sampler  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def tokenizer(tiny_model: str) -> Any:
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+@pytest.fixture
+def reviews(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]], EpochSampler]:
+    words = ("task.source=path", f"task.path={tmp_path}/mine.jsonl", "task.min_characters=1")
+
+    def read(rows: list[dict[str, Any]]) -> EpochSampler:
+        write(tmp_path / "mine.jsonl", rows)
+        return sampler_of("task=imdb", *words, *SLICES, tokenizer=tokenizer)
+
+    return read
+
+
+@pytest.fixture
+def questions(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]], EpochSampler]:
+    words = ("task=gsm8k", "task.source=path", f"task.path={tmp_path}/mine.jsonl")
+
+    def read(rows: list[dict[str, Any]]) -> EpochSampler:
+        write(tmp_path / "mine.jsonl", rows)
+        return sampler_of("experiment=cory/gsm8k_ppo", *words, *SLICES, tokenizer=tokenizer)
+
+    return read
+
+
+@pytest.fixture
+def instructions(tmp_path: Path) -> Callable[[list[dict[str, Any]]], EpochSampler]:
+    def read(rows: list[dict[str, Any]]) -> EpochSampler:
+        where = f"algorithm.instructions.path={write(tmp_path / 'mine.jsonl', rows)}"
+        config = parsed(
+            *("experiment=spag/llama2_spag_1", "algorithm.instructions.source=path", where),
+            "algorithm.instructions.input_column=null",
+        ).algorithm.instructions
+        return Instructions(config, np.random.default_rng(0)).sampler
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("data", "rows", "name"),
+    [
+        ("reviews", REVIEWS, "task.source=path"),
+        ("questions", QUESTIONS, "task.path="),
+        ("instructions", TAUGHT, "algorithm.instructions"),
+    ],
+)
+@pytest.mark.parametrize("place", [1, 8])  # of the training, and of the test
+def test_changed_data_are_refused(
+    data: str, rows: list[dict[str, Any]], name: str, place: int, request: pytest.FixtureRequest
+) -> None:
+    read = request.getfixturevalue(data)
+    first = read(rows)
+    drawn = [first.next() for _ in range(2)]
+    state = json.loads(json.dumps(first.state_dict()))
+    again = read(rows)
+    again.load_state_dict(state)
+    assert sorted([*drawn, *again.left]) == list(range(first.rows))
+    with pytest.raises(ConfigError) as refusal:
+        read(changed(rows, place)).load_state_dict(state)
+    said = str(refusal.value)
+    assert said.startswith(name) and "the data are not those that this run began with" in said
+    del state["prompts"]  # a checkpoint of an earlier version goes on as it did
+    read(changed(rows, place)).load_state_dict(state)
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_changed_words_are_refused(place: int, tmp_path: Path, tokenizer: Any) -> None:
+    def read(words: list[str]) -> EpochSampler:
+        for name, part in (("train", words[:2]), ("test", words[2:])):
+            (tmp_path / f"{name}.txt").write_text("\n".join(part) + "\n")
+        return sampler_of(
+            *("experiment=spag/llama2_im", "task.source=path", f"task.path={tmp_path}/train.txt"),
+            *(f"task.test_path={tmp_path}/test.txt", "task.train_words=null"),
+            *("task.test_words=null", "task.max_prompt_tokens=2000"),
+            tokenizer=tokenizer,
+        )
+
+    state = read(WORDS).state_dict()
+    read(WORDS).load_state_dict(state)
+    other = [*WORDS]
+    other[place] = "engine"
+    with pytest.raises(ConfigError, match=r"^task: the words: the data are not those"):
+        read(other).load_state_dict(state)
