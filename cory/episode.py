@@ -63,7 +63,7 @@ class Turn:
     context_ids: list[int]
     response_ids: list[int]  # ends with EOS when the model stopped by itself
     score: float | None = None  # set by the reward
-    right: bool | None = None  # set by rewards of tasks with answers
+    right: bool | None = None  # whether the answer is; None: nobody has judged it
     bonus: float = 0.0  # set by the credit rule: the part of the credit that shaping adds
     flawed: bool = False  # set by the credit rule: a guard against reward hacking was broken
     credit: float | None = None  # set by the credit rule

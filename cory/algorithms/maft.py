@@ -16,7 +16,7 @@ from cory.algorithms.maft_data import DebateCollector
 from cory.algorithms.maft_endpoint import EndpointActor, EndpointDebate, EndpointEvaluator
 from cory.algorithms.parts import Parts
 from cory.algorithms.sft import no_statistics, response_nll
-from cory.config import CORRECT, MaftConfig
+from cory.config import CORRECT, GENERATION_ONLY, MaftConfig
 from cory.endpoint.batch import Endpoint
 from cory.episode import Context, Episode, Prompt
 from cory.evaluation.diversity import Diversity
@@ -143,7 +143,10 @@ class MaftDebates:
         def wording(agent: int) -> DebateWording:
             if not config.identities:
                 return plain
-            return Identified(plain, config.prompts, agent + 1, critics=lambda number: number > 0)
+            critics = config.policies != GENERATION_ONLY  # detail 58: they speak in every round
+            return Identified(
+                plain, config.prompts, agent + 1, critics=lambda number: critics and number > 0
+            )
 
         return Debate(
             agents=agents,

@@ -19,6 +19,7 @@ from cory.rewards.guards import boxed, repeats
 from cory.rewards.scored_once import ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
+from cory.tasks.judged import judge_rest
 from cory.trainers.estimators import estimator_of
 from cory.trainers.ppo import PPOTrainer
 
@@ -46,6 +47,7 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
     by_score = config.shapes and config.bonus_from == "verifier"
 
     def assign_credit(episodes: list[Episode]) -> None:
+        judge_rest(parts.task, episodes)
         for turn in (turn for episode in episodes for turn in episode.turns):
             turn.flawed = not turn.absent and breaks_guard(config, turn.response, turn.response_ids)
             # of a reward that is code of the user's, settings do not say what its scores are

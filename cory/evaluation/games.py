@@ -12,7 +12,7 @@ from cory.evaluation.prompt_scores import PromptScores
 from cory.evaluation.responses import MEASURED, PROBE, EvalRequest, as_line
 from cory.functional.statistics import contributions, mean, standard_error
 from cory.games.state import GameState
-from cory.games.transcript import FinishedGame
+from cory.games.transcript import IDS, FinishedGame
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
@@ -138,7 +138,7 @@ class GameEvaluator:
         if match.purpose == PROBE:  # pages show a probe as one text
             turn = {"agent": self.policy.name, "role": "both", "context": None}
             return line | {"turns": [turn | {"response": dialogue(played), "score": None}]}
-        ids = played.extra.get("ids") or [None] * len(played.utterances)
+        ids = played.extra.get(IDS) or [None] * len(played.utterances)
         return line | {
             "opponent": match.opponent,
             "role": match.role,

@@ -42,6 +42,7 @@ def clipped_policy_loss(
     """
     _check_shapes(logprobs, old_logprobs, advantages, mask)
     difference = torch.where(mask, logprobs - old_logprobs, 0.0)
+    deviation = 0.5 * difference.detach() ** 2
     if whole_responses:
         difference = torch.where(mask, difference.sum(1, keepdim=True), 0.0)
     ratio = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
@@ -49,7 +50,7 @@ def clipped_policy_loss(
     free = -advantages * ratio
     held = -advantages * ratio.clamp(1 - clip_range, 1 + high)
     per_token = torch.where(mask, torch.maximum(free, held), 0.0)
-    return Loss(per_token, mask & (held > free), 0.5 * difference.detach() ** 2)
+    return Loss(per_token, mask & (held > free), deviation)
 
 
 class LossAverage(NamedTuple):

@@ -17,6 +17,7 @@ from cory.games.state import GameResult, GameState, GameUtterance
 
 # result of a game read from a file that stops before its last turn: not valid, without winners
 UNFINISHED = GameResult((), "unfinished", valid=False)
+IDS = "ids"  # a further key: token ids of each utterance; null where no model spoke
 KEYS = ("word", "max_turns", "turns", "winners", "reason", "valid")
 
 
@@ -70,7 +71,10 @@ class FinishedGame:
         if any(key in row for key in ("winners", "reason", "valid")):
             outcome = _outcome(row, game)
         else:
+            whole = len(position.utterances)
             position, result = decided_state(game, position)
+            if isinstance(extra.get(IDS), list) and len(extra[IDS]) == whole:
+                extra[IDS] = extra[IDS][: len(position.utterances)]
             outcome = UNFINISHED if result is None else result
         return FinishedGame(position.word, position.max_turns, position.utterances, outcome, extra)
 

@@ -128,7 +128,7 @@ class Debate:
         shown = [
             (None, False)
             if view is None
-            else self._fitting(self.summariser.contexts(*view, agent), agent)
+            else self._to_summarise(self.summariser.contexts(*view, agent), agent)
             for view in views
         ]
         contexts = [context for context, _ in shown]
@@ -137,6 +137,18 @@ class Debate:
             (None if one.absent else one.response.strip(), cut)
             for one, (_, cut) in zip(told, shown, strict=True)
         ]
+
+    def _to_summarise(self, contexts: Iterator[Context], agent: int) -> tuple[Context | None, bool]:
+        """The summariser's first prompt that fits, None where none does; whether it is shortened.
+
+        Without a summary an agent sees the answers themselves, as many as fit.
+        """
+        fitting = (
+            (context, number > 0)
+            for number, context in enumerate(contexts)
+            if self.fits(agent, context)
+        )
+        return next(fitting, (None, True))
 
     def _context(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None

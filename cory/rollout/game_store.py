@@ -16,14 +16,13 @@ from typing import Any
 from cory import distributed
 from cory.config import ConfigError, require
 from cory.games import GameRules
-from cory.games.transcript import FinishedGame, game_statistics, read_games
+from cory.games.transcript import IDS, FinishedGame, game_statistics, read_games
 from cory.runs.durable import begins_with
 from cory.runs.jsonl import JsonlStore, decoded, unwritten
 from cory.runs.run_dir import write_whole
 
 ADVICE = "; the same command goes on with the games that are in it"
 NUMBER = "game"  # which game of the set a line is
-IDS = "ids"  # token ids of each utterance; null where no model spoke
 TOKENIZER = "tokenizer"
 WEIGHTS = "weights"
 FILE = "file"  # of the games: length in bytes and SHA-256
@@ -104,9 +103,11 @@ class GameSet:
             self.store.close()
             size, sha256 = self.store.digest
             self.store = None
+            # of a set that is known to be right, as it was
+            weights = self.weights or _about(self.path).get(WEIGHTS)
             self._describe(
                 {
-                    **({} if self.weights is None else {WEIGHTS: self.weights}),
+                    **({} if weights is None else {WEIGHTS: weights}),
                     **game_statistics(games),
                     TOKENIZER: self.tokenizer,
                     FILE: {"bytes": size, "sha256": sha256},
@@ -213,7 +214,10 @@ def require_unchanged(path: Path, key: str) -> None:
 
 
 def _about(path: Path) -> dict[str, Any]:
-    """What is said about a set of games; nothing where it is not whole, or somebody else's."""
+    """What is said about a set of games; nothing where there is no such file.
+
+    ConfigError where it cannot be read.
+    """
     try:
         about = json.loads(about_of(path).read_text(encoding="utf-8"))
     except FileNotFoundError:

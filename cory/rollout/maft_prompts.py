@@ -44,7 +44,7 @@ class SumUp:
     speaker: str  # the actor that summarises
 
     def contexts(self, prompt: Prompt, rounds: Rounds, agent: int) -> Iterator[Context]:
-        """As `Summariser`; answers are left out from the last one on."""
+        """As `Summariser`; answers are left out from the last one on, but for the first."""
         said = turns_of_others(rounds[-1], agent)
         for count in range(len(said), 0, -1):
             yield self.prompts.summarise.format(

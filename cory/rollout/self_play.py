@@ -11,7 +11,7 @@ from cory.games import GameRules
 from cory.games.prompts import GamePrompts
 from cory.games.scripted import RuleBasedPlayer
 from cory.games.state import GameState
-from cory.games.transcript import FinishedGame
+from cory.games.transcript import IDS, FinishedGame
 from cory.models.policy import Actor
 from cory.seeding import keyed
 
@@ -143,7 +143,7 @@ def play(
                     position.max_turns,
                     position.utterances,
                     outcome,
-                    {"ids": ids[number]} if any(ids[number]) else {},
+                    {IDS: ids[number]} if any(ids[number]) else {},
                 )
                 ended(number, over[number])
         utterance += 1

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from cory import distributed
+from cory.episode import Episode
 from cory.tasks import Form
 
 
@@ -15,3 +16,16 @@ def judged(form: Form, responses: Sequence[tuple[str, str]]) -> list[bool]:
     responses: (response, right answer)
     """
     return distributed.first_works(lambda: [form.is_right(*pair) for pair in responses])
+
+
+def judge_rest(form: Form, episodes: Sequence[Episode]) -> None:
+    """Fill `turn.right` where the reward did not; of prompts with answers, and turns not absent."""
+    rest = [
+        (str(episode.prompt.answer), turn)
+        for episode in episodes
+        for turn in episode.turns
+        if episode.prompt.answer is not None and turn.right is None and not turn.absent
+    ]
+    verdicts = judged(form, [(turn.response, answer) for answer, turn in rest])
+    for (_, turn), right in zip(rest, verdicts, strict=True):
+        turn.right = right

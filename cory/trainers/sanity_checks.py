@@ -121,14 +121,16 @@ class CheckedUpdate:
     """An update in progress, and what is known of it."""
 
     may_stand_still: bool = False  # every step was skipped on purpose, or all advantages are 0
-    moved: bool = True  # whether the policy's weights have changed, its value head's apart
+    moved: bool = True  # whether weights that count have changed
 
 
 @contextmanager
 def checked_update(
-    policy: Policy, agents: Mapping[str, Policy], first: bool
+    policy: Policy, agents: Mapping[str, Policy], first: bool, head_counts: bool = False
 ) -> Iterator[CheckedUpdate]:
     """Around an update of a policy: the first one is checked by `check_first_update`.
+
+    head_counts: the head is what is learnt, so that it may move alone
 
     An update that may stand still and did is not the policy's first one: the next is checked.
     """
@@ -137,18 +139,25 @@ def checked_update(
     yield update
     if before is not None:
         after = local_fingerprints(agents)
-        update.moved = check_first_update(policy, before, after, update.may_stand_still)
+        update.moved = check_first_update(
+            policy, before, after, update.may_stand_still, head_counts
+        )
 
 
 def check_first_update(
-    agent: Policy, before: Fingerprints, after: Fingerprints, may_stand_still: bool
+    agent: Policy,
+    before: Fingerprints,
+    after: Fingerprints,
+    may_stand_still: bool,
+    head_counts: bool = False,
 ) -> bool:
     """The update changed the agent's own weights and no others; else FirstUpdateError.
 
     Runs with adapters that were loaded frozen, or with an optimiser over another agent's weights,
     look healthy otherwise.
 
-    returns: whether weights other than the value head's have changed; if not, it was allowed
+    returns: whether weights have changed, the value head's apart unless it counts; if not, it was
+        allowed
     """
     own = {
         id(parameter) for name, parameter in agent.engine.trainable.items() if not is_of_head(name)
@@ -158,7 +167,8 @@ def check_first_update(
     foreign = sorted(after[key][0] for key in moved - own - heads)
     if foreign:
         raise FirstUpdateError(f"{agent.name}: its first update also changed {foreign[0]}")
-    has_moved = distributed.any_of(bool(moved & own))
+    counted = own | heads if head_counts else own
+    has_moved = distributed.any_of(bool(moved & counted))
     if not has_moved and not may_stand_still:
         raise FirstUpdateError(f"{agent.name}: its first update changed none of its weights")
     return has_moved

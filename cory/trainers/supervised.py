@@ -148,7 +148,7 @@ class SupervisedTrainer:
             part, parts = (0, 1) if plan.fresh else (iteration, self.config.iterations)
             stage = Stage(part, parts, plan.learning_rate)
             with checked_update(
-                policy, self.agents, first=self.updates[policy.name] == 0
+                policy, self.agents, first=self.updates[policy.name] == 0, head_counts=True
             ) as update:
                 metrics |= self.update(policy, examples, plan.epochs, stage)
                 skipped = metrics[self.metric_name("skipped_steps", policy.name)]

@@ -11,10 +11,12 @@ import torch
 
 from cory import distributed
 from cory.algorithms import maft as maft_builder
-from cory.algorithms.maft import finetune_plan
+from cory.algorithms.maft import MaftDebates, finetune_plan
 from cory.config import MaftConfig
+from cory.episode import Turn
 from cory.evaluation.responses import EvalRequest
 from cory.runs.partial_results import PartialResults
+from cory.runtime.worker import build_parts
 from cory.trainers.minibatch import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
@@ -41,6 +43,19 @@ def test_who_speaks_without_critics(
     trainer.collect(0)
     for episode in debates_of(tmp_path):
         assert [turn["agent"] for turn in episode["turns"]] == [*names, *names]
+
+
+@pytest.mark.parametrize(
+    ("policies", "kind"), [("specialised", "CRIT1"), ("generation", "GEN1"), ("single", "CRIT1")]
+)
+def test_names_tell_critics_where_there_are_some(maft: Settings, policies: str, kind: str) -> None:
+    """In the second round; Table 6's untrained model speaks as both."""
+    config = maft("algorithm.identities=true", f"algorithm.policies={policies}")
+    parts = build_parts(config)
+    wording = MaftDebates(config.algorithm, parts.task, parts.team).debate(3, 2).wording(0)
+    rounds = [[Turn("a", "debater_0", 0, "", "7", [1], [1]) for _ in range(3)]]
+    (prompt,) = parts.task.sample(1)
+    assert f"Agent ID: {kind} (" in str(next(wording.contexts(prompt, rounds, 0)))
 
 
 def voted(answers: list[str | None], unreadable: str = "dropped") -> str | None:

@@ -79,7 +79,6 @@ class Seen:
             self.prompts[episode.prompt.id] = episode.prompt
             for turn in episode.turns:
                 turn.score = float("e" in turn.response)
-                turn.right = turn.score > 0
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.responses import EvalRequest
 from cory.evaluation.verifier import verdict_metrics
 from cory.models.attention import BY_ROWS
+from cory.models.value_head import is_of_head
 from cory.rewards.verifier import Verifier, readings
 from cory.runs.export import VALUE_HEAD, export
 from cory.runs.jsonl import Line
@@ -249,6 +250,20 @@ def test_a_verifier_learns_by_the_verdict_that_it_gives(verifier_config: Setting
     plain = build_verifier(verifier_config())
     assert_close(plain.loss(logprobs, values, labels, mask), -values.sigmoid().log())
     assert plain.statistics(logprobs, values, labels, mask)["accuracy"].tolist() == [1.0]
+
+
+def test_its_head_may_learn_alone(verifier_config: Settings) -> None:
+    """Nothing else gets a gradient here; elsewhere that is the sign of a broken run."""
+    trainer = build_verifier(
+        verifier_config("model.value_detached=true", "algorithm.likelihood_coef=0")
+    )
+    (policy,) = trainer.agents.values()
+    before = {name: weight.clone() for name, weight in policy.model.trainable().items()}
+    trainer.step(0)
+    after = policy.model.trainable()
+    moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
+    assert moved and all(map(is_of_head, moved))
+    assert trainer.updates[policy.name] == 1
 
 
 def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(

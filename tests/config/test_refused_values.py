@@ -123,6 +123,28 @@ def test_a_value_outside_its_range_is_refused(
     assert said in message and "\n" not in message
 
 
+@pytest.mark.parametrize(("method", "turns"), [("ppo", 64), ("cory", 64), ("maporl", 2 * 64)])
+def test_a_kl_controller_that_could_pay_for_kl_is_refused(method: str, turns: int) -> None:
+    """A step takes 0.2 * turns / horizon of the coefficient away at most: all of it at a fifth."""
+    words = [f"algorithm={method}", "algorithm.guards.min_tokens=null"][: 1 + (method == "maporl")]
+    size = ["algorithm.prompts_per_iteration=64", "algorithm.minibatch_size=64"]
+
+    def parse(horizon: int, controller: str) -> None:
+        parse_config(
+            compose_config(
+                *(*words, *size, f"algorithm.kl_controller={controller}"),
+                f"algorithm.kl_horizon={horizon}",
+            )
+        )
+
+    parse(turns // 5 + 1, "adaptive")
+    with pytest.raises(
+        ConfigError, match=rf"above a fifth of the {turns} turns .*, got {turns // 5}"
+    ):
+        parse(turns // 5, "adaptive")
+    parse(turns // 5, "fixed")
+
+
 @pytest.mark.parametrize(
     ("prompts", "minibatch", "microbatch", "said"),
     [

@@ -245,6 +245,8 @@ def test_the_ratio_of_a_whole_response_by_hand() -> None:
     loss = clipped_policy_loss(logprobs, old, advantages, MASK, 0.2, whole_responses=True)
     assert_close(loss.per_token, [[-1.32] * 3, [-3.6, -3.6, 0], [0, 0, 0]])
     assert loss.clipped.tolist() == [[False] * 3, [True, True, False], [False] * 3]
+    # of each token, not of the response
+    assert_close(loss.deviation[0], ratios[0].log() ** 2 / 2)
     # the mean over a response's tokens is its loss: each logprob moves the ratio of all
     average = loss_average("responses", MASK, 9)
     gradient = grad_of(average.part(loss.per_token, torch.arange(3)), logprobs)

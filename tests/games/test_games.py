@@ -46,6 +46,11 @@ def test_a_line_without_an_ending_is_judged_and_cut() -> None:
     row = {"word": "cat", "max_turns": 4, "turns": turns}
     played = FinishedGame.from_json(json.dumps(row), rules_of("taboo", "words"))
     assert (len(played.utterances), played.outcome.reason, played.turns) == (2, "uttered", 1)
+    # what was said after its end goes, with its token ids
+    row["ids"] = [[number] for number in range(len(row["turns"]))]
+    again = FinishedGame.from_json(json.dumps(row), rules_of("taboo", "words"))
+    assert again.utterances == played.utterances
+    assert again.extra == {"ids": [[number] for number in range(len(played.utterances))]}
     open_end = FinishedGame.from_json(
         json.dumps({**row, "word": "dog"}), rules_of("taboo", "words")
     )

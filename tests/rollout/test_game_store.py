@@ -236,8 +236,10 @@ def test_a_set_that_is_being_learnt_is_not_played_again(
     again = build_games(config)
     again.load_state_dict(trainer.state_dict())
     move(again, 0.5)
+    about = path.with_suffix(".json").read_text()
     again.step(1)
     assert path.read_bytes() == expected
+    assert path.with_suffix(".json").read_text() == about and "weights" in json.loads(about)
 
 
 def test_games_of_other_weights_are_played_again(

@@ -117,6 +117,36 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
     assert [turn.shortened for turn in episode.turns] == [False] * 3 + [True] * 3
 
 
+def test_where_no_answer_can_be_summed_up_the_answers_themselves_are_shown() -> None:
+    """A summariser's prompt has no bare question to fall back to: one long answer fills it."""
+    script = Speaking()
+    held = debate(3, 2, summary=True, room=250)
+    long = "x" * 250
+
+    def speak(
+        speaker: str, role: str, round: int, contexts: Sequence[Context | None]
+    ) -> list[Turn]:
+        turns = script(speaker, role, round, contexts)
+        if (role, round) == ("debater_0", 0):
+            turns[0].response = long  # in the first of both debates
+        return turns
+
+    first, second = held(PROMPTS, speak)
+    summed = {role: contexts for who, role, _, contexts in script.shown if who == "base"}
+    assert summed["summariser_0"] == ["Sum up: [1] 0b0 | [2] 0c0", "Sum up: [1] 0b1 | [2] 0c1"]
+    assert summed["summariser_1"] == [None, "Sum up: [1] 0a1 | [2] 0c1"]
+    shown = {role: contexts for _, role, round, contexts in script.shown if round == 1}
+    assert shown["debater_1"][0] == [
+        user("How many?"),
+        own("0b0"),
+        user("Check it. Again: How many?"),
+    ]
+    assert "S111" in str(shown["debater_1"][1])
+    assert [turn.summary for turn in first.turns[3:]] == ["S100", None, None]
+    assert [turn.shortened for turn in first.turns[3:]] == [True] * 3  # its own, too
+    assert not any(turn.shortened for turn in second.turns)
+
+
 def test_names_stand_before_every_message() -> None:
     script = Speaking()
     named = Identified(Chat(Told(WORDS)), WORDS, 2, critics=lambda turn: turn > 0)

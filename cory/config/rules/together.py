@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cory.config.algorithm import ADAMW, ADAMW_8BIT
+from cory.config.algorithm import ADAMW, ADAMW_8BIT, PPOConfig
 from cory.config.checks import require
 from cory.config.debate import DebateConfig
 from cory.config.experiment import Config
@@ -80,6 +80,15 @@ def check_batches(config: Config) -> None:
         f"algorithm.max_mean_ratio needs whole minibatches: hardware.microbatch_size "
         f"({hardware.microbatch_size}) times the number of processes ({hardware.world}) must be "
         f"at least algorithm.minibatch_size ({algorithm.minibatch_size})",
+    )
+    adapts = isinstance(algorithm, PPOConfig) and algorithm.kl_controller == "adaptive"
+    turns = algorithm.turns_per_policy()
+    # a step lowers the coefficient by up to 0.2 of these turns in kl_horizon; at most by all of it
+    require(
+        not adapts or algorithm.kl_horizon * 5 > turns,
+        f"algorithm.kl_controller=adaptive would turn algorithm.kl_coef negative: "
+        f"algorithm.kl_horizon must be above a fifth of the {turns} turns that a policy learns "
+        f"from in an iteration, got {getattr(algorithm, 'kl_horizon', None)}",
     )
 
 
