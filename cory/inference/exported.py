@@ -1,5 +1,6 @@
 """Policies of a finished run, loaded on any machine to speak and never to train."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,8 @@ from cory.runs.export import start_from
 
 def require_device(device: str, key: str) -> None:
     """ConfigError where this machine has no such device; key: the option that names it."""
-    there = device.startswith("cuda") and torch.cuda.is_available()
+    named = re.fullmatch(r"cuda(?::(\d+))?", device)
+    there = named is not None and int(named[1] or 0) < torch.cuda.device_count()
     require(
         device == "cpu" or there,
         f"{key}={device}: this machine has none; cpu, or where there is a GPU cuda or cuda:1"

@@ -227,10 +227,21 @@ def memory_refusals(config: Config) -> Refusals:
 def stored_parameters(model: ModelConfig, key: str) -> int:
     """The number of weights in a folder's safetensors files, from their headers; 0: unknown."""
     try:
-        files = sorted(Path(resolve(model.path, f"{key}.path")).glob("*.safetensors"))
-        return sum(map(_elements, files))
+        folder = Path(resolve(model.path, f"{key}.path"))
+        return sum(map(_elements, _weight_files(folder)))
     except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
         return 0  # what is wrong with them, the worker says
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files that transformers reads; a folder may hold the weights in another form, too."""
+    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if whole.is_file():
+        return [whole]
+    if index.is_file():
+        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        return [folder / str(name) for name in dict.fromkeys(names)]
+    return sorted(folder.glob("*.safetensors"))
 
 
 def _elements(file: Path) -> int:

@@ -115,6 +115,8 @@ class BestAgents:
         """The metric's value; None where this iteration has none.
 
         ConfigError where none has had it so far: neither one of the training, nor an evaluation.
+        Not where other metrics are of the same agent, role or turn: it may have had nothing to
+        learn yet.
         """
         if self.metric in metrics:
             self.exists = True
@@ -122,8 +124,10 @@ class BestAgents:
             return value if math.isfinite(value) else None
         evaluated = any(name.startswith(EVALUATION) for name in metrics)
         known = sorted(name for name in metrics if not name.startswith("time/"))
+        about = self.metric.rpartition("/")[2]
+        later = not evaluated and any(name.endswith(f"/{about}") for name in known)
         require(
-            (self.metric.startswith(EVALUATION) and not evaluated) or self.exists,
+            (self.metric.startswith(EVALUATION) and not evaluated) or self.exists or later,
             f"keep_best={self.metric} is no metric of this run{nearest(self.metric, known)}",
         )
         return None
@@ -150,7 +154,11 @@ class BestAgents:
             return
         shutil.rmtree(self.before, ignore_errors=True)
         best = read_best(self.place)
-        if best is not None:
+        if best is None:
+            print(
+                f"note: no iteration had a finite keep_best={self.metric}: there is no {self.place}"
+            )
+        else:
             print(
                 f"best of {best.metric}: {best.value:.4g} after iteration {best.iteration + 1}; "
                 f"these agents are in {self.place}"

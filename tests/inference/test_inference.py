@@ -17,6 +17,7 @@ from cory.config import Config, ConfigError, builder
 from cory.episode import Metrics
 from cory.evaluation.responses import EvalRequest
 from cory.inference.debaters import DebateOptions, Debaters, settings_of
+from cory.inference.exported import require_device
 from cory.inference.question_files import DebateFile, Question, read_questions
 from cory.inference.transcript import accuracy_lines, readable
 from cory.runs.partial_results import PartialResults
@@ -305,3 +306,18 @@ def test_the_command_answers_files_and_people(
     assert capsys.readouterr().err == (
         "error: --questions and --out go together: the debates about a file are kept in a file\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "there"),
+    [("cpu", True), ("cuda", True), ("cuda:1", True), ("cuda:2", False), ("cudax", False)],
+)
+def test_a_device_that_is_not_here_is_refused(
+    device: str, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    if there:
+        require_device(device, "--device")
+        return
+    with pytest.raises(ConfigError, match=f"--device={device}: this machine has none"):
+        require_device(device, "--device")

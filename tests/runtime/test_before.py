@@ -223,6 +223,26 @@ def test_weights_that_main_memory_cannot_hold_are_refused(
         assert [*memory_refusals(checked(*words))] == []
 
 
+@pytest.mark.parametrize("index", [True, False])
+def test_weights_in_two_forms_are_counted_once(tmp_path: Path, index: bool) -> None:
+    """Some checkpoints hold the shards that transformers reads, and all in one file beside them."""
+    model = model_folder(tmp_path / "model", max_position_embeddings=4096)
+    save_file({"whole": torch.zeros(1024)}, model / "consolidated.safetensors")
+    for shard, size in (("a", 1000), ("b", 24)):
+        save_file({shard: torch.zeros(size)}, model / f"{shard}.safetensors")
+    config = checked(f"model.path={model}").model
+    if index:
+        places = {"weight_map": {name: f"{name}.safetensors" for name in "ab"}}
+        (model / "model.safetensors.index.json").write_text(json.dumps(places))
+        assert before.stored_parameters(config, "model") == 1024
+        for damage in ("{", '{"weight_map": []}', '{"weight_map": {"a": "gone.safetensors"}}'):
+            (model / "model.safetensors.index.json").write_text(damage)
+            assert before.stored_parameters(config, "model") == 0
+    else:  # transformers takes it before any other
+        save_file({"a": torch.zeros(7)}, model / "model.safetensors")
+        assert before.stored_parameters(config, "model") == 7
+
+
 def test_a_key_that_is_not_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("reward=judge", "reward.endpoint.model=m", "reward.endpoint.key_variable=NOT_SET")
     monkeypatch.delenv("NOT_SET", raising=False)

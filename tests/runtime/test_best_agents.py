@@ -129,6 +129,22 @@ def test_a_metric_that_only_some_iterations_have_is_looked_at_there(tmp_path: Pa
     assert again.kept() == 3
 
 
+def test_what_an_agent_learns_later_is_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A critic without an example in the first iteration has no loss in it."""
+    run = Run(tmp_path, metric="supervised/loss/critic_0", mode="min")
+    run.best.start(0)
+    run.best.offer(0, {"supervised/examples/critic_0": 0.0})
+    run.best.finish()
+    assert "no iteration had a finite keep_best=supervised/loss/critic_0" in capsys.readouterr().out
+    run.best.offer(1, {"supervised/loss/critic_0": 0.5})
+    assert run.kept() == 2
+    other = Run(tmp_path / "other", metric="supervised/loss/critic_7", mode="min")
+    with pytest.raises(ConfigError, match="is no metric of this run"):
+        other.best.offer(0, {"supervised/examples/critic_0": 0.0})
+
+
 def test_the_names_are_those_of_the_page() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
