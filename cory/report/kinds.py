@@ -177,7 +177,7 @@ def _sizes(table: Table, found: CountedRuns) -> str:
     parts = [f"n = {_span(seeds)} seed{'s' if seeds[-1] > 1 else ''}"]
     settings = [run.settings for run in found.runs]
     if table.averages and table.kind != "pass_at_k":
-        drawn = {int(one["algorithm"]["prompts_per_iteration"]) for one in settings}
+        drawn = {_prompts(one["algorithm"]) for one in settings}
         parts.append(f"{_span(sorted(drawn))} prompts an iteration")
     else:
         whole = table.about.get("test_problems", {})
@@ -188,6 +188,12 @@ def _sizes(table: Table, found: CountedRuns) -> str:
         if len(known) == len(settings):  # else a whole split, of unknown size
             parts.append(_evaluated(table, sorted(known), settings))
     return "; ".join(parts) + "."
+
+
+def _prompts(algorithm: Mapping[str, Any]) -> int:
+    """Different prompts of an iteration: `prompts_per_iteration` counts each repetition."""
+    repeated = int(algorithm.get("samples_per_prompt") or 1)
+    return int(algorithm["prompts_per_iteration"]) // repeated
 
 
 def _evaluated(table: Table, asked: Sequence[int], settings: Sequence[Mapping[str, Any]]) -> str:

@@ -17,8 +17,10 @@ from cory.report.claims.width import Quantiles, width_of
 # metrics that are shares, so that no interval leaves 0 to 1
 SHARES = re.compile(
     r"eval/(greedy_)?(vote|right|single|solved|ties|invalid|empty_share|verifier_auc|"
-    r"verifier_accuracy|win_rate(_\w+)?|wins_\w+|(pass_at|any_of)_\d+|flow_\w\w)(_low|_high)?/.+|"
-    r"(debate/right|verifier/accuracy|rollout/\w+_share|rollout/distinct_\d|game/\w+_wins)(/.+)?"
+    r"verifier_accuracy|win_rate(_\w+)?|wins_\w+|(pass_at|any_of)_\d+|flow_\w\w|"
+    r"revision_\w+|influence_\w+)(_low|_high)?/.+|"
+    r"(eval/consensus_diversity|debate/right|debate/pseudo_right|transfer/copy_rate|"
+    r"verifier/accuracy|rollout/\w+_share|rollout/distinct_\d|game/\w+_wins)(/.+)?"
 )
 QUANTILES = Quantiles(t_quantile, Z)
 

@@ -34,6 +34,16 @@ def test_a_comparison_in_short(part: dict[str, object], said: str) -> None:
     assert numbers_of({"parts": [part] * 2}, outcome(*calls)).in_short == f"{short}; {short}"
 
 
+def test_an_equality_has_no_smallest_detectable_difference() -> None:
+    """A difference that would be found speaks against it."""
+    parts = [{"relation": relation, "right": {}} for relation in (">", "~", "<")]
+    calls = [Compared(OWN, HOLDS)] * 3
+    found = numbers_of({"parts": parts[:1]}, outcome(*calls[:1])).detectable
+    assert numbers_of({"parts": parts[1:2]}, outcome(*calls[:1])).detectable == "-"
+    assert numbers_of({"parts": parts[:2]}, outcome(*calls[:2])).detectable == found
+    assert found == "0.105"
+
+
 def test_many_comparisons_in_short() -> None:
     claim = {"parts": [{"relation": ">", "right": {}}] * 3}
     calls = [Compared(OWN, HOLDS), Compared(OWN, UNDECIDED), Compared(OWN, HOLDS)]

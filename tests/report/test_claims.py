@@ -94,15 +94,19 @@ def test_measures() -> None:
         "middle": 6.5,
         "final": 3,
         "highest": 8.5,
+        "early_highest": 6.5,
         "peak": 4 / 6,
         "change": 2,
         "first_half": 5.5,
         "second_half": -3.5,
         "climb": 7.5,
+        "early_climb": 5.5,
         "fall": 5.5,
         "last": 2,
     }
     assert {name: measure(lines, "m", name, 2) for name in at} == pytest.approx(at)
+    peaked = [{"m": float(value)} for value in (1, 9, 2, 4, 5, 20)]  # the middle one is the third
+    assert [measure(peaked, "m", f"early_{name}", 1) for name in ("highest", "climb")] == [9, 8]
     ten = [{"m": float(value)} for value in range(20)]
     assert measure(ten, "m", "tenth", 3) == 3  # iterations 2, 3, 4
     assert measure([{"m": 7.0}], "m", "last", 10) == 7

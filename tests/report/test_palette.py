@@ -86,7 +86,7 @@ def test_the_running_mean_ends_with_the_number_of_the_table() -> None:
     axes = page_curves({"PPO": lines}, 2).axes[0]
     raw, smooth = axes.get_lines()[:2]
     assert raw.get_ydata()[-1] == 6.0
-    assert smooth.get_xdata().tolist() == [0.5, 1.5, 2.5]  # centred
+    assert smooth.get_xdata().tolist() == [1.5, 2.5, 3.5]  # centred; iterations done
     assert smooth.get_ydata().tolist() == pytest.approx([0.75, 1.25, 3.75])
     assert to_hex(smooth.get_color()) == PALETTE[BLUE].lower()
     segments = [segment[:, 1] for bar in axes.collections for segment in bar.get_segments()]

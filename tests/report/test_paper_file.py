@@ -109,6 +109,8 @@ def test_runs_that_another_table_asks_for_are_not_called_refused() -> None:
     assert {run.seed for run in archived if run.experiment == "spag/llama2_im"} > {3000, 3004}
     found = collect(table, archived, [])
     assert not [one for one in found.refused if one.name.endswith(("seed3000", "seed3004"))]
+    refusal = archive.Refused("spag/llama2_im", "spag/llama2_im/seed3000", "dirty", 3000)
+    assert refusal not in collect(table, archived, [refusal]).refused
     stranger = dataclasses.replace(table, about={**table.about, "tables": {"rate": table.entry}})
     assert "spag/llama2_im/seed3000" in [
         one.name for one in collect(stranger, archived, []).refused

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import cory.evaluation.evaluate
+from cory.report.claims.judge import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED
 from cory.report.pages.claim_numbers import Numbers
+from cory.report.pages.counting import controls_work
 from cory.report.pages.minute import Main
 from cory.report.pages.verdicts import ClaimVerdict, by_chance
 from cory.report.pages.write import checked, gather_tables, write_page
@@ -144,6 +146,18 @@ def test_a_run_that_cannot_count_is_refused_by_name(
     cells = row(text, "PPO (tiny) | ")
     assert cells[1].startswith("1.77 ± ")
     assert cells[-1] in ("4; refused (1 of 5 seeds): 0", "4; not run (1 of 5 seeds): 0")
+
+
+def test_one_table_refuses_no_seed_of_another(write_run: WriteRun, tmp_path: Path) -> None:
+    """CORY on word problems has five seeds in fig. 4, three in the study of more agents."""
+    write_run("cory/gsm8k_cory", 4, lines_of(2, 20, 2, 4))
+    write_run("cory/gsm8k_cory", 5, lines_of(2, 20, 2, 5))
+    places = places_in(tmp_path)
+    table = checked(places, "cory", "agents", "small")
+    assert table.seeds == [0, 1, 2]
+    done = gather_tables([table], places, tmp_path / "outputs", False)
+    assert done.written == ["cory/gsm8k_cory/seed4"]
+    assert [refused.name for refused in done.refused] == ["cory/gsm8k_cory/seed5"]
 
 
 def test_a_run_too_short_for_the_window_is_named(write_run: WriteRun, tmp_path: Path) -> None:
@@ -305,6 +319,21 @@ def test_where_the_control_fails_nothing_is_judged(write_run: WriteRun, tmp_path
     assert row(text, "PPO raises task reward")[-1] == "**no**"
     alone = "cannot be judged here; its interval alone: holds"
     assert row(text, "PPO's combined reward decreases")[-1] == alone
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ([], "none"),
+        ([HOLDS, HOLDS], "yes"),
+        ([HOLDS, UNDECIDED], "1 of 2"),
+        ([UNDECIDED], "not shown"),
+        ([NOT_RUN], "not shown"),
+        ([CONTRADICTED, UNDECIDED], "no"),
+    ],
+)
+def test_a_control_fails_only_where_that_is_shown(kinds: list[str], said: str) -> None:
+    assert controls_work([SimpleNamespace(kind=kind) for kind in kinds]) == said  # type: ignore[misc]
 
 
 def test_responses_stand_side_by_side(write_run: WriteRun, tmp_path: Path) -> None:

@@ -19,11 +19,13 @@ MEASURES = (
     "tenth",
     "last",
     "highest",
+    "early_highest",
     "peak",
     "change",
     "first_half",
     "second_half",
     "climb",
+    "early_climb",
     "fall",
     "unsteadiness",
     "correlation",
@@ -59,8 +61,10 @@ def measure(
         first, middle, final: at the beginning, in the middle, at the end
         tenth: right after the first tenth of the run
         highest: the highest of them; peak: where that is, from 0 (the start) to 1 (the end)
+        early_highest: the highest of them up to the middle
         change: final minus first; first_half: middle minus first; second_half: final minus middle
-        climb: highest minus first; fall: highest minus final
+        climb: highest minus first; early_climb: early_highest minus first
+        fall: highest minus final
         unsteadiness: the variance over the single iterations of the last half, less what chance
             gives to means of so few responses (the mean of the squared `objective/score_se`); of
             what is left the root, or 0
@@ -84,12 +88,14 @@ def measure(
     if at == "reached":
         return _reached(lines, metric, str(other), window, level)
     top = int(np.argmax(means))
+    half = (len(values) - window) // 2
     points = {
         "first": means[0],
         "tenth": means[min(len(values) // 10, len(means) - 1)],
-        "middle": means[(len(values) - window) // 2],
+        "middle": means[half],
         "final": means[-1],
         "highest": means[top],
+        "early_highest": max(means[: half + 1]),
         "peak": top / max(len(means) - 1, 1),
     }
     differences = {
@@ -97,6 +103,7 @@ def measure(
         "first_half": ("middle", "first"),
         "second_half": ("final", "middle"),
         "climb": ("highest", "first"),
+        "early_climb": ("early_highest", "first"),
         "fall": ("highest", "final"),
     }
     if at in points:

@@ -67,7 +67,7 @@ def _curves(label: str, own: Any, window: int, scale: int, look: Look, number: i
     """The raw mean, its running mean, and behind the end one standard deviation over seeds."""
     if not own.size:
         return []
-    x = ((np.arange(own.shape[1]) + (scale > 1)) * scale).tolist()
+    x = ((np.arange(own.shape[1]) + 1) * scale).tolist()  # iterations done
     means = [smoothed(dict(zip(x, seed, strict=True)), window) for seed in own.tolist()]
     smooth = np.array([list(seed.values()) for seed in means])
     thin = {"marker": "", "linewidth": 0.6, "alpha": 0.28}

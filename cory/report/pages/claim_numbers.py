@@ -35,7 +35,7 @@ def numbers_of(claim: Mapping[str, Any], outcome: Outcome) -> Numbers:
         _differences(claim, outcome.mean, outcome.parts),
         _in_short(claim, outcome.mean, outcome.parts),
         str(len(outcome.seeds)),
-        _detectable(outcome.parts),
+        _detectable(claim, outcome.parts),
     )
 
 
@@ -91,11 +91,18 @@ def difference_text(part: Mapping[str, Any], sides: Sides, own: Interval | None)
     return f"{number(own.mean)} [{number(own.low)}, {number(own.high)}], claim: {side}"
 
 
-def _detectable(compared: Sequence[Compared]) -> str:
-    """The smallest detectable difference of each comparison, where their spread is known."""
+def _detectable(claim: Mapping[str, Any], compared: Sequence[Compared]) -> str:
+    """The smallest detectable difference of each comparison, where their spread is known.
+
+    None of an equality: a difference that is found there speaks against it.
+    """
     if len(compared) > FEW_PARTS:
         return DASH
-    known = [one.interval for one in compared if one.interval and one.interval.std]
+    known = [
+        one.interval
+        for part, one in zip(claim["parts"], compared, strict=True)
+        if part["relation"] != "~" and one.interval and one.interval.std
+    ]
     found = [number(smallest_detectable(one.std or 0.0, one.n)) for one in known]
     return "; ".join(found) or DASH
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from cory.report.claims.judge import HOLDS
+from cory.report.claims.judge import CONTRADICTED, HOLDS
 from cory.report.kinds import COMPUTED, PRESET
 from cory.report.pages.presets import compare
 from cory.report.pages.shown import Everything, Shown, about, first_of, scales_of
@@ -68,7 +68,7 @@ def _count_rows(scales: Mapping[str, Shown]) -> list[list[str]]:
         return [[title, *[DASH] * (len(KINDS) + 2), "all"]]
     rows = []
     for scale, shown in ran.items():
-        rows += _both_kinds(title, f"{scale} scale", _controls_work(shown.controls), shown)
+        rows += _both_kinds(title, f"{scale} scale", controls_work(shown.controls), shown)
     return rows
 
 
@@ -83,12 +83,15 @@ def _both_kinds(title: str, at: str, works: str, shown: Shown) -> list[list[str]
     return rows or [[f"[{title}]({shown.page})", at, shown.work, works, *[DASH] * len(KINDS)]]
 
 
-def _controls_work(shown: Sequence[ClaimVerdict]) -> str:
-    """`yes`, `no`, or how many do."""
-    working = sum(one.kind == HOLDS for one in shown)
-    if not shown or working in (0, len(shown)):
-        return "yes" if working else "no" if shown else "none"
-    return f"{working} of {len(shown)}"
+def controls_work(shown: Sequence[ClaimVerdict]) -> str:
+    """`yes`, `no`, `not shown`, or how many do."""
+    kinds = [one.kind for one in shown]
+    working = kinds.count(HOLDS)
+    if not shown:
+        return "none"
+    if working == 0:
+        return "no" if CONTRADICTED in kinds else "not shown"
+    return "yes" if working == len(shown) else f"{working} of {len(shown)}"
 
 
 def preset_counts(tables: Sequence[Shown], compose: Compose) -> tuple[int, int]:

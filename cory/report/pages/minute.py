@@ -37,7 +37,10 @@ class Main:
 
     @property
     def failing(self) -> list[str]:
-        """The controls that it depends on and that do not work; none of a claim without runs."""
+        """The controls that it depends on and that are not shown to work.
+
+        None of a claim without runs.
+        """
         if not self.shown.ran:
             return []
         names = self.shown.table.control_names(self.one.claim)
@@ -49,7 +52,7 @@ class Main:
 
 
 def in_a_minute(tables: Everything, root: str) -> list[str]:
-    """Picture and words, the table, and the controls that fail; nothing where no claim is named.
+    """Picture, words, table and the controls that do not work; nothing where no claim is named.
 
     root: from the page to docs/results/
     """
@@ -61,7 +64,11 @@ def in_a_minute(tables: Everything, root: str) -> list[str]:
     return [
         "\n".join([*_picture(tables, root), words]),
         markdown(HEAD, [each.cells(root) for each in main]),
-        *([f"Positive controls that fail: {'; '.join(failing)}."] if failing else []),
+        *(
+            [f"Positive controls that are not shown to work: {'; '.join(failing)}."]
+            if failing
+            else []
+        ),
     ]
 
 

@@ -38,9 +38,12 @@ def gather_tables(
     """Bring the archive up to date with outputs/ for the experiments of tables of one scale."""
     first = tables[0]
     experiments = list(dict.fromkeys(e for table in tables if table.has_runs for e in table.to_run))
-    seeds = sorted({seed for table in tables for seed in table.seeds})
+    # other tables may ask for other seeds of the same experiments
+    others = (pair for table in tables for pair in table.runs_of_others)
+    seeds = {seed for table in tables for seed in table.seeds}
+    seeds |= {seed for name, seed in others if name in experiments}
     folder = places.records(first.paper, first.scale)
-    return gather(experiments, seeds, first.scale, outputs, folder, allow_dirty)
+    return gather(experiments, sorted(seeds), first.scale, outputs, folder, allow_dirty)
 
 
 def tables_of(places: Places, paper: str, scale: str) -> list[Table]:

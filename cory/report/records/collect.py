@@ -83,10 +83,12 @@ def collect(
     shown = table.shown
     kept: dict[str, dict[int, Archived]] = {name: {} for name in (*shown, *table.control_runs)}
     found = CountedRuns({})
+
+    def is_of_others(experiment: str, seed: int | None) -> bool:
+        return seed not in table.seeds and (experiment, seed) in table.runs_of_others
+
     for run in archived:
-        if run.experiment not in kept:
-            continue
-        if run.seed not in table.seeds and (run.experiment, run.seed) in table.runs_of_others:
+        if run.experiment not in kept or is_of_others(run.experiment, run.seed):
             continue
         flaws = list(_flaws(table, run))
         if flaws:
@@ -99,6 +101,8 @@ def collect(
         found.refused += others
     counted = {run.name for run in found.vetted}
     for entry in refused:
+        if is_of_others(entry.experiment, entry.seed):
+            continue
         if entry.name in counted:
             found.notes.append(
                 f"`{entry.name}`: an earlier run; the latest is left out: {entry.why}"
