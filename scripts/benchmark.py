@@ -118,6 +118,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of matrix products")
     parser.add_argument("--json", type=Path, help="file that takes everything")
     args = parser.parse_args()
+    for option in ("iterations", "threads"):
+        if getattr(args, option) < 1:
+            parser.error(f"--{option} must be at least 1, got {getattr(args, option)}")
     try:
         for name in args.only:
             parse_config(compose_or_refuse(*WORKLOADS[name], *args.overrides))

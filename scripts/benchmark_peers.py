@@ -174,6 +174,10 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, default=CACHE, help="folder they are kept in")
     parser.add_argument("--json", type=Path, help="file that takes everything")
     args = parser.parse_args()
+    for option in ("rounds", "threads"):
+        value = getattr(args, option)
+        if value is not None and value < 1:
+            parser.error(f"--{option} must be at least 1, got {value}")
     needed = {where for work in args.only for where, _, _ in RUNNERS[work].values() if where}
     args.environments.mkdir(parents=True, exist_ok=True)
     pythons = {name: environment(name, args.environments) for name in sorted(needed)}

@@ -19,6 +19,7 @@ import torch
 from cory.benchmarks.measure import BenchmarkRequest, chosen_benchmarks, measure_benchmarks
 from cory.benchmarks.store import Entry
 from cory.config import ConfigError, SuiteConfig, load_suite, require
+from cory.inference.exported import require_device
 from cory.train import CONF
 
 
@@ -61,6 +62,8 @@ def request_of(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> B
         batch == "auto" or (batch.isdecimal() and int(batch) > 0),
         f"--batch-size={batch} must be auto or a number above 0",
     )
+    require_device(args.device, "--device")
+    require(args.tasks is None or not args.cot, "--cot and --tasks both choose: type one")
     return BenchmarkRequest(
         run_dir=run_dir,
         agent=args.agent,

@@ -46,6 +46,8 @@ def asked() -> argparse.Namespace:
 def export(args: argparse.Namespace) -> None:
     """Merge, upload, or both."""
     require(args.merge or args.push_to_hub is not None, "nothing to do: --merge or --push-to-hub")
+    require(args.precision is None or args.merge, "--precision needs --merge")
+    require(not args.public or args.push_to_hub is not None, "--public needs --push-to-hub")
     folders = agents_of(args.run, args.agent)
     require(
         args.out is None or (args.merge and len(folders) == 1),

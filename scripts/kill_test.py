@@ -162,6 +162,8 @@ def main() -> int:
     )
     parser.add_argument("--extend", action="store_true", help="kill extensions of finished runs")
     args = parser.parse_args()
+    if args.kills < 1:
+        parser.error(f"--kills must be at least 1, got {args.kills}")
     wanted = [
         row for row in LAYOUTS if not args.layouts or any(t in str(row) for t in args.layouts)
     ]

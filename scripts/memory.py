@@ -10,6 +10,7 @@ held (ru_maxrss) less what it held with all libraries imported and nothing loade
 which is free again does not count, the allocator is told to give pieces above 64 KiB back at once.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -164,7 +165,16 @@ def run(case: Case, model: Path, reviews: Path, folder: Path) -> tuple[float, fl
 def main() -> None:
     os.environ["DS_ACCELERATOR"] = "cpu"  # else DeepSpeed guesses, and says so
     transformers.logging.disable_progress_bar()
-    chosen = [c for c in CASES if not sys.argv[1:] or c.name.startswith(tuple(sys.argv[1:]))]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("layouts", nargs="*", help="only those whose names begin with one of these")
+    asked = parser.parse_args().layouts
+    for layout in asked:
+        if not any(case.name.startswith(layout) for case in CASES):
+            known = ", ".join(dict.fromkeys(case.name for case in CASES))
+            parser.error(f"no layout begins with '{layout}'; there are {known}")
+    chosen = [case for case in CASES if not asked or case.name.startswith(tuple(asked))]
     print(f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}\n")
     print("| layout | agents | ZeRO stage | processes | measured, GiB | estimated, GiB | ratio |")
     print("|---|---|---|---|---|---|---|")

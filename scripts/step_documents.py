@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cory.tasks.problems import draw_problem
+from cory.tasks.problems import KINDS, draw_problem
 
 STEP = re.compile(r"(-?\d+) ([-+*/]) (\d+) = (-?\d+)")
 OTHERS = (0, 0, 0, 1, 1, 2, 3, 3, 5)  # number of others' solutions in a prompt, drawn uniformly
@@ -104,7 +104,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=int, default=10, help="how many texts to show")
-    parser.add_argument("--kinds", nargs="+", default=["chain", "story"], help="of problems")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=list(KINDS), default=["chain", "story"], help="of problems"
+    )
     args = parser.parse_args()
     stream = np.random.default_rng(0)
     for _ in range(args.count):

@@ -10,11 +10,8 @@ from tests.support.commands import ROOT, Command
 
 # in environments of their own
 ELSEWHERE = {"benchmark_trl", "benchmark_comlrl", "golden", "golden_estimators"}
-WITHOUT_WORDS = {"memory"}  # measures at once: tests/memory/test_preflight.py
 SCRIPTS = sorted(
-    path.stem
-    for path in (ROOT / "scripts").glob("*.py")
-    if path.stem not in ELSEWHERE | WITHOUT_WORDS
+    path.stem for path in (ROOT / "scripts").glob("*.py") if path.stem not in ELSEWHERE
 )
 
 pytestmark = pytest.mark.slow
