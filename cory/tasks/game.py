@@ -1,6 +1,6 @@
 """Word games as a task: a prompt is the target word of a game."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, tee
 from pathlib import Path
@@ -48,7 +48,6 @@ class GameTask:
         self.wording = GamePrompts(config.texts, self.game)
         self.max_turns = config.max_turns
         self.train_words, self.test_words = words_of(config)
-        self._check_length(tokenizer)
         words = hash_of([self.train_words, self.test_words])
         self.sampler = EpochSampler(len(self.train_words), stream, words, "task: the words")
         self.state_dict = self.sampler.state_dict
@@ -103,12 +102,15 @@ class GameTask:
         words = [*self.train_words, *self.test_words]
         return Script(config, associate(texts, words, config.hint_words, excluded), self.game)
 
-    def _check_length(self, tokenizer: Any) -> None:
-        """Refuses settings with which the first prompt of a game is too long."""
+    def require_room(self, tokens_of: Callable[[str], int]) -> None:
+        """Refuses settings with which the first prompt of a game is too long.
+
+        tokens_of: of a text as the model is shown it, with its chat template and BOS, if any
+        """
         longest = max((*self.train_words, *self.test_words), key=len)
         for role in self.game.roles:
             context = self.wording.context(GameState(longest, self.max_turns), role, None)
-            tokens = len(tokenizer(context, add_special_tokens=False)["input_ids"])
+            tokens = tokens_of(context)
             require(
                 tokens <= self.config.max_prompt_tokens,
                 f"task.max_prompt_tokens ({self.config.max_prompt_tokens}) is below the {tokens} "

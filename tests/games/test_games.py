@@ -145,8 +145,11 @@ def test_words_of_files(config: Config, tmp_path: Path) -> None:
 
 
 def test_rules_that_leave_no_room_are_refused(config: Config) -> None:
-    with pytest.raises(ConfigError, match=r"task.max_prompt_tokens \(9\) is below the \d+ tokens"):
-        GameTask(config("guess_my_city", max_prompt_tokens=9), tokenizer, np.random.default_rng(0))
+    settings = config("guess_my_city", max_prompt_tokens=9)
+    task = GameTask(settings, tokenizer, np.random.default_rng(0))
+    with pytest.raises(ConfigError, match=r"task.max_prompt_tokens \(9\) is below the 12 tokens"):
+        task.require_room(lambda text: 12)
+    task.require_room(lambda text: 9)
 
 
 def test_games_of_several_lengths(config: Config) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import pytest
+
+from cory.config import Config, ConfigError
 from cory.games import rules_of
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
 from cory.rollout.self_play import Key, Said, fitting, play
+from cory.runtime.worker import build_parts
+from cory.tasks.game import GameTask
+from tests.support.llama import save_llama
+from tests.support.playing import SPAG, build_games, game_config
 
 TABOO = rules_of("taboo", "words")
 
@@ -80,3 +88,24 @@ def test_the_oldest_utterances_are_left_out_of_what_does_not_fit() -> None:
              for m in (99, 13, 12, 11, 10, 3)]  # fmt: skip
     head = "defender5:"
     assert shown == [f"{head}012", f"{head}012", f"{head}12", f"{head}2", head, head]
+
+
+def test_the_first_prompt_counts_as_the_model_is_shown_it(
+    config_of: Callable[..., Config], tmp_path: Path
+) -> None:
+    """With the token that begins every text, where the tokenizer adds one."""
+    base = [*SPAG, f"model.path={save_llama(tmp_path / 'llama')}", f"run_dir={tmp_path}/run"]
+    parts = build_parts(game_config(base, "task.max_prompt_tokens=400"))
+    assert isinstance(parts.task, GameTask)
+    counted: list[int] = []
+
+    def tokens_of(text: str) -> int:
+        counted.append(parts.team.tokens(text))
+        bare = parts.team.tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert counted[-1] == len(bare) + 1
+        return counted[-1]
+
+    parts.task.require_room(tokens_of)
+    build_games(game_config(base, f"task.max_prompt_tokens={max(counted)}"))
+    with pytest.raises(ConfigError, match=f"is below the {max(counted)} tokens that the"):
+        build_games(game_config(base, f"task.max_prompt_tokens={max(counted) - 1}"))
