@@ -53,9 +53,6 @@ def scaled_credits(
     return result if clip is None else [max(-clip, min(clip, x)) for x in result]
 
 
-LARGEST_ERROR = 0.2  # relative, of KL against its target, that moves the KL coefficient
-
-
 def adapted_kl_coef(kl_coef: float, kl: float, target: float, horizon: int, turns: int) -> float:
     """The next KL coefficient: up when KL exceeds the target, down below (Ziegler et al., 2019).
 
@@ -63,5 +60,5 @@ def adapted_kl_coef(kl_coef: float, kl: float, target: float, horizon: int, turn
     horizon: turns over which a 20 % deviation would change the coefficient by about e^0.2
     turns: turns since the last call
     """
-    error = max(-LARGEST_ERROR, min(LARGEST_ERROR, kl / target - 1))
+    error = max(-0.2, min(0.2, kl / target - 1))
     return kl_coef * (1 + error * turns / horizon)

@@ -37,14 +37,13 @@ def set_float32_products(chosen: Mapping[str, str], device: torch.device) -> Non
     chosen: `compute_precision` of every model in the process, by its setting
     ConfigError for `tf32` on a device without it, which would compute exactly and not say so
     """
-    rounded = [key for key, products in chosen.items() if products == "tf32"]
-    if device.type != "cuda":
-        rounded = []
+    asked = [key for key, products in chosen.items() if products == "tf32"]
+    rounded = bool(asked) and device.type == "cuda"
     if rounded:
         found = torch.cuda.get_device_capability(device)
         if found < TF32_CAPABILITY:
             raise ConfigError(
-                f"{rounded[0]}=tf32 needs a CUDA device of compute capability 8.0 or "
+                f"{asked[0]}=tf32 needs a CUDA device of compute capability 8.0 or "
                 f"more, this one has {found[0]}.{found[1]}; set fp32"
             )
     torch.set_float32_matmul_precision("high" if rounded else "highest")

@@ -114,20 +114,22 @@ class BestAgents:
     def _value_in(self, metrics: Metrics) -> float | None:
         """The metric's value; None where this iteration has none.
 
-        ConfigError where none has had it so far: neither one of the training, nor an evaluation.
-        Not where other metrics are of the same agent, role or turn: it may have had nothing to
-        learn yet.
+        ConfigError where none has had it so far and none will: an evaluation came without it, or an
+        iteration in which no other metric was of its agent, role or turn, which may have had
+        nothing to learn yet.
         """
         if self.metric in metrics:
             self.exists = True
             value = float(metrics[self.metric])
             return value if math.isfinite(value) else None
-        evaluated = any(name.startswith(EVALUATION) for name in metrics)
         known = sorted(name for name in metrics if not name.startswith("time/"))
-        about = self.metric.rpartition("/")[2]
-        later = not evaluated and any(name.endswith(f"/{about}") for name in known)
+        if self.metric.startswith(EVALUATION):
+            may_come = not any(name.startswith(EVALUATION) for name in known)
+        else:
+            about = self.metric.rpartition("/")[2]
+            may_come = any(name.endswith(f"/{about}") for name in known)
         require(
-            (self.metric.startswith(EVALUATION) and not evaluated) or self.exists or later,
+            self.exists or may_come,
             f"keep_best={self.metric} is no metric of this run{nearest(self.metric, known)}",
         )
         return None

@@ -115,13 +115,19 @@ def test_games_do_not_depend_on_how_many_are_played_at_once(
     assert found[0] == found[1] == found[2]
 
 
-def test_a_set_that_is_gone_is_not_replaced(self_play: Settings, tmp_path: Path) -> None:
-    """Its games would be those of another policy than the reference."""
+def gone_on_with(self_play: Settings) -> OfflineTrainer:
+    """A run that was stopped after half of the iterations on its set of games."""
     config = self_play("algorithm.iterations=2", "algorithm.iterations_per_epoch=2")
     trainer = build_games(config)
     trainer.step(0)
     again = build_games(config)
     again.load_state_dict(trainer.state_dict())
+    return again
+
+
+def test_a_set_that_is_gone_is_not_replaced(self_play: Settings, tmp_path: Path) -> None:
+    """Its games would be those of another policy than the reference."""
+    again = gone_on_with(self_play)
     (tmp_path / "run" / "games" / "epoch_000.jsonl").unlink()
     with pytest.raises(ConfigError, match=r"holds 0 of the 12 games .* to start again$"):
         again.step(1)
@@ -228,13 +234,9 @@ def test_a_set_that_is_being_learnt_is_not_played_again(
     self_play: Settings, tmp_path: Path
 ) -> None:
     """Its games are of the weights before the first update, which are no longer there."""
-    config = self_play("algorithm.iterations=2", "algorithm.iterations_per_epoch=2")
-    trainer = build_games(config)
-    trainer.step(0)
+    again = gone_on_with(self_play)
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
     expected = path.read_bytes()
-    again = build_games(config)
-    again.load_state_dict(trainer.state_dict())
     move(again, 0.5)
     about = path.with_suffix(".json").read_text()
     again.step(1)
@@ -374,16 +376,12 @@ def test_token_ids_that_are_none_are_refused(
 def test_games_that_changed_since_the_run_was_stopped_are_refused(
     self_play: Settings, tmp_path: Path
 ) -> None:
-    config = self_play("algorithm.iterations=2", "algorithm.iterations_per_epoch=2")
-    trainer = build_games(config)
-    trainer.step(0)
+    again = gone_on_with(self_play)
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         line["ids"] = [[7, 8] for _ in line["turns"]]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    again = build_games(config)
-    again.load_state_dict(trainer.state_dict())
     with pytest.raises(ConfigError, match="are not what they were"):
         again.step(1)
 

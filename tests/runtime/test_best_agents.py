@@ -135,7 +135,7 @@ def test_what_an_agent_learns_later_is_waited_for(
     """A critic without an example in the first iteration has no loss in it."""
     run = Run(tmp_path, metric="supervised/loss/critic_0", mode="min")
     run.best.start(0)
-    run.best.offer(0, {"supervised/examples/critic_0": 0.0})
+    run.best.offer(0, {"supervised/examples/critic_0": 0.0, "eval/vote/turn_1": 0.5})
     run.best.finish()
     assert "no iteration had a finite keep_best=supervised/loss/critic_0" in capsys.readouterr().out
     run.best.offer(1, {"supervised/loss/critic_0": 0.5})
