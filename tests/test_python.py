@@ -179,6 +179,7 @@ assert signal.getsignal(signal.SIGINT) == before
 """
 
 
+@pytest.mark.slow
 def test_runs_that_are_refused_interrupted_and_finished(
     tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:

@@ -177,6 +177,7 @@ def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) ->
     assert_refused(typed(), "cory.train starts its own workers, without torchrun, deepspeed or")
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_after_a_refused_job(typed: Typed) -> None:
     code, out, err = typed("-m", "algorithm.clip_range=5,0.1,abc,0.3")
     assert code == 1
@@ -190,6 +191,7 @@ def test_a_sweep_goes_on_after_a_refused_job(typed: Typed) -> None:
     ], err
 
 
+@pytest.mark.slow
 def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> None:
     code, out, err = typed("sweep=cory/fig3", "scale=small")
     assert (code, err) == (0, "")
@@ -233,6 +235,7 @@ def test_checkpoints_of_another_layout_and_of_nobody_knows_what_are_refused(
         is_complete(tmp_path, compose_config())
 
 
+@pytest.mark.slow
 def test_the_same_run_may_start_again_and_is_skipped_when_done(
     typed: Typed, tmp_path: Path
 ) -> None:
@@ -265,6 +268,7 @@ def test_an_unusable_run_dir_is_refused(
     assert_refused(typed(f"run_dir={run_dir}"), f"run_dir={run_dir} ", said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["run_dir={mine}", "-m seed=0 hydra.sweep.subdir=mine"])
 def test_a_folder_with_files_of_others_stays_as_it_was(
     words: str, typed: Typed, tmp_path: Path
@@ -286,6 +290,7 @@ def test_a_folder_with_files_of_others_stays_as_it_was(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_an_empty_run_dir_is_not_the_folder_where_one_stands(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +304,7 @@ def test_an_empty_run_dir_is_not_the_folder_where_one_stands(
 UNREAD = "wandb.name=x is not read: it needs wandb.mode=offline or online, which is disabled"
 
 
+@pytest.mark.slow
 def test_a_setting_that_the_run_would_not_read(typed: Typed, tmp_path: Path) -> None:
     assert_refused(typed("wandb.name=x"), f"{UNREAD}\n")
     assert not (tmp_path / "run").exists()
@@ -311,6 +317,7 @@ def test_a_setting_that_the_run_would_not_read(typed: Typed, tmp_path: Path) -> 
     assert UNREAD not in out
 
 
+@pytest.mark.slow
 def test_a_setting_that_some_runs_of_a_sweep_do_not_read(typed: Typed) -> None:
     words = ("-m", "parallel_runs=1", "seed=0,1", "wandb.mode=disabled,offline")
     code, out, _ = typed(*words, "wandb.name=x")
@@ -325,6 +332,7 @@ def test_the_command_leaves_the_environment_as_it_was(typed: Typed) -> None:
     assert "HYDRA_FULL_ERROR" not in os.environ
 
 
+@pytest.mark.slow
 def test_a_refusal_by_the_command_itself(tmp_path: Path) -> None:
     words = ["-m", "cory.train", "algorithm.clip_rang=0.1", "run_dir=run"]
     command = Command(tmp_path, words)
@@ -332,6 +340,7 @@ def test_a_refusal_by_the_command_itself(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

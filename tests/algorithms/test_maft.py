@@ -153,6 +153,7 @@ def test_right_answers_as_labels(
     assert {name: len(own) for name, own in learnt.items()} != voted_for
 
 
+@pytest.mark.slow
 def test_no_right_answer_is_looked_at(maft: Settings, tmp_path: Path, questions_file: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text(questions_file.read_text().replace("#### 7", "#### 8"))
@@ -182,6 +183,7 @@ def test_agreeing_answers_of_all_turns_and_agents_train_one_model(
     assert len(expected) > 4
 
 
+@pytest.mark.slow
 def test_the_union_trains_one_model_on_what_all_agents_would_learn(maft: Settings) -> None:
     """Compute-matched: same debates, because all policies start alike."""
     team = build_agents(maft()).collect(0).examples
@@ -215,6 +217,7 @@ def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings, tmp_path: 
     assert 0 < hinted < len(expected)
 
 
+@pytest.mark.slow
 def test_the_first_process_says_what_is_right_and_what_is_learnt(
     maft: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -233,6 +236,7 @@ def test_the_first_process_says_what_is_right_and_what_is_learnt(
     assert collected.examples == {"x": []} and collected.metrics["found"] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_agents_become_different_and_one_moves_nobody_else(maft: Settings, sharing: str) -> None:
     trainer = build_agents(maft(f"model.sharing={sharing}"))
@@ -279,6 +283,7 @@ def test_rates_and_passes_of_each_kind_and_iteration(maft: Settings) -> None:
     assert found == [(2, 3e-3, True), (1, 1e-3, True), (2, 2e-3, True), (1, 2e-3, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("products", ["fp32", "bf16"])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_from_the_base_again(maft: Settings, sharing: str, products: str, tmp_path: Path) -> None:

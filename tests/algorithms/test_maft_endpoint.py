@@ -84,6 +84,7 @@ def evaluated(
     return found, lines
 
 
+@pytest.mark.slow
 def test_three_agents_debate_and_are_told_summaries(
     config_to: Callable[..., Config], server: ChatServer
 ) -> None:
@@ -111,6 +112,7 @@ def test_three_agents_debate_and_are_told_summaries(
     assert turns[0]["context"] is None and json.loads(turns[3]["context"]) == second["messages"]
 
 
+@pytest.mark.slow
 def test_a_run_that_begins_again_pays_for_nothing_twice(
     config_to: Callable[..., Config], server: ChatServer, tmp_path: Path
 ) -> None:
@@ -148,6 +150,7 @@ def limited(room: int) -> Callable[[int, Body], Said]:
     return said
 
 
+@pytest.mark.slow
 def test_a_refusal_for_length_takes_the_next_shorter_wording(
     config_to: Callable[..., Config], server: ChatServer, tmp_path: Path
 ) -> None:

@@ -22,6 +22,8 @@ from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
 
+pytestmark = pytest.mark.slow
+
 
 def looped(config: Config, stops: Callable[[], bool]) -> SupervisedTrainer:
     """Agents after a run, which goes on where one of before was left. stops: asked when due."""

@@ -149,6 +149,7 @@ class Counted(Last):
             self.times[id(turn)] = self.times.get(id(turn), 0) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", [False, True])
 def test_every_answer_is_scored_once(questions: ConfigOf, tmp_path: Path, shown: bool) -> None:
     """Whether debaters see the scores, in training and in evaluation."""
@@ -260,6 +261,7 @@ def test_the_trainer_flags_what_breaks_a_guard(
     assert [turn.credit for turn in turns] == [-10.0, 0.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
 def test_debaters_that_share_a_policy_speak_together_and_say_the_same(
     questions: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sharing: str
@@ -326,6 +328,7 @@ def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:
         assert same(idle) and not same(moving)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["shared", "per_agent", "per_turn", "per_turn_agent"])
 @pytest.mark.parametrize("layout", ["copies", "adapters"])
 def test_every_sharing_learns_in_every_layout(
@@ -357,6 +360,7 @@ def test_every_sharing_learns_in_every_layout(
     assert all(len(line["turns"]) == 9 for line in team)  # three debaters, three turns
 
 
+@pytest.mark.slow
 def test_two_different_models_in_one_team(
     questions: ConfigOf, tiny_model: str, tmp_path: Path
 ) -> None:
@@ -379,6 +383,7 @@ def test_two_different_models_in_one_team(
     assert "eval/vote/turn_3" in found
 
 
+@pytest.mark.slow
 def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Path) -> None:
     words = [
         *MAPORL,
@@ -405,6 +410,7 @@ def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Pa
         build(questions(*words, f"init_from={tmp_path}"), Last())
 
 
+@pytest.mark.slow
 def test_a_debate_that_ended_is_a_row_nobody_learns_from(questions: ConfigOf) -> None:
     words = [*MAPORL, "algorithm.turns=2", "algorithm.consensus=1.0"]
     trainer = build(questions(*words), Last())

@@ -142,6 +142,7 @@ def run_once(config: Config, folder: Path) -> tuple[Seen, list[Episode], list[di
     return seen, list(getattr(trainer, "episodes", [])), list(results.lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["texts", "chats"])
 @pytest.mark.parametrize("method", METHODS)
 def test_it_trains_and_is_evaluated(own: Settings, tmp_path: Path, kind: str, method: str) -> None:
@@ -203,6 +204,7 @@ def test_a_verifier_reads_whole_chats(llama: str) -> None:
         shown(chat, tokenizer, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", WITHOUT_ANSWERS)
 def test_it_needs_no_answers_where_a_judge_gives_scores(
     own: Settings, tiny_judge: str, tmp_path: Path, method: str

@@ -73,6 +73,7 @@ def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
         assert {example.label for example in examples} == {1.0}
 
 
+@pytest.mark.slow
 def test_it_learns_to_say_what_was_said_in_the_best_debates(
     sft_config: Settings, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def collector_of(config: Config) -> AnswerCollector:
     return trainer.collect
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("balance", [True, False])
 def test_each_question_gives_as_many_right_as_wrong_answers(
     verifier_config: Settings, balance: bool
@@ -291,6 +292,7 @@ def test_an_answer_that_is_too_long_loses_its_end(trained: tuple[SupervisedTrain
     assert_close(long.score or 0, cut.score or 1)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_no_verifier_is_refused(
     trained: tuple[SupervisedTrainer, Path], tmp_path: Path
 ) -> None:
@@ -349,6 +351,7 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_an_evaluation_goes_on_where_it_was(verifier_config: Settings, tmp_path: Path) -> None:
     config = verifier_config("evaluation.samples=4", "hardware.rollout_batch_size=5")
     trainer = build_verifier(config)

@@ -219,6 +219,7 @@ def test_generated_answers_are_filtered_and_empty_ones_counted(request_: Benchma
     assert found["echo"]["empty_share"] == 0
 
 
+@pytest.mark.slow
 def test_scores_are_kept_and_change_nothing_else(
     request_: BenchmarkRequest, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +308,7 @@ def refusal(request: BenchmarkRequest) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_measured_is_refused(
     request_: BenchmarkRequest, run_dir: Path, suite: SuiteConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,6 +468,7 @@ def with_scores(run_dir: Path, **scores: float) -> None:
     path.write_text(json.dumps(record))
 
 
+@pytest.mark.slow
 def test_the_archive_takes_benchmarks_later_and_loses_none(
     write_run: WriteRun, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def of_before(cfg: DictConfig) -> DictConfig:
     return old
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_as_before() -> None:
     cfg = compose_config(*WORDS)
     old = of_before(cfg)
@@ -117,6 +118,7 @@ def test_what_is_not_there_has_the_value_of_before() -> None:
     assert "algorithm.schedule" not in with_values_of_before(offline)  # it had one from the start
 
 
+@pytest.mark.slow
 def test_a_group_that_had_a_setting_keeps_it() -> None:
     """Offline training had its schedule before others: checkpoints of it are known by it."""
     cfg = compose_config("experiment=spag/llama2_im", "scale=small")
@@ -138,6 +140,7 @@ def test_a_group_that_had_a_setting_keeps_it() -> None:
     assert not as_before(flat | {"algorithm.learning_rate": 1.0}).keys() & flat.keys()
 
 
+@pytest.mark.slow
 def test_conf_gives_the_value_of_before() -> None:
     """Else an unfinished run would go on as another one."""
     cfg = compose_config(*WORDS)
@@ -191,6 +194,7 @@ def test_conf_gives_the_value_of_before() -> None:
             assert (node[key], beside in node) == (value, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reward", ["sentiment", "sentiment_tiny"])
 def test_a_classifier_of_before_is_what_it_was(reward: str) -> None:
     cfg = compose_config(f"reward={reward}")
@@ -207,6 +211,7 @@ def test_a_classifier_of_before_is_what_it_was(reward: str) -> None:
         assert settings_digest(changed) != settings_digest(old)
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
     cfg = compose_config()
     run_dir = tmp_path / "2026-11-01_10-00-00_seed0"

@@ -21,6 +21,7 @@ WITHOUT = {  # methods that estimate no advantages
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "cory", "maporl", "grpo", "rloo"])
 def test_an_estimator_is_chosen_by_a_word(algorithm: str) -> None:
     assert set(options("advantages")) == set(SAMPLES)
@@ -47,6 +48,7 @@ def test_what_is_typed_beats_the_estimators_own_values() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_experiment_chooses_an_estimator(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text(
@@ -60,6 +62,7 @@ def test_an_experiment_chooses_an_estimator(tmp_path: Path) -> None:
     assert (typed.advantages, typed.samples_per_prompt) == ("leave_one_out", 2)
 
 
+@pytest.mark.slow
 def test_none_is_the_algorithms_own() -> None:
     assert parsed().algorithm.advantages == "gae"
     assert parsed("algorithm=grpo").algorithm.advantages == "group"
@@ -68,6 +71,7 @@ def test_none_is_the_algorithms_own() -> None:
     assert settings_digest(compose_config()) == settings_digest(compose_config("advantages=gae"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("advantages", ["group", "leave_one_out", "batch"])
 def test_without_a_value_head_its_learning_rate_is_refused(advantages: str) -> None:
     words = ("algorithm.value_learning_rate=1e-3", f"advantages={advantages}")
@@ -77,6 +81,7 @@ def test_without_a_value_head_its_learning_rate_is_refused(advantages: str) -> N
     assert own.value_rate_factor() == pytest.approx(10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", WITHOUT)
 def test_methods_without_advantages_refuse_them(algorithm: str) -> None:
     own = WITHOUT[algorithm]

@@ -78,6 +78,7 @@ def test_other_options_make_another_config_and_nobody_shares_one(
     assert store("model=a").call == 4 and counted.calls == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -118,6 +119,7 @@ def test_errors_are_not_stored() -> None:
             compose_config("model=none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", options("experiment")[::20])
 def test_a_stored_config_is_the_composed_one(experiment: str) -> None:
     words = (f"experiment={experiment}", "scale=small", "seed=3")
@@ -129,6 +131,7 @@ def test_a_stored_config_is_the_composed_one(experiment: str) -> None:
     assert OmegaConf.is_interpolation(stored, "run_dir") is False
 
 
+@pytest.mark.slow
 def test_hydra_reads_a_file_that_has_not_changed_once() -> None:
     compose("seed=4")
     before = read_once.cache_info()

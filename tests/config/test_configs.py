@@ -122,6 +122,7 @@ NEEDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", options("experiment"))
 def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     paper = parsed(f"experiment={experiment}")
@@ -158,6 +159,7 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     assert type(small.algorithm) is type(paper.algorithm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", options("sweep"))
 def test_every_sweep_runs_experiments_with_the_same_seeds(sweep: str) -> None:
     """The experiments themselves are parsed above; a sweep adds nothing but its name."""
@@ -176,6 +178,7 @@ def test_every_sweep_runs_experiments_with_the_same_seeds(sweep: str) -> None:
     assert names <= set(options("experiment"))
 
 
+@pytest.mark.slow
 def test_every_option_of_every_group_parses() -> None:
     groups = {path.name for path in CONF.iterdir() if path.is_dir()}
     elsewhere = {
@@ -230,6 +233,7 @@ def mine(tmp_path: Path) -> str:
     return f"hydra.searchpath=[file://{tmp_path}]"
 
 
+@pytest.mark.slow
 def test_who_wins_over_whom(mine: str) -> None:
     ask = [mine, "experiment=mine"]
     base, own = parsed(), parsed(*ask)

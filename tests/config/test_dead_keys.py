@@ -8,6 +8,8 @@ import pkgutil
 from dataclasses import fields, is_dataclass
 from functools import cache
 
+import pytest
+
 import cory.config
 from cory.config import OptimiserConfig, SumConfig
 from cory.config.algorithm import SamplingConfig, StopConfig
@@ -80,6 +82,7 @@ def names_used() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_setting_is_read() -> None:
     dead = {
         f"{kind.__name__}.{field.name}"

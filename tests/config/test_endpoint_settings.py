@@ -62,6 +62,7 @@ def test_a_key_may_go_to_this_machine_as_it_is(host: str) -> None:
     assert config.key_variable is not None and not config.plain_http
 
 
+@pytest.mark.slow
 def test_an_option_is_mounted_where_an_algorithm_has_room_for_it(tmp_path: Path) -> None:
     (tmp_path / "algorithm").mkdir()
     text = "defaults: [cory, _self_]\nendpoint: null\n"

@@ -13,6 +13,7 @@ REVIEWS = [name for name in options("experiment") if name.startswith("cory/imdb_
 SAME = ("iterations", "epochs", "kl_estimator", "swap_every", "knowledge_transfer", "advantages")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", [name for name in REVIEWS if name != "cory/imdb_ppo_xl"])
 def test_a_real_model_without_a_hub(experiment: str) -> None:
     paper = parsed(f"experiment={experiment}")
@@ -45,6 +46,7 @@ def test_what_it_has_no_form_of_is_refused(words: list[str], message: str) -> No
     assert one_line(error.value, CONF) == f"scale=medium has no form of {message}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", [name for name in options("sweep") if name.endswith("_medium")])
 def test_the_command_of_a_sweep_composes(sweep: str) -> None:
     # before any run, with the experiment of the defaults or the sweep's own

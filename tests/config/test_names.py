@@ -92,6 +92,7 @@ def key_of(word: str) -> str:
     return word.lstrip("+").partition("=")[0].partition("@")[0]
 
 
+@pytest.mark.slow
 def test_a_name_goes_where_a_file_goes(tmp_path: Path) -> None:
     """Below an experiment of one's own; and what is typed beats what it says."""
     (tmp_path / "experiment").mkdir()
@@ -105,6 +106,7 @@ def test_a_name_goes_where_a_file_goes(tmp_path: Path) -> None:
     assert typed.experiment == "cory/gsm8k_ppo_eta1e-3"
 
 
+@pytest.mark.slow
 def test_the_small_form_is_that_of_what_a_name_starts_from_unless_it_has_its_own() -> None:
     iters = parsed("experiment=maft/llama3_mathall_iters", "scale=small")
     assert iters.algorithm.diversity.encoder == "asset:tiny_steps"
@@ -168,6 +170,7 @@ def test_the_mean_of_scores_has_the_objective_of_their_sum() -> None:
     assert mean.kl_coef * mean.agents == summed.kl_coef
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_another_of_the_same_scale_and_seed() -> None:
     small = parsed("experiment=maporl/gsm8k_from_anli", "scale=small", "seed=2")
     assert small.init_from == "outputs/runs/small/paper/maporl/anli_maporl_zero/seed2"
@@ -189,6 +192,7 @@ def test_a_name_is_a_run_that_is_refused_as_others_are() -> None:
         parse_config(compose_config("experiment=cory/imdb_ppo_xl", "algorithm.clip_range=2"))
 
 
+@pytest.mark.slow
 def test_help_fits_a_screen_and_names_every_option() -> None:
     said = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "cory.train", "--help"],

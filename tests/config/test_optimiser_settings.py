@@ -19,6 +19,7 @@ EXPERIMENTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", EXPERIMENTS)
 def test_every_algorithm_has_a_schedule_and_a_choice_of_optimisers(words: str) -> None:
     own = parsed(*words.split()).algorithm

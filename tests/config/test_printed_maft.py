@@ -150,6 +150,7 @@ def method_of(*words: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_fidelity_official() -> None:
     cfg = compose_config("experiment=maft/phi3_math_maft", "fidelity=official_maft")
     plan_of(parse_config(cfg))
@@ -178,6 +179,7 @@ def test_so_many_problems(task: str) -> None:
         assert_has(f"{model}_{task}_maft", PROBLEMS[task])
 
 
+@pytest.mark.slow
 def test_table_1_of_gpt_35() -> None:
     for task in TASKS:
         for suffix in ("base", "base_5", "cooperative"):

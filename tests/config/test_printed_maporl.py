@@ -140,6 +140,7 @@ def test_the_preset_leaves_what_is_released_already(key: str) -> None:
     assert selected(cfg, key) == RELEASED[key][0]
 
 
+@pytest.mark.slow
 def test_the_preset_changes_nothing_that_the_table_does_not_have() -> None:
     before, after = (
         leaves(composed("gsm8k_maporl", *words)) for words in ((), ("fidelity=official_maporl",))

@@ -144,6 +144,7 @@ def test_a_variant_differs_from_its_base_in_what_its_name_says(name: str) -> Non
         assert {key: other[f"evaluation.{key}"] for key in SHORT} == SHORT
 
 
+@pytest.mark.slow
 def test_the_grid_search_has_the_papers_fifteen_cells() -> None:
     found = {}
     for job in jobs("cory/grid_ppo"):
@@ -154,6 +155,7 @@ def test_the_grid_search_has_the_papers_fifteen_cells() -> None:
     assert set(found) == set(product(rates, etas))
 
 
+@pytest.mark.slow
 def test_figure_2_has_the_papers_four_etas_for_both_methods() -> None:
     found = [(c.algorithm.name, c.algorithm.kl_coef) for c in map(parsed_job, jobs("cory/fig2"))]
     etas = (1e-5, 1e-4, 1e-3, 1e-2)  # fig. 2(c)
@@ -296,6 +298,7 @@ NOT_ITS_OWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["paper", "small"])
 @pytest.mark.parametrize("method", ["ppo", "cory"])
 def test_our_studies_on_imdb_change_what_they_name(method: str, scale: str) -> None:
@@ -311,6 +314,7 @@ def test_our_studies_on_imdb_change_what_they_name(method: str, scale: str) -> N
     assert different == {"advantages": "leave_one_out", "samples_per_prompt": 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["paper", "small"])
 def test_our_studies_of_value_heads_change_what_they_name(scale: str) -> None:
     zero = {"model.value_init": "zero"}

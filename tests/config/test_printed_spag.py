@@ -74,6 +74,7 @@ def test_models(model: str) -> None:
         assert composed(f"{model}_{stage}").model.path == NAMES[model]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_the_chain_of_stages(model: str) -> None:
     """Imitation of 30,000 games; then, three times, 50,000 games of the model of before."""
@@ -95,6 +96,7 @@ def test_the_chain_of_stages(model: str) -> None:
             assert all(key.startswith("algorithm.opponents.") for key in added)
 
 
+@pytest.mark.slow
 def test_a_step_learns_from_128_utterances_on_eight_gpus() -> None:
     for stage in (IMITATION, SELF_PLAY):
         config = parse_config(composed(f"llama2_{stage}"))
@@ -135,6 +137,7 @@ def test_figure_3a_varies_the_words_of_imitation(thousands: int) -> None:
     assert parse_config(composed(name)).algorithm.games_per_epoch == thousands * 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("game", "name"), [("20q", "twenty_questions"), ("city", "guess_my_city")])
 def test_appendix_e(game: str, name: str) -> None:
     """20,000 games are imitated, 10,000 played; 20 rounds."""
@@ -144,6 +147,7 @@ def test_appendix_e(game: str, name: str) -> None:
         assert config.algorithm.games_per_epoch == games
 
 
+@pytest.mark.slow
 def test_alpaca_for_one_two_and_three_epochs() -> None:
     for epochs in (1, 2, 3):
         algorithm = parse_config(composed(f"llama2_alpaca_{epochs}")).algorithm

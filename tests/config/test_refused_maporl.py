@@ -114,6 +114,7 @@ def test_refusals_about_the_partner_name_it(words: list[str], said: str) -> None
     assert str(caught.value).startswith(said)
 
 
+@pytest.mark.slow
 def test_incentives_need_known_answers() -> None:
     with pytest.raises(ConfigError, match=r"algorithm.bonus_from=ground_truth needs a task"):
         parsed("algorithm=maporl", "algorithm.alpha=[1.0,1.0]")
@@ -123,6 +124,7 @@ def test_incentives_need_known_answers() -> None:
         parsed("+model@partner=tiny_2x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

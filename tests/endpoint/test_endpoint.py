@@ -68,6 +68,7 @@ def texts(replies: list[Reply]) -> list[str]:
     return [said.text for said in replies]
 
 
+@pytest.mark.slow
 def test_replies_come_in_the_order_of_the_requests(start: Start) -> None:
     server, endpoint = start(lambda n, body: replace(echo(n, body), after=0.05 * (3 - n % 4)))
     replies = endpoint.complete(asks(*"abcdefgh"))
@@ -204,6 +205,7 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(start: Start, form: 
     assert server.times[1] - server.times[0] >= {"seconds": 0.4, "date": 0.5}[form]
 
 
+@pytest.mark.slow
 def test_all_threads_wait_when_the_server_is_busy(start: Start) -> None:
     def busy(number: int, body: Body) -> Said:
         return failure(429, "busy", retry_after="0.8") if number == 0 else echo(number, body)
@@ -394,6 +396,7 @@ def test_each_try_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch, start: Sta
     assert turns == [0.01] * 5  # seconds; four requests, one of which is tried twice
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_that_could_cost_more_than_allowed(start: Start) -> None:
     # a request costs 10 * 1e-4 + 5 * 2e-4 = 0.002; at most (1 + 2 * 16) * 1e-4 + 20 * 2e-4 = 0.0073
     prices = {"input_price": 100.0, "output_price": 200.0}

@@ -210,6 +210,7 @@ def test_nll_of_others_is_over_ordered_pairs(policies: list[Policy]) -> None:
     assert found == pytest.approx({"eval/nll_others/single": sum(counted) / 5})
 
 
+@pytest.mark.slow
 def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy]) -> None:
     config = settings(encoder=tiny_t5, scorer=tiny_model, kl_to_base=True, nll_others=True)
     debates = [

@@ -339,6 +339,7 @@ def file_of(folder: Path) -> Path:
     return folder / "evaluation" / "000003.jsonl"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("torn", [False, True])
 def test_an_evaluation_goes_on_wherever_it_was_killed(tmp_path: Path, torn: bool) -> None:
     evaluator, actors = evaluator_of()
@@ -413,6 +414,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 # with models
 
 
+@pytest.mark.slow
 def test_the_score_is_that_of_one_pass_over_all_prompts(
     config_of: ConfigOf, tmp_path: Path
 ) -> None:
@@ -435,6 +437,7 @@ def test_the_score_is_that_of_one_pass_over_all_prompts(
         assert found[f"eval/score/{name}"] == scores.mean().item() > 0
 
 
+@pytest.mark.slow
 def test_without_answers_greedy_responses_have_a_score_and_no_interval(
     config_of: ConfigOf, tmp_path: Path
 ) -> None:
@@ -449,6 +452,7 @@ def test_without_answers_greedy_responses_have_a_score_and_no_interval(
     assert found["eval/greedy/agent_0"] == pytest.approx(mean)
 
 
+@pytest.mark.slow
 def test_greedy_responses_are_those_without_chance(questions: ConfigOf, tmp_path: Path) -> None:
     config = questions("algorithm=ppo", "evaluation.greedy=true")
     trainer = build(config)
@@ -461,6 +465,7 @@ def test_greedy_responses_are_those_without_chance(questions: ConfigOf, tmp_path
     assert said == [decode(response.ids, skip_special_tokens=True) for _, response in spoken]
 
 
+@pytest.mark.slow
 def test_all_prompts_of_a_split(questions: ConfigOf, tmp_path: Path) -> None:
     for split, count in (("test", 10), ("train", 10)):
         config = questions("evaluation.prompts=null", f"evaluation.split={split}")

@@ -136,6 +136,7 @@ def examine(
     return found, lines
 
 
+@pytest.mark.slow
 def test_who_plays_whom(trainer_of: Build, tmp_path: Path) -> None:
     trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=3")
     tmp_path.joinpath("run").mkdir(exist_ok=True)
@@ -158,6 +159,7 @@ def test_who_plays_whom(trainer_of: Build, tmp_path: Path) -> None:
     assert examine(trainer, config, tmp_path / "run") == (found, lines)
 
 
+@pytest.mark.slow
 def test_probes_are_dialogues(trainer_of: Build, tmp_path: Path) -> None:
     trainer, config = trainer_of("evaluation.probes=[conversation]")
     tmp_path.joinpath("run").mkdir(exist_ok=True)
@@ -174,6 +176,7 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_an_evaluation_goes_on_where_it_was(trainer_of: Build, tmp_path: Path) -> None:
     trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=6")
     run = tmp_path / "run"
@@ -192,6 +195,7 @@ def test_an_evaluation_goes_on_where_it_was(trainer_of: Build, tmp_path: Path) -
     assert asked[0] == 20
 
 
+@pytest.mark.slow
 def test_greedy_games_need_no_numbers(trainer_of: Build, tmp_path: Path) -> None:
     tmp_path.joinpath("run").mkdir(exist_ok=True)
     found = []

@@ -63,6 +63,7 @@ def test_shares_that_all_change_alike_are_not_certain() -> None:
     assert many > few
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [12, 64])
 def test_it_holds_the_true_difference_in_95_of_100_cases(count: int) -> None:
     rng = np.random.default_rng(1)

@@ -61,6 +61,7 @@ def test_unreadable_answers_are_dropped_or_counted(
         assert elected == min(expected, key=str)
 
 
+@pytest.mark.slow
 def test_dropping_labels_more_problems_and_more_of_them_rightly() -> None:
     """Three agents: 70 % of answers can be read, 40 % of these are right, the others differ."""
     stream = np.random.default_rng(0)

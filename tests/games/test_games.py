@@ -114,6 +114,7 @@ def test_words_are_parted_by_form() -> None:
     assert evenly([f"{n}" for n in range(20)], 3) == ["2", "7", "12"]
 
 
+@pytest.mark.slow
 def test_words_of_the_reviews(config: Config) -> None:
     task = GameTask(config(train_words=40, test_words=10), tokenizer, np.random.default_rng(0))
     more = GameTask(config(train_words=80, test_words=10), tokenizer, np.random.default_rng(0))
@@ -263,6 +264,7 @@ def test_settings_that_cannot_be_are_refused(
     assert said in str(refused.value)
 
 
+@pytest.mark.slow
 def test_only_where_one_role_wins_can_the_other_be_made_to_lose() -> None:
     words = "experiment=spag/llama2_im", "reward.broken_rules=lose"
     assert parsed(*words).reward.broken_rules == "lose"

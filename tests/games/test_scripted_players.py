@@ -82,6 +82,7 @@ def test_a_listener_weighs_hints_and_answers(config: Config) -> None:
     assert heard.argmax() == 0 and heard[1] == 0
 
 
+@pytest.mark.slow
 def test_a_hinter_never_says_the_word_and_names_what_goes_with_it(config: Config) -> None:
     shared = script(config(scripted__guile=0.0))
     position = GameState("cat", 9)

@@ -29,6 +29,7 @@ def configs(request: pytest.FixtureRequest) -> dict[str, Config]:
     return {case.name: config_of(case, machine) for case in in_order()}
 
 
+@pytest.mark.slow
 def test_every_case_composes_and_every_way_of_running_is_there(configs: dict[str, Config]) -> None:
     found = [configs[case.name] for case in CASES]
     models, hardware = [c.model for c in found], [c.hardware for c in found]
@@ -51,6 +52,7 @@ def test_references_are_float32_on_the_cpu(configs: dict[str, Config]) -> None:
         assert (config.model.precision, config.model.compute_precision) == ("fp32", "fp32")
 
 
+@pytest.mark.slow
 def test_references_are_float32_on_a_cpu_with_bf16_too(
     monkeypatch: pytest.MonkeyPatch, gpu: Machine
 ) -> None:

@@ -69,6 +69,7 @@ def names(found: list[Check]) -> str:
     return ", ".join(check.what for check in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -97,6 +98,7 @@ def test_the_least_exact_type_sets_the_bound(types: tuple[str, str, str], least:
     assert rounding_of(*types) == least
 
 
+@pytest.mark.slow
 def test_a_flipped_sign_in_the_loss_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in bfloat16, whose bounds are the widest."""
     right = objective.clipped_policy_loss

@@ -108,6 +108,7 @@ def test_a_number_that_is_not_one_is_furthest_from_its_bound() -> None:
     assert nearest([*CHECKS, broken]).startswith("values, mean: nan")
 
 
+@pytest.mark.slow
 def test_hours_are_operations_over_the_measured_speed() -> None:
     def composed(experiment: str) -> object:
         return compose_config(f"experiment={experiment}")

@@ -29,6 +29,7 @@ def test_weights_are_bfloat16_numbers_and_tokens_are_not_alike(tmp_path: Path) -
     assert (tmp_path / "model.safetensors").stat().st_mtime_ns == written
 
 
+@pytest.mark.slow
 def test_every_token_that_a_larger_model_can_say_has_a_text(tmp_path: Path) -> None:
     make_llama(tmp_path, "stand-in")
     tokenizer = load_tokenizer(str(tmp_path), "path")

@@ -35,6 +35,7 @@ def starts(folder: Path, name: str) -> int:
     return len(place.read_text().splitlines()) if place.exists() else 0
 
 
+@pytest.mark.slow
 def test_each_end_of_a_case_is_told_apart(tmp_path: Path) -> None:
     cases = [
         REFERENCE,
@@ -76,6 +77,7 @@ def test_each_end_of_a_case_is_told_apart(tmp_path: Path) -> None:
     assert json.loads((tmp_path / RESULTS).read_text())["cases"] == found
 
 
+@pytest.mark.slow
 def test_a_case_past_its_time_is_ended_and_the_others_go_on(tmp_path: Path) -> None:
     began = time.monotonic()
     cases = [Case("slow", GPT2, "hang", None), Case("alone", GPT2, "", None)]
@@ -93,6 +95,7 @@ def test_without_its_reference_a_case_is_only_measured(tmp_path: Path) -> None:
     assert found["good"]["reason"] == "not compared: no on the CPU"
 
 
+@pytest.mark.slow
 def test_finished_cases_are_kept_and_others_run_again(tmp_path: Path) -> None:
     half = Case("half", GPT2, "model.precision=fp16", REFERENCE.name)
     cases = [REFERENCE, GOOD, WRONG, half]
@@ -127,6 +130,7 @@ def test_when_the_time_is_up_nothing_begins_and_it_is_said(tmp_path: Path) -> No
     assert runner(tmp_path).run([REFERENCE, GOOD])["good"]["status"] == PASSED
 
 
+@pytest.mark.slow
 def test_a_case_that_the_end_of_the_time_cuts_off_has_not_failed(tmp_path: Path) -> None:
     slow = Case("slow", GPT2, "hang", None)
     found = runner(tmp_path, minutes=2 / 60).run([slow])["slow"]
@@ -136,6 +140,7 @@ def test_a_case_that_the_end_of_the_time_cuts_off_has_not_failed(tmp_path: Path)
     assert starts(tmp_path, "slow") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cases", "code"), [([REFERENCE, GOOD], 0), ([REFERENCE, WRONG], 1)])
 def test_the_command_writes_a_page_and_says_by_its_exit_code_whether_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
@@ -154,6 +159,7 @@ def test_the_command_writes_a_page_and_says_by_its_exit_code_whether_all_is_well
     assert check_gpu.main() == code and starts(tmp_path / "cpu", cases[1].name) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_a_time", [1, 3])
 def test_side_by_side_each_case_follows_its_reference_and_large_ones_have_the_device_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_a_time: int

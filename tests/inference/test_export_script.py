@@ -54,6 +54,7 @@ def logits(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
     return found
 
 
+@pytest.mark.slow
 def test_a_merged_agent_is_a_plain_model_that_says_the_same(run_dir: Path, tiny_model: str) -> None:
     agent = run_dir / "agents" / "agent_1"
     found = merging.merge(run_dir, agent, run_dir / "merged")
@@ -95,6 +96,7 @@ def test_a_merged_agent_may_be_rounded(run_dir: Path, precision: str) -> None:
     assert {weight.dtype for weight in weights.values()} == {merging.DTYPES[precision]}
 
 
+@pytest.mark.slow
 def test_the_script_merges_every_agent_and_says_mistakes_in_one_line(run_dir: Path) -> None:
     script = ("scripts/export.py", str(run_dir))
     done = run_script(*script, "--merge")
@@ -191,6 +193,7 @@ def test_names_on_the_hub() -> None:
     assert "base_model" not in hub.without_local_base(here) and "Text" in here
 
 
+@pytest.mark.slow
 def test_loaded_agents_answer_as_their_roles(run_dir: Path) -> None:
     agents = load_agents(run_dir)
     assert list(agents) == ["agent_0", "agent_1"] and len(agents) == 2
@@ -216,6 +219,7 @@ def test_loaded_agents_answer_as_their_roles(run_dir: Path) -> None:
         agents["agent_0"].answer(SAID, max_tokens=0)
 
 
+@pytest.mark.slow
 def test_agents_that_are_not_there_are_refused(run_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no run"):
         load_agents(tmp_path / "nowhere")
@@ -232,6 +236,7 @@ def test_agents_that_are_not_there_are_refused(run_dir: Path, tmp_path: Path) ->
     assert json.loads((run_dir / "record.json").read_text())["seed"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantisation", ["none", "nf4"])
 def test_a_base_in_4_bits_is_merged_as_the_adapter_was_trained_on_it(
     config_of: Callable[..., Config],
@@ -264,6 +269,7 @@ def test_a_base_in_4_bits_is_merged_as_the_adapter_was_trained_on_it(
     assert torch.equal(ours, exact.model.layers[0].mlp.up_proj.weight) == (quantisation == "none")
 
 
+@pytest.mark.slow
 def test_no_library_speaks_before_the_script(tmp_path: Path) -> None:
     """As users start it: peft imports what warns of a package that nothing here needs."""
     command = [sys.executable, "scripts/export.py", str(tmp_path), "--merge"]

@@ -81,6 +81,7 @@ def responses(lines: list[dict[str, Any]]) -> list[list[str]]:
     return [[turn["response"] for turns in line["turns"] for turn in turns] for line in lines]
 
 
+@pytest.mark.slow
 def test_as_many_debates_at_once_as_the_option_says(
     maft: Callable[..., Config], tmp_path: Path
 ) -> None:
@@ -91,6 +92,7 @@ def test_as_many_debates_at_once_as_the_option_says(
         assert settings_of(tmp_path, options, "cpu").hardware.responses_at_once == at_once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sharing",
     [[], ["model.sharing=adapters", "model.adapter.targets=null"]],
@@ -142,6 +144,7 @@ def test_they_say_what_the_run_said_to_the_same_questions(
     assert {turn["agent"] for turns in untrained["turns"] for turn in turns} == {"base"}
 
 
+@pytest.mark.slow
 def test_a_run_from_elsewhere_does_not_let_code_run(
     maft: Callable[..., Config], tmp_path: Path
 ) -> None:
@@ -156,6 +159,7 @@ def test_a_run_from_elsewhere_does_not_let_code_run(
     assert not settings_of(tmp_path, AS_THERE, "cpu").model.remote_code
 
 
+@pytest.mark.slow
 def test_options_change_the_debate_and_are_refused_by_name(
     maft: Callable[..., Config], tmp_path: Path
 ) -> None:
@@ -275,6 +279,7 @@ def test_accuracies_and_a_debate_to_read() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_command_answers_files_and_people(
     maft: Callable[..., Config],
     tmp_path: Path,

@@ -61,6 +61,7 @@ def by_hand(agents: Agents, first: str, second: str, seed: int) -> list[tuple[fl
     return found
 
 
+@pytest.mark.slow
 def test_distances_by_hand(run_dir: Path) -> None:
     agents = load_agents(run_dir)
     found = distances(agents, PROMPTS, seed=3)
@@ -86,6 +87,7 @@ def test_where_nobody_reads_there_is_nothing_to_compare(run_dir: Path) -> None:
         distances(agents, PROMPTS, seed=0)
 
 
+@pytest.mark.slow
 def test_the_command_has_a_line_for_each_agent_in_each_role(run_dir: Path) -> None:
     done = run_script("scripts/observer_kl.py", str(run_dir), "--prompts", "5")
     assert done.returncode == 0, done.stderr

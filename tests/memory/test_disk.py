@@ -22,6 +22,7 @@ from tests.support.composing import parsed
 ConfigOf = Callable[..., Config]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 @pytest.mark.parametrize("stage", [0, 2, 3])
 def test_a_checkpoint_is_as_large_as_estimated(
@@ -39,6 +40,7 @@ def test_a_checkpoint_is_as_large_as_estimated(
     assert found == pytest.approx(written, rel=0.05, abs=2**19)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["previous", "base"])
 @pytest.mark.parametrize("policies", ["specialised", "single"])
 def test_agents_with_new_optimisers_are_written_as_estimated(
@@ -67,6 +69,7 @@ def test_agents_with_new_optimisers_are_written_as_estimated(
     assert found.at_once == (2 if policies == "specialised" else 3)
 
 
+@pytest.mark.slow
 def test_papers_scale() -> None:
     """Six copies in bf16, as none is trained twice; in float32 where one is."""
     config = parsed("experiment=maft/phi3_arithmetic_maft")
@@ -88,6 +91,7 @@ def exports(config: Config) -> int:
     return len(range(every, config.algorithm.iterations, every)) if every else 0
 
 
+@pytest.mark.slow
 def test_how_many_there_are_at_once() -> None:
     rows, _ = preflight.rows_of(parsed())
     for words, count in (
@@ -104,6 +108,7 @@ def test_how_many_there_are_at_once() -> None:
         assert disk_usage(parsed(*words), rows).exports == count * one
 
 
+@pytest.mark.slow
 def test_the_best_agents_are_kept_beside_the_last_ones() -> None:
     rows, _ = preflight.rows_of(parsed())
     once = disk_usage(parsed(), rows).exports

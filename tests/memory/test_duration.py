@@ -83,6 +83,7 @@ def test_games_of_an_epoch_are_played_side_by_side() -> None:
     assert samplings(config, {})[0].rounds == 0
 
 
+@pytest.mark.slow
 def test_debates_and_answers() -> None:
     config = parsed("experiment=maft/phi3_arithmetic_maft", "scale=small")
     maft = config.algorithm
@@ -138,6 +139,7 @@ def test_batches_wait_for_products_or_for_starts(monkeypatch: pytest.MonkeyPatch
     assert duration_on(config, fast, [], {}).hours[1] == pytest.approx(waited / 3600)
 
 
+@pytest.mark.slow
 def test_three_times_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     config = parsed(*PPO, "evaluation.prompts=128")
     expected = Reached(0.5, 0.25, 1e-7)  # starts that products hide

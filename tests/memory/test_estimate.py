@@ -206,6 +206,7 @@ def test_what_passes_through(rows: Callable[..., dict[tuple[str, str], int]]) ->
     assert less["activations", FORWARD] == 4 * 8 * 20 * (2 * 8 + saved // 2)
 
 
+@pytest.mark.slow
 def test_mixed_precision_by_hand(rows: Callable[..., dict[tuple[str, str], int]]) -> None:
     exact, mixed = rows(), rows("model.compute_precision=bf16")
     assert mixed["weights that train", ALWAYS] == exact["weights that train", ALWAYS]
@@ -238,6 +239,7 @@ def test_tf32_takes_no_memory(rows: Callable[..., dict[tuple[str, str], int]]) -
     assert rows(gpu, *both) == rows(gpu)
 
 
+@pytest.mark.slow
 def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(
     rows: Callable[..., dict[tuple[str, str], int]],
 ) -> None:
@@ -279,6 +281,7 @@ def test_offloading_moves_to_main_memory(folder: Path) -> None:
     assert not any(row.offloaded for row in on_cpu)
 
 
+@pytest.mark.slow
 def test_copies_are_split_one_after_the_other(folder: Path) -> None:
     """On each of eight GPUs: the reference, a whole copy, and what was split before it."""
     words = ("hardware=gpu8_zero3_offload", "model.precision=bf16", "hardware.keep_whole_below=0")
@@ -292,6 +295,7 @@ def test_copies_are_split_one_after_the_other(folder: Path) -> None:
     assert loading(6) == 2 * (MODEL + COPY) + 5 * buffer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 3])
 def test_agents_that_share_an_engine_by_hand(folder: Path, stage: int) -> None:
     """One holds all that a training needs, each a copy: in float32 if it is trained again."""
@@ -399,6 +403,7 @@ def test_moments_in_eight_bits_by_hand(folder: Path) -> None:
     assert split == 2 * (2 * share + 8 * -(-share // 256))
 
 
+@pytest.mark.slow
 def test_word_games_hold_the_reference_where_it_plays_and_one_opponent_at_a_time(
     folder: Path,
 ) -> None:

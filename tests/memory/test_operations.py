@@ -50,6 +50,7 @@ def test_the_evaluation_before_the_training_counts() -> None:
     assert evaluations(config) == 1
 
 
+@pytest.mark.slow
 def test_operations_of_a_debate_by_hand() -> None:
     config = parsed("scale=small", "experiment=cory/gsm8k_ppo", ONCE)
     ppo, sampling = config.algorithm, config.algorithm.sampling
@@ -135,6 +136,7 @@ def test_operations_of_a_verifier_by_hand() -> None:
     assert total == training + tested and left_out == "; without the answers that it asks for"
 
 
+@pytest.mark.slow
 def test_only_where_an_endpoint_speaks_for_every_agent_hours_are_unknown() -> None:
     game = parsed("experiment=spag/llama2_spag_1", "scale=paper")
     assert game.algorithm.endpoint is not None and estimated_hours(game, {})[0] is not None
@@ -151,6 +153,7 @@ def test_what_is_no_ppo_has_no_estimate() -> None:
     assert estimated_hours(config, {}) == (None, "no record, and no estimate for algorithm=other")
 
 
+@pytest.mark.slow
 def test_operations_of_games_by_hand() -> None:
     config = parsed("scale=small", "experiment=spag/llama2_spag_1", ONCE)
     algorithm, evaluation = config.algorithm, config.evaluation

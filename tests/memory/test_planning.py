@@ -22,6 +22,7 @@ def planned(*words: str) -> Config:
     return parsed(*PLANNED, *words)
 
 
+@pytest.mark.slow
 def test_options_are_what_hydra_composes() -> None:
     for name in ("cpu", "gpu1", "gpu4_zero2", "gpu8_zero3_offload"):
         composed = parsed("experiment=quickstart", f"hardware={name}").hardware
@@ -69,6 +70,7 @@ def test_main_memory_is_not_judged_elsewhere(monkeypatch: pytest.MonkeyPatch) ->
         preflight.memory_warning(config, rows)
 
 
+@pytest.mark.slow
 def test_the_fewest_gpus_that_have_room_are_recommended(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,6 +115,7 @@ def test_batches_that_cannot_be_shared_out_are_said() -> None:
     assert "hardware=gpu1," in advice
 
 
+@pytest.mark.slow
 def test_a_plan_is_no_run() -> None:
     for word in ("hardware.gpu=h100", "hardware.memory=80"):
         with pytest.raises(ConfigError, match="it needs preflight_only=true"):

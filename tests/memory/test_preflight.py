@@ -19,6 +19,7 @@ from tests.support.composing import parsed
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_refusal_warning_and_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +69,7 @@ def test_processes_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPat
     assert preflight.device_memory(parsed("hardware=cpu2").hardware) == 50
 
 
+@pytest.mark.slow
 def test_as_many_runs_at_once_as_cores_and_memory_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     config = parsed("scale=small")
     each = peak(preflight.rows_of(config)[0])[1] + preflight.LIBRARIES

@@ -38,6 +38,7 @@ def test_longest_debate(words: list[str], tokens: int) -> None:
     assert longest_context(debate(*words)) == tokens
 
 
+@pytest.mark.slow
 def test_mean_context() -> None:
     assert mean_context(short_prompts("algorithm=ppo")) == 4
     assert mean_context(short_prompts("algorithm.knowledge_transfer=false")) == 4

@@ -108,6 +108,7 @@ def test_only_eager_attention_is_replaced_and_only_for_other_products() -> None:
         assert lm.config._attn_implementation == expected
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_to_the_last_bit(
     config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:

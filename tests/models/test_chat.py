@@ -74,6 +74,7 @@ def test_a_response_ends_at_any_of_the_checkpoints_stops(llama: str, tmp_path: P
     assert team(str(tmp_path)).stops == {EOS, 300}
 
 
+@pytest.mark.slow
 def test_a_debate_is_a_chat_in_training_and_evaluation(
     questions: ConfigOf, llama: str, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_debate_is_a_chat_in_training_and_evaluation(
         assert all(turn["context"].startswith(opening) for turn in line["turns"])
 
 
+@pytest.mark.slow
 def test_a_history_that_does_not_fit_is_cut_and_counted(questions: ConfigOf, llama: str) -> None:
     config = questions(f"model.path={llama}", *WORDS, "algorithm.turns=4")
     trainer = build(config)

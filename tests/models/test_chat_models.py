@@ -83,6 +83,7 @@ def test_memory_is_reckoned_without_the_hub(name: str, capsys: pytest.CaptureFix
     assert 0.002 < own / 2 / 2 / SIZES[name][0] < 0.006
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("quantisation", ["none", "nf4"])
 def test_a_small_one_learns_through_its_adapters(

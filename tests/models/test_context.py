@@ -185,6 +185,7 @@ def test_lengths(config: Any, length: int | None) -> None:
     assert context_length(config) == length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["model", "partner"])
 def test_a_token_that_begins_every_text_is_counted(group: str, tmp_path: Path) -> None:
     """Prompts are counted without BOS; a longest one would be refused in mid-run."""
@@ -204,6 +205,7 @@ def test_a_token_that_begins_every_text_is_counted(group: str, tmp_path: Path) -
     build_parts(config(SWITCH - 4 - 1))
 
 
+@pytest.mark.slow
 def test_probes_fit_the_partner_too(tmp_path: Path) -> None:
     team_of(tmp_path, phi3(SHORT, LONG))
     words = ("algorithm=maporl", "algorithm.param_sharing=per_agent", "+model@partner=tiny_sums")

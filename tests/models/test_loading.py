@@ -201,6 +201,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, packed: tuple[Path, LlamaForCausa
 IDS = torch.tensor([[5, 9, 40, 11, 12, 13]])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_a_packaged_model_is_a_model_like_any_other(
     packed: tuple[Path, LlamaForCausalLM], tmp_path: Path
@@ -227,6 +228,7 @@ def test_a_packaged_model_is_a_model_like_any_other(
     assert shape_of(skeleton(PATH, "model.path", None)).parameters == lm.num_parameters()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_agents_of_a_packaged_model_leave_as_the_card_says(

@@ -139,6 +139,7 @@ def test_adapters_start_alike_on_one_base_and_on_many(config_of: ConfigOf) -> No
     assert not torch.equal(found[0][0][0], found[0][1][0])
 
 
+@pytest.mark.slow
 def test_learning_goes_into_the_adapter_after_a_rollout_in_4_bits(config_of: ConfigOf) -> None:
     """On some processors a pass without gradient makes later ones lose theirs, in silence."""
     config = config_of(
@@ -160,6 +161,7 @@ def test_learning_goes_into_the_adapter_after_a_rollout_in_4_bits(config_of: Con
         assert metrics[f"ppo/gradient_norm/{name}"] > 0
 
 
+@pytest.mark.slow
 def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> None:
     calls = []
     for checkpointing in ("false", "true"):

@@ -117,6 +117,7 @@ def forge(place: Path, name: str, content: Any) -> None:
     (place / "manifest.json").write_text(json.dumps(manifest))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "file"),
     [
@@ -258,6 +259,7 @@ def calls_of_loaders() -> list[tuple[str, ast.Call]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_loader_says_whether_code_may_run() -> None:
     """Without a word transformers asks on the terminal, and runs the code if stdin says yes."""
     found = calls_of_loaders()
@@ -270,6 +272,7 @@ def test_every_loader_says_whether_code_may_run() -> None:
     assert not silent
 
 
+@pytest.mark.slow
 def test_no_file_is_unpickled() -> None:
     """torch.load says weights_only=True; pickle is imported for the name of its error alone."""
     for path in ROOT.rglob("*.py"):

@@ -119,6 +119,7 @@ def test_the_head_is_float32_in_sampling_and_in_training(lm: GPT2LMHeadModel) ->
     assert set(seen["transformer.h.1.attn.c_proj"]) == {torch.bfloat16}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_a_run_in_mixed_precision_agrees_with_itself_and_learns_in_float32(
     config_of: Callable[..., Config], sharing: str
@@ -179,6 +180,7 @@ def test_what_cannot_be_computed_is_refused(
     assert str(error.value).startswith(said)
 
 
+@pytest.mark.slow
 def test_a_policy_keeps_its_casts_for_a_whole_roll_out(
     config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +237,7 @@ def test_stored_as_products_a_frozen_model_gives_the_same_bits(
     assert torch.equal(model.get_output_embeddings().weight, head)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "stored"),
     [

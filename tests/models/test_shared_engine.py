@@ -33,6 +33,7 @@ def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
     return all(torch.equal(one, other) for one, other in zip(ours, others, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize(("stage", "keep_whole_below"), [(0, 0), (1, 0), (2, 0), (3, 0), (3, 200)])
 def test_the_same_steps_as_with_an_engine_each(
@@ -95,6 +96,7 @@ def test_reading_is_no_change(maft: Settings, monkeypatch: pytest.MonkeyPatch) -
             weights_of(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 2, 3])
 def test_a_checkpoint_holds_what_has_changed(maft: Settings, tmp_path: Path, stage: int) -> None:
     """Two iterations are one and one to the last bit, saved between two policies and at the end."""

@@ -50,6 +50,7 @@ class Block(nn.Module):
         time.sleep(0.25)
 
 
+@pytest.mark.slow
 def test_both_ways_count_for_the_part_that_they_belong_to() -> None:
     block = Block()
     optimiser = torch.optim.SGD(block.parameters(), lr=0.1)

@@ -61,6 +61,7 @@ def test_a_phase_counts_what_happened_in_it() -> None:
     assert "later" not in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_ppo_by_hand(precision: str, tiny_model: str, tmp_path: Path) -> None:
     """Every layer's products and attention over all tokens but the last, and the head's.
@@ -88,6 +89,7 @@ def test_ppo_by_hand(precision: str, tiny_model: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_run_is_near_what_is_counted(tiny_model: str, tmp_path: Path) -> None:
     settings = [*WORKLOADS["ppo"], *SMALL, f"model.path={tiny_model}", "task.min_characters=1"]
     ppo = Workload(last_wins(settings), tmp_path)

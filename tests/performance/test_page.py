@@ -115,6 +115,7 @@ def test_only_what_is_between_the_markers_changes() -> None:
     assert page_with(PAGE.read_text(encoding="utf-8"), "new").count("new\n\n") == 1
 
 
+@pytest.mark.slow
 def test_the_script_writes_page_and_figure(tmp_path: Path) -> None:
     files = {"benchmark": OWN, "peers": PEERS}
     for name, content in files.items():

@@ -14,6 +14,7 @@ from tests.support.made_up_runs import WriteRun, lines_of
 from tests.support.reporting import made, places_in, write_all
 
 
+@pytest.mark.slow
 def test_an_archived_run_is_what_was_run(write_run: WriteRun, tmp_path: Path) -> None:
     run_dir = write_run("cory/imdb_cory", 1, lines_of(2, 4, 2, 1), answers={"Hello": "you"})
     made(tmp_path)
@@ -33,6 +34,7 @@ def test_an_archived_run_is_what_was_run(write_run: WriteRun, tmp_path: Path) ->
     assert path.read_bytes() == before == archive.encode(run).encode()
 
 
+@pytest.mark.slow
 def test_pages_come_out_the_same_without_outputs(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run)
     (write_run("cory/imdb_ppo", 7, lines_of(2, 20, 1, 7)) / "record.json").unlink()
@@ -46,6 +48,7 @@ def test_pages_come_out_the_same_without_outputs(write_run: WriteRun, tmp_path: 
     assert (page.read_bytes(), page.with_suffix(".png").read_bytes()) == before
 
 
+@pytest.mark.slow
 def test_a_refusal_goes_when_its_run_is_there(write_run: WriteRun, tmp_path: Path) -> None:
     run_dir = write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0), clean=False)
     found, _ = made(tmp_path)
@@ -57,6 +60,7 @@ def test_a_refusal_goes_when_its_run_is_there(write_run: WriteRun, tmp_path: Pat
     assert not (tmp_path / "docs/cory/records/small/refused.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("record", "wins", "note"),
     [
@@ -103,6 +107,7 @@ def test_a_run_that_says_the_same_again_replaces_nothing(
     assert path.read_bytes() == before and not done.written
 
 
+@pytest.mark.slow
 def test_an_archived_run_counts_while_another_of_its_seed_does_not_finish(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -115,6 +120,7 @@ def test_an_archived_run_counts_while_another_of_its_seed_does_not_finish(
     assert f"`cory/imdb_ppo/seed0`: {said}" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

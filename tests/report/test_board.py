@@ -37,6 +37,7 @@ def write(tmp_path: Path) -> WriteRun:
     return run_writer(tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_runs_are_told_apart_by_what_differs(write: WriteRun, tmp_path: Path) -> None:
     for kl in ("0.1", "0.3"):
         for seed in (0, 1):
@@ -69,6 +70,7 @@ def test_what_changes_no_result_is_filtered_by_and_not_grouped_by(
     assert data["differing"][0] == "seed" and "hardware.processes" in data["differing"]
 
 
+@pytest.mark.slow
 def test_a_setting_that_an_older_run_lacks_differs_only_from_another_value(
     write: WriteRun, tmp_path: Path
 ) -> None:
@@ -86,6 +88,7 @@ def test_a_setting_that_an_older_run_lacks_differs_only_from_another_value(
     }
 
 
+@pytest.mark.slow
 def test_a_run_that_was_made_twice_is_pooled_once(write: WriteRun, tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         write(name, f"seed={int(name == 'b')}")
@@ -124,6 +127,7 @@ def test_every_kind_of_run_is_shown_by_what_it_is_judged_by(
     assert "eval/vote" in panels and "eval/score" in panels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "metric", ["eval/verifier_auc/natural", "eval/solved/itself", "eval/pass_at_4/agent_0"]
 )
@@ -155,6 +159,7 @@ def test_the_evaluation_before_the_training_begins_the_held_out_line(
     assert data["called"]["eval/score"] == "held-out reward"
 
 
+@pytest.mark.slow
 def test_every_run_has_one_of_the_metrics_that_are_shown_first(
     write: WriteRun, tmp_path: Path
 ) -> None:
@@ -191,6 +196,7 @@ def test_the_end_of_a_run_is_its_last_ten_iterations_and_its_last_evaluation(
     assert run["iterations"] == 20
 
 
+@pytest.mark.slow
 def test_long_lines_are_thinned_by_means_and_the_page_says_so(
     write: WriteRun, tmp_path: Path
 ) -> None:
@@ -224,6 +230,7 @@ def test_missing_values_are_null(write: WriteRun, tmp_path: Path) -> None:
     assert data["runs"][0]["series"]["metrics"]["objective/score"]["agent_0"][1] == [None, 1]
 
 
+@pytest.mark.slow
 def test_damaged_runs_are_left_out_with_a_note(
     write: WriteRun,
     tmp_path: Path,
@@ -269,6 +276,7 @@ def test_damaged_runs_are_left_out_with_a_note(
     assert len(data["notes"]) == 9
 
 
+@pytest.mark.slow
 def test_the_table_of_before_and_after_is_the_record_s(write: WriteRun, tmp_path: Path) -> None:
     row = {
         "metric": "eval/score/agent_0",
@@ -351,6 +359,7 @@ class Elements(HTMLParser):
             self.texts.setdefault(self.found[-1][0], []).append(data)
 
 
+@pytest.mark.slow
 def test_no_text_of_a_run_reaches_the_page_but_as_data(write: WriteRun, tmp_path: Path) -> None:
     write("run", "wandb.project=x", samples=[sample(0, EVIL, EVIL, who=EVIL, answer=EVIL)])
     harmless = page_of(write("other", "wandb.project=x"))
@@ -361,6 +370,7 @@ def test_no_text_of_a_run_reaches_the_page_but_as_data(write: WriteRun, tmp_path
     assert "alert(" not in page
 
 
+@pytest.mark.slow
 def test_a_title_is_text(write: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "<script>alert(1)<" / "{{data}}"
     run_writer(folder)("run")
@@ -371,6 +381,7 @@ def test_a_title_is_text(write: WriteRun, tmp_path: Path, monkeypatch: pytest.Mo
     assert page.count("{{data}}") == 1 and unpacked(page, "data")
 
 
+@pytest.mark.slow
 def test_the_policy_allows_the_two_scripts_of_the_page_and_no_request(
     write: WriteRun, tmp_path: Path
 ) -> None:

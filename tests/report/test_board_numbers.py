@@ -63,6 +63,7 @@ def test_the_interval_is_that_of_the_mean() -> None:
     assert computed("halfInterval([0.1])") is None
 
 
+@pytest.mark.slow
 def test_equal_differences_have_no_interval_and_no_verdict() -> None:
     assert change_of((0.5, 0.5625), (0.25, 0.3125)) == [None, None, ""]
     # 0.3 - 0.2 and 0.8 - 0.7 differ by rounding alone
@@ -73,6 +74,7 @@ def test_equal_differences_have_no_interval_and_no_verdict() -> None:
     assert change_of((0.5, 0.7)) == [0.1, 0.3, "rose"]
 
 
+@pytest.mark.slow
 def test_equal_win_rates_have_the_interval_of_their_standard_errors() -> None:
     def half(*errors: float | None) -> Any:
         return computed(f"halfFromErrors({json.dumps(errors)})")

@@ -68,6 +68,7 @@ def test_a_run_ends_with_its_last_evaluation_and_the_mean_of_its_last_iterations
     assert end_values(write(seed=0, score=0.5, kl=3.0)) == {SCORE: 0.5, KL: 3.0}
 
 
+@pytest.mark.slow
 def test_seeds_are_pooled_and_differences_are_paired_by_seed(two_by_three: list[Path]) -> None:
     comparison = compare(two_by_three)
     assert [group.label for group in comparison.groups] == ["kl_coef=0.1", "kl_coef=0.3"]
@@ -85,6 +86,7 @@ def test_seeds_are_pooled_and_differences_are_paired_by_seed(two_by_three: list[
     assert second.verdict == "undecided"
 
 
+@pytest.mark.slow
 def test_an_interval_on_one_side_of_zero_is_a_verdict(write: Write) -> None:
     def verdict(*gains: float) -> str:
         runs = [
@@ -103,6 +105,7 @@ def test_an_interval_on_one_side_of_zero_is_a_verdict(write: Write) -> None:
     assert verdict(0.5) == ""
 
 
+@pytest.mark.slow
 def test_seeds_that_only_one_row_has_make_no_pairs(write: Write) -> None:
     runs = [
         write("algorithm.kl_coef=0.1", seed=0, score=1.0),
@@ -119,6 +122,7 @@ def test_seeds_that_only_one_row_has_make_no_pairs(write: Write) -> None:
     assert third.difference is None  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_what_is_pooled_is_named_and_still_paired(write: Write) -> None:
     runs = [
         write(f"algorithm.kl_coef={eta}", f"algorithm.clip_range={clip}", seed=seed, score=value)
@@ -137,6 +141,7 @@ def test_what_is_pooled_is_named_and_still_paired(write: Write) -> None:
     assert len(compare(runs).groups) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -152,12 +157,14 @@ def test_what_cannot_tell_groups_apart_is_refused(
         compare(two_by_three, [setting])
 
 
+@pytest.mark.slow
 def test_a_run_that_was_made_twice_counts_once(write: Write) -> None:
     comparison = compare([write(seed=0, score=1.0), write(seed=0, score=3.0), write(seed=1)])
     (entry,) = entries(comparison)
     assert comparison.repeated == 1 and (entry.own.count, entry.own.mean) == (2, 1.5)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_metrics_that_say_most_are_shown_first(write: Write) -> None:
     assert list(compare([write(seed=0), write(seed=1)]).headlines()) == [SCORE, KL]
     run = write(seed=2, score=None)
@@ -169,6 +176,7 @@ def test_metrics_that_say_most_are_shown_first(write: Write) -> None:
     assert list(compare([run]).headlines()) == ["eval/vote/turn_10"]
 
 
+@pytest.mark.slow
 def test_what_training_changed_is_compared_where_runs_evaluated_before_it(write: Write) -> None:
     """Prompt by prompt, as a run's own table of before and after says it."""
     runs = [write(seed=seed) for seed in (0, 1)]
@@ -186,6 +194,7 @@ def test_what_training_changed_is_compared_where_runs_evaluated_before_it(write:
     assert shown[f"change/{SCORE}"] == "change by training: held-out reward of agent 0"
 
 
+@pytest.mark.slow
 def test_the_three_forms_hold_the_same_numbers(two_by_three: list[Path]) -> None:
     comparison = compare(two_by_three)
     text = written(comparison, {SCORE: "held-out task reward"})
@@ -211,6 +220,7 @@ def test_the_three_forms_hold_the_same_numbers(two_by_three: list[Path]) -> None
     assert rows[0]["difference"] == "" and rows[0]["pairs"] == "0"
 
 
+@pytest.mark.slow
 def test_one_seed_says_nothing_about_how_sure_a_number_is(write: Write) -> None:
     runs = [write(f"algorithm.kl_coef={eta}", seed=0) for eta in (0.1, 0.3)]
     assert "one run in each row: nothing says how much seeds differ" in written(
@@ -218,6 +228,7 @@ def test_one_seed_says_nothing_about_how_sure_a_number_is(write: Write) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_command(two_by_three: list[Path], write: Write, tmp_path: Path) -> None:
     unfinished = write(seed=9)
     (unfinished / "record.json").unlink()
@@ -254,6 +265,7 @@ def put(run_dir: Path, metric: str, *values: float, tries: int | None = None) ->
     return run_dir
 
 
+@pytest.mark.slow
 def test_seeds_without_spread_leave_the_word_to_prompts(write: Write) -> None:
     """Equal shares at all seeds: the standard errors over prompts, with a normal law."""
     answers = {"0.1": [0, 0, 1, 1] * 5, "0.3": [0, 1, 1, 1] * 5}
@@ -282,6 +294,7 @@ def test_seeds_without_spread_leave_the_word_to_prompts(write: Write) -> None:
     assert spread_of([0.5, 0.5], [0.0, 0.0], None).interval is None
 
 
+@pytest.mark.slow
 def test_the_note_on_prompts_is_about_the_intervals_that_are_shown(write: Write) -> None:
     """The first row's seeds agree; differences, and the second row, vary over seeds."""
     answers = {("0.1", 0): (0, 1), ("0.1", 1): (0, 1), ("0.3", 0): (1, 1), ("0.3", 1): (0, 0)}
@@ -303,6 +316,7 @@ def test_the_note_on_prompts_is_about_the_intervals_that_are_shown(write: Write)
     assert "over prompts" not in written(comparison, {KL: KL})  # a headline that is not shown
 
 
+@pytest.mark.slow
 def test_rounding_makes_no_difference(write: Write) -> None:
     scores = {"0.1": (0.3, 0.3, 0.3, 0.6), "0.3": (3 * 0.1, 3 * 0.1, 3 * 0.1, 3 * 0.2)}
     runs = [
@@ -329,6 +343,7 @@ def test_errors_over_prompts() -> None:
     assert 0.05 < (error_of("m", share) or 0) < 0.15  # Wilson's, which is no point at 0
 
 
+@pytest.mark.slow
 def test_intervals_of_shares_stay_where_shares_can_be(write: Write) -> None:
     """With two seeds t reaches 12.7 standard errors, far past 0 and 1."""
     shares = {("0.1", 0): 0.2, ("0.1", 1): 0.6, ("0.3", 0): 0.5, ("0.3", 1): 0.4}
@@ -352,6 +367,7 @@ def test_intervals_of_shares_stay_where_shares_can_be(write: Write) -> None:
     assert entry is not None and entry.own.interval == (0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_a_difference_stands_once(write: Write) -> None:
     """What training changed differs as what it ended with, where runs began alike."""
 
@@ -377,6 +393,7 @@ def test_a_difference_stands_once(write: Write) -> None:
     assert "difference" in shown((0.0, 0.5))
 
 
+@pytest.mark.slow
 def test_methods_that_are_judged_by_other_metrics_are_all_shown(write: Write) -> None:
     """Rewards of one method, votes of another: a table has the rows that have its metric."""
     runs = [write("algorithm.kl_coef=0.1", seed=seed, score=1.0 + seed) for seed in (0, 1)]
@@ -396,6 +413,7 @@ def test_methods_that_are_judged_by_other_metrics_are_all_shown(write: Write) ->
     assert second is not None and second.difference is None
 
 
+@pytest.mark.slow
 def test_the_end_says_which_is_better(write: Write) -> None:
     def said(*scores: tuple[float, ...]) -> str:
         runs = [
@@ -420,6 +438,7 @@ def test_the_end_says_which_is_better(write: Write) -> None:
     assert "more than 1000 seeds" in said((0.0, 1.0), (1.001, 0.0))
 
 
+@pytest.mark.slow
 def test_the_end_ranks_by_the_seeds_that_both_have(write: Write) -> None:
     """0.1 has the higher mean over its four seeds, and the lower one in those of 0.3."""
 
@@ -446,6 +465,7 @@ def test_the_end_ranks_by_the_seeds_that_both_have(write: Write) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_end_says_what_training_changed_over_seeds(write: Write) -> None:
     runs = [write(seed=seed) for seed in range(3)]
     for number, run in enumerate(runs):

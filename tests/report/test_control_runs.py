@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cory.report.pages.write import checked
 from cory.report.records.archive import Archived, Refused
 from cory.report.records.collect import CountedRuns, collect
@@ -26,6 +28,7 @@ def runs_of_fig6(write_run: WriteRun) -> None:
         write_run("cory/imdb_cory", seed, lines_of(2.0, 4.0, 2, seed))
 
 
+@pytest.mark.slow
 def test_they_are_listed_below_the_others(write_run: WriteRun, tmp_path: Path) -> None:
     runs_of_fig6(write_run)
     for seed in range(5):
@@ -40,6 +43,7 @@ def test_they_are_listed_below_the_others(write_run: WriteRun, tmp_path: Path) -
     assert "5 runs of" in row(text, "small | paper")[-1]  # the head is about the page's own
 
 
+@pytest.mark.slow
 def test_doubts_about_them_are_named_once(write_run: WriteRun, tmp_path: Path) -> None:
     runs_of_fig6(write_run)
     write_run(PPO, 0, lines_of(2.0, 20.0, 1, 0), clean=False)
@@ -57,6 +61,7 @@ def test_doubts_about_them_are_named_once(write_run: WriteRun, tmp_path: Path) -
         assert all(text.count(f"- {note}") == 1 for note in own)
 
 
+@pytest.mark.slow
 def test_those_that_do_not_count_are_named(write_run: WriteRun, tmp_path: Path) -> None:
     runs_of_fig6(write_run)
     write_run(PPO, 0, lines_of(2.0, 20.0, 1, 0), settings={"model.compute_precision": "bf16"})
@@ -71,6 +76,7 @@ def test_those_that_do_not_count_are_named(write_run: WriteRun, tmp_path: Path) 
     assert row(text, "PPO raises task reward")[-1] == "not run (2 of 5 seeds)"
 
 
+@pytest.mark.slow
 def test_a_refused_one_alone_makes_no_page(write_run: WriteRun, tmp_path: Path) -> None:
     write_run(PPO, 0, lines_of(2.0, 20.0, 1, 0, iterations=19))
     found, text = fig6(tmp_path)

@@ -28,6 +28,7 @@ def asked(experiment: str) -> int:
     return int(composed(experiment, "small").algorithm.iterations)
 
 
+@pytest.mark.slow
 def test_records_say_how_long_a_run_takes(tmp_path: Path) -> None:
     write = run_writer(tmp_path)
     for seed, wall in enumerate((60.0, 180.0)):
@@ -40,6 +41,7 @@ def test_records_say_how_long_a_run_takes(tmp_path: Path) -> None:
     assert ppo == f"  cory/imdb_ppo: 3 to do x {n} iterations, {measured}"
 
 
+@pytest.mark.slow
 def test_some_seeds_cost_a_part(tmp_path: Path) -> None:
     write = run_writer(tmp_path)
     write("cory/imdb_ppo", 3, lines_of(2, 20, 1, 3, 100), wall_s=60.0, device=HERE)
@@ -53,6 +55,7 @@ def test_some_seeds_cost_a_part(tmp_path: Path) -> None:
             cost(TABLE, tmp_path, [], composed, seeds)
 
 
+@pytest.mark.slow
 def test_the_archive_says_it_where_outputs_hold_nothing(tmp_path: Path) -> None:
     run_dir = run_writer(tmp_path / "elsewhere")(
         "cory/imdb_ppo", 0, lines_of(2, 20, 1, 0, asked("cory/imdb_ppo")), wall_s=10_800.0,
@@ -67,6 +70,7 @@ def test_the_archive_says_it_where_outputs_hold_nothing(tmp_path: Path) -> None:
     assert "ESTIMATE" in cost(TABLE, tmp_path, [other], composed)[1]
 
 
+@pytest.mark.slow
 def test_an_estimate_says_that_it_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cory.memory.preflight.cores", lambda: 3)
     lines = cost(TABLE, tmp_path, [], composed)
@@ -144,6 +148,7 @@ def test_what_is_not_known_is_not_invented(tmp_path: Path) -> None:
     assert lines[4] == "in all: unknown, on hardware=cpu"
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_do(tmp_path: Path) -> None:
     write = run_writer(tmp_path)
     for experiment in TABLE.experiments:

@@ -40,6 +40,7 @@ def claim(left: str, metric: str, relation: str, right: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_votes_stand_turn_by_turn(write_run: WriteRun, tmp_path: Path) -> None:
     rows = rows_of("off", "trained")
     rows[0] |= {"panel": "GSM8K", "panel_small": "sums", "second_hand": {"turn_3": 0.639}}
@@ -73,6 +74,7 @@ def test_votes_stand_turn_by_turn(write_run: WriteRun, tmp_path: Path) -> None:
     assert line.get_color() != second.lines[0].get_color()
 
 
+@pytest.mark.slow
 def test_second_hand_numbers_stand_apart(tmp_path: Path) -> None:
     rows = rows_of("off", "trained")
     rows[0]["second_hand"] = {"turn_1": 0.677, "turn_3": 0.64}
@@ -92,6 +94,7 @@ def test_second_hand_numbers_stand_apart(tmp_path: Path) -> None:
         second_hand.second_hand_text({"experiment": "x", "second_hand": {"turn3": 0.5}})
 
 
+@pytest.mark.slow
 def test_flows_and_rates(write_run: WriteRun, tmp_path: Path) -> None:
     entry = {"kind": "transitions", "rows": rows_of("off", "trained")}
     places = one_table(tmp_path, entry)
@@ -119,6 +122,7 @@ def test_flows_and_rates(write_run: WriteRun, tmp_path: Path) -> None:
     assert begins == pytest.approx([sum(widths[:place]) for place in range(4)])
 
 
+@pytest.mark.slow
 def test_an_incentive_stands_against_the_run_without(write_run: WriteRun, tmp_path: Path) -> None:
     rows = rows_of("none", "alpha_1 = 2")
     rows[1] |= {"incentive": "alpha1", "second_hand": {"change_1": 0.095}}
@@ -151,6 +155,7 @@ def test_an_incentive_stands_against_the_run_without(write_run: WriteRun, tmp_pa
     assert bars == pytest.approx([0.2, -0.05])
 
 
+@pytest.mark.slow
 def test_a_claim_about_what_never_occurred_leaves_the_page_standing(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -168,6 +173,7 @@ def test_a_claim_about_what_never_occurred_leaves_the_page_standing(
     assert "undecided (3 of 3 seeds" in overview
 
 
+@pytest.mark.slow
 def test_policies_alone_stand_beside_their_team(write_run: WriteRun, tmp_path: Path) -> None:
     rows = rows_of("off", "pair")
     rows[0]["printed"] = "about 60.9 %"
@@ -189,6 +195,7 @@ def test_policies_alone_stand_beside_their_team(write_run: WriteRun, tmp_path: P
     assert len(figure.axes[0].patches) == 5 + 4
 
 
+@pytest.mark.slow
 def test_verifiers(write_run: WriteRun, tmp_path: Path) -> None:
     rows = rows_of("balanced", "as sampled", panel="GSM8K")
     places = one_table(tmp_path, {"kind": "verifier", "panels": "task", "rows": rows})
@@ -201,6 +208,7 @@ def test_verifiers(write_run: WriteRun, tmp_path: Path) -> None:
     assert row(text, "GSM8K | as sampled")[2:7] == ["-"] * 5
 
 
+@pytest.mark.slow
 def test_what_others_need_is_kept(write_run: WriteRun, tmp_path: Path) -> None:
     entry = {"kind": "turns", "needs": [OTHER], "rows": rows_of("off")}
     places = one_table(tmp_path, entry)

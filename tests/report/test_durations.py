@@ -35,6 +35,7 @@ def made(outputs: Path, experiment: str, seed: int, wall_s: float, **record: Any
     return load_run(run_dir, experiment, "small")
 
 
+@pytest.mark.slow
 def test_runs_of_the_same_kind_tell_the_speed(tmp_path: Path) -> None:
     kin = [made(tmp_path, KIN, seed, wall, threads=1) for seed, wall in enumerate((100.0, 260.0))]
     assert same_experiment(asked(), Path("nowhere"), kin) is None
@@ -45,6 +46,7 @@ def test_runs_of_the_same_kind_tell_the_speed(tmp_path: Path) -> None:
     assert known.source.endswith(f" of 2 runs on {HERE}, with the same algorithm and model")
 
 
+@pytest.mark.slow
 def test_seconds_go_with_operations(tmp_path: Path) -> None:
     shorter = {"algorithm.iterations": 50, "evaluation.prompts": 250, "evaluation.before": False}
     whole = made(tmp_path / "a", KIN, 0, 300.0, settings={"evaluation.before": False})
@@ -56,6 +58,7 @@ def test_seconds_go_with_operations(tmp_path: Path) -> None:
         assert known is not None and known.seconds == pytest.approx(seconds)
 
 
+@pytest.mark.slow
 def test_only_runs_that_agree_in_every_setting_of_the_kind_count(tmp_path: Path) -> None:
     kin = made(tmp_path, KIN, 0, 100.0)
     assert same_kind(asked(), Path("nowhere"), [kin], {}) is not None
@@ -73,6 +76,7 @@ def changed(run: Archived, group: str, key: str) -> Archived:
     return replace(run, settings={**run.settings, group: group_settings})
 
 
+@pytest.mark.slow
 def test_runs_of_another_algorithm_count_where_there_is_none_of_the_same(tmp_path: Path) -> None:
     kin = made(tmp_path / "a", KIN, 0, 100.0)
     other_kind = made(tmp_path / "b", "cory/imdb_cory", 0, 1.0)
@@ -90,6 +94,7 @@ def test_runs_of_another_algorithm_count_where_there_is_none_of_the_same(tmp_pat
     assert known is not None and known.seconds == pytest.approx(100)
 
 
+@pytest.mark.slow
 def test_this_machines_runs_come_first_and_damaged_ones_do_not_count(tmp_path: Path) -> None:
     archived = [made(tmp_path / "elsewhere", KIN, 0, 100.0)]
     own = [made(tmp_path, KIN, seed, wall) for seed, wall in enumerate((40.0, 60.0))]
@@ -104,6 +109,7 @@ def test_this_machines_runs_come_first_and_damaged_ones_do_not_count(tmp_path: P
     assert known is not None and known.seconds == pytest.approx(100)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_counted_is_not_known(tmp_path: Path) -> None:
     kin = made(tmp_path, KIN, 0, 100.0)
     without = {k: v for k, v in kin.settings.items() if k != "evaluation"}
@@ -117,6 +123,7 @@ def test_what_cannot_be_counted_is_not_known(tmp_path: Path) -> None:
     assert same_kind(config, Path("nowhere"), [replace(kin, settings=settings)], {}) is None
 
 
+@pytest.mark.slow
 def test_runs_of_the_same_experiment_count_with_their_length(tmp_path: Path) -> None:
     runs = [made(tmp_path, ASKED, 0, 100.0), made(tmp_path, ASKED, 1, 20.0, iterations=50)]
     known = same_experiment(asked(), Path("nowhere"), runs)

@@ -14,7 +14,7 @@ from cory.report.kinds import draw
 from cory.report.pages.overview import Shown, index, report
 from cory.report.pages.page import page
 from cory.report.pages.write import Places, checked, gather_tables, write_page
-from cory.report.paper import Table
+from cory.report.paper import Table, load_paper
 from cory.report.records import archive
 from cory.report.records.collect import collect
 from cory.report.tables import accuracies, skills
@@ -23,7 +23,7 @@ from tests.support.made_up_runs import WriteRun, run_writer
 from tests.support.made_up_teams import METRICS, evaluated, fine_tuned, maft_places, untrained
 from tests.support.reporting import CONF, composed, row
 
-TABLES = OmegaConf.to_container(OmegaConf.load(CONF / "paper/maft.yaml"))["tables"]  # type: ignore
+TABLES = load_paper(CONF, "maft")["tables"]
 ACCURACIES = [name for name, entry in TABLES.items() if entry["kind"] == "accuracy"]
 TRAINED, BASE = "cory/gsm8k_cory", "cory/gsm8k_ppo"  # stand for runs of this paper
 
@@ -78,6 +78,7 @@ def shown_at(places: Places, outputs: Path, scale: str) -> Shown:
     return write_page(table, places, composed)[0]
 
 
+@pytest.mark.slow
 def test_a_scale_shows_the_rows_that_it_runs(write_run: WriteRun, tmp_path: Path) -> None:
     small_runs(write_run)
     places = maft_places(tmp_path)
@@ -116,6 +117,7 @@ def test_a_scale_shows_the_rows_that_it_runs(write_run: WriteRun, tmp_path: Path
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_closed_models_are_not_supported_rather_than_not_run(tmp_path: Path) -> None:
     small_runs(run_writer(tmp_path / "outputs", "paper"))
     shown = shown_at(maft_places(tmp_path), tmp_path / "outputs", "paper")
@@ -169,6 +171,7 @@ def iterated(write: WriteRun, tmp_path: Path, entry: dict[str, Any], scale: str)
     return checked(places, "p", "t", scale)
 
 
+@pytest.mark.slow
 def test_curves_count_iterations_that_are_done(tmp_path: Path) -> None:
     table = iterated(run_writer(tmp_path / "outputs", "paper"), tmp_path, ITERATED, "paper")
     places = Places(table.conf, tmp_path / "docs", tmp_path / "metrics.md")
@@ -190,6 +193,7 @@ def test_curves_count_iterations_that_are_done(tmp_path: Path) -> None:
     assert several.get_ydata()[0] == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_points_of_a_scatter_are_iterations(write_run: WriteRun, tmp_path: Path) -> None:
     entry = ITERATED | {"kind": "scatter", "across": "dissimilarity"}
     entry["rows"] = [{**ITERATED["rows"][0], "across": "eval/dissimilarity/turn_2"}]  # type: ignore
@@ -270,6 +274,7 @@ def test_the_skill_model_is_computed() -> None:
         skills.skills_records({})
 
 
+@pytest.mark.slow
 def test_the_page_of_the_skill_model(tmp_path: Path) -> None:
     table = checked(maft_places(tmp_path), "maft", "appG", "small")
     found = collect(table, [], [])

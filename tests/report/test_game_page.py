@@ -49,6 +49,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shown, Path]:
     return found, path
 
 
+@pytest.mark.slow
 def test_the_rules_are_what_the_paper_prints() -> None:
     game = rules()
     assert list(game["thresholds"]) == [10, 20] and game["fixed"] == [0.5, 0.6, 0.7]
@@ -56,6 +57,7 @@ def test_the_rules_are_what_the_paper_prints() -> None:
     assert game["r_col"] < game["r_ind"] < game["r_syn"]
 
 
+@pytest.mark.slow
 def test_the_page_has_figure_numbers_rules_and_claims(shown: tuple[Shown, Path]) -> None:
     _, path = shown
     text = path.read_text()
@@ -85,6 +87,7 @@ def test_the_page_has_figure_numbers_rules_and_claims(shown: tuple[Shown, Path])
         assert word not in text
 
 
+@pytest.mark.slow
 def test_overviews_count_its_claims_once(shown: tuple[Shown, Path]) -> None:
     found, _ = shown
     everything = {"toy_fig5": {"paper": found, "small": found}}
@@ -109,6 +112,7 @@ def test_there_is_one_page_for_all_scales(tmp_path: Path) -> None:
     assert write_page(small, places_in(tmp_path), composed)[1] is None
 
 
+@pytest.mark.slow
 def test_scripts_run_nothing(tmp_path: Path) -> None:
     done = run_script("scripts/cost.py", "maporl", "toy_fig5")
     assert done.stdout == "maporl toy_fig5 is computed exactly: nothing to run\n"
@@ -118,6 +122,7 @@ def test_scripts_run_nothing(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.rglob("*.*")} == {"toy_fig5.md", "toy_fig5.png"}
 
 
+@pytest.mark.slow
 def test_claims_are_judged_on_the_numbers() -> None:
     judged = {one.claim["id"]: one.text for one in verdicts(table(), CountedRuns({}))}
     assert judged["joint_first_t10"] == judged["joint_more_t20"] == "holds"

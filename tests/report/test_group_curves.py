@@ -140,6 +140,7 @@ def test_a_long_legend_leaves_room_for_the_axes() -> None:
     assert axes.get_tightbbox().y0 >= box.y1
 
 
+@pytest.mark.slow
 def test_the_command_draws_what_it_is_asked(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path / f"one{seed}", [1.0, 2.0, 3.0], seed=seed, agents=2)

@@ -305,6 +305,7 @@ def test_errors_that_runs_store() -> None:
     assert stored_error([{"m": 1.0}], "m", "last") is None
 
 
+@pytest.mark.slow
 def test_nine_of_ten_intervals_hold_the_mean() -> None:
     noise, held = random.Random(0), 0
     for _ in range(2000):

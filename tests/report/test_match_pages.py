@@ -43,6 +43,7 @@ def write_stages(write: WriteRun) -> None:
         write(SECOND, seed, played({**rates, "spag_1": (0.65, 0.62)}, seed, turns=3, tokens=10))
 
 
+@pytest.mark.slow
 def test_win_rates_and_matrix(write_run: WriteRun, tmp_path: Path) -> None:
     places = one_table(tmp_path, entry(shows=["win_rates", "matrix"]), METRICS)
     write_stages(write_run)
@@ -58,6 +59,7 @@ def test_win_rates_and_matrix(write_run: WriteRun, tmp_path: Path) -> None:
     assert (tmp_path / "docs/p/t_small.png").exists()
 
 
+@pytest.mark.slow
 def test_stages_that_start_alike_have_a_panel_each(write_run: WriteRun, tmp_path: Path) -> None:
     """Two ways on from IM: a row of IM in each, on one axis."""
     stages = [
@@ -85,6 +87,7 @@ def test_stages_that_start_alike_have_a_panel_each(write_run: WriteRun, tmp_path
     assert ends[0][0] == ends[1][0] and ends[0][1] < ends[1][1]
 
 
+@pytest.mark.slow
 def test_a_cell_is_left_out_where_nobody_played(write_run: WriteRun, tmp_path: Path) -> None:
     places = one_table(tmp_path, entry(shows=["matrix"]), METRICS)
     write_run(IM, 0, played({"itself": (0.5, 0.5)}))
@@ -100,6 +103,7 @@ def test_a_cell_is_left_out_where_nobody_played(write_run: WriteRun, tmp_path: P
     assert cells["IM", "SPAG-2"] == cells["SPAG-2", "SPAG-2"] == []
 
 
+@pytest.mark.slow
 def test_lengths_and_dialogues(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +139,7 @@ def claim(**more: Any) -> dict[str, Any]:
     return base | more
 
 
+@pytest.mark.slow
 def test_benchmarks_are_judged_at_the_papers_scale_only(tmp_path: Path) -> None:
     about = {
         "kind": "benchmarks",
@@ -168,6 +173,7 @@ def test_benchmarks_are_judged_at_the_papers_scale_only(tmp_path: Path) -> None:
         assert (tmp_path / f"docs/p/{name}.png").exists()
 
 
+@pytest.mark.slow
 def test_a_factor_is_read_from_the_settings(write_run: WriteRun, tmp_path: Path) -> None:
     about = {
         "kind": "factor",
@@ -189,6 +195,7 @@ def test_a_factor_is_read_from_the_settings(write_run: WriteRun, tmp_path: Path)
     assert value_of(table, run) == 0.01 * run.settings["algorithm"]["prompts_per_iteration"]
 
 
+@pytest.mark.slow
 def test_a_run_that_only_a_claim_is_about_is_shown_by_its_name(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -211,6 +218,7 @@ def test_a_run_that_only_a_claim_is_about_is_shown_by_its_name(
     assert "The paper says nothing" in page_of(places, tmp_path / "outputs", "paper")
 
 
+@pytest.mark.slow
 def test_games_that_both_win_say_how_many_words_were_found(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -225,6 +233,7 @@ def test_games_that_both_win_say_how_many_words_were_found(
     assert row(page, "IM")[6] == "25.0 %" and row(page, "SPAG-1")[6] == "-"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both", [False, True])
 def test_a_picture_of_games_that_both_win_shows_how_many_words_were_found(
     write_run: WriteRun, tmp_path: Path, both: bool
@@ -274,6 +283,7 @@ def test_an_entry_without_what_its_kind_needs_is_refused(
         checked(places, "p", "t", "small")
 
 
+@pytest.mark.slow
 def test_words_of_a_scale_stand_in_claims(write_run: WriteRun, tmp_path: Path) -> None:
     side = {"experiment": IM, "metric": "eval/win_rate/{opponent}", "at": "last"}
     asked = {"id": "c", "text": "beats {player}", "section": "1", "left": side}

@@ -27,6 +27,7 @@ def shown_at_both_scales(tmp_path: Path, names: tuple[str, ...]) -> dict[str, di
     return found
 
 
+@pytest.mark.slow
 def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run)
     everything = shown_at_both_scales(tmp_path, ("fig3", "fig4", "fig6", "tab1"))
@@ -80,6 +81,7 @@ ASKED_AT_MEDIUM = (
 )
 
 
+@pytest.mark.slow
 def test_a_scale_that_few_tables_have_is_shown_with_them_alone(
     write_run: WriteRun, tmp_path: Path
 ) -> None:

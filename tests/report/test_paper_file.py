@@ -59,10 +59,11 @@ FIVE_SEEDS = {
 
 
 def all_tables() -> list[tuple[str, str]]:
-    papers = {paper: OmegaConf.load(CONF / "paper" / f"{paper}.yaml").tables for paper in NAMED}
+    papers = {paper: load_paper(CONF, paper)["tables"] for paper in NAMED}
     return [(paper, name) for paper, tables in papers.items() for name in tables]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", NAMED)
 def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
     names = {name for own, name in all_tables() if own == paper}
@@ -135,6 +136,7 @@ def test_a_title_names_who_plays_at_its_scale(scale: str, player: str) -> None:
     assert title == f"Fig. 4, left: win rates against {player}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("paper", "name"), all_tables())
 def test_a_table_fits_its_sweep(paper: str, name: str) -> None:
     table = checked(places_in(CONF), paper, name, "paper")
@@ -440,6 +442,7 @@ def test_the_script_writes_page_and_figure(write_run: WriteRun, tmp_path: Path) 
     assert refused.stderr.startswith("error: there is no run of cory fig6 at scale paper")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -458,6 +461,7 @@ def test_what_does_not_exist_is_refused_in_one_line(
     assert done.stderr.startswith(f"error: {message}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

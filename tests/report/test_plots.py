@@ -79,6 +79,7 @@ def test_three_panels_with_a_line_per_method_and_agent(tmp_path: Path) -> None:
         assert list(llm2.get_ydata()) == [2.0, 3.5, 4.0]
 
 
+@pytest.mark.slow
 def test_the_legend_covers_no_data(tmp_path: Path) -> None:
     figure = groups_figure({"PPO": [read(write_run(tmp_path / "p0", [1.0, 2.0]))]}, list(PANELS))
     figure.draw_without_rendering()
@@ -86,6 +87,7 @@ def test_the_legend_covers_no_data(tmp_path: Path) -> None:
     assert all(axes.get_tightbbox().y0 >= top for axes in figure.axes)
 
 
+@pytest.mark.slow
 def test_a_diverged_run_can_be_drawn(tmp_path: Path) -> None:
     dirs = [write_run(tmp_path / f"r{i}", [1.0, end]) for i, end in enumerate((math.nan, 2.0))]
     draw_groups({"PPO": dirs}, list(PANELS), tmp_path / "curves.png")
@@ -104,6 +106,7 @@ def test_any_number_of_agents_can_be_told_apart(tmp_path: Path) -> None:
     assert len({str(line._unscaled_dash_pattern) for line in lines}) == 12
 
 
+@pytest.mark.slow
 def test_the_backend_of_the_user_stays(tmp_path: Path) -> None:
     before = matplotlib.rcParams._get("backend")
     groups = {"PPO": [write_run(tmp_path / "r", [1.0, 2.0])]}
@@ -117,6 +120,7 @@ def curves(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return run_script("scripts/curves.py", *map(str, words))
 
 
+@pytest.mark.slow
 def test_the_script_groups_what_it_finds_below_a_folder(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path / f"runs/one/seed{seed}", [1.0, 2.0], seed=seed)
@@ -127,6 +131,7 @@ def test_the_script_groups_what_it_finds_below_a_folder(tmp_path: Path) -> None:
     assert (tmp_path / "out.png").exists()
 
 
+@pytest.mark.slow
 def test_the_script_refuses_in_one_line(tmp_path: Path) -> None:
     open_run = write_run(tmp_path / "open", [1.0, 2.0], finished=False)
     done = curves(open_run, "-o", tmp_path / "out.png")
@@ -248,6 +253,7 @@ def test_a_grid_says_what_was_not_run() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == ["2.00", "not run", "diverged"]
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_same_bytes_each_time(tmp_path: Path) -> None:
     run = write_run(tmp_path / "r", [1.0, 2.0])
     for name in ("one.png", "two.png"):

@@ -9,6 +9,8 @@ import pytest
 from tests.support.made_up_runs import WriteRun, lines_of
 from tests.support.reporting import made, row, write_all
 
+pytestmark = pytest.mark.slow
+
 MIXED = "fp32 weights, bf16 products"
 PRODUCTS = "model.compute_precision"
 LATER = "2027-01-01T00:00:00+00:00"

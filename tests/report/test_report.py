@@ -21,6 +21,7 @@ from tests.support.made_up_runs import OTHER, WriteRun, lines_of, passing, run_w
 from tests.support.reporting import ROOT, composed, made, places_in, row, write_all
 
 
+@pytest.mark.slow
 def test_a_whole_sweep(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run)
     found, text = made(tmp_path)
@@ -47,6 +48,7 @@ def test_a_whole_sweep(write_run: WriteRun, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_small_pages_list_what_was_changed(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run, (0,))
     _, text = made(tmp_path)
@@ -82,6 +84,7 @@ def test_the_paper_stands_beside_runs_at_its_scale(tmp_path: Path) -> None:
     ].startswith("not run (3 of 3 seeds)")
 
 
+@pytest.mark.slow
 def test_a_missing_seed_is_named(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run, (1,))
     open_run = write_run("cory/imdb_ppo", 2, lines_of(2, 20, 1, 2))
@@ -108,6 +111,7 @@ def test_nothing_was_run(tmp_path: Path) -> None:
     assert not (tmp_path / "docs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("record", "overrides", "why"),
     [
@@ -167,6 +171,7 @@ def test_a_run_too_short_for_the_window_is_named(write_run: WriteRun, tmp_path: 
     assert "`cory/imdb_ppo/seed0`: 19 iterations are fewer than two windows of 10" in text
 
 
+@pytest.mark.slow
 def test_speed_and_logging_may_differ(write_run: WriteRun, tmp_path: Path) -> None:
     typed = ("hardware=gpu1", "hardware.microbatch_size=8", "wandb.mode=offline", "parallel_runs=2")
     write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0), overrides=typed)
@@ -174,6 +179,7 @@ def test_speed_and_logging_may_differ(write_run: WriteRun, tmp_path: Path) -> No
     assert not found.refused
 
 
+@pytest.mark.slow
 def test_runs_of_other_commits_count_and_are_named(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run, (0, 2))
     write_run("cory/imdb_ppo", 1, lines_of(2, 20, 1, 1), commit=OTHER, commits=[OTHER])
@@ -184,6 +190,7 @@ def test_runs_of_other_commits_count_and_are_named(write_run: WriteRun, tmp_path
     assert row(text, "small | paper")[4] == "aaaaaaa, bbbbbbb"
 
 
+@pytest.mark.slow
 def test_runs_on_several_devices_count_and_are_named(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run, (2, 3, 4))
     found, _ = made(tmp_path)
@@ -215,6 +222,7 @@ def test_commits_that_agree_in_what_trains_are_alike(tmp_path: Path) -> None:
     assert not [name for name in counted if name.startswith(("conf/", "docs/", "cory/report/"))]
 
 
+@pytest.mark.slow
 def test_a_run_with_settings_that_conf_no_longer_has_is_named(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -230,6 +238,7 @@ def test_a_run_with_settings_that_conf_no_longer_has_is_named(
     assert "- " + found.notes[0] in text
 
 
+@pytest.mark.slow
 def test_a_dirty_run_counts_when_asked_and_stays_named(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run, (0,))
     write_run("cory/imdb_ppo", 2, lines_of(2, 20, 1, 2), clean=False)
@@ -241,6 +250,7 @@ def test_a_dirty_run_counts_when_asked_and_stays_named(write_run: WriteRun, tmp_
     assert 1 not in found.counted["cory/imdb_cory"]
 
 
+@pytest.mark.slow
 def test_a_seed_counts_once(write_run: WriteRun, tmp_path: Path) -> None:
     write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0))
     write_run("cory/imdb_ppo", 0, lines_of(9, 20, 1, 0), folder="seed0_again")
@@ -249,6 +259,7 @@ def test_a_seed_counts_once(write_run: WriteRun, tmp_path: Path) -> None:
     assert row(text, "PPO (tiny) | ")[1].startswith("1.7")
 
 
+@pytest.mark.slow
 def test_a_claim_shows_its_difference_and_interval(write_run: WriteRun, tmp_path: Path) -> None:
     for seed, kl in enumerate((4.0, 5.0, 12.0, 12.0, 5.0)):
         write_run("cory/imdb_cory", seed, lines_of(2.0, kl, 2, seed))
@@ -267,6 +278,7 @@ def test_a_claim_shows_its_difference_and_interval(write_run: WriteRun, tmp_path
     assert "would let 0.4 of them hold" in text
 
 
+@pytest.mark.slow
 def test_a_page_says_what_claims_with_several_comparisons_ask(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -306,6 +318,7 @@ def test_what_chance_gives_is_counted_for_claims_that_it_can_decide() -> None:
     assert by_chance([verdict(False), verdict(post_hoc=True)]) == []
 
 
+@pytest.mark.slow
 def test_where_the_control_works_claims_are_judged(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run)
     _, text = made(tmp_path)
@@ -313,6 +326,7 @@ def test_where_the_control_works_claims_are_judged(write_run: WriteRun, tmp_path
     assert row(text, "PPO's combined reward decreases")[-1] == "holds"
 
 
+@pytest.mark.slow
 def test_where_the_control_fails_nothing_is_judged(write_run: WriteRun, tmp_path: Path) -> None:
     write_all(write_run, ppo_score=0.5)
     _, text = made(tmp_path)

@@ -49,6 +49,7 @@ def test_what_changes_no_result_parts_no_runs(run: Written) -> None:
     assert names(run("experiment=cory/imdb_ppo", "scale=small")) == ["cory/imdb_ppo (small)"]
 
 
+@pytest.mark.slow
 def test_a_name_settles_the_settings_that_come_with_it(run: Written) -> None:
     """CORY has settings that PPO does not have, and names nothing by them."""
     assert names(run(), run("algorithm=ppo")) == ["cory", "ppo"]
@@ -57,6 +58,7 @@ def test_a_name_settles_the_settings_that_come_with_it(run: Written) -> None:
     assert names(run(), run("scale=small")) == ["paper", "small"]
 
 
+@pytest.mark.slow
 def test_what_differs_within_a_name_is_told_beside_it(run: Written) -> None:
     runs = [run(*words) for words in ((), ("algorithm.agents=3",), ("algorithm=ppo",))]
     assert names(*runs) == ["cory, agents=2", "cory, agents=3", "ppo"]
@@ -64,6 +66,7 @@ def test_what_differs_within_a_name_is_told_beside_it(run: Written) -> None:
     assert names(*both) == ["kl_coef=0.1, min_characters=9", "kl_coef=0.3, min_characters=200"]
 
 
+@pytest.mark.slow
 def test_another_partner_is_named_by_its_name(run: Written) -> None:
     words = "algorithm=maporl", "task=arithmetic", "reward=exact_match"
     runs = [run(*words, f"+model@partner={partner}") for partner in ("tiny_2x", "tiny_math")]
@@ -75,6 +78,7 @@ def test_products_in_another_precision_are_another_group(run: Written) -> None:
     assert names(*runs) == ["compute_precision=fp32", "compute_precision=bf16"]
 
 
+@pytest.mark.slow
 def test_of_a_run_that_was_made_twice_the_last_one_counts(run: Written) -> None:
     runs = [run(), run("seed=1"), run(), run("algorithm=ppo")]
     groups, repeated = without_repeats(group_runs(runs))

@@ -99,6 +99,7 @@ def test_curves_of_each_kind_of_run(kind: str) -> None:
     assert sorted(text.get_text() for text in figure.legends[0].get_texts()) == sorted(names)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [{**line, f"{EXPLAINED}agent_0": -3.0} for line in reward_lines(12)]
     record = {"iterations": 12, "wall_s": 3.2, "experiment": "mine", "seed": 0}

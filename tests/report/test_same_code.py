@@ -118,6 +118,7 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
             read_same(tmp_path)
 
 
+@pytest.mark.slow
 def test_pages_count_such_runs_as_of_one_code(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_an_interval_is_of_two_standard_errors() -> None:
     assert exact == (0.5, 0.5, 0.5)
 
 
+@pytest.mark.slow
 def test_a_frontier_page(write_run: WriteRun, tmp_path: Path) -> None:
     rows = [
         {"label": "PPO", "eta": eta, "experiment": f"cory/{name}"}
@@ -128,6 +129,7 @@ def test_a_frontier_page(write_run: WriteRun, tmp_path: Path) -> None:
     assert row(page, "method")[1:5] == ["eta", "task reward", "-KL (nats)", "on its frontier"]
 
 
+@pytest.mark.slow
 def test_a_grid_page(write_run: WriteRun, tmp_path: Path) -> None:
     rows = [
         {"lr": "1e-5", "eta": eta, "label": None, "experiment": f"cory/{name}"}

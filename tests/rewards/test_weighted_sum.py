@@ -133,6 +133,7 @@ def test_a_refusal_names_the_part(
         reward.score(episodes("abcd"))
 
 
+@pytest.mark.slow
 def test_a_run_logs_each_part(
     config_of: Callable[..., Config], mine: Callable[[str], PythonRewardConfig], tmp_path: Path
 ) -> None:

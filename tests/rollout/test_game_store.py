@@ -102,6 +102,7 @@ def test_a_line_torn_by_a_kill_is_played_again(self_play: Settings, tmp_path: Pa
     assert lines_of(path) == expected
 
 
+@pytest.mark.slow
 def test_games_do_not_depend_on_how_many_are_played_at_once(
     self_play: Settings, tmp_path: Path
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_set_that_is_being_learnt_is_not_played_again(
     assert path.with_suffix(".json").read_text() == about and "weights" in json.loads(about)
 
 
+@pytest.mark.slow
 def test_games_of_other_weights_are_played_again(
     self_play: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

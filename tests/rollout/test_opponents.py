@@ -60,6 +60,7 @@ def evaluated(trainer: OfflineTrainer, config: Config, run: Path) -> dict[str, f
     return found
 
 
+@pytest.mark.slow
 def test_one_visitor_at_a_time_is_in_memory(
     trainer_of: Build, two_runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -302,6 +302,7 @@ def inodes(place: Path, name: str) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in (place / name).iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 2])
 @pytest.mark.parametrize("links", [True, False])
 def test_what_has_not_changed_is_linked(
@@ -359,6 +360,7 @@ def test_a_damaged_file_that_is_linked_is_recognised(
     assert capsys.readouterr().err.count("is damaged") == 2
 
 
+@pytest.mark.slow
 def test_everything_that_changes_an_engine_is_noticed(config_of: ConfigOf, tmp_path: Path) -> None:
     trainer = trainer_of(config_of(*SETTINGS))
     engine = next(iter(trainer.agents.values())).engine

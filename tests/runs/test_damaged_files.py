@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ METRICS = rows_of(*({"iteration": n, "objective/score/agent_0": n / 7} for n in 
 SAMPLES = rows_of(*({"iteration": n, "kind": "training", "turns": [{}]} for n in range(4)))
 
 
+@pytest.mark.slow
 @fuzzed
 @given(damaged_lines(METRICS), damaged_lines(SAMPLES))
 def test_records(metrics: bytes, samples: bytes) -> None:

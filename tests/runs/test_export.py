@@ -125,6 +125,7 @@ def test_a_run_starts_from_the_agents_of_another(
 WITHOUT_VALUES = ["advantages=group", "algorithm.samples_per_prompt=4"]
 
 
+@pytest.mark.slow
 def test_an_agent_without_value_head_leaves_none(config_of: ConfigOf, tmp_path: Path) -> None:
     config = config_of(*WITHOUT_VALUES)
     agent = trained(config)["agent_0"]
@@ -137,6 +138,7 @@ def test_an_agent_without_value_head_leaves_none(config_of: ConfigOf, tmp_path: 
     assert "value_head.safetensors" in card and "of 8 prompts |" in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theirs", [[], WITHOUT_VALUES], ids=["with head", "without"])
 @pytest.mark.parametrize("ours", [[], WITHOUT_VALUES], ids=["to head", "to none"])
 def test_a_run_starts_from_agents_with_and_without_value_heads(
@@ -183,6 +185,7 @@ def test_by_its_settings_a_runs_agents_had_value_heads(
     assert trained_without_values(tmp_path) == without
 
 
+@pytest.mark.slow
 def test_a_head_that_is_lost_is_not_replaced(config_of: ConfigOf, tmp_path: Path) -> None:
     config = config_of()
     finished(tmp_path, trained(config), config)
@@ -286,6 +289,7 @@ def test_one_copy_is_whole_at_a_time(
     assert len(made) == 3
 
 
+@pytest.mark.slow
 def test_one_agent_serves_all_and_several_serve_as_many(
     config_of: ConfigOf, tmp_path: Path
 ) -> None:

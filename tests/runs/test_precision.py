@@ -127,6 +127,7 @@ def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatc
         cpu_has_bf16()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("began_with", [True, False])
 def test_a_run_keeps_the_precision_that_it_began_with(
     began_with: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -205,7 +206,8 @@ def test_precision_in_words(settings: dict[str, object], words: dict[str, str]) 
     assert precision_of(settings) == words
 
 
-@pytest.mark.parametrize("began_with", ["1", pytest.param("0", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("began_with", ["1", "0"])
 def test_a_stopped_run_goes_on_in_its_precision_and_names_it(
     began_with: str, tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:

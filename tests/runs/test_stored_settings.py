@@ -58,6 +58,7 @@ def test_the_text_of_a_variable_gives_the_same_value_again(
         assert "s3cret" not in OmegaConf.to_yaml(again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "key"),
     [
@@ -144,6 +145,7 @@ def hold(folder: Path) -> subprocess.Popen[str]:
     return holder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["deleted", "emptied", "replaced", "folder", "link"])
 def test_the_lock_does_not_hang_on_its_file(loss: str, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"

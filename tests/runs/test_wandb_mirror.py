@@ -123,6 +123,7 @@ def mirrored(config: Config, run_dir: Path, *iterations: int) -> OfflineRun:
     return run
 
 
+@pytest.mark.slow
 def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path: Path) -> None:
     run = mirrored(config("offline", "sweep=cory/fig3"), tmp_path, 0, 1, 2)
     assert run.numbers() == [{"iteration": i, **numbers(i)} for i in range(3)]
@@ -147,10 +148,12 @@ def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path
     assert [row[0] for table in (first, third) for row in table["data"]] == [0] * 4 + [2] * 4
 
 
+@pytest.mark.slow
 def test_a_run_outside_of_a_sweep_is_grouped_by_its_experiment(tmp_path: Path) -> None:
     assert mirrored(config("offline"), tmp_path).run.run_group == "quickstart"
 
 
+@pytest.mark.slow
 def test_what_varies_in_a_sweep_names_run_and_group(tmp_path: Path) -> None:
     write_varied(tmp_path, {"algorithm.kl_coef": "0.3", "seed": "7", "experiment": "quickstart"})
     run = mirrored(config("offline"), tmp_path).run
@@ -160,6 +163,7 @@ def test_what_varies_in_a_sweep_names_run_and_group(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_settings_name_and_tag_the_run(tmp_path: Path) -> None:
     words = ("entity=team", "name=mine", "group=ours", "tags=[a,b]", "notes='why not'")
     run = mirrored(config("offline", *(f"wandb.{word}" for word in words)), tmp_path).run
@@ -167,6 +171,7 @@ def test_settings_name_and_tag_the_run(tmp_path: Path) -> None:
     assert (list(run.tags), run.notes) == (["a", "b", "paper", COMMIT[:7]], "why not")
 
 
+@pytest.mark.slow
 def test_the_command_uploads_every_part_that_is_not_yet(tmp_path: Path) -> None:
     folder = tmp_path / "a run"
     folder.mkdir()
@@ -183,6 +188,7 @@ def test_the_command_uploads_every_part_that_is_not_yet(tmp_path: Path) -> None:
     assert str(parts[0]) not in sync_hint(folder) and str(parts[1]) in sync_hint(folder)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_continues_under_the_same_id(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -222,6 +228,7 @@ def fallback(
     return call
 
 
+@pytest.mark.slow
 def test_online_without_a_network_records_offline_at_once(
     fallback: Fallback, closed_port: int
 ) -> None:
@@ -238,6 +245,7 @@ def test_a_server_that_says_nothing_is_given_up(fallback: Fallback, silent_port:
     assert 2 < took < 20  # it was waited for, and not for ever
 
 
+@pytest.mark.slow
 def test_online_without_a_key_records_offline_at_once(fallback: Fallback, silent_port: int) -> None:
     why, took = fallback(silent_port, None)
     assert why == "there is no API key; `wandb login` stores one"
@@ -275,6 +283,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
     server.leave()
 
 
+@pytest.mark.slow
 def test_online_a_resumed_run_goes_on_in_the_same_run(
     server: WandbServer, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -306,6 +315,7 @@ def test_a_server_that_leaves_holds_nobody_up(server: WandbServer, tmp_path: Pat
     assert OfflineRun(log).numbers() == [{"iteration": i, **numbers(i)} for i in (0, 1)]
 
 
+@pytest.mark.slow
 def test_a_run_survives_the_death_of_the_process_that_wandb_runs_in(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

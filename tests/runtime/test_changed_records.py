@@ -80,6 +80,7 @@ def assert_as(run_dir: Path, whole: Path) -> None:
         assert (run_dir / name).read_bytes() == (whole / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_a_resumed_run_checks_its_records_in_silence(
     start: Start, copied: Callable[[str], Path], whole: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_resumed_run_checks_its_records_in_silence(
     assert not (run_dir / "digests.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_changed_digit_before_the_checkpoint_is_refused(
     start: Start, copied: Callable[[str], Path], name: str
@@ -104,6 +106,7 @@ def test_a_changed_digit_before_the_checkpoint_is_refused(
     assert (run_dir / name).read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_changed_digit_behind_the_checkpoint_is_made_again(
     start: Start, copied: Callable[[str], Path], whole: Path, name: str
@@ -125,6 +128,7 @@ def test_a_changed_digit_behind_the_checkpoint_is_made_again(
     assert_as(run_dir, whole)
 
 
+@pytest.mark.slow
 def test_a_run_begun_by_an_earlier_version_is_gone_on_with(
     start: Start, copied: Callable[[str], Path], whole: Path
 ) -> None:
@@ -142,6 +146,7 @@ def test_a_run_begun_by_an_earlier_version_is_gone_on_with(
     assert_as(run_dir, whole)
 
 
+@pytest.mark.slow
 def test_other_versions_than_at_the_start_are_said_and_kept(
     start: Start, copied: Callable[[str], Path], whole: Path
 ) -> None:
@@ -219,6 +224,7 @@ def test_a_finished_run_is_believed_only_if_what_it_left_is_there(
     assert {path: path.read_bytes() for path in run_dir.rglob("*.jsonl")} == before
 
 
+@pytest.mark.slow
 @DAMAGED
 def test_a_damaged_run_with_its_state_is_mended_or_refused(
     start: Start,
@@ -248,6 +254,7 @@ def test_a_damaged_run_with_its_state_is_mended_or_refused(
     assert {path: path.read_bytes() for path in run_dir.rglob("*.jsonl")} == left
 
 
+@pytest.mark.slow
 def test_a_finished_run_that_was_not_changed_is_complete(
     start: Start, copied: Callable[[str], Path]
 ) -> None:
@@ -265,6 +272,7 @@ def test_a_finished_run_that_was_not_changed_is_complete(
     assert command.wait() == 0 and "is complete" in command.out
 
 
+@pytest.mark.slow
 def test_an_empty_record_beside_checkpoints_is_no_end(
     start: Start, copied: Callable[[str], Path], whole: Path
 ) -> None:

@@ -91,6 +91,7 @@ def same_bytes(one: Path, other: Path) -> bool:
     return records and files(one / "agents") == files(other / "agents")
 
 
+@pytest.mark.slow
 def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) -> None:
     whole = run("run_dir=whole", "algorithm.iterations=4", *STATE)
     assert whole.wait() == 0, whole.err
@@ -112,6 +113,7 @@ def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) ->
     assert "extended" not in record(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_may_get_more_iterations_too(run: Run, tmp_path: Path) -> None:
     """It was stopped within the first iterations: there is no finished part to keep."""
     stopped = run("run_dir=x", "algorithm.iterations=3", "algorithm.stop.max_kl=1e-9")
@@ -133,6 +135,7 @@ def refused(command: WarmCommand, run_dir: Path, *parts: str) -> None:
     assert len(metrics(run_dir)) == 2 and not (run_dir / "iterations").exists()
 
 
+@pytest.mark.slow
 def test_fewer_iterations_are_refused(run: Run, finished: Path) -> None:
     before = files(finished)
     refused(run("run_dir=x", "algorithm.iterations=1"), finished, "=2, not 1", "not fewer")
@@ -150,17 +153,20 @@ def test_the_command_to_go_on_has_all_that_was_typed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_length_is_all_that_may_differ(run: Run, finished: Path) -> None:
     more = run("run_dir=x", "algorithm.iterations=4", "algorithm.gamma=0.9")
     refused(more, finished, "algorithm.gamma=1.0, not 0.9")
 
 
+@pytest.mark.slow
 def test_a_run_without_its_state_says_what_to_do(run: Run, finished: Path) -> None:
     shutil.rmtree(finished / "checkpoints")
     more = run("run_dir=x", "algorithm.iterations=4")
     refused(more, finished, "kept no training state", "keep_state=true", "init_from=x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "parts"),
     [
@@ -283,6 +289,7 @@ def test_what_is_kept_of_the_state(
 RATE = "ppo/learning_rate/agent_0"
 
 
+@pytest.mark.slow
 def test_a_rate_that_falls_over_the_run_is_asked_about(run: Run, tmp_path: Path) -> None:
     falling = ("run_dir=x", "algorithm.schedule=linear")
     assert run(*falling).wait() == 0

@@ -47,6 +47,7 @@ def test_what_counts_as_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert not watch.gone()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["moved", "deleted"])
 def test_a_run_without_its_directory_ends_with_one_line(loss: str, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"

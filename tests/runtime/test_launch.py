@@ -116,6 +116,7 @@ def test_one_worker_s_error_is_shown_once_and_ends_the_run(train: Train, tmp_pat
     assert not workers(run_dir)
 
 
+@pytest.mark.slow
 def test_a_run_that_its_worker_refuses_leaves_no_folder(train: Train, tmp_path: Path) -> None:
     """Only what was begun stays: the same command, refused later, removes nothing of it."""
     run_dir, words = tmp_path / "run", ("algorithm.iterations=1", "algorithm.minibatch_size=1")
@@ -134,6 +135,7 @@ def test_a_run_that_its_worker_refuses_leaves_no_folder(train: Train, tmp_path: 
     assert {path.name for path in run_dir.iterdir()} == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hardware", ["cpu", "cpu2"])
 def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardware: str) -> None:
     run_dir = tmp_path / "run"
@@ -143,6 +145,7 @@ def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardw
     assert until(lambda: not workers(run_dir), 5) < 5
 
 
+@pytest.mark.slow
 @FORKS_OR_PROGRAMS
 def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
     train: Train, tmp_path: Path, as_users: bool
@@ -168,6 +171,7 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
     assert (run_dir / "record.json").exists()
 
 
+@pytest.mark.slow
 @FORKS_OR_PROGRAMS
 def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
     train: Train, tmp_path: Path, as_users: bool
@@ -185,6 +189,7 @@ def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
     assert list(runs.iterdir()) == [run_dir]
 
 
+@pytest.mark.slow
 def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path: Path) -> None:
     cfg = compose_config()
     for day, override in enumerate(["", "", "", "algorithm.gamma=0.9", "seed=1"], 1):
@@ -227,6 +232,7 @@ def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> N
     until(lambda: not workers(run_dir), 15)
 
 
+@pytest.mark.slow
 def test_sigterm_to_the_worker_itself_means_the_same(train: Train, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     command = train(ENDLESS, f"run_dir={run_dir}")
@@ -253,6 +259,7 @@ COLLECTING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", COLLECTING)
 def test_a_signal_to_the_worker_ends_the_collecting_of(what: str, tmp_path: Path) -> None:
     """It may take hours; what is there is kept."""
@@ -291,6 +298,7 @@ def test_ctrl_c_while_a_program_imports_its_libraries_is_no_traceback(
     assert (command.wait(), command.out, command.err) == (-signal.SIGINT, "", "")
 
 
+@pytest.mark.slow
 def test_ctrl_c_to_the_worker_while_it_imports_is_an_interrupted_run(
     train: Train, tmp_path: Path
 ) -> None:
@@ -357,6 +365,7 @@ def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
     assert command.wait(15) == 143
 
 
+@pytest.mark.slow
 def test_several_nodes_need_a_directory_that_all_of_them_see(train: Train) -> None:
     words = [word for word in multinode(Path("x"), 1) if not word.startswith("run_dir")]
     command = train(*words)

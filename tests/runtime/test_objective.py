@@ -85,6 +85,7 @@ def tuned(
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["null", "1"])
 def test_each_job_tells_its_own_number(tuned: Tuned, parallel: str) -> None:
     words = ("algorithm.clip_range=0.1,0.3", "seed=0,1", f"parallel_runs={parallel}")
@@ -96,11 +97,13 @@ def test_each_job_tells_its_own_number(tuned: Tuned, parallel: str) -> None:
     assert [one.return_value for one in again] == [one.return_value for one in told]
 
 
+@pytest.mark.slow
 def test_without_an_objective_nothing_is_told(tuned: Tuned) -> None:
     code, told, _ = tuned("seed=0,1")
     assert code == 0 and [one.return_value for one in told] == [None, None]
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_told_as_failed(tuned: Tuned) -> None:
     code, told, _ = tuned("algorithm.clip_range=0.3,0.9", f"objective={SCORE}")
     assert code == 1
@@ -109,6 +112,7 @@ def test_a_failed_run_is_told_as_failed(tuned: Tuned) -> None:
         _ = told[1].return_value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -137,6 +141,7 @@ def test_what_cannot_be_told_is_refused(tuned: Tuned, words: str, said: str) -> 
     assert told[0].status == JobStatus.FAILED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "said"),
     [
@@ -175,6 +180,7 @@ def test_a_run_with_an_objective_is_the_same_run() -> None:
     assert parse_config(plain).objective is None
 
 
+@pytest.mark.slow
 def test_optuna_finds_the_best_settings(tuned: Tuned, tmp_path: Path) -> None:
     code, told, err = tuned(
         "hydra/sweeper=optuna",

@@ -95,6 +95,7 @@ def test_a_sweep_that_never_began_leaves_no_folder(
     assert (folder / MULTIRUN).exists()
 
 
+@pytest.mark.slow
 def test_sweeps_that_are_refused_leave_nothing(tmp_path: Path) -> None:
     """By Hydra, which knows no such setting; by the settings' own checks."""
     for word, said in {
@@ -107,6 +108,7 @@ def test_sweeps_that_are_refused_leave_nothing(tmp_path: Path) -> None:
         assert not (tmp_path / "outputs").exists()
 
 
+@pytest.mark.slow
 def test_the_end_of_a_sweep_says_why_a_worker_failed(tmp_path: Path, tiny_model: str) -> None:
     """One job after another: the worker writes to the screen, and the command has not read it."""
     empty = tmp_path / "model"  # of weights and tokenizer

@@ -19,6 +19,8 @@ from tests.support.commands import (
 )
 from tests.support.warm import WarmCommand
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., WarmCommand]
 ON_THE_QUICKSTART = ("ppo", "grpo", "cory", "maporl")  # its model and prompts
 
@@ -52,7 +54,6 @@ def kill_settings(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[
     return [word for word in settings if not word.startswith(own)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "layout",
     [
@@ -96,7 +97,6 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
     assert "1 of 1 kills left the same" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_a_killed_program_ends_as_if_it_had_not_been(kill_settings: list[str]) -> None:
     """The script itself, and the command as users start it."""
     script = [sys.executable, str(ROOT / "scripts" / "kill_test.py"), "--kills", "1"]
@@ -115,7 +115,6 @@ def test_a_finished_run_keeps_its_agents_and_no_checkpoints(run: Run, tmp_path: 
     assert (tmp_path / "a" / "agents" / "agent_0" / "README.md").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stream", "limit", "every"), [("checkpoint", 60_000, 1), ("metrics", 7_000, 0)]
 )

@@ -46,6 +46,7 @@ def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) ->
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hardware", ["cpu", "cpu2"])
 def test_a_function_that_raises_at_the_third_call_can_be_mended(
     run: Run, tmp_path: Path, hardware: str

@@ -61,6 +61,7 @@ def record(run_dir: Path, seconds: float) -> None:
     (run_dir / "record.json").write_text(json.dumps({"wall_s": seconds}))
 
 
+@pytest.mark.slow
 def test_a_sweep_with_a_name_says_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
     own = sweeper(experiment="cory/imdb_ppo,cory/imdb_cory", seed="0,1")
     keep_typed(["sweep=cory/fig3", "scale=small", "parallel_runs=1"])
@@ -77,6 +78,7 @@ def test_a_sweep_with_a_name_says_what_it_costs(capsys: pytest.CaptureFixture[st
     )
 
 
+@pytest.mark.slow
 def test_a_typed_setting_takes_another_time_than_what_is_on_record(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,6 +94,7 @@ def test_a_typed_setting_takes_another_time_than_what_is_on_record(
         assert f"about {said}, one run after another" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_finished_runs_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     own = sweeper(experiment="cory/imdb_ppo", seed="0,1")
     keep_typed(["sweep=cory/fig3", "scale=small", "algorithm.kl_coef=0.1,0.3"])
@@ -106,6 +109,7 @@ def test_finished_runs_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith("x 2 seeds), all finished before\n")
 
 
+@pytest.mark.slow
 def test_a_cost_that_cannot_be_told_keeps_no_run_from_beginning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +131,7 @@ def test_a_cost_that_cannot_be_told_keeps_no_run_from_beginning(
     assert "small/a.json cannot be read)\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sweep", "changed", "told"),
     [
@@ -181,6 +186,7 @@ def played(progress: Progress, folder: Path, *ways: str, jobs_in_all: int) -> No
             progress.say_end(job, how, "error: why" if how == FAILED else "")
 
 
+@pytest.mark.slow
 def test_a_complete_sweep_ends_with_one_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,6 +252,7 @@ def test_a_folder_that_was_chosen_is_named_once(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.count("hydra.sweep.dir=") == 1
 
 
+@pytest.mark.slow
 def test_a_sweep_with_a_name_shares_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
     keep_typed(["sweep=cory/fig3", "scale=small"])
     folder = Path("outputs/runs/small/paper")

@@ -12,6 +12,8 @@ from cory.runtime.sweeps.jobs import folder_of
 from tests.support.commands import metrics, short_settings, until, workers
 from tests.support.warm import WarmCommand
 
+pytestmark = pytest.mark.slow
+
 IN_TURN: list[str] = []
 PARALLEL = ["parallel_runs=2"]
 
@@ -26,7 +28,6 @@ def sweep(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 def test_a_failed_parallel_job_stops_no_other_and_a_second_start_does_what_is_missing(
     sweep: list[str], tmp_path: Path, tiny_model: str
 ) -> None:

@@ -65,6 +65,7 @@ def test_an_iteration_that_diverges_is_logged_with_what_was_measured_before_it(
     assert logged == [{"before/score/agent_0": 0.5, "loss": 1.0, "reward/own": 2.0}]
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_what_training_changed(
     tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +129,7 @@ def measured(config: Config) -> tuple[Untrained, list[dict[str, object]], int]:
     return found, lines, len(asked)
 
 
+@pytest.mark.slow
 def test_runs_that_start_alike_ask_once(config: ConfigOf, tmp_path: Path) -> None:
     first, lines, asked = measured(config())
     assert asked > 0 and {line["kind"] for line in lines} == {"before"}

@@ -33,6 +33,7 @@ from tests.support.composing import parsed
 from tests.support.warm import Fork
 
 
+@pytest.mark.slow
 def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
     assert in_use(tmp_path) is None
     code = (
@@ -72,6 +73,7 @@ def blocked(then: str, folder: Path) -> None:
     threading.Event().wait(60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "happens", "code"),
     [

@@ -147,6 +147,7 @@ def test_the_workspace_holds_the_panels_and_their_meanings() -> None:
     assert grouping == ["experiment.value", "scale.value"]
 
 
+@pytest.mark.slow
 def test_the_script_saves_it_as_a_view_of_the_project() -> None:
     server = WandbServer()
     done = dashboard("someone/test", WANDB_BASE_URL=server.url, WANDB_API_KEY="0" * 40)
@@ -158,6 +159,7 @@ def test_the_script_saves_it_as_a_view_of_the_project() -> None:
     assert names == [section.name for section in sections(read())]
 
 
+@pytest.mark.slow
 def test_without_the_extra_it_lists_but_does_not_save(tmp_path: Path) -> None:
     (tmp_path / "wandb_workspaces.py").write_text(
         "raise ModuleNotFoundError(name='wandb_workspaces')"

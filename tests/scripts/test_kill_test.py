@@ -38,6 +38,7 @@ def strike(program: Any, run_dir: Path) -> str | None:
     return kill_test.strike(program, run_dir, random.Random(0), 0.01, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["finish", "strike"])
 def test_a_command_that_hangs_is_killed_with_its_children_and_said_to_hang(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

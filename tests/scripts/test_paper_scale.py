@@ -35,6 +35,7 @@ def test_a_row_takes_the_highest_memory_and_names_all_hours() -> None:
     assert "| yes |" in list(paper_scale.table_lines({("m", "a", "h"): needs}, gib=52))[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", ["cory", "maft", "maporl", "spag"])
 def test_the_experiment_that_a_row_names_needs_what_the_row_says(paper: str) -> None:
     """What a change of the estimate changes first; the whole page takes a minute."""

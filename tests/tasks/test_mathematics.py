@@ -175,6 +175,7 @@ def test_each_pair_is_compared_once(equal: Equality, monkeypatch: pytest.MonkeyP
     assert equal("2", "4/2") and not equal("3", "4/2") and equal("7 ", "7")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_calculated_ends_in_time(capsys: pytest.CaptureFixture[str]) -> None:
     """In any thread; the next comparison is answered as if nothing had been."""
     hasty, nested = Equality(1), "x"
@@ -198,6 +199,7 @@ def test_what_cannot_be_calculated_ends_in_time(capsys: pytest.CaptureFixture[st
     assert child.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_comparer_that_somebody_else_ends_is_no_answer() -> None:
     ended = Equality(5)
     assert ended("4+1", "5")

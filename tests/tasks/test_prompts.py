@@ -551,6 +551,7 @@ def test_both_splits_have_the_same_columns(make: Make, tmp_path: Path) -> None:
     assert make(*words, "task.columns=[]").parts["test"][0].text == "b"
 
 
+@pytest.mark.slow
 def test_methods_that_need_answers_say_which_setting_gives_them() -> None:
     base = ["task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2"]
     said = r"task=prompts has none: set task.answer_column$"
@@ -564,6 +565,7 @@ def test_methods_that_need_answers_say_which_setting_gives_them() -> None:
     assert parsed(*base, *GOLD, "reward=exact_match").task.has_answers
 
 
+@pytest.mark.slow
 def test_a_small_run_has_the_same_prompts() -> None:
     base = ["task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2"]
     for words in (["algorithm=ppo"], ["model=gpt2_large"], ["experiment=cory/imdb_ppo"]):

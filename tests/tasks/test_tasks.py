@@ -101,6 +101,7 @@ def lengths(imdb: ImdbTask, count: int) -> Counter[int]:
     return found
 
 
+@pytest.mark.slow
 def test_prompts_are_the_first_2_to_8_tokens(tokenizer: Any) -> None:
     paper = lengths(task(tokenizer), 500)
     assert set(paper) == set(range(2, 9))

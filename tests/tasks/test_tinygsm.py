@@ -148,6 +148,7 @@ def test_other_numbers_may_be_kept(folder: Path, tokenizer: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_no_program_is_run_twice(
     folder: Path, tokenizer: Any, ran: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

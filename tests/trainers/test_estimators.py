@@ -320,6 +320,7 @@ def trajectory(config: Config) -> list[dict[str, float]]:
     return [{k: v for k, v in step.items() if not k.startswith("time/")} for step in steps]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "unread"),
     [
@@ -352,6 +353,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("hardware", ["microbatch_size=1", "rollout_batch_size=3", "zero_stage=1"])
 def test_limits_of_the_hardware_change_nothing(

@@ -71,6 +71,7 @@ def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: Settings) -> Non
         assert found == pytest.approx(expected[3::4])  # of the last step
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_in_the_middle_of_its_schedule(config_of: Settings, tmp_path: Path) -> None:
     words = ("algorithm.iterations=4", "algorithm.epochs=2", "algorithm.minibatch_size=4")
     config = config_of("algorithm=cory", *words, "algorithm.schedule=cosine", *FALLING[1:])
@@ -117,6 +118,7 @@ def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: Settings)
         assert metrics["verifier/learning_rate"] == pytest.approx(expected[-1])
 
 
+@pytest.mark.slow
 def test_each_fine_tuning_of_maft_is_a_schedule_of_its_own(maft: Settings, tmp_path: Path) -> None:
     config = maft("algorithm.iterations=2", "algorithm.epochs=3", *FALLING)
     trainer = build_agents(config)

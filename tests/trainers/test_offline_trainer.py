@@ -126,6 +126,7 @@ def test_both_roles_have_half_of_the_gradient_of_a_skewed_set(
     assert mass["attacker"] == pytest.approx(mass["defender"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_every_set_begins_at_ratio_one_and_kl_zero(self_play: Settings) -> None:
     """Two sets of two iterations of one minibatch each: what is sampled is what is learnt."""
     trainer = build_games(
@@ -341,6 +342,7 @@ def test_the_learning_rate_follows_its_schedule(imitation: Settings) -> None:
     assert rates == pytest.approx([3e-3 * 0.5, 3e-3 * half])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("final", [0.0, 0.4])
 def test_every_set_goes_through_the_schedule_once(self_play: Settings, final: float) -> None:
     trainer = build_games(
@@ -430,6 +432,7 @@ def test_weights_that_are_gathered_to_be_read_are_not_changed(self_play: Setting
         engine.set_exact_weights(engine.exact_weights())
 
 
+@pytest.mark.slow
 def test_adam_starts_anew_with_every_set(self_play: Settings) -> None:
     """Its first step moves every weight by the learning rate; one with older moments does not."""
     trainer = build_games(

@@ -78,12 +78,14 @@ def pioneers(trainer: PPOTrainer, iterations: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_roles_are_exchanged_every_five_iterations(config_of: ConfigOf) -> None:
     trainer = build(config_of("algorithm=cory", "algorithm.epochs=1"), LetterShare())
     expected = ["agent_0"] * 5 + ["agent_1"] * 5 + ["agent_0"] * 5
     assert pioneers(trainer, 15) == expected
 
 
+@pytest.mark.slow
 def test_roles_stay_without_exchange(config_of: ConfigOf) -> None:
     config = config_of("algorithm=cory", "algorithm.epochs=1", "algorithm.swap_every=null")
     assert pioneers(build(config, LetterShare()), 11) == ["agent_0"] * 11
@@ -176,6 +178,7 @@ def trajectory(config: Config, iterations: int = 3) -> list[dict[str, float]]:
     return [without_times(trainer.step(iteration)) for iteration in range(iterations)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hardware", ["hardware.microbatch_size=2", "hardware.rollout_batch_size=3"]
 )
@@ -186,6 +189,7 @@ def test_batch_limits_of_the_hardware_change_nothing(config_of: ConfigOf, hardwa
             assert abs(value - other[key]) <= 2e-4 * max(1.0, abs(value)), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [1, 2])
 def test_zero_stages_follow_the_same_trajectory(config_of: ConfigOf, stage: int) -> None:
     plain = trajectory(config_of())

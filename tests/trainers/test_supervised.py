@@ -139,6 +139,7 @@ def test_a_loss_that_is_no_number_stops_the_run(verifier_config: Settings) -> No
         trainer.step(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_four_iterations_are_two_and_two_to_the_last_bit(
     verifier_config: Settings, tmp_path: Path, sharing: str

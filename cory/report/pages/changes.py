@@ -35,9 +35,7 @@ KEEPING = (
 def changes(table: Table, found: CountedRuns, compose: Compose) -> list[str]:
     """The whole section: the reasons in the files of the scale, then the settings that differ."""
     first = {name: seeds[min(seeds)] for name, seeds in found.counted.items() if seeds}
-    paper = {
-        name: OmegaConf.to_container(compose(name, PAPER_SCALE), resolve=True) for name in first
-    }
+    paper = {name: _paper_settings(compose, name) for name in first}
     # a file that other experiments start from, too, stands where its own experiment does
     forms = table.conf / table.scale / "experiment"
     owners = {forms / f"{name}.yaml": name for name in first}
@@ -56,6 +54,12 @@ def changes(table: Table, found: CountedRuns, compose: Compose) -> list[str]:
         *(["\n".join(reasons)] if reasons else []),
         *([markdown(["setting", "paper", "used", "in"], rows)] if rows else []),
     ]
+
+
+@cache  # most experiments are on several pages
+def _paper_settings(compose: Compose, experiment: str) -> Any:
+    """An experiment's settings at the paper's scale; nobody may change them."""
+    return OmegaConf.to_container(compose(experiment, PAPER_SCALE), resolve=True)
 
 
 def scale_files(conf: Path, scale: str, experiment: str) -> list[Path]:

@@ -97,6 +97,7 @@ def test_what_lies_in_unwritten_memory_does_not_matter() -> None:
     assert torch.equal(layer.keys[:, :, :4], keys[[1, 1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graphs", [False, True])
 def test_settings_reach_the_passes(
     config_of: Callable[..., Config], graphs: bool, monkeypatch: pytest.MonkeyPatch

@@ -235,6 +235,7 @@ def test_equality_is_by_exact_value(response: str, answer: str, right: bool) -> 
     assert is_right(response, answer) is right
 
 
+@pytest.mark.slow
 def test_long_numbers_are_exact() -> None:
     # a collapsed model may say nothing but digits, or signs
     long = "9" * 20_000

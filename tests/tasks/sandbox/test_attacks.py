@@ -86,6 +86,7 @@ def solve():
     assert result_of(program, tmp_path) == ProgramResult("value", str(9 + 29 + 4 + 6))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whose programs become nobody's")
 def test_a_superusers_program_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen from outside, while it runs."""
@@ -177,6 +178,7 @@ def test_every_float_that_a_program_can_return_is_genuine(answers: str) -> None:
         answer_of(checked("value", repr(value)), answers)
 
 
+@pytest.mark.slow
 def test_a_program_that_writes_on_and_on_is_ended(
     writer: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_everything_else_ends_with_a_reason(
     assert outcome(solution(body), tmp_path) == ProgramResult(word, detail)
 
 
+@pytest.mark.slow
 def test_a_program_may_fail_before_its_function(tmp_path: Path) -> None:
     assert outcome("def other(): return 1", tmp_path) == ProgramResult("no_function", "")
     assert outcome("solve = 3", tmp_path) == ProgramResult("no_function", "")
@@ -125,6 +126,7 @@ def test_the_kernel_watches_where_the_hook_does_not(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_program_that_waits_is_ended(tmp_path: Path) -> None:
     """Waiting takes no processor time; a lock that is never released needs no refused import."""
     start = time.monotonic()
