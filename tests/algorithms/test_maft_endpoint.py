@@ -180,6 +180,7 @@ def test_a_refusal_for_length_takes_the_next_shorter_wording(
     assert (again, same, len(server.asked)) == (found, lines, asked)
 
 
+@pytest.mark.slow
 def test_a_question_that_is_too_long_by_itself_ends_the_run(
     config_to: Callable[..., Config], server: ChatServer
 ) -> None:

@@ -248,6 +248,7 @@ def test_scores_are_kept_and_change_nothing_else(
         measure_benchmarks(replace(request_, names=["choice"], again=True))
 
 
+@pytest.mark.slow
 def test_a_few_questions_are_never_a_score(request_: BenchmarkRequest, run_dir: Path) -> None:
     before = (run_dir / "record.json").read_bytes()
     found = measure_benchmarks(replace(request_, names=["choice", "echo"], limit=1))

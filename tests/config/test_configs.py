@@ -259,6 +259,7 @@ def test_fidelity_paper_and_scale_paper_change_nothing() -> None:
         assert OmegaConf.load(CONF / group / "paper.yaml") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "group"), [(ALGORITHMS, "algorithm"), (TASKS, "task"), (REWARDS, "reward")]
 )

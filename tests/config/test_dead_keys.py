@@ -105,6 +105,7 @@ def read_through(kind: type, setting: str) -> bool:
     return function in inside and (setting in REFUSING or function in names_used())
 
 
+@pytest.mark.slow
 def test_no_exception_is_out_of_date() -> None:
     unread = {
         f.name for kind in kinds() for f in fields(kind) if not is_read(kind, f.name, reads())

@@ -74,6 +74,7 @@ def test_no_two_names_are_the_same_run() -> None:
         found[key] = name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMED)
 def test_every_word_of_a_name_is_heard(name: str) -> None:
     """None is overruled by another; together they make another run of what they start from."""

@@ -288,6 +288,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_differs_from_its_base_in_what_its_name_says(name: str) -> None:
     base, change = VARIANTS[name]

@@ -45,6 +45,7 @@ def test_every_case_composes_and_every_way_of_running_is_there(configs: dict[str
     assert all(h.device == "cuda" for h in hardware)
 
 
+@pytest.mark.slow
 def test_references_are_float32_on_the_cpu(configs: dict[str, Config]) -> None:
     for case in REFERENCES:
         config = configs[case.name]

@@ -72,6 +72,7 @@ def test_a_merged_agent_is_a_plain_model_that_says_the_same(run_dir: Path, tiny_
     assert "agent_1" in card and tiny_model not in card
 
 
+@pytest.mark.slow
 def test_a_merge_that_is_not_the_adapter_is_not_written(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from cory.rollout.interactions import Roles, pioneer_observer
 from tests.support.commands import last_wins, short_settings
 from tests.support.warm import WarmCommand, run_script
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = [Prompt("0", "the movie was"), Prompt("1", "this film"), Prompt("2", "a good")]
 
 
@@ -61,7 +63,6 @@ def by_hand(agents: Agents, first: str, second: str, seed: int) -> list[tuple[fl
     return found
 
 
-@pytest.mark.slow
 def test_distances_by_hand(run_dir: Path) -> None:
     agents = load_agents(run_dir)
     found = distances(agents, PROMPTS, seed=3)
@@ -87,7 +88,6 @@ def test_where_nobody_reads_there_is_nothing_to_compare(run_dir: Path) -> None:
         distances(agents, PROMPTS, seed=0)
 
 
-@pytest.mark.slow
 def test_the_command_has_a_line_for_each_agent_in_each_role(run_dir: Path) -> None:
     done = run_script("scripts/observer_kl.py", str(run_dir), "--prompts", "5")
     assert done.returncode == 0, done.stderr

@@ -88,6 +88,7 @@ def test_a_worse_run_never_replaces_an_archived_one_in_silence(
     assert (run.lines[-1]["objective/score/agent_0"] > 5) == wins
 
 
+@pytest.mark.slow
 def test_a_run_that_says_the_same_again_replaces_nothing(
     write_run: WriteRun, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def test_every_table_has_a_sweep_and_the_other_way_round(paper: str) -> None:
     assert names == set(NAMED[paper].split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("paper", "name", "scale"),
     [

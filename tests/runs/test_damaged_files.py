@@ -92,6 +92,7 @@ def test_records(metrics: bytes, samples: bytes) -> None:
         again.close()
 
 
+@pytest.mark.slow
 @fuzzed
 @given(damaged_lines(METRICS))
 def test_lines(content: bytes) -> None:

@@ -204,6 +204,7 @@ DAMAGED = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @DAMAGED
 def test_a_finished_run_is_believed_only_if_what_it_left_is_there(
     start: Start,

@@ -183,6 +183,7 @@ def test_a_damaged_file_is_seen_before_anything_is_changed(
     refused(run("run_dir=x", "algorithm.iterations=4"), finished, *parts)
 
 
+@pytest.mark.slow
 def test_an_extension_that_was_refused_leaves_the_finished_run(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
