@@ -39,7 +39,7 @@ demo: install ## Run the quickstart: CORY on movie reviews, minutes on a laptop 
 test: install ## Run the tests of every part, minutes
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: install ## Run the tests that `make test` leaves out
+test-slow: install ## Run the tests that `make test` leaves out: half an hour on two cores
 	$(BIN)/python -m pytest -m slow
 
 test-all: install ## Run every test: also whole runs in every layout, kills, sweeps in parallel, learning
