@@ -36,7 +36,7 @@ lock: install ## Write requirements.lock: the versions that are installed here
 demo: install ## Run the quickstart: CORY on movie reviews, minutes on a laptop CPU
 	$(BIN)/python -m cory.train
 
-test: install ## Run the tests of every part, minutes
+test: install ## Run the quick tests of every part: five minutes on two cores
 	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: install ## Run the tests that `make test` leaves out: half an hour on two cores
