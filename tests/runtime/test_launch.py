@@ -18,6 +18,7 @@ from cory.runs.lock import in_use
 from cory.runs.run_dir import RECORD, unfinished_run, write_settings
 from tests.support.commands import (
     ROOT,
+    SOON,
     Command,
     last_wins,
     metrics,
@@ -95,7 +96,7 @@ def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
     assert (run_dir / "config.yaml").read_bytes() == settings
 
     os.kill(running[1], signal.SIGKILL)
-    assert until(lambda: command.poll() is not None, 10) < 10
+    until(lambda: command.poll() is not None, SOON)
     assert command.wait() == 1
     assert command.err == (
         "error: worker 1 was ended by SIGKILL: killed by hand, or memory ran out\n"
@@ -109,7 +110,7 @@ def test_one_worker_s_error_is_shown_once_and_ends_the_run(train: Train, tmp_pat
     command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}", **{MELTING: "1"})
     until(lambda: metrics(run_dir))
     os.kill(workers(run_dir)[1], signal.SIGUSR1)
-    until(lambda: command.poll() is not None, 10)
+    until(lambda: command.poll() is not None, SOON)
     assert command.wait() == 1
     assert command.err.count("Traceback") == 1
     assert command.err.endswith("RuntimeError: the disk melted\n"), command.err
@@ -142,7 +143,7 @@ def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardw
     command = train(ENDLESS, f"hardware={hardware}", f"run_dir={run_dir}")
     until(lambda: metrics(run_dir))
     command.kill()
-    assert until(lambda: not workers(run_dir), 5) < 5
+    until(lambda: not workers(run_dir), SOON)
 
 
 @pytest.mark.slow
@@ -225,11 +226,11 @@ def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> N
     until(lambda: sorted(workers(run_dir)) == [-1, 0, 1] and in_use(run_dir))
     time.sleep(5)
     command.send_signal(signal.SIGTERM)
-    until(lambda: "stopping" in command.err, 5)
+    until(lambda: "stopping" in command.err, SOON)
     assert command.poll() is None
     command.send_signal(signal.SIGINT)
-    assert command.wait(15) == 143
-    until(lambda: not workers(run_dir), 15)
+    assert command.wait(SOON) == 143
+    until(lambda: not workers(run_dir), SOON)
 
 
 @pytest.mark.slow
@@ -270,7 +271,7 @@ def test_a_signal_to_the_worker_ends_the_collecting_of(what: str, tmp_path: Path
         until(lambda: any(lines(path) > 3 for path in run_dir.glob(f"{what}/*.jsonl")))
         (worker,) = workers(run_dir).values()
         os.kill(worker, signal.SIGTERM)
-        until(lambda: command.poll() is not None, 15)
+        until(lambda: command.poll() is not None, SOON)
     finally:
         if command.poll() is None:
             command.kill()  # its worker ends when it has ended
@@ -347,7 +348,7 @@ def test_two_nodes_make_one_run_and_end_together(train: Train, tmp_path: Path) -
     until(lambda: metrics(run_dir))
     os.kill(workers(run_dir)[1], signal.SIGKILL)
     for node in nodes:
-        until(lambda node=node: node.poll() is not None, 15)
+        until(lambda node=node: node.poll() is not None, SOON)
     assert [node.wait() for node in nodes] == [1, 1]
     assert sum("worker 1 was ended by SIGKILL" in node.err for node in nodes) == 1
     assert not any("Traceback" in node.err for node in nodes), [node.err for node in nodes]
@@ -362,7 +363,7 @@ def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
     until(lambda: -1 in workers(run_dir))
     time.sleep(1)
     command.send_signal(signal.SIGTERM)
-    assert command.wait(15) == 143
+    assert command.wait(SOON) == 143
 
 
 @pytest.mark.slow

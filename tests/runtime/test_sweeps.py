@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cory.runtime.sweeps.jobs import folder_of
-from tests.support.commands import metrics, short_settings, until, workers
+from tests.support.commands import SOON, metrics, short_settings, until, workers
 from tests.support.warm import WarmCommand
 
 pytestmark = pytest.mark.slow
@@ -112,7 +112,7 @@ def test_no_run_of_a_parallel_sweep_outlives_it(sweep: list[str], tmp_path: Path
     until(lambda: all(metrics(run) for run in runs))
     assert all(workers(run) for run in runs)
     command.kill()
-    until(lambda: not any(workers(run) for run in runs), 15)
+    until(lambda: not any(workers(run) for run in runs), SOON)
 
 
 def test_runs_side_by_side_are_those_in_turn(sweep: list[str], tmp_path: Path) -> None:

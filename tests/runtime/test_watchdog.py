@@ -28,7 +28,7 @@ from cory.runtime.watchdog import (
     alive,
     stop_on_signal,
 )
-from tests.support.commands import until
+from tests.support.commands import SOON, until
 from tests.support.composing import parsed
 from tests.support.warm import Fork
 
@@ -47,7 +47,7 @@ def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"^run_dir={tmp_path} is in use by {name}$"):
         lock(tmp_path)
     holder.kill()
-    until(lambda: in_use(tmp_path) is None, 5)  # killed, and not even waited for
+    until(lambda: in_use(tmp_path) is None, SOON)  # killed, and not even waited for
     holder.wait()
     assert (tmp_path / LOCK).exists()
 
@@ -56,7 +56,7 @@ def test_a_process_that_nobody_waited_for_is_not_alive() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert alive(process.pid) and alive(os.getpid())
     process.kill()
-    until(lambda: not alive(process.pid), 5)
+    until(lambda: not alive(process.pid), SOON)
     process.wait()
     assert not alive(process.pid)
 

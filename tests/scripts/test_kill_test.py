@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scripts import kill_test
-from tests.support.commands import until
+from tests.support.commands import SOON, until
 
 LOUD = "print('x' * 200_000, flush=True)"  # more than a pipe holds
 CHILD = (
@@ -49,7 +49,7 @@ def test_a_command_that_hangs_is_killed_with_its_children_and_said_to_hang(
     with pytest.raises(SystemExit, match=r"a program: hangs: it .+ after 2 s") as left:
         kill_test.finish(program, run_dir, []) if way == "finish" else strike(program, run_dir)
     child = int(str(left.value).splitlines()[1])  # what it had said
-    until(lambda: not kill_test.alive(child), 10)
+    until(lambda: not kill_test.alive(child), SOON)
 
 
 def test_a_command_that_says_much_comes_to_its_next_step(

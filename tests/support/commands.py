@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ELASTIC = "cory.runtime.torchrun"  # the module that starts several workers
 FORKS = "CORY_TEST_FORKS"  # environment: a folder in which forks sign on
 PATIENCE = 150  # seconds; on a busy machine imports alone may take half a minute
+SOON = 25  # seconds; torch's agent kills after 30 what has not ended by itself
 
 
 if FORKS not in os.environ:  # not in a process that a test has started
