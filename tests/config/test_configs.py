@@ -163,10 +163,11 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
 @pytest.mark.parametrize("sweep", options("sweep"))
 def test_every_sweep_runs_experiments_with_the_same_seeds(sweep: str) -> None:
     """The experiments themselves are parsed above; a sweep adds nothing but its name."""
-    own = jobs(sweep)
-    assert parsed(*own[0]).sweep == sweep
     if sweep == "adhoc":
+        assert parsed("sweep=adhoc").sweep == sweep
         return
+    assert set(OmegaConf.load(CONF / "sweep" / f"{sweep}.yaml")) <= {"defaults", "hydra"}
+    own = jobs(sweep)
     chosen = [dict(word.split("=") for word in job) for job in own]
     assert all(job.keys() == {"sweep", "experiment", "seed"} for job in chosen)
     found = sorted((job["experiment"], int(job["seed"])) for job in chosen)
