@@ -21,7 +21,8 @@ class Taboo:
     def outcome(self, position: GameState) -> GameResult | None:
         """A guess ends the game; any other utterance with the word loses it for the defender.
 
-        A game whose attacker breaks the rules is not valid: the paper leaves such games out.
+        A game whose attacker says the word or makes a guess is not valid: the released code leaves
+        it out of training, and the paper out of win rates.
         """
         last = position.utterances[-1]
         if last.role == self.knows:
