@@ -55,7 +55,7 @@ class Turn:
     credit, and no agent learns from it.
     """
 
-    agent: str  # who learns from it
+    agent: str  # name of the policy that gave it and learns from it, or of an actor without one
     role: str
     round: int
     context: str  # exactly what the agent saw, chat template included
@@ -92,7 +92,7 @@ def reward_columns(turn: Turn) -> dict[str, Any]:
 
 @dataclass
 class Episode:
-    """All turns about one task item."""
+    """One asking of a task item, with all turns that answer it."""
 
     prompt: Prompt
     turns: list[Turn]

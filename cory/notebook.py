@@ -34,8 +34,15 @@ from cory.runs.run_dir import (
     unfinished_run,
 )
 from cory.runtime.before import parsed, refuse_early
+from cory.runtime.hydra_options import refuse_same_names
 from cory.runtime.launch import launch, stop_code, stoppable
-from cory.train import compose_or_refuse, prepare_run_dir
+from cory.train import (
+    CONF,
+    compose_or_refuse,
+    expand_home,
+    prepare_run_dir,
+    with_folder,
+)
 
 PLAIN = re.compile(r"[A-Za-z_/~][\w./:@+-]*")  # a text that Hydra takes without quotes
 LAST_LINES = 30  # of what a failed run said
@@ -89,6 +96,8 @@ def run(
     """
     words = words_of(overrides)
     cfg = composed(words, config_dir)
+    words = [*with_folder(None if config_dir is None else Path(config_dir)), *words]
+    expand_home(cfg)
     config = parsed(cfg)
     require(
         not config.preflight_only and config.hardware.nodes == 1,
@@ -170,6 +179,7 @@ def composed(words: list[str], config_dir: str | Path | None) -> DictConfig:
     if config_dir is not None:
         folder = Path(config_dir).expanduser().resolve()
         require(folder.is_dir(), f"config_dir={config_dir}: there is no such folder")
+        refuse_same_names(folder, CONF)
         own = [f"hydra.searchpath=[file://{folder}]"]
     cfg = compose_or_refuse(*words, *own)
     if "run_dir" not in named:

@@ -12,8 +12,8 @@ NAMES = ("init", "data", "length", "sampling", "shuffle")
 class Streams:
     """One generator per name in NAMES; the same seed gives the same draws.
 
-    init: value heads.  data: order and length of prompts.  length: response limits.
-    sampling: tokens.  shuffle: order of turns within an epoch.
+    init: value heads, seeds of adapters.  data: order and length of prompts.
+    length: response limits.  sampling: tokens.  shuffle: order of turns within an epoch.
     """
 
     def __init__(self, seed: int) -> None:

@@ -54,7 +54,13 @@ from cory.runtime.launch import (
 )
 from cory.runtime.reasons import take_reason
 from cory.runtime.side_by_side import SideBySide
-from cory.runtime.sweeps.begin import composed_job, require_objective, say_begin, without_hydra
+from cory.runtime.sweeps.begin import (
+    composed_job,
+    known_test_splits,
+    require_objective,
+    say_begin,
+    without_hydra,
+)
 from cory.runtime.sweeps.end import told_at_the_end
 from cory.runtime.sweeps.folder import remove_empty, remove_unbegun_sweep
 from cory.runtime.sweeps.jobs import (
@@ -117,6 +123,7 @@ def _job(cfg: DictConfig) -> float | None:
 
 def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
     """A run, or a job of a sweep, from its settings to its end; or to its start beside others."""
+    expand_home(cfg)
     config = parsed(cfg)
     require_objective(config)
     require(
@@ -160,6 +167,13 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
         return objective_of(run_dir, config.objective)
 
 
+def expand_home(cfg: DictConfig) -> None:
+    """Folders of runs that begin with ~, which a shell leaves as it is after `run_dir=`."""
+    for key in ("run_dir", "init_from"):
+        if isinstance(cfg[key], str) and cfg[key].startswith("~"):
+            cfg[key] = str(Path(cfg[key]).expanduser())
+
+
 def print_plan(config: Config) -> None:
     """What `preflight_only=true` prints: memory, disk and, for a named GPU, hours."""
     from cory.memory import planning, preflight  # noqa: PLC0415  torch and transformers take seconds
@@ -168,7 +182,8 @@ def print_plan(config: Config) -> None:
         preflight.print_estimate(config)
     if config.hardware.gpu is not None:
         options = planning.read_options(CONF / "hardware")
-        print("\n".join(planning.plan_lines(config, options, {})))
+        known = known_test_splits(CONF, config.experiment.partition("/")[0])
+        print("\n".join(planning.plan_lines(config, options, known)))
 
 
 def runs_at_once(config: Config) -> int:
@@ -209,16 +224,16 @@ def compose_or_refuse(*overrides: str) -> DictConfig:
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
     """The directory that was named, an unfinished run with the same settings, or a new one."""
     run_dir = Path(config.run_dir)
-    hydras = Path(HydraConfig.get().runtime.output_dir)  # the default
+    default = Path(HydraConfig.get().runtime.output_dir)
     if config.hardware.nodes > 1:
         require(
-            run_dir != hydras or not named_by_time(run_dir),
+            run_dir != default or not named_by_time(run_dir),
             f"hardware.nodes={config.hardware.nodes} needs run_dir=<a folder that all nodes see>: "
             f"the default is named by the time, which differs between nodes",
         )
         return run_dir
-    before = unfinished_run(run_dir, cfg) if run_dir == hydras else None
-    if before is None and run_dir == hydras:
+    before = unfinished_run(run_dir, cfg) if run_dir == default else None
+    if before is None and run_dir == default:
         before = named_before(cfg)
     if before is None:
         return run_dir
@@ -231,7 +246,7 @@ def prepare_run_dir(
 ) -> bool:
     """Write the settings into the run directory; False where the run is complete.
 
-    words: the overrides; None: those that were typed
+    words: what overrides.txt is to list; None: what was typed
     """
     if job is not None:
         job.run_dir = run_dir
@@ -247,11 +262,18 @@ def prepare_run_dir(
         print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
     elif (run_dir / METRICS).exists():
         print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
-    write_settings(run_dir, as_stored(run_dir, cfg), typed_words() if words is None else words)
+    if words is None:
+        words = [*with_folder(own_folder(sys.argv[1:])), *typed_words()]
+    write_settings(run_dir, as_stored(run_dir, cfg), words)
     drop_earlier_record(run_dir, config.algorithm.iterations)
     if job is not None:
         write_varied(run_dir, job.varied)
     return True
+
+
+def with_folder(own: Path | None) -> list[str]:
+    """The option that names a folder of the user's own options, wherever the command is typed."""
+    return [] if own is None else [f"--config-dir={own.expanduser().absolute()}"]
 
 
 def typed_words() -> list[str]:

@@ -139,6 +139,14 @@ def test_the_folder_of_own_options_has_to_be_there() -> None:
         run(config_dir="nowhere")
 
 
+def test_an_own_option_with_the_name_of_one_of_corys_is_refused(tmp_path: Path) -> None:
+    own = tmp_path / "model" / "tiny.yaml"
+    own.parent.mkdir()
+    own.write_text("name: tiny\n")
+    with pytest.raises(ConfigError, match="model=tiny is an option of cory already"):
+        run("model=tiny", config_dir=tmp_path)
+
+
 REFUSED = """
 from cory import ConfigError, FinishedRun, RunFailed, run
 try:

@@ -41,7 +41,7 @@ class DebateCollector:
     config: MaftConfig
     parts: Parts
     interact: Interaction
-    places: int  # turns of an episode: how often `interact` calls `speak`
+    places: int  # calls of `speak` in an episode: more than turns where somebody sums up
     policies: Mapping[str, Policy]
     actors: Mapping[str, Actor]
 

@@ -58,7 +58,7 @@ class TeamEvaluator:
     sampling: SamplingConfig
     interact: Interaction  # with the roles as they are now
     actors: Mapping[str, Actor]
-    places: int  # turns of an episode: how often `interact` calls `speak`
+    places: int  # calls of `speak` in an episode: more than turns where somebody sums up
     team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics]
     alone: bool = True  # the agents are also asked one by one
     rows: int | None = None  # rows per batch and process; None: as many as agents sample at once

@@ -14,7 +14,8 @@ from cory.evaluation.prompt_scores import PromptScores
 from cory.runs.jsonl import Line
 
 TEAM = "team"
-MEASURED = "evaluation"  # the kinds of line in samples.jsonl; runs/recorder.py writes the third
+# kinds of line in samples.jsonl; runs/recorder.py and runtime/untrained.py write the others
+MEASURED = "evaluation"
 PROBE = "probe"
 
 

@@ -111,8 +111,8 @@ def influence_aware(
     t, a: round and agent of the answer
     horizon: discounted_sum: this and all later rounds, divided by the sum of the discounts |
         last | current: the scores of one round only
-    share: all: scores are averaged over all agents, but for the answer's own in discounted_sum |
-        individual: scores of agent a only
+    share: all: the mean over all agents of a round; with discounted_sum the answer's own round
+        counts by the answer's own score alone | individual: scores of agent a only
     """
 
     def shared(row: Sequence[float]) -> float:

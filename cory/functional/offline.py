@@ -118,7 +118,7 @@ def role_weights(games: Mapping[str, int]) -> dict[str, float]:
     return {role: total / (2 * count) for role, count in games.items() if count > 0}
 
 
-def game_share(utterances: int, games: int) -> float:
+def utterances_per_game(utterances: int, games: int) -> float:
     """Factor from a mean over utterances to a mean over games of sums over utterances.
 
     utterances: number of training utterances

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 Z = 1.959963984540054  # standard deviations around the mean that hold 95 % of a normal law
+Z_80 = 0.8416212335729143  # that 80 % of it lie below
 
 
 def mean(values: Iterable[float]) -> float:

@@ -36,7 +36,12 @@ from cory.memory.estimate import (
     total,
 )
 from cory.memory.machine import main_memory
-from cory.models.loading import local_classifier, local_skeleton, skeleton
+from cory.models.loading import (
+    local_classifier,
+    local_skeleton,
+    skeleton,
+    unread_architecture,
+)
 from cory.rewards.verifier import whole_model
 
 GIB = 2**30
@@ -92,6 +97,12 @@ def rows_of(config: Config) -> tuple[list[Usage], list[str]]:
         rows = side_by_side(rows, named)
     rows += opponent_rows(config)
     notes = ["not counted: Python and its libraries (docs/memory.md), and a GPU's own context"]
+    for key, model in (("model", config.model), ("partner", partner)):
+        if model is not None:
+            other = unread_architecture(
+                model.path, f"{key}.path", model.architecture, model.remote_code
+            )
+            notes += [] if other is None else [other]
     for key, reward in judges(config.reward).items():
         judge = judge_bytes(reward)
         if judge is None:

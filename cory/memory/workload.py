@@ -1,5 +1,6 @@
 """The sizes of a run's batches, from its settings: rows and tokens at once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from string import Formatter
 
@@ -50,8 +51,11 @@ def work_of(config: Config, shape: Shape) -> Work:
     )
 
 
-def longest_context(config: Config) -> int:
-    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers."""
+def longest_context(config: Config, tokens: Callable[[str], int] | None = None) -> int:
+    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers.
+
+    tokens: counts those of a template's own words; None: they are estimated
+    """
     task, algorithm = config.task, config.algorithm
     query = int(task.max_prompt_tokens)
     if algorithm.holds_debates:
@@ -63,8 +67,9 @@ def longest_context(config: Config) -> int:
     answer = int(algorithm.sampling.max_response_tokens) + (query if quoted else 0)
     words = task.observer_template + earlier * task.answer_template
     words += (earlier - 1) * task.answer_separator
-    own = sum(len(text) for text, _, _, _ in Formatter().parse(words))
-    return query + earlier * answer + own // CHARACTERS_PER_TOKEN
+    own = [text for text, _, _, _ in Formatter().parse(words)]
+    counted = len("".join(own)) // CHARACTERS_PER_TOKEN
+    return query + earlier * answer + (counted if tokens is None else sum(map(tokens, own)))
 
 
 def mean_context(config: Config, evaluated: bool = False) -> float:

@@ -31,12 +31,32 @@ from cory.models.weight_files import UNREADABLE, first_line, load_plain
 def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The tokenizer of a model; a missing pad token becomes the EOS token.
 
+    ConfigError where there is neither, and where it ends every text with EOS.
+
     remote_code: whether the checkpoint's own Python may run
     """
     tokenizer = _load(AutoTokenizer, path, key, remote_code)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    require(
+        tokenizer.pad_token is not None,
+        f"the tokenizer of {key}={path} has neither a pad token nor an EOS token; put one into its "
+        f"tokenizer_config.json",
+    )
     return tokenizer
+
+
+def require_fitting(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, said: str) -> None:
+    """ConfigError for a tokenizer whose pad token the model has no embedding for.
+
+    said: the setting that the model comes from
+    """
+    rows, pad = model.get_input_embeddings().weight.shape[0], int(tokenizer.pad_token_id)
+    require(
+        pad < rows,
+        f"{said}: the tokenizer's pad token '{tokenizer.pad_token}' is number {pad}, and the model "
+        f"has embeddings for {rows} tokens; resize the model, or choose a pad token that it has",
+    )
 
 
 def load_language_model(
@@ -205,7 +225,7 @@ def skeleton(
 ) -> PreTrainedModel:
     """A language model without weights, as its config.json describes it.
 
-    architecture: the contents of config.json, used where that cannot be read; else both must agree
+    architecture: the contents of config.json, used where that is not on this machine
     remote_code: the checkpoint brings its own class, and architecture is the nearest known one
     """
     if architecture is None:
@@ -215,16 +235,27 @@ def skeleton(
     if remote_code:
         return _empty(config)
     local = _local_config(path, key)
+    return _empty(config if local is None else local)
+
+
+def unread_architecture(
+    path: str, key: str, architecture: dict[str, Any] | None, remote_code: bool = False
+) -> str | None:
+    """What a setting of `architecture` says other than the model's config.json, which counts."""
+    if architecture is None or remote_code:
+        return None
+    local = _local_config(path, key)
     if local is None:
-        return _empty(config)
+        return None
     for name, value in architecture.items():
         actual = getattr(local, name, None)
-        require(
-            actual == value,
-            f"{described}.{name}={value}, but config.json of {key}={path} has {actual}; "
-            f"for another model set {described}=null",
-        )
-    return _empty(local)
+        if actual != value:
+            described = f"{key.removesuffix('path')}architecture"
+            return (
+                f"{described}.{name}={value} is not read: config.json of {key}={path} has "
+                f"{actual}; for a model of your own set {described}=null"
+            )
+    return None
 
 
 def _empty(config: Any, remote_code: bool = False) -> PreTrainedModel:
@@ -310,7 +341,8 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
         if isinstance(error, OSError) and not Path(name).is_dir():
             raise ConfigError(
                 f"{key}={path}: no local folder, not in the local cache, and the hub did not give "
-                f"it; to work offline set {key} to a folder (HF_HUB_OFFLINE=1 stops asking the hub)"
+                f"it ({first_line(error)}); to work offline set {key} to a folder "
+                f"(HF_HUB_OFFLINE=1 stops asking the hub)"
             ) from error
         reason = first_line(error)
         if isinstance(error, RuntimeError):  # the library's own words name no file

@@ -17,7 +17,7 @@ from cory.episode import Context, as_messages
 from cory.functional.logprobs import TokenStatistics, token_statistics
 from cory.models.actor_critic import ActorCriticModel, response_states, spread
 from cory.models.context import require_context_length
-from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.models.loading import load_language_model, load_tokenizer, nf4, require_fitting
 from cory.models.precision import (
     DTYPES,
     attention_for,
@@ -71,6 +71,14 @@ class Team:
             self.pretrained.to(device)
             set_products(self.pretrained, compute)
         require_plain_head(self.pretrained, f"{group}.path={config.path}")
+        require_fitting(self.tokenizer, self.pretrained, f"{group}.path={config.path}")
+        ends = self.tokenizer("a")["input_ids"][-1:]
+        require(
+            ends != [self.tokenizer.eos_token_id],
+            f"{group}.path={config.path}: the tokenizer ends every text with EOS, so that no "
+            f"response could follow a prompt; set add_eos_token to false in its "
+            f"tokenizer_config.json",
+        )
 
     def render(self, context: Context) -> str:
         """A context as the model is shown it: in a chat model's template."""
@@ -83,6 +91,10 @@ class Team:
     def tokens(self, context: Context) -> int:
         """The number of tokens of a rendered context."""
         return len(self.tokenizer(self.render(context))["input_ids"])
+
+    def words(self, text: str) -> int:
+        """The number of tokens of a text within another one."""
+        return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @property
     def context_length(self) -> int:

@@ -94,7 +94,10 @@ def what_decides(spread: Spread, comparison: Comparison) -> str:
     if needed is None:
         return f"more than {MOST_SEEDS} {runs} would be needed to show so small a difference"
     rough = " (a rough guess from two)" if spread.count == 2 else ""
-    return f"if the difference is real, about {max(needed, spread.count + 1)} {runs} show it{rough}"
+    return (
+        f"if the difference is real, about {max(needed, spread.count + 1)} {runs} would show it in "
+        f"four of five studies{rough}"
+    )
 
 
 def _amount(spread: Spread, sign: str = "") -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cory.functional.statistics import mean, standard_error
+from cory.functional.statistics import Z_80, Z, mean, standard_error
 from cory.report.before_after import COMBINED, KL, LAST, POLICY, UNDECIDED, Change
 from cory.report.conclusions import headlines
 
@@ -57,23 +57,24 @@ def more_prompts(unsure: Sequence[Change]) -> str:
             f"wide needs about four times the prompts ({4 * asked})"
         )
     return (
-        f"evaluation.prompts={max(known)}: so many would show a difference of this size, if it is "
-        f"real (now {asked})"
+        f"evaluation.prompts={max(known)}: so many would show a difference of this size in four of "
+        f"five studies, if it is real (now {asked})"
     )
 
 
 def prompts_needed(change: Change) -> int | None:
-    """Prompts with which the interval of such a difference would exclude 0; None: far too many.
+    """Prompts that would show such a difference in four of five studies; None: far too many.
 
-    Its width goes as one over the square root of the prompts.
+    The interval's width goes as one over the square root of the prompts, and half of it has to be
+    less than the difference by the 80 % quantile of the difference's own error.
     """
     if change.low is None or change.high is None or not change.n or not change.difference:
         return None
-    times = ((change.high - change.low) / 2 / abs(change.difference)) ** 2
+    half = (change.high - change.low) / 2
+    times = (half * (1 + Z_80 / Z) / abs(change.difference)) ** 2
     if times > MOST_TIMES:
         return None
-    # a little more than it takes, in round numbers
-    return 10 * math.ceil(max(1.1 * times, 1.2) * change.n / 10)
+    return 10 * math.ceil(max(times, 1.2) * change.n / 10)  # in round numbers
 
 
 def more_iterations(lines: Lines, unsure: bool) -> list[str]:

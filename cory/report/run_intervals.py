@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cory.evaluation.prompt_scores import compared
-from cory.functional.statistics import Z, interval, mean, paired_interval, standard_error
+from cory.functional.statistics import Z_80, Z, interval, mean, paired_interval, standard_error
 from cory.functional.statistics import student_t as t_quantile
 from cory.report.claims.width import Quantiles, width_of
 
@@ -97,13 +97,13 @@ def error_of_difference(metric: str, one: Scores | None, other: Scores | None) -
 
 
 def seeds_needed(spread: Spread, most: int = 1000) -> int | None:
-    """Pairs with which the interval of such a difference would exclude 0; None: more than `most`.
+    """Pairs that would show such a difference in four of five studies; None: more than `most`.
 
-    The smallest n with t(0.975, n - 1) s / sqrt(n) below the difference, with s as it is now.
+    The smallest n with (t(0.975, n - 1) + z(0.8)) s / sqrt(n) below the difference, s as it is now.
     """
     if not spread.std:
         return None
     for count in range(2, most + 1):
-        if t_quantile(count - 1) * spread.std / math.sqrt(count) < abs(spread.mean):
+        if (t_quantile(count - 1) + Z_80) * spread.std / math.sqrt(count) < abs(spread.mean):
             return count
     return None

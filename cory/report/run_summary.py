@@ -63,6 +63,11 @@ def show_summary(run_dir: Path) -> None:
             f"(in training: before is the first iteration, after the mean of the last {last})"
         )
         note = [in_training] if any(row.n is None for row in rows) else []
+        note += [
+            f"({name} was changed while the run lasted: before and after may not be scored alike)"
+            for name, versions in record.get("user_code_sha256", {}).items()
+            if len(versions) > 1
+        ]
         print("\n" + "\n".join([table(rows, roles), *note, *sentences(rows, roles)]))
         from_0 = read_settings(run_dir).model.get("value_init") == "zero"
         steps = next_steps(rows, lines, SEED in read_varied(run_dir), from_0)

@@ -11,7 +11,13 @@ from cory.config import ClassifierConfig, require
 from cory.episode import Episode, Prompt, Turn, as_messages
 from cory.functional.masking import pad_right
 from cory.models.context import context_length
-from cory.models.loading import load_classifier, load_tokenizer, nf4, output_head
+from cory.models.loading import (
+    load_classifier,
+    load_tokenizer,
+    nf4,
+    output_head,
+    require_fitting,
+)
 from cory.models.precision import (
     DTYPES,
     attention_for,
@@ -39,6 +45,7 @@ class Classifier:
         self.model = _loaded(config, device)
         if self.model.config.pad_token_id is None:  # models that read their last token need it
             self.model.config.pad_token_id = self.tokenizer.pad_token_id
+        require_fitting(self.tokenizer, self.model, f"reward.path={config.path}")
         self.column = _column(config, self.model)
         self.longest = _longest(config, self.model)
 

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import math
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -67,6 +68,9 @@ class PythonReward:
         self.state = TrainerState()
         self.seconds: list[float] = []
         self.numbers: dict[str, list[float]] = {}
+        # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
+        self.loop = asyncio.new_event_loop()
+        weakref.finalize(self, self.loop.close)
         self.accepted, self.takes_all = _accepted(self.said, self.function)
         self._require_known(task)
 
@@ -144,9 +148,9 @@ class PythonReward:
         try:
             returned = self.function(**accepted)
             if inspect.isawaitable(returned):
-                returned = asyncio.run(_awaited(returned))
-            if inspect.isgenerator(returned):
-                returned = list(returned)  # the function's body runs only now
+                returned = self.loop.run_until_complete(_awaited(returned))
+            if _is_listed(returned):
+                returned = list(returned)  # of a generator, the function's body runs only now
         except RAISED as error:  # whatever a user's function raises (detail 17)
             called.refusal = f"{self.said}: {told(error, self.found.file)}"
             return called
@@ -200,13 +204,11 @@ class PythonReward:
 
     def _checked(self, returned: Any, rows: Sequence[Row]) -> list[float | None]:
         """The scores in what the function returned."""
-        listed = not isinstance(returned, str | bytes | dict) and hasattr(returned, "__iter__")
         rule = "it must return a list with a number for each completion"
-        require(listed, f"{self.said}: {rule}, got {_shown(returned)}")
-        values = list(returned)
-        self._require_length(f"{rule}; got", values, len(rows))
+        require(isinstance(returned, list), f"{self.said}: {rule}, got {_shown(returned)}")
+        self._require_length(f"{rule}; got", returned, len(rows))
         scores: list[float | None] = []
-        for number, value in enumerate(values):
+        for number, value in enumerate(returned):
             score = None if value is None else as_number(value)
             where = f"for completion {number} of {len(rows)}, {_shown(rows[number][1].response)}"
             require(
@@ -225,6 +227,13 @@ class PythonReward:
         require(
             len(values) == rows, f"{self.said}: {what} {len(values)} values for {rows} completions"
         )
+
+
+def _is_listed(returned: Any) -> bool:
+    """Whether a function returned something with a value for each completion."""
+    if isinstance(returned, str | bytes | dict) or getattr(returned, "ndim", 1) == 0:
+        return False  # an array or a tensor without dimensions is one number
+    return hasattr(returned, "__iter__")
 
 
 def _accepted(said: str, function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:

@@ -78,7 +78,7 @@ class Debate:
         return episodes
 
     def _speaking_together(self, round: int, speak: Speak) -> list[list[int]]:
-        """The agents in order, those in a row together that one actor speaks for."""
+        """Runs of consecutive agents for which one actor speaks."""
         if self.summariser is not None or not isinstance(speak, SpeaksTogether):
             return [[agent] for agent in range(self.agents)]
         return [list(own) for _, own in groupby(range(self.agents), partial(self.speaker, round))]

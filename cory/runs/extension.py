@@ -106,7 +106,8 @@ def extension_of(run_dir: Path, cfg: DictConfig, config: Config) -> Extension | 
     require(
         config.hardware.nodes == 1,
         f"{said}: algorithm.iterations cannot grow from {earlier} to {wanted} on several machines "
-        f"at once; hardware.nodes=1 extends the run",
+        f"at once; hardware.nodes=1 extends a run that was begun so, init_from={run_dir} begins a "
+        f"new run from its agents",
     )
     # a kill may have left the record of a part that is set aside already
     finished = (run_dir / RECORD).exists() and not is_shorter(read_record(run_dir), earlier)

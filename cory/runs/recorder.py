@@ -27,7 +27,8 @@ from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, SCORES, 
 from cory.runs.stored_settings import SETTINGS
 
 ADVICE = "; the same command goes on from the last checkpoint"
-TRAINING = "training"  # kind of line in samples.jsonl; evaluation/responses.py writes the others
+# kind of line in samples.jsonl; evaluation/ and runtime/untrained.py write the others
+TRAINING = "training"
 
 
 class Record(Protocol):
@@ -104,16 +105,13 @@ class Recorder:
         run_dir: Path,
         config: Config,
         used_before: int,
-        sources: Mapping[str, Path] | None = None,
+        sources: Mapping[str, str] | None = None,
     ) -> None:
         """used_before: `memory_used` before anything was loaded.
 
-        sources: files of the user's own that the run executes, by the function that they hold
+        sources: hashes of files of the user's own that the run executes, by the function in them
         """
-        self.sources = {
-            name: [hashlib.sha256(file.read_bytes()).hexdigest()]
-            for name, file in (sources or {}).items()
-        }
+        self.sources = {name: [digest] for name, digest in (sources or {}).items()}
         self.used_before = used_before
         self.run_dir = run_dir
         self.config = config

@@ -67,7 +67,7 @@ def column_refusals(group: Any, names: list[str], file: Path, key: str) -> Itera
         wanted += [(f"{key}.columns", name) for name in group.columns or ()]
         wanted += [(f"{key}.prompt_template", name) for name in group.template_columns]
     for setting, name in wanted:
-        if name is not None and name not in names:
+        if name is not None and name not in names and not _comes_later(file, name):
             yield (
                 f"{setting}={name} is not in the data ({file}); it has {', '.join(names)}"
                 f"{nearest(name, names)}"
@@ -83,9 +83,24 @@ def columns_of(file: Path, key: str) -> list[str]:
         return _header(file, key)
     if suffix != ".jsonl":
         return []
-    short = file.stat().st_size <= READ_WHOLE
-    rows = json_lines(file, key) if short else _first_rows(file)
+    rows = _first_rows(file) if _is_long(file) else json_lines(file, key)
     return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _is_long(file: Path) -> bool:
+    return file.suffix == ".jsonl" and file.stat().st_size > READ_WHOLE
+
+
+def _comes_later(file: Path, name: str) -> bool:
+    """Whether a long file, of which some rows were looked at, may have a column in other rows."""
+    if not _is_long(file):
+        return False
+    spelt = {json.dumps(name), json.dumps(name, ensure_ascii=False)}
+    try:
+        with file.open(encoding="utf-8") as lines:
+            return any(word in line for line in lines for word in spelt)
+    except (OSError, ValueError):
+        return True  # the worker will say what is wrong with it
 
 
 def _header(file: Path, key: str) -> list[str]:

@@ -23,8 +23,8 @@ from cory.runtime.reasons import COMMAND_STOP, keep_reason
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# One process of several says what is wrong. A launcher ends all of them as soon as one has ended,
-# so that the others must not be first.
+# Where a launcher has started several processes, only that of rank 0 prints the refusal. A launcher
+# ends all processes once one has ended, so the others wait this long first.
 UNTIL_SAID_S = 30
 INTERVAL = 0.1  # seconds between two looks
 
@@ -119,7 +119,7 @@ class Run:
         self._request.unlink(missing_ok=True)
         self._asked = False
         # a record that is there already is of a damaged run, which goes on from its kept state
-        self._earlier = written(run_dir / RECORD)
+        self._earlier = version_of(run_dir / RECORD)
         # in a new session: Ctrl-C reaches this process only, which then asks the workers to stop
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, str(run_dir)],
@@ -146,7 +146,7 @@ class Run:
                 self._asked = True
             return None
         self._request.unlink(missing_ok=True)
-        if written(self.run_dir / RECORD) not in (None, self._earlier):
+        if version_of(self.run_dir / RECORD) not in (None, self._earlier):
             return True  # the record decides: a process may fail after its work
         if code == 0 and self._nodes > 1:
             return True  # the record, written on another node, may take a while to be visible here
@@ -174,7 +174,7 @@ class Run:
             print(flush=True)
 
 
-def written(path: Path) -> tuple[int, int] | None:
+def version_of(path: Path) -> tuple[int, int] | None:
     """Which writing of a file it is; None where there is none."""
     try:
         status = path.stat()

@@ -86,7 +86,8 @@ class Loop:
         """One iteration, until it is logged.
 
         before: metrics of the untrained agents that are not logged yet
-        trained: its metrics where it was trained before a restart: evaluation and log are left
+        trained: the iteration's metrics, where it was trained and saved before a restart, so that
+            only its evaluation and its log are still to be done; else None
         returns: its metrics, and whether the run is to stop after it
         """
         config, iterations = self.config, self.config.algorithm.iterations

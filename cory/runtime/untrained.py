@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,10 @@ def wanted(config: Config) -> bool:
 class Untrained:
     """The evaluation of a run's agents as they are before its first iteration."""
 
-    def __init__(self, algorithm: Algorithm, config: Config, task: Task) -> None:
+    def __init__(
+        self, algorithm: Algorithm, config: Config, task: Task, sources: Mapping[str, str]
+    ) -> None:
+        """sources: hashes of the user's own code that scores responses, by the function in it"""
         prompts = task.held_out(config.evaluation.prompts, config.evaluation.split)
         self.algorithm = algorithm
         self.config = config
@@ -68,7 +71,9 @@ class Untrained:
             Path(store) if store is not None and may_be_shared(config) else None
         )
         self.key = distributed.from_first(
-            key_of(decisive(config, prompts)) if distributed.rank() == 0 else ""
+            key_of(decisive(config, prompts) | of_sources(sources))
+            if distributed.rank() == 0
+            else ""
         )
 
     def measure(self, before_each: BeforeEach) -> list[dict[str, Any]]:
@@ -92,6 +97,11 @@ class Untrained:
             self.place.unlink()
             if not any(self.place.parent.iterdir()):
                 self.place.parent.rmdir()
+
+
+def of_sources(sources: Mapping[str, str]) -> dict[str, Any]:
+    """What a key says of the user's own code; nothing where there is none."""
+    return {"sources": dict(sources)} if sources else {}
 
 
 def may_be_shared(config: Config) -> bool:

@@ -5,6 +5,7 @@ import signal
 if __name__ == "__main__":  # until the worker listens, a signal ends it without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+import hashlib
 import logging
 import os
 import sys
@@ -30,7 +31,9 @@ from cory.config import (
     products_of,
     require,
 )
+from cory.evaluation.shared_evaluations import key_of
 from cory.memory import preflight
+from cory.memory.workload import longest_context
 from cory.models.engine import start_process_group, stop_process_group
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
@@ -66,7 +69,7 @@ from cory.runtime.folder_watch import FolderWatch
 from cory.runtime.loop import Loop
 from cory.runtime.progress import above_bars
 from cory.runtime.reasons import keep_reason
-from cory.runtime.untrained import Untrained, wanted
+from cory.runtime.untrained import Untrained, of_sources, wanted
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import Task
@@ -121,6 +124,16 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
                 f"exceed the context of {one.group}={one.config.name} "
                 f"({one.context_length} tokens{around})",
             )
+            # debates leave out what does not fit; an observer is shown all that its template quotes
+            observers = 0 if algorithm.holds_debates else longest_context(config, one.words)
+            require(
+                observers + algorithm.sampling.max_response_tokens + own <= one.context_length,
+                f"an observer's prompt may have {observers} tokens, with {algorithm.policy_count()}"
+                f" agents, task.max_prompt_tokens={config.task.max_prompt_tokens} and "
+                f"algorithm.sampling.max_response_tokens={algorithm.sampling.max_response_tokens}; "
+                f"with its own answer it exceeds the context of {one.group}={one.config.name} "
+                f"({one.context_length} tokens{around})",
+            )
     task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
     reward: Reward = build_reward(config.reward, task, device)
     if isinstance(reward, RunReward):
@@ -172,15 +185,19 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     build = builder("algorithm", config.algorithm.name)
     algorithm: Algorithm = build(config.algorithm, parts)
     watched = parts.reward if isinstance(parts.reward, RunReward) else None
+    files = watched.sources() if watched else {}
+    sources = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
     record: Record = NoRecord()
     if distributed.rank() == 0:
-        record = Recorder(run_dir, config, used_before, watched.sources() if watched else {})
+        record = Recorder(run_dir, config, used_before, sources)
     digest, *earlier = accepted_digests(run_dir, settings)
     checkpoints = Checkpoints(
         run_dir, digest, config.hardware, config.keep_last, earlier, finished_part(run_dir)
     )
-    pieces = PartialResults(run_dir / EVALUATION, checkpoints.digest)
-    untrained = Untrained(algorithm, config, parts.task) if wanted(config) else None
+    own = of_sources(sources)  # answers that other code has scored are not gone on with
+    key = key_of({"settings": checkpoints.digest} | own) if own else checkpoints.digest
+    pieces = PartialResults(run_dir / EVALUATION, key)
+    untrained = Untrained(algorithm, config, parts.task, sources) if wanted(config) else None
     try:
         stop.begun = True
         best = best_agents(config, algorithm, parts, checkpoints)

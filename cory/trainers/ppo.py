@@ -103,15 +103,15 @@ class PPOTrainer:
                 sampling_as_trained.enter_context(agent.rolling_out())
             return self.interact(prompts, speak), logprobs
 
-    def _learn(self, agent: PPOPolicy, batch: Batch, roll_out: Metrics, iteration: int) -> Metrics:
+    def _learn(self, agent: PPOPolicy, batch: Batch, so_far: Metrics, iteration: int) -> Metrics:
         """Update one agent on its turns; the first update is checked before and after it.
 
-        roll_out: metrics of these turns
+        so_far: metrics of this iteration, among them those of the batch
         """
         config = self.config
         first = agent.updates == 0
         if first:
-            check_first_batch(agent, batch, roll_out)
+            check_first_batch(agent, batch, so_far)
         groups = groups_of(self.episodes, agent.name, config.samples_per_prompt)
         groups = groups.to(batch.credits.device)
         taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
@@ -126,7 +126,7 @@ class PPOTrainer:
         agent.updates += update.moved
         metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
         present = int(batch.response_mask.any(1).sum())  # rows of absent turns are empty
-        agent.adapt_kl_coef(roll_out[f"objective/kl/{agent.name}"], present)
+        agent.adapt_kl_coef(so_far[f"objective/kl/{agent.name}"], present)
         return metrics
 
     def _none_counted(self, agent: str, metrics: Metrics) -> bool:

@@ -72,6 +72,62 @@ def test_models_and_data_that_cannot_be_used_are_refused(
         assert part in message, message
 
 
+def without_ends(settings: dict, tokens: dict) -> None:
+    for name in ("eos_token", "pad_token", "bos_token", "unk_token"):
+        settings.pop(name, None)
+
+
+def with_a_new_pad(settings: dict, tokens: dict) -> None:
+    settings["pad_token"] = "[NEW]"
+
+
+def with_eos_at_the_end(settings: dict, tokens: dict) -> None:
+    end = {"id": settings["eos_token"], "type_id": 0}
+    one = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": end}]
+    number = {"id": end["id"], "ids": [0], "tokens": [end["id"]]}
+    tokens["post_processor"] = {
+        "type": "TemplateProcessing", "single": one, "pair": one,
+        "special_tokens": {end["id"]: number},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (without_ends, "model.path={model} has neither a pad token nor an EOS token"),
+        (with_a_new_pad, "the tokenizer's pad token '[NEW]' is number "),
+        (with_eos_at_the_end, "model.path={model}: the tokenizer ends every text with EOS"),
+    ],
+)
+def test_a_tokenizer_that_does_not_fit_its_model_is_refused(
+    spoil: Callable[[dict, dict], None], said: str, tiny_model: str, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    files = [model / "tokenizer_config.json", model / "tokenizer.json"]
+    settings, tokens = (json.loads(file.read_text()) for file in files)
+    spoil(settings, tokens)
+    for file, content in zip(files, (settings, tokens), strict=True):
+        file.write_text(json.dumps(content))
+    (model / "special_tokens_map.json").unlink(missing_ok=True)
+    with pytest.raises(ConfigError) as refusal:
+        build_parts(parsed(f"model.path={model}"))
+    assert said.format(model=model) in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_the_longest_prompt_of_an_observer_is_counted(tiny_model: str) -> None:
+    """Four agents: query, three earlier answers, and what the template puts around them."""
+    words = [f"model.path={tiny_model}", "algorithm=cory", "algorithm.agents=4"]
+    words += [f"algorithm.sampling.{end}_response_tokens=8" for end in ("min", "max")]
+    words += ["task.max_prompt_tokens=8", "task.observer_template='{answers}:{query}'"]
+    words += ["task.answer_separator=' '"]
+    own, both = (f"task.answer_template='{text}{{response}}'" for text in ("", "{query}"))
+    build_parts(parsed(*words, own))  # 8 + 3 x 8, a few for the template, and 8, of 64
+    with pytest.raises(ConfigError, match=r"observer's prompt may have \d+ tokens, with 4 agents"):
+        build_parts(parsed(*words, both))
+    build_parts(parsed(*words, both, "algorithm.knowledge_transfer=false"))
+
+
 def no_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
 

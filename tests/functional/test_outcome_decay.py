@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from cory.functional.credit import outcome_decay
-from cory.functional.offline import game_share, role_weights
+from cory.functional.offline import role_weights, utterances_per_game
 
 # gamma = 0.8, by turns of the winner
 EXACT = {
@@ -63,5 +63,5 @@ def test_a_role_that_never_wins_has_no_weight() -> None:
 def test_a_mean_over_utterances_becomes_one_over_games() -> None:
     losses = [[1.0, 2.0, 3.0], [4.0]]  # of two games
     flat = [loss for game in losses for loss in game]
-    mean = sum(loss * game_share(4, 2) for loss in flat) / len(flat)
+    mean = sum(loss * utterances_per_game(4, 2) for loss in flat) / len(flat)
     assert mean == pytest.approx((6 + 4) / 2)

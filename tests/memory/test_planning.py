@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from cory import train
 from cory.config import GPUS, Config, ConfigError
 from cory.memory import planning, preflight
 from cory.memory.estimate import LOADING
@@ -124,3 +125,15 @@ def test_a_plan_is_no_run() -> None:
         parsed("preflight_only=true", "hardware.gpu=h10")
     with pytest.raises(ConfigError, match=r"hardware\.memory is in GiB, above 0"):
         parsed("preflight_only=true", "hardware.memory=85899345920")
+
+
+@pytest.mark.slow
+def test_evaluations_of_a_whole_test_split_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("experiment=cory/gsm8k_cory", "hardware=gpu1", "evaluation.prompts=null")
+    print_plan(planned(*words))
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(train, "known_test_splits", lambda conf, paper: {})
+    print_plan(planned(*words))
+    assert capsys.readouterr().out != whole

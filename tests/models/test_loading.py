@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,7 +27,13 @@ from transformers import (
 import cory.models.loading
 from cory.config import Config, ConfigError
 from cory.memory.architecture import shape_of
-from cory.models.loading import load_language_model, load_tokenizer, skeleton
+from cory.memory.preflight import rows_of
+from cory.models.loading import (
+    load_language_model,
+    load_tokenizer,
+    skeleton,
+    unread_architecture,
+)
 from cory.runs.export import export, model_card
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
@@ -69,7 +76,6 @@ def folder(tmp_path: Path) -> Path:
             {"model_type": "llama", "hidden_sise": 3},
             "model.architecture.hidden_sise is no setting of model_type=llama",
         ),
-        ({"model_type": "gpt2", "n_layer": 3}, "model.architecture.n_layer=3, but config.json of"),
         (
             {"model_type": "llama", "num_attention_heads": 3},
             "is not a multiple of the number of attention heads",
@@ -85,10 +91,30 @@ def test_wrong_architectures_are_refused(
     assert "\n" not in str(refusal.value)
 
 
-def test_an_architecture_that_agrees_is_taken(folder: Path) -> None:
+def test_what_config_json_says_is_taken_and_what_differs_is_told(folder: Path) -> None:
+    """A model of the hub has its config.json here from the second start on."""
+    path, key = str(folder), "model.path"
     assert AutoConfig.from_pretrained(folder).n_layer == 2
-    lm = skeleton(str(folder), "model.path", {"model_type": "gpt2", "n_layer": 2})
-    assert shape_of(lm).parameters == 3072
+    for layers in (2, 3):
+        lm = skeleton(path, key, {"model_type": "gpt2", "n_layer": layers})
+        assert shape_of(lm).parameters == 3072
+    assert unread_architecture(path, key, {"model_type": "gpt2", "n_layer": 2}) is None
+    assert unread_architecture(path, key, None) is None
+    other = {"model_type": "gpt2", "n_layer": 3}
+    assert unread_architecture("nobody/nothing", key, other) is None
+    said = unread_architecture(path, key, other)
+    assert said == (
+        f"model.architecture.n_layer=3 is not read: config.json of model.path={folder} has 2; "
+        f"for a model of your own set model.architecture=null"
+    )
+
+
+def test_the_estimate_says_which_architecture_is_not_read(tiny_model: str) -> None:
+    config = parsed("algorithm=cory", f"model.path={tiny_model}")
+    config.model.architecture = {"model_type": "gpt2", "n_layer": 3}
+    assert "model.architecture.n_layer=3 is not read" in " ".join(rows_of(config)[1])
+    config.partner, config.model = config.model, replace(config.model, architecture=None)
+    assert "partner.architecture.n_layer=3 is not read" in " ".join(rows_of(config)[1])
 
 
 def test_a_damaged_config_is_no_missing_one(folder: Path) -> None:
@@ -104,7 +130,7 @@ def test_a_damaged_config_is_no_missing_one(folder: Path) -> None:
     [
         (
             OSError("offline"),
-            "no local folder, not in the local cache, and the hub did not give it",
+            "no local folder, not in the local cache, and the hub did not give it (offline); to",
         ),
         (ImportError("needs sentencepiece"), "cannot be loaded: needs sentencepiece"),
         (ValueError("needs trust_remote_code"), "cannot be loaded: needs trust_remote_code"),

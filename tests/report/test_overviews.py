@@ -51,7 +51,7 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
         "11 + 0", "1 + 0", "0 + 0", "0 + 0", "21 + 0",
     ]  # fmt: skip
     block = readme_block({"cory": everything}, composed)
-    beside = "[findings](docs/findings/cory.md); 42 of 42 settings that it prints are as printed"
+    beside = "[findings](docs/findings/cory.md); 42 of 42 compared settings have the printed value"
     assert f"**[CORY](docs/results/cory.md)** ({beside})" in block
     assert "<img" not in block  # the picture is one of a table that has no runs
     for seed in range(5):
@@ -64,9 +64,8 @@ def test_overviews_keep_the_scales_apart(write_run: WriteRun, tmp_path: Path) ->
     assert verdict == "holds"
     values = r"1\.\d+ vs 1\.\d+ \(margin 0\.\d+\): "
     assert re.fullmatch(values + r"-?0\.\d+ \(-0\.\d+ to 0\.\d+\)", difference)
-    assert (
-        "\n**Here CORY's pioneer is nowhere shown" in block and " LLM1 starts as pioneer. " in block
-    )
+    assert "\n**Here CORY's pioneer is nowhere shown" in block
+    assert " LLM1 starts as pioneer. " in " ".join(block.split())
     not_run = shown_at_both_scales(tmp_path, ("tab1", "credit_value_head"))
     block = readme_block({"cory": not_run}, composed)
     below = "With a head from 0, detached, does CORY's pioneer end with less task reward than PPO?"

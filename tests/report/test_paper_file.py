@@ -254,7 +254,7 @@ def test_the_reasons_of_a_scale_are_its_comments() -> None:
     assert len(paths) > 50
     for path in paths:
         commented = [x for x in path.read_text().splitlines() if " # " in x and x[0] != "#"]
-        assert len(scale_reasons(path)) == len(commented), path
+        assert len(scale_reasons(path, [])) == len(commented), path
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_an_experiment_may_have_changes_of_its_own_at_a_scale(small_conf: Path) 
     own.write_text("seed: 1   # a reason\n")
     found = scale_files(small_conf, "small", "p/run")
     assert found == [small_conf / "scale/small.yaml", own]
-    assert scale_reasons(own) == ["- `seed: 1`: a reason"]
+    assert scale_reasons(own, []) == ["- `seed: 1`: a reason"]
 
 
 def test_templates_are_filled_in() -> None:
@@ -532,3 +532,21 @@ def test_a_scale_names_the_controls_of_the_claims_that_it_judges() -> None:
     }
     both = ["member_helps_qwen", "member_helps_llama"]
     assert controls == {"paper": both, "small": both[:1]}  # the other pair is not run there
+
+
+def test_reasons_for_values_that_another_file_replaced_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "task.yaml"
+    path.write_text(
+        "defaults:\n  - override /task: sums   # an option\n"
+        "algorithm:\n  learning_rate: 3e-4   # a rate\n  epochs: 2\n"
+        "  sampling:\n    top_k: null   # all tokens\n  stop: ${other}   # of another value\n"
+        "model: {name: tiny}   # a model\n"
+    )
+    same = {"algorithm.learning_rate": 3e-4, "algorithm.sampling.top_k": None}
+    kept = [reason.split("`")[1] for reason in scale_reasons(path, [same])]
+    always = ["task: sums", "stop: ${other}", "model: {name: tiny}"]
+    assert kept == [always[0], "learning_rate: 3e-4", "top_k: null", *always[1:]]
+    other = {"algorithm.learning_rate": 3e-5, "algorithm.sampling.top_k": 50, "algorithm.stop": 1}
+    kept = [reason.split("`")[1] for reason in scale_reasons(path, [other])]
+    assert kept == always
+    assert len(scale_reasons(path, [other, same])) == 5

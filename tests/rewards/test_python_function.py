@@ -178,6 +178,29 @@ def test_a_coroutine_is_waited_for(write: Write) -> None:
     assert scores(function) == [1.5] * 4
 
 
+def test_all_calls_of_a_coroutine_have_one_loop(write: Write) -> None:
+    """A lock that waited in one call, as a client's does, belongs to that call's loop."""
+    function = write(
+        """
+        import asyncio
+        lock = asyncio.Lock()
+        async def one(text):
+            async with lock:
+                await asyncio.sleep(0)
+                return float(len(text))
+        async def score(completions, **kwargs):
+            return await asyncio.gather(*map(one, completions))
+        """
+    )
+    rows = episodes()
+    reward = reward_of(function, rows)
+    for _ in range(2):
+        reward.score(rows)
+        assert [turn.score for row in rows for turn in row.turns] == [
+            len(turn.response) for row in rows for turn in row.turns
+        ]
+
+
 def test_what_it_logs_is_kept(write: Write) -> None:
     function = write(
         """
@@ -330,6 +353,9 @@ WRONG_RESULTS = [
     ("return 'good'", "must return a list with a number for each completion, got 'good'"),
     ("return 1.0", "must return a list with a number for each completion, got 1.0"),
     ("return {0: 1.0}", r"must return a list .*, got \{0: 1\.0\}"),
+    ("return map(lambda text: {}[text], completions)", r"mine\.py, line 3: KeyError: 'first 0'"),
+    ("import torch; return torch.tensor(1.0)", r"must return a list .*, got tensor\(1\.\)"),
+    ("import numpy; return numpy.array(2.5)", r"must return a list .*, got array\(2\.5\)"),
     ("pass", "must return a list with a number for each completion, got None"),
     ("return [None, 1, 1, 1]", "returned None for completion 0 .* must be a part of reward=sum"),
     ("return missing", r"mine\.py, line 3: NameError: name 'missing' is not defined"),

@@ -151,6 +151,9 @@ def test_the_command_to_go_on_has_all_that_was_typed(tmp_path: Path) -> None:
         *("python", "-m", "cory.train", "experiment=spag/llama2_im", "scale=small", text),
         *("algorithm.iterations=10", f"run_dir={tmp_path}"),
     ]
+    (tmp_path / "overrides.txt").write_text("--config-dir=/my own\nexperiment=mine\n")
+    typed = shlex.split(command_to_go_on(tmp_path, 5))
+    assert typed[3:5] == ["--config-dir=/my own", "experiment=mine"]
 
 
 @pytest.mark.slow

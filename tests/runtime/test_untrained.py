@@ -115,12 +115,12 @@ def config(
     return lambda *more: parsed(*last_wins([*base, *words, *more]))
 
 
-def measured(config: Config) -> tuple[Untrained, list[dict[str, object]], int]:
+def measured(config: Config, **sources: str) -> tuple[Untrained, list[dict[str, object]], int]:
     """The evaluation, its lines, and how many batches were asked."""
     trainer = build(config)
     task = build_parts(config).task
     asked: list[int] = []
-    found = Untrained(trainer, config, task)
+    found = Untrained(trainer, config, task, sources)
     lines = found.measure(lambda done, rows: asked.append(done))
     require_contributions(
         replace(found.request), {name.replace("before/", "eval/"): value
@@ -141,8 +141,11 @@ def test_runs_that_start_alike_ask_once(config: ConfigOf, tmp_path: Path) -> Non
     for word in ("algorithm.sampling.temperature=0.5", "evaluation.samples=2", "seed=1"):
         _, _, asked = measured(config(word, f"run_dir={tmp_path}/{len(word)}"))
         assert asked > 0, word
-    # the run's own responses are there until a checkpoint is
+    # the run's own responses are there until a checkpoint is, but for other code that scores them
     assert measured(config())[2] == 0
+    assert measured(config(f"run_dir={tmp_path}/own"), mine="1")[2] > 0
+    assert measured(config(f"run_dir={tmp_path}/own"), mine="1")[2] == 0
+    assert measured(config(f"run_dir={tmp_path}/own"), mine="2")[2] > 0
     (shared,) = [
         p for p in (tmp_path / "store").iterdir() if p.read_bytes() == first.place.read_bytes()
     ]

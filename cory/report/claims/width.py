@@ -39,7 +39,8 @@ def width_of(
 
     Over several values Student's t: t(n - 1) s / sqrt(n). Where they do not differ, or there is but
     one, s says nothing; then the standard errors over prompts take its place, with a normal law, if
-    every value has one and not all of them are 0.
+    every value has one and not all of them are 0. Seeds share their test prompts, so that equal
+    values together say no more than one of them: the error of the mean is theirs, unreduced.
 
     values: at least one, one per seed
     errors: their standard errors over prompts, one per value; None where none is known
@@ -56,5 +57,5 @@ def width_of(
     known = [error for error in errors if error is not None]
     if len(known) < count or not any(known):
         return Width(None, std)
-    half = quantiles.normal * math.sqrt(sum(error**2 for error in known)) / count
+    half = quantiles.normal * math.sqrt(sum(error**2 for error in known) / count)
     return Width(half, std, over_prompts=True)

@@ -1,7 +1,7 @@
 """The section on changes from the paper's setting: what a scale changes and why, key by key."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,8 @@ def changes(table: Table, found: CountedRuns, compose: Compose) -> list[str]:
         for path in scale_files(table.conf, table.scale, name)
         if owners.get(path, name) == name
     ]
-    reasons = list(dict.fromkeys(reason for path in paths for reason in scale_reasons(path)))
+    used = [_used(run) for run in first.values()]
+    reasons = list(dict.fromkeys(reason for path in paths for reason in scale_reasons(path, used)))
     rows = setting_differences(table, first, paper)
     if not reasons and not rows:
         return []
@@ -109,11 +110,37 @@ def chosen(conf: Path, name: str) -> dict[str, str]:
     return found
 
 
-def scale_reasons(path: Path) -> list[str]:
-    """The commented lines of a scale's file, as a list."""
-    pattern = re.compile(r"^\s*(?:- override /)?([\w.]+: .*?\S)\s+#\s*(.+)$")
-    matches = map(pattern.match, path.read_text(encoding="utf-8").splitlines())
-    return [f"- `{match[1]}`: {match[2]}" for match in matches if match]
+def scale_reasons(path: Path, used: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The commented lines of a scale's file, as a list.
+
+    used: the settings of runs, flat; what none of them has, as another file has the last word about
+        it, is left out
+    """
+    pattern = re.compile(r"^( *)(- override /)?([\w.]+):(?: (.*?\S))??(?:\s+#\s*(.+))?$")
+    reasons: list[str] = []
+    above: list[tuple[int, str]] = []  # keys that a line lies below, and how far they are indented
+    for match in map(pattern.match, path.read_text(encoding="utf-8").splitlines()):
+        if match is None:
+            continue
+        indent, option, key, value, reason = match.groups()
+        above = [(at, name) for at, name in above if at < len(indent)]
+        setting = ".".join([*(name for _, name in above), key])
+        above.append((len(indent), key))
+        if value is None or reason is None:
+            continue
+        if option or _is_used(setting, value, used):
+            reasons.append(f"- `{key}: {value}`: {reason}")
+    return reasons
+
+
+def _is_used(setting: str, value: str, used: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether some run has this value, as far as a line can tell: it may refer to another value."""
+    known = [settings[setting] for settings in used if setting in settings]
+    return not known or "${" in value or OmegaConf.create(f"value: {value}").value in known
+
+
+def _used(run: Archived) -> Mapping[str, Any]:
+    return with_values_of_before(_flat(run.settings))
 
 
 def setting_differences(

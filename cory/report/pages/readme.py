@@ -20,7 +20,7 @@ def readme_block(everything: Mapping[str, Everything], compose: Compose) -> str:
 
 
 def _of_paper(tables: Everything, compose: Compose) -> list[str]:
-    """A paper in a minute, where its findings are, how many of its settings are as printed."""
+    """A paper in a minute, where its findings are, how many settings have the printed value."""
     minute = in_a_minute(tables, ROOT)
     if not minute:
         return []
@@ -29,7 +29,7 @@ def _of_paper(tables: Everything, compose: Compose) -> list[str]:
     presets = [one for one in map(first_of, tables.values()) if one.table.kind == PRESET]
     if presets:
         same, of = preset_counts(presets, compose)
-        beside.append(f"{same} of {of} settings that it prints are as printed")
+        beside.append(f"{same} of {of} compared settings have the printed value")
     paper = first_of(next(iter(tables.values()))).table.paper
     head = f"**[{own['short']}]({ROOT}{paper}.md)** ({'; '.join(beside)})"
     return [f"{head}\n{minute[0]}", *minute[1:]]

@@ -147,7 +147,9 @@ def by_chance(found: Sequence[ClaimVerdict]) -> list[str]:
     claims = "1 claim or question is" if counted == 1 else f"{counted} claims and questions are"
     beside = f", beside {later} asked when the runs had been seen" if later else ""
     expected = f"{CHANCE * counted:.2g}"
-    equal = any(part["relation"] == "~" for one in judged for part in one.claim.get("parts", ()))
+    asked_before = [one for one in judged if not one.claim.get("post_hoc", False)]
+    parts = [part for one in asked_before for part in one.claim.get("parts", ())]
+    equal = any(part["relation"] == "~" for part in parts)
     wider = "; an equality with a narrow margin is contradicted in up to 10 %" if equal else ""
     return [
         f"{claims} judged by intervals here{beside}. Were every true difference exactly at the "

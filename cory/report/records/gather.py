@@ -121,7 +121,8 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
         record = read_record(run_dir)
         if record is None:
             raise ValueError(f"its {RECORD} is no record")
-        overrides = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
+        typed = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
+        overrides = [word for word in typed if not word.startswith("-")]  # a folder of options
         plain = OmegaConf.to_container(settings)
         assert isinstance(plain, dict)
         lines = read_lines(run_dir / METRICS)

@@ -169,7 +169,9 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
         paper = config.experiment.partition("/")[0]
         kept = kept_at(results / paper / "records" / config.scale)
         as_named = all(_key(word) in SAME_TIME for word in setting.words)
-        each = cost.reckoned(config, Path("outputs"), kept, _test_problems(conf, paper), as_named)
+        each = cost.reckoned(
+            config, Path("outputs"), kept, known_test_splits(conf, paper), as_named
+        )
         total, at_once = total + each.of(setting.todo), max(at_once, each.at_once)
         unknown += setting.todo if each.hours is None else 0
         in_turn += setting.todo if each.in_turn else 0
@@ -182,7 +184,8 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
     return f"{text}, {cost.manner(at_once, in_turn, todo - unknown)}"
 
 
-def _test_problems(conf: Path, paper: str) -> Mapping[str, Any]:
+def known_test_splits(conf: Path, paper: str) -> Mapping[str, Any]:
+    """How many problems whole test splits have, by task, as conf/paper/<paper>.yaml says."""
     path = conf / "paper" / f"{paper}.yaml"
     return (OmegaConf.select(OmegaConf.load(path), "test_problems") or {}) if path.is_file() else {}
 

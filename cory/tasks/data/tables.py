@@ -1,5 +1,6 @@
 """Rows of a data set on the hub, in a local file, or in a folder with one file per split."""
 
+import glob
 import json
 import re
 import unicodedata
@@ -88,11 +89,10 @@ def hub_table(
     key: the setting that `path` comes from
     """
     from datasets import load_dataset  # noqa: PLC0415  half a second, and many runs do without
-    from datasets.exceptions import DatasetNotFoundError  # noqa: PLC0415
 
     try:
         return load_dataset(path, subset, split=split)
-    except (DatasetNotFoundError, ConnectionError, OSError, ValueError) as error:
+    except Exception as error:  # its readers raise what they like, as in _table_of_file
         raise ConfigError(
             f"{key}={path}: the hub did not give split '{split}' ({_first_line(error)}); "
             f"to work offline set {offline} (HF_HUB_OFFLINE=1 stops asking the hub)"
@@ -206,7 +206,8 @@ def _table_of_file(file: Path, name: str, split: str, key: str) -> Any:
     from datasets import load_dataset  # noqa: PLC0415  as in hub_table
 
     try:
-        return load_dataset(FORMATS[file.suffix], data_files={name: str(file)}, split=split)
+        exactly = glob.escape(str(file))  # the library takes names for patterns
+        return load_dataset(FORMATS[file.suffix], data_files={name: exactly}, split=split)
     except Exception as error:  # each reader behind `datasets` raises its own (detail 17)
         raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from error
 
