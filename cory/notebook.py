@@ -44,7 +44,7 @@ from cory.train import (
     with_folder,
 )
 
-PLAIN = re.compile(r"[A-Za-z_/~][\w./:@+-]*")  # a text that Hydra takes without quotes
+PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*")  # a text that Hydra takes without quotes
 LAST_LINES = 30  # of what a failed run said
 
 

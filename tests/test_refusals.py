@@ -13,6 +13,7 @@ from hydra.core.singleton import Singleton
 from cory import train
 from cory.config import ConfigError
 from cory.config.parse import OWN_EXPERIMENT
+from cory.notebook import run
 from cory.runs.run_dir import CHECKPOINTS, METRICS, OVERRIDES, RECORD, is_complete, write_settings
 from cory.runs.stored_settings import SETTINGS
 from cory.runtime.hydra_options import look_beside
@@ -170,6 +171,28 @@ def test_an_option_of_ones_own_takes_no_name_that_is_taken(
     file.write_text("{}\n")
     answer = typed(f"--config-dir={tmp_path}", option)
     assert_refused(answer, f"{file}: {option} is an option of cory already; give the file another")
+
+
+def test_a_folder_of_options_is_listed_with_what_was_typed(typed: Typed, tmp_path: Path) -> None:
+    own = tmp_path / "my own"
+    (own / "experiment").mkdir(parents=True)
+    (own / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 3\n")
+    code, out, err = typed("--config-dir", str(own), "experiment=mine")
+    assert code == 0 and "launch" in out, err
+    (listed,) = tmp_path.rglob(OVERRIDES)
+    assert listed.read_text() == f"--config-dir={own}\nexperiment=mine\n"
+
+
+@pytest.mark.parametrize("key", ["run_dir", "init_from"])
+def test_a_folder_in_the_home_folder_is_found(
+    key: str, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    assert_refused(typed(f"{key}='~/mine'"), f"{key}={tmp_path}/mine")
+    with pytest.raises(ConfigError, match=f"{key}={tmp_path}/mine"):
+        run({key: "~/mine"})
 
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -482,8 +482,9 @@ def test_the_end_says_what_training_changed_over_seeds(write: Write) -> None:
 
 
 def test_seeds_that_would_decide() -> None:
-    """0.2 ± t s / sqrt(n) with s = 0.1: t(3) 0.1 / 2 is 0.159, t(2) 0.1 / sqrt(3) is 0.248."""
-    assert seeds_needed(Spread(3, 0.2, 0.1, None)) == 4
-    assert seeds_needed(Spread(3, -0.2, 0.1, None)) == 4
+    """(t + 0.842) s / sqrt(n) with s = 0.1 is 0.201 for n = 4, and 0.162 for n = 5."""
+    assert seeds_needed(Spread(3, 0.2, 0.1, None)) == 5
+    assert seeds_needed(Spread(3, -0.2, 0.1, None)) == 5
+    assert seeds_needed(Spread(3, 0.21, 0.1, None)) == 4
     assert seeds_needed(Spread(3, 0.0001, 0.1, None)) is None
     assert seeds_needed(Spread(2, 0.2, 0.0, None)) is None

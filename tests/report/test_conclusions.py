@@ -190,7 +190,7 @@ SEEDS = "seeds: this is one run"
         ([row("eval/score/agent_0"), *trained(1.0, 0.7)], lines_of(30), [SEEDS]),
         # undecided: 0.5 within -1 to 0.9; 0.95 / 0.5 squared is 3.6 times the prompts
         ([row("eval/score/agent_0", -1.0), *trained(1.0, 0.7)], lines_of(30),
-         ["evaluation.prompts=50: ", SEEDS]),
+         ["evaluation.prompts=90: ", SEEDS]),
         # a difference that is far too small for its interval
         ([Change("eval/score/agent_0", 0.0, 0.01, -0.5, 0.52, 12)], lines_of(30),
          ["evaluation.prompts: the difference is small beside its interval", SEEDS]),
@@ -254,7 +254,9 @@ def test_losses_that_still_fall_ask_for_iterations() -> None:
 
 
 def test_prompts_that_would_decide() -> None:
-    """The interval 0.2 ± 0.4 takes four times the prompts, and a tenth more to exclude 0."""
-    assert prompts_needed(Change("m", 0.0, 0.2, -0.2, 0.6, 50)) == 230
+    """0.2 ± 0.4 excludes 0 with four times the prompts, and with 0.8 for (1 + 0.842 / 1.96)² as
+    many: 8.17 times.
+    """
+    assert prompts_needed(Change("m", 0.0, 0.2, -0.2, 0.6, 50)) == 410
     assert prompts_needed(Change("m", 0.0, 0.0, -0.2, 0.2, 50)) is None
     assert prompts_needed(Change("m", 0.0, 0.01, -0.2, 0.22, 50)) is None

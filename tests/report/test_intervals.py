@@ -115,8 +115,12 @@ def test_one_seed_needs_a_stored_error() -> None:
 def test_equal_differences_say_nothing_without_an_error() -> None:
     assert interval([0.05, 0.05, 0.05]) is None and interval([0.0, 0.0]) is None
     assert call(ABOVE, column(0.05, 0.05, 0.05)) == "undecided"
-    own = interval([0.05] * 4, [0.02] * 4)  # standard error of the mean: 0.02 / 2
-    assert own is not None and own.low == pytest.approx(0.05 - 1.644854 * 0.01, abs=1e-6)
+    # seeds share their prompts: four equal values are as sure as one
+    for count in (1, 4):
+        own = interval([0.05] * count, [0.02] * count)
+        assert own is not None and own.low == pytest.approx(0.05 - 1.644854 * 0.02, abs=1e-6)
+    own = interval([0.05] * 2, [0.03, 0.01])
+    assert own is not None and own.low == pytest.approx(0.05 - 1.644854 * 0.0005**0.5, abs=1e-6)
     assert interval([0.05] * 4, [0.02, 0.02, 0.02, None]) is None
     assert interval([0.05] * 2, [0.0, 0.0]) is None  # prompts that do not differ say nothing either
     assert interval([1.0, math.nan, 2.0]) is None and interval([]) is None

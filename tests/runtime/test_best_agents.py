@@ -157,6 +157,7 @@ def test_the_names_are_those_of_the_page() -> None:
     [
         *("eval/score/agent_0", "eval/pass_at_16/team", "reward/tone/agent_1", "role/agent_0"),
         *("eval/win_rate_attacker/itself", "reward/logged/a name", "objective/kl/observer_2"),
+        "reward/taste/logged/a name",
     ],
 )
 def test_names_of_metrics(metric: str) -> None:

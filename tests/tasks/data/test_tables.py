@@ -1,0 +1,42 @@
+"""Files of rows that are read as they are named, and data sets that cannot be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import datasets
+import pytest
+from datasets.exceptions import DatasetGenerationError
+
+from cory.config import ConfigError
+from cory.tasks.data.tables import file_rows, hub_table, local_table
+
+
+def test_a_name_is_no_pattern(tmp_path: Path) -> None:
+    for folder, text in (("a[1]", "mine"), ("a1", "another")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.csv").write_text(f"prompt\n{text}\n")
+    path = tmp_path / "a[1]" / "x.csv"
+    assert file_rows(path) == [{"prompt": "mine"}]
+    assert local_table(str(path.parent), "x", ["prompt"])["prompt"] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Dataset scripts are no longer supported"),
+        DatasetGenerationError("An error occurred"),
+        ConnectionError("no route"),
+    ],
+)
+def test_whatever_the_hub_s_library_raises_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    with pytest.raises(ConfigError) as refused:
+        hub_table("me/mine", None, "train", "task.source=path")
+    said = f"task.path=me/mine: the hub did not give split 'train' ({error}); to work offline set"
+    assert str(refused.value).startswith(said)
