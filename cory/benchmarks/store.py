@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cory.config import GEOMETRIC_MEAN, ConfigError
-from cory.runs.run_dir import RECORD, line_of, read_record, write_whole
+from cory.runs.run_dir import BENCHMARKS, RECORD, line_of, read_record, write_whole
 
-FILE = "benchmarks.json"
 KEY = "benchmarks"  # in record.json
 WHOLE, LIMITED = "whole", "limited"  # sections of benchmarks.json: all questions, or the first few
 # keys of a score that are copied into the record
@@ -30,7 +29,7 @@ Sections = dict[str, dict[str, dict[str, Entry]]]  # by section, by agent, by be
 
 def read_scores(run_dir: Path) -> Sections:
     """The content of benchmarks.json; empty without the file, ConfigError if it is broken."""
-    path = run_dir / FILE
+    path = run_dir / BENCHMARKS
     if not path.exists():
         return {}
     try:
@@ -50,7 +49,7 @@ def keep_score(run_dir: Path, section: str, model: str, name: str, entry: Entry)
     entries = sections.setdefault(section, {}).setdefault(model, {})
     entries.pop(GEOMETRIC_MEAN, None)  # it was of the previous score
     entries[name] = entry
-    write_json(run_dir / FILE, sections)
+    write_json(run_dir / BENCHMARKS, sections)
 
 
 def add_geometric_mean(
@@ -70,7 +69,7 @@ def add_geometric_mean(
         **{"suite": suite, "of": list(names)},
         **alike,
     }
-    write_json(run_dir / FILE, sections)
+    write_json(run_dir / BENCHMARKS, sections)
 
 
 def record_scores(run_dir: Path) -> None:

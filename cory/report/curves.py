@@ -8,7 +8,7 @@ from pathlib import Path
 from cory.config import nearest
 from cory.report.compare import add_grouping, listed, note_left_out
 from cory.report.comparison import compare
-from cory.report.figures.groups import draw_groups
+from cory.report.figures.groups import cut_short, draw_groups
 from cory.report.figures.style import COLOURS
 from cory.report.run_groups import find_runs, group_runs, grouping_keys, without_repeats
 from cory.runs.run_dir import METRICS, read_lines
@@ -58,6 +58,8 @@ def main() -> None:
         _, pooled = grouping_keys(found, args.group_by)
         metrics = metrics_of(found, args.metric)
         groups, undrawn = parted(groups, metrics)
+        if not groups:
+            raise ValueError(f"no run has a line of {', '.join(metrics)} to draw")
         require_few(groups, found)
         groups = labelled(groups, args.label)
         draw_groups(
@@ -73,6 +75,11 @@ def main() -> None:
         print(
             f"note: not drawn, without {', '.join(metrics)}: {'; '.join(undrawn)}", file=sys.stderr
         )
+    logged = {
+        name: [read_lines(run_dir / METRICS) for run_dir in own] for name, own in groups.items()
+    }
+    for said in cut_short(logged, metrics):
+        print(f"note: {said}", file=sys.stderr)
     for name, run_dirs in groups.items():
         print(f"{name}: {len(run_dirs)} run{'s' if len(run_dirs) > 1 else ''}")
     print(args.output)

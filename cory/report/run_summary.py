@@ -24,7 +24,7 @@ ROWS = {
     "KL to reference (nats)": "objective/kl",
     "combined reward": "objective/combined",
     "entropy (nats per token)": "objective/entropy",
-    "held-out task reward": "eval/score",
+    "one held-out evaluation": "eval/score",  # the first, and the last one
 }
 # numbers of an evaluation that every agent has; those with an interval have it under other names
 OF_AGENTS = re.compile(r"score|greedy|(pass_at|any_of)_\d+")
@@ -109,12 +109,13 @@ def training_table(
     head = f"{'':26}" + "".join(f"{name + ' first':>{wide}}{last_of(lines):>10}" for name in names)
     rows = [head]
     for name, key in ROWS.items():
-        if key.startswith("eval/") and not held_out:
+        evaluated = key.startswith("eval/")
+        if evaluated and not held_out:
             continue
         cells = ""
         for agent in agents:
             values = [line[f"{key}/{agent}"] for line in lines if f"{key}/{agent}" in line]
-            tail = values[-LAST:]
+            tail = values[-1:] if evaluated else values[-LAST:]
             first = f"{values[0]:.3f}" if len(values) > 1 else ""
             last = f"{sum(tail) / len(tail):.3f}" if tail else ""  # not every algorithm has all
             cells += f"{first:>{wide}}{last:>10}"
@@ -182,10 +183,9 @@ def evaluation(line: dict[str, Any]) -> str:
     """What an evaluation found: a row for each number, with its 95 % interval where it has one."""
     found: dict[str, dict[str, str]] = {}
     for key, value in line.items():
-        if not key.startswith("eval/"):
-            continue
-        _, name, who = key.split("/")
-        if not OF_AGENTS.fullmatch(name):
+        family, _, rest = key.partition("/")
+        name, _, who = rest.partition("/")  # of parts of a sum, `reward` and two names
+        if family != "eval" or not OF_AGENTS.fullmatch(name):
             continue
         text = f"{value:.3f}"
         if f"eval/{name}_low/{who}" in line:
@@ -258,7 +258,7 @@ def samples(lines: list[dict[str, Any]], count: int = 3) -> str:
             f"  query: {line['prompt']}",
         ]
         for turn in line["turns"]:
-            text = textwrap.shorten(turn["response"], 84, placeholder=" ...")
+            text = textwrap.shorten(turn["response"] or "", 84, placeholder=" ...")
             score = "absent" if turn["score"] is None else f"{turn['score']:+.2f}"
             # debates that only collect data are not paid
             mark = "" if turn["score"] is None and turn["response"] else f"   [{score}]"

@@ -22,6 +22,7 @@ from cory.runs.environment_values import FILE as VALUES
 from cory.runs.precision import as_begun
 from cory.runs.run_dir import (
     AGENTS,
+    BENCHMARKS,
     CHECKPOINTS,
     DIGESTS,
     FILES,
@@ -218,6 +219,8 @@ def begin(run_dir: Path, extension: Extension) -> None:
         # one that was cut off before the settings were written is made again
         before = [one for one in extensions_of(run_dir) if one.earlier < earlier]
         _write_history(run_dir, [*before, extension])
+        if extension.finished:  # they are of the earlier agents
+            (run_dir / BENCHMARKS).unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"run_dir={run_dir} cannot be written: {error.strerror}") from error
     end = "finished" if extension.finished else "unfinished"
@@ -251,7 +254,7 @@ def take_back(run_dir: Path) -> None:
     if fault_of(run_dir, files) is not None:  # something has been trained
         return
     _write_history(run_dir, history[:-1])
-    for name in (OVERRIDES, VALUES, SETTINGS, RECORD):
+    for name in (OVERRIDES, VALUES, SETTINGS, RECORD, BENCHMARKS):
         if (place / name).exists():
             text = (place / name).read_text(encoding="utf-8")
             write_whole(run_dir / name, text, to_disk=True)
@@ -271,22 +274,24 @@ def _write_history(run_dir: Path, history: list[Extension]) -> None:
 
 
 def _set_aside(run_dir: Path, earlier: int) -> None:
-    """Agents, settings and record of the finished run, in a folder that `init_from` takes.
+    """Agents, settings, record and scores of the finished run, a folder that `init_from` takes.
 
     The files of the agents are linked, not copied, where the file system has links.
     """
     place = run_dir / ITERATIONS / str(earlier)
     part = place.with_name(f"{place.name}.part")
-    for folder in (part, place):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    for name in (SETTINGS, OVERRIDES, VALUES, RECORD):
-        if (run_dir / name).exists():
-            shutil.copy(run_dir / name, part / name)
+    for name in (SETTINGS, OVERRIDES, VALUES, RECORD, BENCHMARKS):
+        # scores may be there from a start that was cut off
+        source = run_dir / name if (run_dir / name).exists() else place / name
+        if source.exists() and (name == BENCHMARKS or source.parent == run_dir):
+            shutil.copy(source, part / name)
             sync(part / name)
     if (run_dir / AGENTS).is_dir():
         shutil.copytree(run_dir / AGENTS, part / AGENTS, copy_function=_link)
     sync_folders(part)
+    shutil.rmtree(place, ignore_errors=True)
     part.rename(place)
     sync(place.parent)
 

@@ -230,7 +230,7 @@ class Recorder:
                     "role": t.role,
                     "round": t.round,
                     "context": t.context,
-                    "response": t.response,
+                    "response": None if t.absent else t.response,
                     "score": t.score,
                     "credit": t.credit,
                 }

@@ -40,16 +40,16 @@ offline/nll_sft offline/gradient_norm offline/skipped_steps offline/learning_rat
 offline/examples eval/win_rate eval/win_rate_se eval/win_rate_<role> eval/win_rate_<role>_se
 eval/wins_<role> eval/ties eval/solved eval/invalid eval/game_turns eval/game_turns_se
 eval/utterance_tokens eval/utterance_tokens_se eval/empty_share eval/empty_share_se
-rollout/response_limit reward/logged/<name> reward/<part>/logged/<name> reward/requests
-reward/tokens reward/unreadable
+rollout/response_limit reward/logged/<name> reward/requests reward/tokens reward/unreadable
 """.split()  # noqa: SIM905  a line each would fill three pages
+IN_A_SUM = "reward/<part>/logged/<name>"  # what the page says of sums above their rows
 PLACEHOLDERS = {"<k>": r"\d+", "<role>": "[a-z_]+", "<part>": r"[\w-]+", "<name>": ".+"}
 
 
 def require_metric(key: str, metric: str) -> None:
     """Refuse what no run logs as a metric; key: the setting that names it."""
     families = dict.fromkeys(name.partition("/")[0] for name in NAMES)
-    patterns = [re.escape(name) for name in NAMES]
+    patterns = [re.escape(name) for name in (*NAMES, IN_A_SUM)]
     for placeholder, meaning in PLACEHOLDERS.items():
         patterns = [pattern.replace(placeholder, meaning) for pattern in patterns]
     if re.fullmatch(rf"({'|'.join(patterns)})(/[\w-]+)?", metric):

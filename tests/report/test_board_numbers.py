@@ -57,6 +57,29 @@ def test_quantiles_are_those_of_students_t_however_many_runs_there_are() -> None
     assert found[29] == pytest.approx(2.0423, abs=2e-4)
 
 
+def line(**own: Any) -> dict[str, Any]:
+    """A line of samples as the page has it; texts are numbers."""
+    return {"id": 1, "prompt": 2, "sample": None, "end": None, "turns": [], "policy": None} | own
+
+
+def test_a_game_is_worth_what_it_was_worth_to_the_policy() -> None:
+    turns = [{"agent": agent, "score": score} for agent, score in (("agent_0", 1), ("im", -1))]
+    own, itself = line(end="guessed", policy="agent_0", turns=turns), line(end="tie", turns=turns)
+    answers = line(turns=[{"agent": a, "score": s} for a, s in (("x", 1), ("y", 2), ("z", None))])
+    found = computed(f"{json.dumps([own, itself, answers])}.map(scoreOf)")
+    assert found == [1, None, 1.5]
+
+
+def test_samples_of_two_runs_are_paired_by_prompt_and_number() -> None:
+    left = [line(n=1), line(n=2), line(n=3, prompt=3)]
+    right = [line(n=4), line(n=5), line(n=6, prompt=4)]
+    pairs = f"pairsOf({json.dumps({'lines': left})}, {json.dumps({'lines': right})})"
+    found = computed(
+        f"(({{ pairs, common }}) => [pairs.map((p) => p.map((l) => l.n)), common])({pairs})"
+    )
+    assert found == [[[1, 4], [2, 5]], True]
+
+
 def test_the_interval_is_that_of_the_mean() -> None:
     half = student_t(2) * (standard_error([0.1, 0.2, 0.6]) or 0.0)
     assert computed("halfInterval([0.1, 0.2, 0.6])") == pytest.approx(half, rel=1e-3)

@@ -113,6 +113,13 @@ def test_runs_side_by_side_take_their_share_of_the_time(
 
     # three experiments, of which four seeds each are left: 2,400 s of work
     assert cost(TABLE, tmp_path, [], compose)[-1] == said
+    # two of three runs of one seed: no less than one of them takes
+    for experiment in TABLE.experiments[:1]:
+        write(experiment, 1, lines_of(2, 20, 1, 1, asked(experiment)), wall_s=200.0, device=HERE)
+    alone = cost(TABLE, tmp_path, [], compose, [1])[-1]
+    assert alone.startswith(
+        f"in all about {'7' if threads == 6 or parallel_runs == '1' else '3'} min"
+    )
 
 
 def test_the_runs_without_a_known_gain_are_counted_apart(

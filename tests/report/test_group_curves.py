@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from cory.report.figures.groups import groups_figure
+from cory.report.figures.groups import cut_short, groups_figure, wanted
 from cory.report.figures.smoothing import smoothed
 from cory.report.figures.style import save_figure
 from tests.report.test_plots import curves, write_run
@@ -50,6 +50,25 @@ def test_a_line_is_the_mean_of_a_group_and_no_more() -> None:
     edges = {round(float(y), 3) for _, y in axes.collections[0].get_paths()[0].vertices}
     assert edges == {0.586, 3.414, 1.172, 6.828}  # ± sqrt(2) and 2 sqrt(2)
     assert axes.get_ylabel() == "KL to the reference (nats)"
+
+
+def test_metrics_of_the_whole_iteration_have_panels_of_their_own() -> None:
+    names = ("verifier/accuracy", "verifier/loss", "reward/tokens", "reward/logged/a/b")
+    names = (*names, "reward/taste/logged/c")
+    runs = {"a": [[{"iteration": n, **dict.fromkeys(names, 1.0)} for n in range(2)]]}
+    for some in (names[:3], names[3:]):
+        assert wanted(runs, some) == {name: [""] for name in some}
+    assert wanted({"a": seeds([1, 2])}, [f"{KL}/agent_0"]) == {KL: ["agent_0"]}
+    assert groups_figure(runs, names[:1]).axes[0].get_ylabel() == "verifier/accuracy"
+
+
+def test_lines_that_end_early_or_lack_runs_are_named() -> None:
+    runs = {"a": seeds([1, 2, 3], [1, 2]), "b": [*seeds([1, 2]), [{"iteration": 0.0}]]}
+    assert cut_short(runs, [KL]) == [
+        f"{KL}/agent_0 of a ends at 2, with its shortest run",
+        f"{KL}/agent_0 of b is of 1 of 2 runs",
+    ]
+    assert cut_short({"a": seeds([1, 2], [3, 4])}, [KL]) == []
 
 
 def test_lines_are_named_by_group_and_agent() -> None:

@@ -126,7 +126,7 @@ def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     run_summary.show_summary(tmp_path)
     out = capsys.readouterr().out
     assert "agent 0 (observer) first" in out and "agent_0" not in out
-    assert "held-out task reward" not in out  # the last table has it
+    assert "one held-out evaluation" not in out  # the last table has it
     assert "  query: say\n  agent 1 (pioneer): one   [+0.50]\n  agent 0 (observer): two" in out
     end = out[out.index("before and after training") :].splitlines()
     assert [row.split("  ")[0] for row in end[1:5]] == [
@@ -155,7 +155,30 @@ def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (tmp_path / "prompt_scores.jsonl").unlink()
     run_summary.show_summary(tmp_path)
     out = capsys.readouterr().out
-    assert "held-out task reward" in out and "before and after" not in out
+    assert "one held-out evaluation" in out and "before and after" not in out
+
+
+def test_an_evaluation_is_no_mean_over_a_run() -> None:
+    lines = [{"iteration": n, "objective/score/agent_0": float(n)} for n in range(40)]
+    for done, value in ((10, 0.1), (20, 0.3), (30, 0.6), (40, 0.9)):
+        lines[done - 1]["eval/score/agent_0"] = value
+    rows = {row[:26].strip(): row[26:].split() for row in
+            run_summary.training_table(lines, {}).splitlines()}  # fmt: skip
+    assert rows["one held-out evaluation"] == ["0.100", "0.900"]
+    assert rows["task reward"] == ["0.000", "34.500"]
+
+
+def test_parts_of_a_sum_are_no_agents() -> None:
+    line = {f"eval/{name}/agent_0": 0.5 for name in ("score", "reward/taste", "pass_at_1")}
+    assert run_summary.evaluation(line).splitlines()[1:] == [
+        f"{'task reward':26}{'0.500':>24}", f"{'pass@1':26}{'0.500':>24}"
+    ]  # fmt: skip
+
+
+def test_a_turn_that_never_came_is_absent() -> None:
+    turn = {"agent": "agent_0", "role": "debater_0", "round": 1, "response": None, "score": None}
+    line = {"kind": "training", "iteration": 0, "prompt": "say", "turns": [turn]}
+    assert run_summary.samples([line]).splitlines()[-1] == "  agent 0, turn 2:    [absent]"
 
 
 def test_fewer_iterations_than_ten_are_counted() -> None:

@@ -190,6 +190,7 @@ def test_a_damaged_file_is_seen_before_anything_is_changed(
 def test_an_extension_that_was_refused_leaves_the_finished_run(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (finished / "benchmarks.json").write_text("{}")
     before = files(finished)
     known = record(finished)["files"]
     begin(finished, Extension(2, 4, True, "now"))
@@ -204,8 +205,11 @@ def test_an_extension_that_was_refused_leaves_the_finished_run(
     take_back(finished)
     assert files(finished) == before
     assert "the finished run of 2 iterations is as it was" in capsys.readouterr().out
-    # something has been trained: nothing is taken back
-    begin(finished, Extension(2, 4, True, "now"))
+    # something has been trained: nothing is taken back; scores are of the earlier agents
+    for _ in range(2):  # the first of them cut off before the settings were written
+        begin(finished, Extension(2, 4, True, "now"))
+        assert not (finished / "benchmarks.json").exists()
+        assert (finished / "iterations" / "2" / "benchmarks.json").read_text() == "{}"
     drop_earlier_record(finished, 4)
     with (finished / "metrics.jsonl").open("a") as file:
         file.write('{"iteration": 2}\n')

@@ -99,7 +99,7 @@ def page_data(read: Read, limits: Limits) -> dict[str, Any]:
                 "facts": {key: value for key, value in (run.record or {}).items() if key in FACTS},
                 "before": _before(run),
                 "end": dict(zip(end, rounded(end.values()), strict=True)),
-                "series": _series(run.columns, every),
+                "series": _series(run.columns, every, run.iterations()),
                 "samples": [packed(line, strings) for line in chosen(run.samples, limits.prompts)],
                 "sample_lines": len(run.samples),
             }
@@ -152,17 +152,20 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _series(columns: dict[str, Column], every: dict[str, int]) -> dict[str, Any]:
+def _series(columns: dict[str, Column], every: dict[str, int], done: int) -> dict[str, Any]:
     """Metrics as {name: {whom: [number of the iterations, values]}}; iterations stored once.
 
     Iterations are counted as done: the first one's metrics stand at 1, and an evaluation before the
     training at 0 of the same metric's line (`before/score` in `eval/score`).
+
+    done: iterations of the run; 0: its only line is an evaluation's
     """
     places: list[list[int]] = []
     metrics: dict[str, dict[str, Any]] = {}
     for name, column in columns.items():
         line = thinned(column, every[name])
-        iterations, values = (line.iterations + 1).tolist(), rounded(line.values)
+        ahead = 0 if done == 0 or name.startswith(f"{BEFORE}/") else 1
+        iterations, values = (line.iterations + ahead).tolist(), rounded(line.values)
         untrained = columns.get(name.replace(EVALUATION, f"{BEFORE}/", 1))
         if name.startswith(EVALUATION) and untrained is not None:
             iterations, values = [0, *iterations], [*rounded(untrained.values[:1]), *values]

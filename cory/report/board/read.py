@@ -53,7 +53,9 @@ class Run:
         return values
 
     def iterations(self) -> int:
-        """How many iterations are logged."""
+        """How many iterations are logged; 0 where agents were evaluated alone."""
+        if self.settings.algorithm.iterations == 0:
+            return 0
         return max(int(column.iterations[-1]) for column in self.columns.values()) + 1
 
 

@@ -90,6 +90,8 @@ def packed(line: Line, strings: Strings) -> dict[str, Any]:
         "iteration": line["iteration"],
         "kind": line["kind"],
         "who": whom(line),
+        # of a game against another player: whose scores count
+        "policy": line.get("who") if line.get("opponent") and line.get("role") else None,
         "id": strings.place(line.get("prompt_id", line["prompt"])),
         "sample": line.get("sample"),
         "prompt": strings.place(line["prompt"]),

@@ -33,7 +33,7 @@ class Reckoned:
         return self.hours is not None and self.at_once > 1 and self.gain == 1
 
     def of(self, todo: int) -> float:
-        """Hours of so many runs; 0 where it is unknown."""
+        """Hours of so many runs among others; 0 where it is unknown."""
         return 0.0 if self.hours is None else self.hours * todo / self.gain
 
 
@@ -78,7 +78,7 @@ def cost(
         if seed not in table.seeds:
             raise ValueError(f"{table.where} has the seeds {table.seeds}, and not {seed}")
     lines: list[str] = []
-    total, unknown, in_turn, hardware, at_once = 0.0, 0, 0, set(), set()
+    total, longest, unknown, in_turn, hardware, at_once = 0.0, 0.0, 0, 0, set(), set()
     folder = outputs / "runs" / table.scale / FIDELITY
     todo_in_all = 0
     for experiment in table.to_run:
@@ -96,8 +96,10 @@ def cost(
             f"{said} ({each.source})"
         )
         total += each.of(len(todo))
+        longest = max(longest, each.hours or 0.0)
         unknown += len(todo) if each.hours is None else 0
         in_turn += len(todo) if each.in_turn else 0
+    total = max(total, longest)  # too few runs to fill all places
     runs = len(table.to_run) * len(seeds)
     each_with = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
     head = (

@@ -84,7 +84,7 @@ def wanted(runs: Mapping[str, Sequence[Logged]], metrics: Sequence[str]) -> dict
     every = {name for line in lines for name in line}
     panels: dict[str, list[str]] = {}
     for metric in metrics:
-        base, _, who = metric.rpartition("/")
+        base, who = owner_apart(metric)
         found = named(lines, rf"{metric}/((?:agent|turn|generation|critic)_\d+\w*)")
         found = found or named(lines, rf"{metric}/([^/]+)")
         if metric in every:
@@ -96,6 +96,15 @@ def wanted(runs: Mapping[str, Sequence[Logged]], metrics: Sequence[str]) -> dict
     if len(panels) > MOST_PANELS:
         raise ValueError(f"at most {MOST_PANELS} panels fit one figure, not {', '.join(panels)}")
     return {base: list(dict.fromkeys(whose)) for base, whose in panels.items()}
+
+
+def owner_apart(metric: str) -> tuple[str, str]:
+    """A metric without its last part, and this part, whom it is about.
+
+    Metrics of the whole iteration, `debate/shortened` or `reward/logged/<name>`, are about nobody.
+    """
+    base, _, who = metric.rpartition("/")
+    return (metric, "") if "/" not in base or "/logged/" in metric else (base, who)
 
 
 def require_curve(
@@ -111,6 +120,21 @@ def require_curve(
         )
     if smooth > max(counts):
         raise ValueError(f"--smooth {smooth} is more than the {max(counts)} values of {metrics[0]}")
+
+
+def cut_short(runs: Mapping[str, Sequence[Logged]], metrics: Sequence[str]) -> list[str]:
+    """Which lines end before the longest of their runs, and which are of fewer runs than others."""
+    said = []
+    for group, own in runs.items():
+        for metric, whose in wanted(runs, metrics).items():
+            for name in (f"{metric}/{who}" if who else metric for who in whose):
+                seeds = [series for lines in own if (series := _series(lines, name))]
+                ends = sorted(max(series) + 1 for series in seeds)
+                if ends and ends[0] < ends[-1]:
+                    said.append(f"{name} of {group} ends at {ends[0]}, with its shortest run")
+                if seeds and len(seeds) < len(own):
+                    said.append(f"{name} of {group} is of {len(seeds)} of {len(own)} runs")
+    return said
 
 
 def _series(lines: Logged, metric: str) -> Series:

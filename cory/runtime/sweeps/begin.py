@@ -160,7 +160,7 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
 
     results = conf.parent / "docs" / "results"  # of a checkout
     kept_at = cache(archive.read)
-    total, at_once, sources, unknown, in_turn = 0.0, 1, set(), 0, 0
+    total, longest, at_once, sources, unknown, in_turn = 0.0, 0.0, 1, set(), 0, 0
     for setting in (s for s in settings if s.todo):
         config = setting.config
         if config is None:
@@ -173,9 +173,11 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
             config, Path("outputs"), kept, known_test_splits(conf, paper), as_named
         )
         total, at_once = total + each.of(setting.todo), max(at_once, each.at_once)
+        longest = max(longest, each.hours or 0.0)
         unknown += setting.todo if each.hours is None else 0
         in_turn += setting.todo if each.in_turn else 0
         sources.add("measured" if each.measured else "by estimate")
+    total = max(total, longest)  # too few runs to fill all places
     text = f"{before}about {cost.duration(total)}" if total else f"{before}time unknown"
     if total and unknown:
         text += f" and {_count(unknown, 'run')} of unknown length"

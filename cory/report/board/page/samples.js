@@ -52,17 +52,27 @@ function longName(run) {
   return data.runs.length > 1 ? `${run.name} (${groupOf(run)}${seed})` : run.name;
 }
 
-const promptKey = (line) => `${line.id} ${line.sample}`;
+// ids alone name different prompts in runs of different data; the prompts of a training have several episodes
+function keyed(lines) {
+  const times = new Map();
+  return lines.map((line) => {
+    const prompt = `${line.id} ${line.prompt} ${line.sample}`;
+    times.set(prompt, (times.get(prompt) ?? 0) + 1);
+    return [`${prompt} ${times.get(prompt)}`, line];
+  });
+}
 
+// of a game what it was worth to the policy that is evaluated: both players' scores add up to nothing
 function scoreOf(line) {
-  const known = line.turns.map((turn) => turn.score).filter((score) => score !== null);
+  const own = line.end ? line.turns.filter((turn) => turn.agent === line.policy) : line.turns;
+  const known = own.map((turn) => turn.score).filter((score) => score !== null);
   return known.length ? mean(known) : null;
 }
 
 function pairsOf(left, right) {
-  const there = new Map(right.lines.map((line) => [promptKey(line), line]));
-  const both = left.lines.filter((line) => there.has(promptKey(line)));
-  if (both.length) return { pairs: both.map((line) => [line, there.get(promptKey(line))]), common: true };
+  const there = new Map(keyed(right.lines));
+  const both = keyed(left.lines).filter(([key]) => there.has(key));
+  if (both.length) return { pairs: both.map(([key, line]) => [line, there.get(key)]), common: true };
   const count = Math.max(left.lines.length, right.lines.length);
   const pairs = Array.from({ length: count }, (_, i) => [left.lines[i] ?? null, right.lines[i] ?? null]);
   return { pairs, common: false };
