@@ -79,6 +79,13 @@ def summed(numbers: Tensor) -> Tensor:
     return numbers
 
 
+def largest(number: Tensor) -> int:
+    """The largest of all processes' numbers, each a scalar; a collective."""
+    if count() > 1:
+        dist.all_reduce(number, op=dist.ReduceOp.MAX)
+    return int(number)
+
+
 def from_first(value: T) -> T:
     """The first process's value; that of the others is ignored."""
     if count() == 1:

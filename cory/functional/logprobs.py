@@ -119,19 +119,21 @@ def training_logprobs(
     tokens: Tensor,
     vocabulary: int,
     temperature: float = 1.0,
+    most: int = 0,
 ) -> Tensor:
     """Log-probabilities with gradient; of several slabs, backward computes the logits again.
 
     hidden: (N, H) last hidden states, with gradient
     tokens: (N,) int64, the token that each row predicts
     temperature: the logits are divided by it
+    most: as of `slabs`
     returns: (N,) float32
     """
 
     def of_slab(h: Tensor, t: Tensor) -> Tensor:
         return logprobs_of(scaled(logits_of(h), temperature), t)
 
-    pieces = list(slabs(len(tokens), vocabulary))
+    pieces = list(slabs(len(tokens), vocabulary, most))
     if len(pieces) == 1:
         return of_slab(hidden, tokens)
     return torch.cat(
@@ -146,12 +148,14 @@ def training_kl(
     ref_logits_of: LogitsOf,
     vocabulary: int,
     temperature: float = 1.0,
+    most: int = 0,
 ) -> Tensor:
     """Exact KL(policy || reference) of each token, with its gradient in the policy.
 
     hidden: (N, H) last hidden states of the policy, with gradient
     ref_hidden: (N, H) of the reference, without
     temperature: the logits of both are divided by it
+    most: as of `slabs`
     returns: (N,) float32
     """
 
@@ -160,7 +164,7 @@ def training_kl(
             ref_logits = scaled(ref_logits_of(ref_h), temperature)
         return full_kl(scaled(logits_of(h), temperature), ref_logits)
 
-    pieces = list(slabs(len(hidden), TENSORS_AT_ONCE * vocabulary))
+    pieces = list(slabs(len(hidden), TENSORS_AT_ONCE * vocabulary, most))
     if len(pieces) == 1:
         return of_slab(hidden, ref_hidden)
     return torch.cat(
@@ -171,11 +175,12 @@ def training_kl(
     )
 
 
-def slabs(tokens: int, numbers: int) -> Iterator[slice]:
+def slabs(tokens: int, numbers: int, most: int = 0) -> Iterator[slice]:
     """Slices over the tokens of at most SLAB_BYTES each; at least one, even without tokens.
 
     numbers: float32 numbers per token
+    most: tokens that some process has; there are as many slices as for these, the last ones empty
     """
     size = max(1, SLAB_BYTES // (4 * numbers))
-    for start in range(0, max(tokens, 1), size):
-        yield slice(start, min(start + size, tokens))
+    for start in range(0, max(tokens, most, 1), size):
+        yield slice(min(start, tokens), min(start + size, tokens))

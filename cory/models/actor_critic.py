@@ -67,12 +67,14 @@ class ActorCriticModel(nn.Module):
         response_mask: Tensor,
         ref_hidden: Tensor | None = None,
         ref_head: LogitsOf | None = None,
+        most: int = 0,
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and values of the response tokens, with gradient.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
         ref_hidden, ref_head: of the reference (`Team.reference_outputs`), for the exact KL to it
+        most: response tokens that some process has, so that each calls the head as often
         returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
             head the values are None. With a reference: logprobs and KL (2, B, R), values
         """
@@ -80,10 +82,11 @@ class ActorCriticModel(nn.Module):
         hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
         tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
         head = self.lm.get_output_embeddings()
-        logprobs = training_logprobs(hidden, head, tokens, self.vocabulary, self.temperature)
+        sizes = self.vocabulary, self.temperature, most
+        logprobs = training_logprobs(hidden, head, tokens, *sizes)
         spoken = spread(logprobs, response_mask)
         if ref_hidden is not None and ref_head is not None:
-            kl = training_kl(hidden, head, ref_hidden, ref_head, self.vocabulary, self.temperature)
+            kl = training_kl(hidden, head, ref_hidden, ref_head, *sizes)
             spoken = torch.stack([spoken, spread(kl, response_mask)])
         return spoken, self.spread_values(hidden, response_mask)
 

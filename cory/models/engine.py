@@ -156,9 +156,16 @@ class Engine:
         self._siblings = siblings
         siblings.append(self)
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(
+        self, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor, *reference: Any
+    ) -> Any:
+        """As `ActorCriticModel.forward`, in every process as often."""
+        inputs = input_ids, attention_mask, response_mask, *reference
         self._hook(self if self.partitioned else None)
-        return self._engine(*inputs)
+        if not self.partitioned:
+            return self._engine(*inputs)
+        # under ZeRO-3 each call of the head fetches its weights from all processes
+        return self._engine(*inputs, most=distributed.largest(response_mask.sum()))
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of one microbatch's part of a minibatch's loss.

@@ -100,7 +100,9 @@ def correctness_probabilities(
     if model.likelihood_coef == 0:  # without the log-probabilities of the vocabulary
         logits = model.values(response_states(model.lm, ids, attended, last_token(mask)))
     else:
-        logprobs, values = model(ids, attended, mask)
+        # not as a module: ZeRO-3's hooks are collectives, and processes have unequal rows
+        logprobs, values = model.forward(ids, attended, mask)
+        assert values is not None  # a verifier has a head
         logits = verdict_logits(values, logprobs, model.likelihood_coef)[last_token(mask)]
     probabilities: list[float] = logits.sigmoid().tolist()
     return probabilities

@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -329,5 +330,9 @@ def _reading(
                 digest.update(piece)
                 yield
         if to_disk:
-            sync(path)
+            with ThreadPoolExecutor(1) as thread:  # minutes, of a large file
+                synced = thread.submit(sync, path)
+                while wait([synced], timeout=1).not_done:
+                    yield
+            synced.result()
         found[name] = [path.stat().st_size, digest.hexdigest()]

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -33,13 +34,10 @@ def export_agents(
         shutil.rmtree(part, ignore_errors=True)
     for agent in agents.values():
         with agent.engine.whole():
-            if distributed.rank() == 0:
-                card = model_card(agent.model, agent.team.config, parts.config, parts.commit, done)
-                folder, tokenizer = part / agent.name, agent.team.tokenizer
-                try:
-                    export(agent.model, tokenizer, folder, agent.team.config.path, card)
-                except (OSError, SafetensorError) as error:
-                    raise WriteError(f"{part} cannot be written ({error})") from error
+            # a large model on slow storage takes longer than the others would wait
+            fault = distributed.first_works(partial(_written, agent, parts, part, done))
+        if fault is not None:
+            raise WriteError(f"{part} cannot be written ({fault})")
     distributed.wait_for_all()
     try:
         names = distributed.from_first(by_size(part, {}) if distributed.rank() == 0 else [])
@@ -52,6 +50,17 @@ def export_agents(
         raise WriteError(f"{part} cannot be written ({error})") from error
     distributed.wait_for_all()
     return {name: (size, digest) for name, (size, digest) in files.items()}
+
+
+def _written(agent: Policy, parts: Parts, part: Path, done: int | None) -> str | None:
+    """Export one agent, whose weights are gathered; why it could not be written."""
+    card = model_card(agent.model, agent.team.config, parts.config, parts.commit, done)
+    folder, tokenizer = part / agent.name, agent.team.tokenizer
+    try:
+        export(agent.model, tokenizer, folder, agent.team.config.path, card)
+    except (OSError, SafetensorError) as error:
+        return str(error)
+    return None
 
 
 def export_iteration(agents: Mapping[str, Policy], parts: Parts, place: Path, done: int) -> None:

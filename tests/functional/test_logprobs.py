@@ -169,6 +169,25 @@ def test_gradients_do_not_depend_on_the_slabs(
     assert len(head.rows_seen) == (1 if len(sizes) == 1 else 2 * len(sizes))
 
 
+def test_the_head_is_called_as_often_as_where_there_are_most_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * 3)
+    head, other = Head(0), Head(0)
+    few = training_logprobs(head.hidden[:2], head.logits, TOKENS[:2], V, most=8)
+    assert head.rows_seen == [2, 0, 0]
+    expected = training_logprobs(other.hidden[:2], other.logits, TOKENS[:2], V)
+    assert_close(few, expected)
+    few.sum().backward()
+    expected.sum().backward()
+    assert len(head.rows_seen) == 6  # on the way back, too
+    assert head.weight.grad is not None and other.weight.grad is not None
+    assert_close(head.weight.grad, other.weight.grad)
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * 3 * logprobs.TENSORS_AT_ONCE)
+    kl = training_kl(head.hidden[:2], head.logits, other.hidden[:2], other.logits, V, most=8)
+    assert head.rows_seen[6:] == [2, 0, 0] and len(kl) == 2
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize(("room", "sizes"), SLABS)
 def test_the_gradient_of_the_exact_kl_in_slabs(
@@ -222,3 +241,7 @@ def test_a_slab_holds_at_most_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * 3 + 1)
     assert list(slabs(N, V)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
     assert list(slabs(6, V)) == [slice(0, 3), slice(3, 6)]
+    # as many as for the process with the most tokens
+    assert list(slabs(4, V, most=10)) == [slice(0, 3), slice(3, 4), slice(4, 4), slice(4, 4)]
+    assert list(slabs(0, V, most=4)) == [slice(0, 0), slice(0, 0)]
+    assert list(slabs(6, V, most=4)) == list(slabs(6, V))

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from tests.support.commands import last_wins, metrics, short_settings
-from tests.support.warm import WarmCommand
+from tests.support.warm import SLAB, WarmCommand
 
 pytestmark = pytest.mark.slow
 
@@ -156,19 +156,27 @@ def test_these_runs_learn(trajectories: dict[str, list[dict[str, Any]]]) -> None
 
 
 def test_policies_that_share_an_engine_learn_the_same_in_two_processes(tmp_path: Path) -> None:
-    """Stage 3 splits the weights that are exchanged, but for small ones, which it keeps whole."""
+    """Stage 3 splits the weights that are exchanged, but for small ones, which it keeps whole.
+
+    In two processes the head is called for 90 tokens at once: for some rows once, for others twice.
+    Processes that called it unequally often would fetch its weights for each other's layers.
+    """
     shared = ["experiment=maft/phi3_arithmetic_maft", "scale=small", "algorithm.iterations=2"]
     shared += ["algorithm.prompts_per_iteration=12", "algorithm.epochs=1", "evaluation.prompts=8"]
     shared += ["algorithm.critic_epochs=1", "checkpoint_every=0", "model.compute_precision=fp32"]
     layouts = {
         "one": ["hardware=cpu"],
-        "two": ["hardware=cpu2", "hardware.zero_stage=3", "hardware.keep_whole_below=200"],
+        "two": [
+            *("hardware=cpu2", "hardware.zero_stage=3", "hardware.keep_whole_below=200"),
+            "hardware.microbatch_size=4",
+        ],
     }
 
     def run(layout: str) -> list[dict[str, Any]]:
         run_dir = tmp_path / layout
-        words = last_wins([*shared, *layouts[layout]])
-        command = WarmCommand(tmp_path, [*words, f"run_dir={run_dir}"])
+        words = last_wins([*shared, *layouts[layout], f"run_dir={run_dir}"])
+        slab = {SLAB: str(90 * 4 * 512)} if layout == "two" else {}
+        command = WarmCommand(tmp_path, words, **slab)
         assert command.wait() == 0, command.err
         return metrics(run_dir)
 

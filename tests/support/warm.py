@@ -30,6 +30,7 @@ from typing import IO
 from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
 from cory import train
+from cory.functional import logprobs
 from cory.runtime import launch, torchrun, worker
 from tests.support.commands import PATIENCE, ROOT, Said, sign_on
 from tests.support.composing import compose_config
@@ -38,6 +39,7 @@ FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.support.imported"])
 MODULES = {worker.__name__: worker.run_worker, torchrun.__name__: torchrun.run_node}
 MELTING = "CORY_TEST_MELTING"  # environment: the rank whose worker fails when it gets SIGUSR1
+SLAB = "CORY_TEST_SLAB"  # environment: bytes of logits that are computed at once
 
 
 class Fork(Said):
@@ -200,6 +202,8 @@ def _started(
     sign_on(module, run_dir, variables.get("RANK"))
     if variables.get(MELTING, "") == variables.get("RANK"):
         signal.signal(signal.SIGUSR1, _melt)
+    if SLAB in variables:
+        logprobs.SLAB_BYTES = int(variables[SLAB])
     # torch's agent, which starts the workers
     SubprocessHandler._popen = lambda self, args, env: Forked(args, env, True)  # type: ignore[assignment,misc,return-value]
     sys.argv = [module, run_dir]
