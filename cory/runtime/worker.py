@@ -126,14 +126,17 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
             )
             # debates leave out what does not fit; an observer is shown all that its template quotes
             observers = 0 if algorithm.holds_debates else longest_context(config, one.words)
-            require(
-                observers + algorithm.sampling.max_response_tokens + own <= one.context_length,
-                f"an observer's prompt may have {observers} tokens, with {algorithm.policy_count()}"
-                f" agents, task.max_prompt_tokens={config.task.max_prompt_tokens} and "
-                f"algorithm.sampling.max_response_tokens={algorithm.sampling.max_response_tokens}; "
-                f"with its own answer it exceeds the context of {one.group}={one.config.name} "
-                f"({one.context_length} tokens{around})",
-            )
+            room = one.context_length - algorithm.sampling.max_response_tokens - own
+            if observers > room and distributed.rank() == 0:
+                print(
+                    f"note: an observer's prompt may have {observers} tokens, with "
+                    f"{algorithm.policy_count()} agents, task.max_prompt_tokens="
+                    f"{config.task.max_prompt_tokens} and algorithm.sampling.max_response_tokens="
+                    f"{algorithm.sampling.max_response_tokens}; one of more than {room} ends the "
+                    f"run: the context of {one.group}={one.config.name} is {one.context_length} "
+                    f"tokens{around}",
+                    file=sys.stderr,
+                )
     task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
     reward: Reward = build_reward(config.reward, task, device)
     if isinstance(reward, RunReward):

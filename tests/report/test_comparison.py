@@ -201,8 +201,8 @@ def test_the_three_forms_hold_the_same_numbers(two_by_three: list[Path]) -> None
     head, columns, first, second, _, *notes = text.splitlines()
     assert notes[-1] == (
         "Held-out reward of agent 0: kl_coef=0.3 has a higher mean than kl_coef=0.1 by 0.200 "
-        "(95 % interval -0.048 to 0.448, 3 pairs): undecided; if the difference is real, about 4 "
-        "seeds show it."
+        "(95 % interval -0.048 to 0.448, 3 pairs): undecided; if the difference is real, about 5 "
+        "seeds would show it in four of five studies."
     )
     assert head == "held-out task reward (eval/score/agent_0)"
     assert " ".join(columns.split()) == ("seeds mean ± std 95 % interval difference 95 % interval")
@@ -279,12 +279,12 @@ def test_seeds_without_spread_leave_the_word_to_prompts(write: Write) -> None:
     assert second is not None and second.difference is not None
     found = second.difference
     assert (found.mean, found.std, found.over_prompts) == (0.25, 0.0, True)
-    # the paired interval of one seed is 0.227 ± 0.208 (Agresti and Min); of two seeds 1/sqrt(2)
+    # the paired interval of one seed is 0.227 ± 0.208 (Agresti and Min); two share their prompts
     scores = [group.scores for group in comparison.groups]
     pair = next(iter(scores[0]))
     error = error_of_difference(VOTE, scores[1][pair], scores[0][pair])
     assert error == pytest.approx(0.0993, abs=1e-3)
-    half = 1.95996 * error / math.sqrt(2)
+    half = 1.95996 * error
     assert found.interval == pytest.approx((0.25 - half, 0.25 + half), abs=1e-4)
     assert second.verdict == "higher (over prompts)"
     text = written(comparison, {VOTE: "majority right"})
