@@ -102,6 +102,8 @@ def test_the_estimate_of_a_run_is_near_what_is_counted(tiny_model: str, tmp_path
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_every_workload_takes_an_iteration(name: str, tmp_path: Path) -> None:
     few = ["algorithm.prompts_per_iteration=4", "algorithm.minibatch_size=4"]
+    if name == "debate":  # every operation of torch is counted, token by token
+        few += [f"algorithm.sampling.{end}_response_tokens=12" for end in ("min", "max")]
     one = workload.Workload(last_wins([*WORKLOADS[name], *few]), tmp_path)
     step, answer = one.step(), one.measure()
     assert step["tokens"] > 0
