@@ -41,3 +41,13 @@ def roles_in(lines: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         agent: PIONEER if place == 0 else f"observer {place}" if several else "observer"
         for agent, place in places.items()
     }
+
+
+def split_name(metric: str) -> tuple[str, str]:
+    """A metric, and whom it is about: `eval/score/agent_0` is `eval/score` of `agent_0`.
+
+    Metrics of the whole iteration, such as `debate/shortened` and what a reward function logs
+    (`reward/logged/<name>`), are about nobody: "".
+    """
+    name, _, who = metric.rpartition("/")
+    return (metric, "") if "/" not in name or "/logged/" in metric else (name, who)

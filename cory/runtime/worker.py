@@ -92,6 +92,32 @@ def check_devices(hardware: HardwareConfig) -> None:
     )
 
 
+def check_context(config: Config, team: Team) -> None:
+    """Refuse prompts that a model cannot read; tell of observers' prompts that it may not."""
+    task, algorithm = config.task, config.algorithm
+    response, context = algorithm.sampling.max_response_tokens, team.context_length
+    # of the chat template, and of BOS where the tokenizer adds it
+    own = 0 if task.counts_whole_contexts else team.tokens("")
+    around = f", {own} of them around every prompt" if own else ""
+    require(
+        task.max_prompt_tokens + response + own <= context,
+        f"task.max_prompt_tokens ({task.max_prompt_tokens}) and "
+        f"algorithm.sampling.max_response_tokens ({response}) exceed the context of "
+        f"{team.group}={team.config.name} ({context} tokens{around})",
+    )
+    if algorithm.holds_debates:
+        return  # they leave out what does not fit; an observer is shown all that is quoted
+    longest, room = longest_context(config, team.words), context - response - own
+    if longest > room and distributed.rank() == 0:
+        print(
+            f"note: an observer's prompt may have {longest} tokens, with "
+            f"{algorithm.policy_count()} agents, task.max_prompt_tokens={task.max_prompt_tokens} "
+            f"and algorithm.sampling.max_response_tokens={response}; one of more than {room} ends "
+            f"the run: the context of {team.group}={team.config.name} is {context} tokens{around}",
+            file=sys.stderr,
+        )
+
+
 def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     """Load models and data, and refuse settings that do not fit them.
 
@@ -108,35 +134,10 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     team = Team(config.model, device)
     partner = None if config.partner is None else Team(config.partner, device, "partner")
     algorithm = config.algorithm
-    longest = config.task.max_prompt_tokens + algorithm.sampling.max_response_tokens
     teams = [team] if partner is None else [team, partner]
-    for one in teams:
-        # where another model speaks, this one only counts the tokens of prompts
-        if not algorithm.speaks_remotely():
-            # of the chat template, and of BOS where the tokenizer adds it
-            own = 0 if config.task.counts_whole_contexts else one.tokens("")
-            around = f", {own} of them around every prompt" if own else ""
-            require(
-                longest + own <= one.context_length,
-                f"task.max_prompt_tokens ({config.task.max_prompt_tokens}) and "
-                f"algorithm.sampling.max_response_tokens "
-                f"({algorithm.sampling.max_response_tokens}) "
-                f"exceed the context of {one.group}={one.config.name} "
-                f"({one.context_length} tokens{around})",
-            )
-            # debates leave out what does not fit; an observer is shown all that its template quotes
-            observers = 0 if algorithm.holds_debates else longest_context(config, one.words)
-            room = one.context_length - algorithm.sampling.max_response_tokens - own
-            if observers > room and distributed.rank() == 0:
-                print(
-                    f"note: an observer's prompt may have {observers} tokens, with "
-                    f"{algorithm.policy_count()} agents, task.max_prompt_tokens="
-                    f"{config.task.max_prompt_tokens} and algorithm.sampling.max_response_tokens="
-                    f"{algorithm.sampling.max_response_tokens}; one of more than {room} ends the "
-                    f"run: the context of {one.group}={one.config.name} is {one.context_length} "
-                    f"tokens{around}",
-                    file=sys.stderr,
-                )
+    # where another model speaks, this one only counts the tokens of prompts
+    for one in [] if algorithm.speaks_remotely() else teams:
+        check_context(config, one)
     task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
     reward: Reward = build_reward(config.reward, task, device)
     if isinstance(reward, RunReward):

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cory.report.agent_names import split_name
 from cory.report.board.command import main
 from cory.report.board.data import short_names
-from cory.report.board.lines import Column, columns_of, split_name, strides, thinned
+from cory.report.board.lines import Column, columns_of, strides, thinned
 from cory.report.board.texts import LONGEST, evenly
 from tests.support.made_up_boards import (
     WriteRun,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cory.evaluation.prompt_scores import BEFORE
+from cory.report.agent_names import split_name
 from cory.report.axis_names import AXES
-from cory.report.board.lines import Column, rounded, split_name, strides, thinned
+from cory.report.board.lines import Column, rounded, strides, thinned
 from cory.report.board.read import Run, read_run
 from cory.report.board.settings import differences, flat
 from cory.report.board.texts import Strings, chosen, packed

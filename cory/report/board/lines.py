@@ -74,12 +74,3 @@ def thinned(column: Column, stride: int) -> Column:
 def rounded(values: Iterable[float]) -> list[float | None]:
     """Numbers with `DIGITS` significant digits; None for what JSON does not know."""
     return [float(f"{float(x):.{DIGITS}g}") if math.isfinite(x) else None for x in values]
-
-
-def split_name(metric: str) -> tuple[str, str]:
-    """A metric, and whom it is about: `eval/score/agent_0` is `eval/score` of `agent_0`.
-
-    Metrics of the whole iteration, such as `debate/shortened`, are about nobody: "".
-    """
-    parts = metric.split("/")
-    return (metric, "") if len(parts) < 3 else ("/".join(parts[:-1]), parts[-1])

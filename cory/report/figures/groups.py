@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cory.functional.statistics import mean
-from cory.report.agent_names import agent_name
+from cory.report.agent_names import agent_name, split_name
 from cory.report.axis_names import AXES
 from cory.report.figures.lines import Curve, LinePanel, marked
 from cory.report.figures.smoothing import smoothed
@@ -84,7 +84,7 @@ def wanted(runs: Mapping[str, Sequence[Logged]], metrics: Sequence[str]) -> dict
     every = {name for line in lines for name in line}
     panels: dict[str, list[str]] = {}
     for metric in metrics:
-        base, who = owner_apart(metric)
+        base, who = split_name(metric)
         found = named(lines, rf"{metric}/((?:agent|turn|generation|critic)_\d+\w*)")
         found = found or named(lines, rf"{metric}/([^/]+)")
         if metric in every:
@@ -96,15 +96,6 @@ def wanted(runs: Mapping[str, Sequence[Logged]], metrics: Sequence[str]) -> dict
     if len(panels) > MOST_PANELS:
         raise ValueError(f"at most {MOST_PANELS} panels fit one figure, not {', '.join(panels)}")
     return {base: list(dict.fromkeys(whose)) for base, whose in panels.items()}
-
-
-def owner_apart(metric: str) -> tuple[str, str]:
-    """A metric without its last part, and this part, whom it is about.
-
-    Metrics of the whole iteration, `debate/shortened` or `reward/logged/<name>`, are about nobody.
-    """
-    base, _, who = metric.rpartition("/")
-    return (metric, "") if "/" not in base or "/logged/" in metric else (base, who)
 
 
 def require_curve(

@@ -92,7 +92,7 @@ def hub_table(
 
     try:
         return load_dataset(path, subset, split=split)
-    except Exception as error:  # its readers raise what they like, as in _table_of_file
+    except Exception as error:  # its readers and its network, as in a file (detail 17)
         raise ConfigError(
             f"{key}={path}: the hub did not give split '{split}' ({_first_line(error)}); "
             f"to work offline set {offline} (HF_HUB_OFFLINE=1 stops asking the hub)"
