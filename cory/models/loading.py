@@ -10,6 +10,7 @@ from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import (
     CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
@@ -25,7 +26,15 @@ from cory.config import ConfigError, require
 from cory.models.context import context_length
 from cory.models.places import packaged, resolve
 from cory.models.precision import cast_weights
+from cory.models.sampling.supported import require_cache_of_tokens
 from cory.models.weight_files import UNREADABLE, first_line, load_plain
+
+QUANTISED = "quantization_config"  # config.json's name for how its weights are packed
+# names of weights in a checkpoint that sees images, too -> in one of its language model alone
+OF_LANGUAGE_MODEL = {
+    r"^language_model\.lm_head\.": "lm_head.",
+    r"^(language_model\.model|model\.language_model)\.": "model.",
+}
 
 
 def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrainedTokenizerBase:
@@ -77,7 +86,8 @@ def load_language_model(
     remote_code: whether the checkpoint's own Python may run
     attention: the library's word for an implementation; None: its own choice
     """
-    config = _load(AutoConfig, path, key, remote_code)
+    whole = _load(AutoConfig, path, key, remote_code)
+    config = _of_language_model(whole, path, key, remote_code)
     if not keep_dropout:
         # some models read the rate from their config at every pass, others when they are built
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
@@ -89,6 +99,7 @@ def load_language_model(
         key,
         remote_code,
         config=config,
+        key_mapping=None if config is whole else OF_LANGUAGE_MODEL,
         dtype=torch.float32 if packed else dtype,
         output_loading_info=True,
         attn_implementation=attention,
@@ -100,6 +111,27 @@ def load_language_model(
         cast_weights(model, dtype)
     settle(model, quantisation)
     return model.eval()
+
+
+def _of_language_model(config: Any, path: str, key: str, remote_code: bool = False) -> Any:
+    """The part of a configuration that describes the language model; ConfigError for another kind.
+
+    config: of the checkpoint, which may see images, too
+    """
+    quantisation = None if path.startswith("package:") else config.to_dict().get(QUANTISED)
+    require(
+        not quantisation,
+        f"{key}={path}: its weights are already quantised; cory trains, merges and exports plain "
+        f"ones: take the checkpoint that they were made from, and quantisation=nf4 for 4 bits",
+    )
+    config = config.get_text_config(decoder=True)
+    causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING or remote_code
+    require(
+        causal and not config.is_encoder_decoder,
+        f"{key}={path}: {config.model_type} is no causal language model, which agents must be",
+    )
+    require_cache_of_tokens(config, f"{key}={path}")
+    return config
 
 
 def quantised(
@@ -132,7 +164,7 @@ def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
     """
     model.hf_quantizer, model.is_quantized = None, False
     vars(model).pop("quantization_method", None)
-    vars(model.config).pop("quantization_config", None)
+    vars(model.config).pop(QUANTISED, None)
     return model
 
 
@@ -229,13 +261,14 @@ def skeleton(
     remote_code: the checkpoint brings its own class, and architecture is the nearest known one
     """
     if architecture is None:
-        return _empty(_load(AutoConfig, path, key, remote_code), remote_code)
+        config = _load(AutoConfig, path, key, remote_code)
+        return _empty(_of_language_model(config, path, key, remote_code), remote_code)
     described = f"{key.removesuffix('path')}architecture"
     config = _described(architecture, described)
     if remote_code:
         return _empty(config)
-    local = _local_config(path, key)
-    return _empty(config if local is None else local)
+    local = local_skeleton(path, key)
+    return _empty(config) if local is None else local
 
 
 def unread_architecture(
@@ -268,7 +301,7 @@ def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         return None
     config = _local_config(path, key)
-    return None if config is None else _empty(config)
+    return None if config is None else _empty(_of_language_model(config, path, key))
 
 
 def local_classifier(path: str, key: str) -> PreTrainedModel | None:

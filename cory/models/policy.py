@@ -17,7 +17,6 @@ from cory.functional.masking import pad_turns
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.precision import kept_casts
-from cory.models.sampling.cache import keeps_all
 from cory.models.sampling.generation import Response, draw_uniforms, generate
 from cory.models.shared_engine import StoredWeights
 from cory.models.team import Team
@@ -65,11 +64,6 @@ class Policy:
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
-        require(
-            not hardware.cuda_graphs or keeps_all(model.lm),
-            f"hardware.cuda_graphs=true does not go with {team.group}.path={team.config.path}, "
-            f"whose layers attend to a window of tokens only",
-        )
 
     def reference(self, name: str) -> Policy:
         """The frozen reference of its team, which responds under this name."""

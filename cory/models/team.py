@@ -25,6 +25,7 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
+from cory.models.sampling.supported import require_supported
 from cory.models.value_head import ValueHead
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
@@ -70,7 +71,7 @@ class Team:
         if quantisation is None:
             self.pretrained.to(device)
             set_products(self.pretrained, compute)
-        require_plain_head(self.pretrained, f"{group}.path={config.path}")
+        require_supported(self.pretrained, f"{group}.path={config.path}")
         require_fitting(self.tokenizer, self.pretrained, f"{group}.path={config.path}")
         ends = self.tokenizer("a")["input_ids"][-1:]
         require(
@@ -256,22 +257,6 @@ class Team:
         else:
             with model.base.off():
                 yield model.lm
-
-
-@torch.no_grad()
-def require_plain_head(lm: PreTrainedModel, key: str) -> None:
-    """ConfigError for a model that changes what its output head gives.
-
-    Sampling, scoring and training apply the head to the last hidden states, and nothing after it.
-    """
-    ids = torch.arange(8, device=lm.device)[None]
-    said = lm(input_ids=ids, use_cache=False).logits.float()
-    head = lm.get_output_embeddings()
-    plain = head(lm.base_model(input_ids=ids, use_cache=False).last_hidden_state).float()
-    require(
-        bool(torch.allclose(said, plain, rtol=1e-3, atol=1e-3 * float(said.abs().max()))),
-        f"{key}: this model caps or scales its logits after the output head, which cory cannot do",
-    )
 
 
 def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:

@@ -14,7 +14,8 @@ from cory.episode import Turn
 from cory.functional.masking import pad_left, pad_right
 from cory.models import team as team_module
 from cory.models.actor_critic import ActorCriticModel
-from cory.models.team import Team, require_plain_head
+from cory.models.sampling.supported import require_supported
+from cory.models.team import Team
 from tests.support.building import build
 from tests.support.close import assert_close
 
@@ -128,16 +129,18 @@ def test_a_model_that_changes_its_logits_after_the_head_is_refused(
         torch.manual_seed(0)
         return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **SIZES, **settings))
 
-    require_plain_head(built(plain).eval(), "model.path=x")
-    with pytest.raises(ConfigError, match=r"^model\.path=x: this model caps or scales its logits"):
-        require_plain_head(built(own).eval(), "model.path=x")
+    require_supported(built(plain).eval(), "model.path=x")
+    with pytest.raises(
+        ConfigError, match=r"^model\.path=x: this model changes what its output head"
+    ):
+        require_supported(built(own).eval(), "model.path=x")
 
 
 def test_a_teams_model_is_looked_at(
     config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(team_module, "require_plain_head", lambda lm, key: seen.append(key))
+    monkeypatch.setattr(team_module, "require_supported", lambda lm, key: seen.append(key))
     config = config_of()
     Team(config.model, torch.device("cpu"))
     assert seen == [f"model.path={config.model.path}"]

@@ -99,6 +99,21 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
             self._memory.append(memory)
         self._show(length)
 
+    def spread(self, places: Tensor) -> None:
+        """From the only row make several, whose tokens are those at the row's `places`.
+
+        places: (rows, tokens) int64
+        """
+        memory = []
+        for states in self._memory:
+            rows = states.new_empty(len(places), *states.shape[1:])
+            rows[:, :, : places.shape[1]] = states[0][:, places].transpose(0, 1)
+            memory.append(rows)
+        self._memory = memory
+        if self.across:
+            self._memory[0] = laid_across(self._memory[0])
+        self._show(places.shape[1])
+
     def let_go(self) -> None:
         """Free its memory; it is of no use afterwards."""
         self._memory = []
@@ -124,11 +139,6 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
 def laid_across(keys: Tensor) -> Tensor:
     """The same (rows, heads, room, width), of which the tokens lie side by side in memory."""
     return keys.transpose(2, 3).contiguous().transpose(2, 3)
-
-
-def keeps_all(model: PreTrainedModel) -> bool:
-    """Whether each layer of the model attends to all tokens before, not to a window of them."""
-    return all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
 
 
 def occupied(mask: Tensor) -> int:
@@ -168,12 +178,12 @@ def joined(
 def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
     """An empty cache for rows of at most `room` tokens.
 
-    Layers with a sliding window keep the library's own cache, which holds the window alone.
+    It holds all of them also where a layer attends to a window of tokens: the masks of its passes
+    are then those of a pass without a cache, and rows can be joined, shared and recorded.
     """
-    cache = DynamicCache(config=model.config)
     across = model.device.type == "cpu" and model.config._attn_implementation in EAGER
-    cache.layers = [
-        PreallocatedLayer(room, across) if type(layer) is DynamicLayer else layer
-        for layer in cache.layers
-    ]
+    layers = DynamicCache(config=model.config).layers
+    cache = DynamicCache()
+    cache.layers = [PreallocatedLayer(room, across) for _ in layers]
+    cache.layer_class_to_replicate = None  # a layer beyond these is an error
     return cache

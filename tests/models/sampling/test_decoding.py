@@ -10,20 +10,15 @@ import torch
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
     PreTrainedModel,
 )
 
-from cory.config import Config, ConfigError
-from cory.models.actor_critic import ActorCriticModel
+from cory.config import Config
 from cory.models.loading import load_language_model
-from cory.models.policy import Policy
 from cory.models.precision import set_products
 from cory.models.sampling import working_rows
 from cory.models.sampling.cache import PreallocatedLayer
 from cory.models.sampling.generation import Response, generate
-from cory.models.team import Team
 from tests.models.sampling.test_generation import CONTEXTS, PLAIN, uniforms
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
@@ -131,20 +126,3 @@ def test_settings_reach_the_passes(
     kind = "recorded" if graphs else "plain"
     assert {name for name, _ in used} == {kind} and used[0] == (kind, 3)
     assert max(rows for _, rows in used) == 3 and len(used) >= 6
-
-
-def test_windows_of_attention_are_not_recorded(config_of: Callable[..., Config]) -> None:
-    torch.manual_seed(0)
-    sizes = {"vocab_size": 30, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
-    config = config_of("hardware.cuda_graphs=true")
-    team = Team(config.model, torch.device("cpu"))
-    for window in (None, 4):
-        lm = MistralForCausalLM(MistralConfig(**sizes, **heads, sliding_window=window))
-        model = ActorCriticModel("agent", lm)
-        if window is None:
-            assert Policy(team, model, None, config.hardware).hardware.cuda_graphs
-            continue
-        with pytest.raises(ConfigError, match=r"^hardware.cuda_graphs=true does not go with"):
-            Policy(team, model, None, config.hardware)
-        Policy(team, model, None, replace(config.hardware, cuda_graphs=False))
