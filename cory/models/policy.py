@@ -18,6 +18,7 @@ from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.precision import kept_casts
 from cory.models.sampling.generation import Response, draw_uniforms, generate
+from cory.models.sampling.supported import require_supported
 from cory.models.shared_engine import StoredWeights
 from cory.models.team import Team
 
@@ -64,6 +65,10 @@ class Policy:
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
+        if hardware.cuda_graphs:
+            with self.whole():
+                key = f"{team.group}.path={team.config.path}"
+                require_supported(model.lm.eval(), key, recorded=True)
 
     def reference(self, name: str) -> Policy:
         """The frozen reference of its team, which responds under this name."""

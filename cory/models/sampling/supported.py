@@ -1,6 +1,7 @@
 """What a model must be like to be sampled from and trained: found out by trying it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -12,7 +13,7 @@ from cory.config import ConfigError, require
 from cory.functional.masking import pad_turns
 from cory.models.actor_critic import response_states
 from cory.models.sampling.cache import cache_for
-from cory.models.sampling.decoding import PlainPass
+from cory.models.sampling.decoding import PlainPass, RecordedPass
 from cory.models.sampling.prefill import prefill
 from cory.models.weight_files import UNREADABLE, first_line
 
@@ -41,13 +42,14 @@ def require_cache_of_tokens(config: Any, key: str) -> None:
 
 
 @torch.no_grad()
-def require_supported(lm: PreTrainedModel, key: str) -> None:
+def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> None:
     """ConfigError unless sampling and training give the logits of a plain forward pass.
 
     Tried with a few tokens: a row beside a longer one, as updates see it, and with a cache, as it
     is sampled.
 
     lm: in evaluation mode, on its device
+    recorded: the passes of `hardware.cuda_graphs=true` alone
     """
     rows = [list(range(1, 1 + length)) for length in LENGTHS]
     plain, headed = _tried(lambda: _plain(lm, rows), key)
@@ -56,13 +58,19 @@ def require_supported(lm: PreTrainedModel, key: str) -> None:
         f"{key}: this model changes what its output head gives (it caps, scales or transforms its "
         f"logits), which cory cannot do",
     )
+    passes: dict[str, Callable[[PreTrainedModel, list[list[int]]], Tensor]] = {
+        "updates": _trained,
+        "sampling": partial(_sampled, kind=PlainPass),
+    }
+    if recorded:
+        passes = {"hardware.cuda_graphs=true": partial(_sampled, kind=RecordedPass)}
     exact = lm.dtype == torch.float32 and getattr(lm, "product_dtype", None) is None
-    for what, passes in (("updates", _trained), ("sampling", _sampled)):
-        found = _tried(lambda passes=passes: passes(lm, rows), key)  # type: ignore[misc]
+    for name, logits in passes.items():
+        found = _tried(partial(logits, lm, rows), key)
         require(
             _alike(found, plain, TOLERANCE if exact else ROUNDED),
-            f"{key}: in the passes of {what} this model ({lm.config.model_type}) gives other "
-            f"logits than in a plain forward pass: a row depends on the padding before it",
+            f"{key}: in the passes of {name} this model ({lm.config.model_type}) gives other "
+            f"logits than in a plain forward pass: a row depends on the padding around it",
         )
 
 
@@ -84,14 +92,17 @@ def _trained(lm: PreTrainedModel, rows: list[list[int]]) -> Tensor:
     return _logits(lm, response_states(lm, ids, mask, response_mask))
 
 
-def _sampled(lm: PreTrainedModel, rows: list[list[int]]) -> Tensor:
+def _sampled(
+    lm: PreTrainedModel, rows: list[list[int]], kind: type[PlainPass] | type[RecordedPass]
+) -> Tensor:
     """The same in those of sampling: contexts, then a token at a time."""
-    cache = cache_for(lm, max(LENGTHS))
+    cache = cache_for(lm, 2 * max(LENGTHS))
     states, mask = prefill(lm, [row[:-2] for row in rows], cache, 0)
-    following = PlainPass(lm, mask, cache)
+    following = kind(lm, mask, cache)
     steps = [states]
     for place in (-2, -1):
-        steps.append(following(torch.tensor([[row[place]] for row in rows], device=lm.device)))
+        ids = torch.tensor([[row[place]] for row in rows], device=lm.device)
+        steps.append(following(ids).clone())
     return _logits(lm, torch.cat(steps, dim=1).flatten(0, 1))
 
 

@@ -1,0 +1,208 @@
+"""Architectures: what is sampled and what is learnt has the log-probabilities of a plain pass.
+
+Random models, 32 wide, of two layers, with windows of attention that are shorter than the contexts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    BitsAndBytesConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from cory.config import Config, ConfigError
+from cory.functional.masking import pad_turns
+from cory.models.loading import load_language_model, skeleton
+from cory.models.policy import Policy
+from cory.models.sampling.generation import generate
+from cory.models.team import Team
+from tests.models.sampling.test_generation import PLAIN
+
+VOCABULARY, LIMIT, EOS = 64, 12, 2
+SIZES = {
+    **{"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 64},
+    **{"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2},
+    **{"head_dim": 8, "max_position_embeddings": 128, "pad_token_id": 0, "eos_token_id": EOS},
+}
+WINDOW = {"sliding_window": 8}
+MIXED = {**WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
+SOME = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+GPT = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0}}
+# kind -> its settings; those of a few models have other names
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "afmoe": {**MIXED, **SOME, "num_local_experts": 4, "num_experts": 4},
+    "bloom": {"vocab_size": VOCABULARY, "hidden_size": 32, "n_layer": 2, "n_head": 4},
+    "cwm": MIXED,
+    "doge": {**WINDOW, "keep_window_size": 8},
+    "exaone4": MIXED,
+    "falcon": {"alibi": True, "new_decoder_architecture": False},
+    "gemma": {},
+    "gemma3_text": MIXED,
+    "gemma4_text": {**MIXED, "global_head_dim": 16, "vocab_size_per_layer_input": VOCABULARY,
+                    "hidden_size_per_layer_input": 8, "num_kv_shared_layers": 0},
+    "gpt2": GPT,
+    "gpt_bigcode": GPT,
+    "gpt_neo": {"num_layers": 2, "num_heads": 4, "window_size": 8,
+                "attention_types": [[["global", "local"], 1]]},
+    "gpt_neox": {},
+    "gpt_oss": {**MIXED, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "granite": {},
+    "hunyuan_v1_dense": ROPE,
+    "llama": {},
+    "ministral": MIXED,
+    "mistral": WINDOW,
+    "mixtral": {**WINDOW, "num_local_experts": 4},
+    "mpt": {"vocab_size": VOCABULARY, "d_model": 32, "n_layers": 2, "n_heads": 4,
+            "max_seq_len": 128},
+    "olmo2": {},
+    "olmo3": MIXED,
+    "opt": {"ffn_dim": 64, "word_embed_proj_dim": 16},
+    "phi3": WINDOW,
+    "qwen2": {**WINDOW, "use_sliding_window": True, "max_window_layers": 1},
+    "qwen3": {},
+    "qwen3_moe": {**SOME, "num_experts": 4},
+    "smollm3": {},
+    "starcoder2": WINDOW,
+}  # fmt: skip
+QUICK = ("gemma3_text", "gpt2", "mistral")
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    # positions that count padding
+    "bart": ({"is_encoder_decoder": False, "d_model": 32, "decoder_layers": 2,
+              "decoder_attention_heads": 4}, "a row depends on the padding around it"),
+    "lfm2": ({"layer_types": ["conv", "full_attention"]}, "not keys and values of tokens"),
+    "mamba": ({}, "not keys and values of tokens"),
+    "roberta": ({"is_decoder": True}, "transforms its logits"),
+}  # fmt: skip
+
+
+def random_model(kind: str, settings: dict[str, Any]) -> PreTrainedModel:
+    known = AutoConfig.for_model(kind)
+    sizes = {key: value for key, value in SIZES.items() if key in known.to_dict()}
+    return varied(AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes | settings)))
+
+
+def varied(model: PreTrainedModel) -> PreTrainedModel:
+    """With weights so large that tokens depend on what stands before them."""
+    numbers = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.2, generator=numbers)
+    return model.eval()
+
+
+def save(model: PreTrainedModel, folder: Path) -> str:
+    words = {f"w{number}": number for number in range(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    named = {"pad_token": "w0", "bos_token": "w1", "eos_token": "w2"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named).save_pretrained(folder)
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def contexts(beginning: int, *lengths: int) -> list[list[int]]:
+    """Contexts of so many tokens behind a common beginning."""
+    numbers = torch.Generator().manual_seed(3)
+    first, *rest = (
+        torch.randint(3, VOCABULARY, (n,), generator=numbers).tolist()
+        for n in (beginning, *lengths)
+    )
+    return [[*first, *row] for row in rest]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in ARCHITECTURES],
+)
+@torch.no_grad()
+def test_samplers_and_trainers_passes_are_those_of_plain_ones(
+    kind: str, config_of: Callable[..., Config], tmp_path: Path
+) -> None:
+    model = random_model(kind, ARCHITECTURES[kind])
+    config = replace(config_of().model, path=save(model, tmp_path))
+    team = Team(config, torch.device("cpu"))
+    (agent,) = team.new_models(["agent_0"], torch.Generator(), value_head=False)
+    for rows in (contexts(18, 2, 11, 1, 5), contexts(0, 3, 25, 1, 12)):
+        uniforms = torch.rand(4, LIMIT, dtype=torch.float64, generator=torch.manual_seed(1))
+        for graphs in (False, kind != "gpt_neo"):  # see below
+            said = generate(agent.lm, rows, LIMIT, PLAIN, uniforms, 0, {EOS}, graphs)
+            turns = pad_turns(rows, [response.ids for response in said], 0)
+            learnt, _ = agent.eval()(*turns)
+            for row, response, logprobs in zip(rows, said, learnt, strict=True):
+                ids = torch.tensor([row + response.ids])
+                plain = model(input_ids=ids, use_cache=False).logits[0, len(row) - 1 : -1]
+                wanted = plain.log_softmax(-1).gather(1, ids[0, len(row) :, None]).squeeze(1)
+                off = torch.tensor(response.sampler_logprobs) - wanted
+                assert off.abs().max() < 1e-5
+                assert (logprobs[: len(wanted)] - wanted).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_no_pass_is_right_for_is_refused_in_a_line(
+    kind: str, config_of: Callable[..., Config], tmp_path: Path
+) -> None:
+    settings, reason = REFUSED[kind]
+    path = save(random_model(kind, settings), tmp_path)
+    with pytest.raises(ConfigError, match=rf"^model\.path={path}: [^\n]*{reason}[^\n]*$"):
+        Team(replace(config_of().model, path=path), torch.device("cpu"))
+
+
+def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
+    config_of: Callable[..., Config], tmp_path: Path
+) -> None:
+    path = save(random_model("gpt_neo", ARCHITECTURES["gpt_neo"]), tmp_path)
+    config = config_of("hardware.cuda_graphs=true", f"model.path={path}")
+    team = Team(config.model, torch.device("cpu"))
+    (agent,) = team.new_models(["agent_0"], torch.Generator(), value_head=False)
+    with pytest.raises(ConfigError, match=r"in the passes of hardware\.cuda_graphs=true"):
+        Policy(team, agent, None, config.hardware)
+    Policy(team, agent, None, replace(config.hardware, cuda_graphs=False))
+
+
+@pytest.mark.slow
+def test_an_encoder_with_a_decoder_and_packed_weights_are_refused(tmp_path: Path) -> None:
+    t5 = T5Config(vocab_size=VOCABULARY, d_model=32, d_ff=64, num_layers=1, num_heads=2, d_kv=8)
+    T5ForConditionalGeneration(t5).save_pretrained(tmp_path / "t5")
+    LlamaForCausalLM(LlamaConfig(**SIZES | {"hidden_size": 64})).save_pretrained(tmp_path / "a")
+    packed = LlamaForCausalLM.from_pretrained(
+        tmp_path / "a", quantization_config=BitsAndBytesConfig(load_in_4bit=True)
+    )
+    packed.save_pretrained(tmp_path / "packed")
+    for name, reason in (("t5", "no causal language model"), ("packed", "already quantised")):
+        with pytest.raises(ConfigError, match=reason):
+            load_language_model(str(tmp_path / name), "model.path", keep_dropout=False)
+        with pytest.raises(ConfigError, match=reason):  # before a run begins
+            skeleton(str(tmp_path / name), "model.path", None)
+
+
+@torch.no_grad()
+def test_of_a_model_that_sees_images_the_language_model_is_taken(tmp_path: Path) -> None:
+    text = AutoConfig.for_model("gemma3_text", **SIZES | MIXED).to_dict()
+    sight = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1,
+             "num_attention_heads": 2, "image_size": 28, "patch_size": 14}  # fmt: skip
+    config = AutoConfig.for_model(
+        "gemma3", text_config=text, vision_config=sight, mm_tokens_per_image=4
+    )
+    whole = varied(AutoModelForImageTextToText.from_config(config))
+    whole.save_pretrained(tmp_path)
+    model = load_language_model(str(tmp_path), "model.path", keep_dropout=False)
+    ids = torch.arange(3, 23)[None]
+    assert torch.equal(model(input_ids=ids).logits, whole(input_ids=ids).logits)
+    assert not [name for name, _ in model.named_parameters() if "vision" in name]
