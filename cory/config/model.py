@@ -38,7 +38,7 @@ class AdapterConfig:
 
     rank: int
     alpha: float  # the update is scaled by alpha / rank
-    dropout: float  # before the adapter, while updating
+    dropout: float  # before the adapter, in supervised updates
     targets: list[str] | None  # names of the layers; None: PEFT's choice for the architecture
 
     def __post_init__(self) -> None:
@@ -63,8 +63,8 @@ class ModelConfig:
     remote_code: bool  # the checkpoint's own Python may run on this machine
     chat: bool  # prompts go through the tokenizer's chat template
     precision: str  # fp32 | bf16 | fp16: of the weights
-    dropout: bool  # keep the checkpoint's dropout while updating
-    value_dropout: float  # before the value head, while updating
+    dropout: bool  # keep the checkpoint's dropout in supervised updates
+    value_dropout: float  # before the value head, in supervised updates
     value_init: str  # uniform | zero: the value head's first weights
     value_detached: bool  # the value loss trains the head alone, not the model below it
     rollout_dropout: bool  # ... while sampling a roll-out, once an agent has been updated

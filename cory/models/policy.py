@@ -239,16 +239,20 @@ class Policy:
         ids, attention_mask, response_mask = (tensor.to(self.team.device) for tensor in tensors)
         return ids, attention_mask, response_mask
 
-    def start_update(self) -> None:
-        """Training mode where dropout or checkpointing need it; else only for the value head."""
-        config = self.team.config
-        self.model.train(
-            config.dropout
-            or (config.sharing != "copies" and config.adapter.dropout > 0)
-            or self.hardware.gradient_checkpointing
-        )
-        if self.model.value_head is not None:
-            self.model.value_head.train()
+    def start_update(self, dropout: bool = False) -> None:
+        """Evaluation mode: an update computes what was scored, without dropout and routers' noise.
+
+        dropout: that of the settings acts, where an update compares with no earlier pass
+        """
+        self.model.eval()
+        if dropout:
+            self.model.lm.train(self.team.config.dropout)
+            for name, module in self.model.named_modules():
+                if ".lora_dropout" in name or module is self.model.value_head:
+                    module.train()
+        for module in self.model.modules():  # the library looks at the mode of these alone
+            if getattr(module, "gradient_checkpointing", False):
+                module.training = True
 
 
 class Actor(Protocol):

@@ -55,10 +55,6 @@ class PPOPolicy(Policy):
         finally:
             self.samples_with_dropout = False
 
-    def start_update(self) -> None:
-        super().start_update()
-        self.updated = True
-
     def annotate(self, turns: list[Turn]) -> Batch:
         """The turns as tensors, with each token's statistics under policy and reference.
 

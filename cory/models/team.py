@@ -232,18 +232,14 @@ class Team:
     ) -> tuple[Tensor, nn.Module]:
         """Hidden states of the reference before the response tokens (N, H), and its output head.
 
-        For the exact KL in an update. Without dropout, whatever mode the model is in: with adapters
-        they are the same layers.
+        For the exact KL in an update.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool, True on N tokens
         """
         model.activate()
         with self.reference(model) as lm:
-            training = lm.training
-            lm.eval()
             hidden = response_states(lm, input_ids, attention_mask, response_mask)
-            lm.train(training)
             head: nn.Module = lm.get_output_embeddings()
         return hidden, head
 

@@ -162,6 +162,7 @@ class PPOTrainer:
     def update(self, agent: PPOPolicy, batch: Batch, estimate: Estimate, stage: Stage) -> Metrics:
         """Epochs of clipped minibatch steps over one agent's turns; mean statistics of them all."""
         agent.start_update()
+        agent.updated = True
         steps = self.config.epochs * self.plan.minibatches
         means = sum_steps(
             {key: value / steps for key, value in step.items()}

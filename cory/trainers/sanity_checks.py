@@ -57,7 +57,7 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
     tolerance = tolerance_of(agent.team.config)
     index = torch.arange(min(len(batch), 16))
     rows = batch.rows(index)
-    agent.model.eval()
+    agent.start_update()  # so that what is random in updates alone is seen
     with torch.no_grad():
         logprobs, _ = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask)
     off_ratio = typical_worst((logprobs - rows.logprobs).exp() - 1, rows.response_mask, agent)

@@ -166,7 +166,7 @@ class SupervisedTrainer:
         self, policy: Policy, examples: Sequence[Example], epochs: int, stage: Stage
     ) -> Metrics:
         """Epochs over one policy's examples; mean statistics of all steps."""
-        policy.start_update()
+        policy.start_update(dropout=True)
         size = self.config.minibatch_size
         expected = epochs * math.ceil(len(examples) / size)
         batches = minibatches(len(examples), size, epochs, self.streams.shuffle)

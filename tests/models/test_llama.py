@@ -80,11 +80,14 @@ def test_adapters_lie_where_the_conf_file_says(llama_config: Callable[..., Confi
         weights = agent.model.trainable()
         assert len(weights) == 2 * 2 * LAYERS + 2  # two factors on two layers; the value head
         assert all(f".{name}." in key or key.startswith("value_head.") for key in weights)
-        # dropout before the adapters acts in updates, and only there
-        agent.start_update()
-        assert found["model.layers.0.self_attn.q_proj"].lora_dropout[name].training
+        # dropout before the adapters acts in supervised updates, and only there
+        dropout = found["model.layers.0.self_attn.q_proj"].lora_dropout[name]
+        agent.start_update(dropout=True)
+        assert dropout.training and not lm.training
         agent.respond([SHORT], 1, GREEDY, torch.Generator())
-        assert not found["model.layers.0.self_attn.q_proj"].lora_dropout[name].training
+        assert not dropout.training
+        agent.start_update()
+        assert not dropout.training
 
 
 def test_the_tokenizer_gets_a_pad_token_that_is_no_token_of_a_text(agents: Agents) -> None:

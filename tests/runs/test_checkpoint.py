@@ -29,8 +29,6 @@ SETTINGS = [
     "algorithm.kl_controller=adaptive",
     "algorithm.minibatch_size=4",
     "algorithm.learning_rate=1e-3",
-    "model.value_dropout=0.3",
-    "model.adapter.dropout=0.1",
     "hardware.microbatch_size=2",
     "hardware.keep_whole_below=0",
 ]

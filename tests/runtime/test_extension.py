@@ -33,7 +33,7 @@ EVEN = ("evaluate_every=2", "samples_every=2", "checkpoint_every=1", "hardware.m
 # All that an iteration changes beside weights and Adam.
 STATE = (
     *("algorithm=cory", "algorithm.swap_every=3", "algorithm.score_scaling=normalise"),
-    *("algorithm.kl_controller=adaptive", "algorithm.minibatch_size=4", "model.value_dropout=0.1"),
+    *("algorithm.kl_controller=adaptive", "algorithm.minibatch_size=4"),
 )
 
 

@@ -69,24 +69,6 @@ def test_the_term_and_its_gradient_by_hand(
     assert norm > 1e-4
 
 
-def test_a_reference_of_the_same_layers_is_without_dropout(config_of: ConfigOf) -> None:
-    """With adapters the reference is the policy's model, which is in training mode."""
-    words = [*WORDS, *FULL, "model.sharing=adapters", "model.dropout=true"]
-    trainer = build(config_of(*words), LetterShare())
-    agent, batch = uneven(trainer)
-    inputs = batch.input_ids, batch.attention_mask, batch.response_mask
-    agent.model.eval()
-    expected, _ = agent.team.reference_outputs(agent.model, *inputs)
-    for module in agent.model.lm.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.5
-    agent.start_update()
-    for _ in range(2):
-        assert_close(agent.team.reference_outputs(agent.model, *inputs)[0], expected)
-        assert agent.model.lm.training  # it goes on as it was
-    assert not torch.allclose(response_states(agent.model.lm, *inputs), expected, atol=1e-2)
-
-
 def test_the_penalty_of_the_loss_alone_draws_back(config_of: ConfigOf) -> None:
     trainer = build(config_of(*WORDS, *FULL), LetterShare())
     agent, batch = uneven(trainer)

@@ -70,9 +70,6 @@ def test_dropout_acts_after_the_first_update_of_a_trainer(
     """The released exchange builds trainers anew, of models that are not in training mode."""
     words = ["algorithm=cory", "algorithm.swap_every=2", with_rates, *STILL]
     words.append(f"algorithm.official_swap={official}".lower())
-    # nor does dropout of updates act in roll-outs
-    without = gaps(build(config_of(*words, "model.dropout=true"), LetterShare()), 2)
-    assert all(gap < 1e-4 for step in without for gap in step.values())
     found = gaps(build(config_of(*words, DROPOUT), LetterShare()), 4)
     acts = [all(gap > 1e-2 for gap in step.values()) for step in found]
     rests = [all(gap < 1e-4 for gap in step.values()) for step in found]

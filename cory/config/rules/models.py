@@ -4,11 +4,18 @@ from cory.config.algorithm import PPOConfig
 from cory.config.checks import require
 from cory.config.experiment import Config
 from cory.config.reward import judges
+from cory.config.supervised import SupervisedConfig
 
 
-def check_rollout_dropout(config: Config) -> None:
-    """Rules for dropout while sampling a roll-out."""
+def check_dropout(config: Config) -> None:
+    """Rules for dropout while updating, and while sampling a roll-out."""
     for group, model in config.models.items():
+        for key, on in (("dropout", model.dropout), ("value_dropout", model.value_dropout > 0)):
+            require(
+                not on or isinstance(config.algorithm, SupervisedConfig),
+                f"{group}.{key} needs an algorithm whose updates compare with no earlier pass: "
+                f"with algorithm={config.algorithm.name} the ratio would not begin at 1",
+            )
         if not model.rollout_dropout:
             continue
         require(

@@ -17,7 +17,7 @@ from cory.config.rules.methods import (
     check_verifier,
     without_answers,
 )
-from cory.config.rules.models import check_products, check_rollout_dropout
+from cory.config.rules.models import check_dropout, check_products
 from cory.config.supervised import SupervisedConfig, VerifierConfig
 
 
@@ -39,7 +39,7 @@ def check_together(config: Config) -> None:
     algorithm = config.algorithm
     check_batches(config)
     check_hardware(config)
-    check_rollout_dropout(config)
+    check_dropout(config)
     for key, judge in judges(config.reward).items():
         check_judge(config, key, judge)
     check_game(config)
