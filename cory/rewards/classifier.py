@@ -43,8 +43,6 @@ class Classifier:
         )
         self.chat = has_template if config.chat is None else config.chat
         self.model = _loaded(config, device)
-        if self.model.config.pad_token_id is None:  # models that read their last token need it
-            self.model.config.pad_token_id = self.tokenizer.pad_token_id
         require_fitting(self.tokenizer, self.model, f"reward.path={config.path}")
         self.column = _column(config, self.model)
         self.longest = _longest(config, self.model)
@@ -85,7 +83,10 @@ class Classifier:
             max_length=self.longest,
             add_special_tokens=not self.chat,  # a chat template writes all of them itself
         )["input_ids"]
-        ids, mask = pad_right(rows, self.tokenizer.pad_token_id)
+        pad = _padding(rows, int(self.tokenizer.pad_token_id))
+        # decoders take their score at the last token that is not this one, whatever the mask says
+        self.model.config.pad_token_id = self.model.config.get_text_config().pad_token_id = pad
+        ids, mask = pad_right(rows, pad)
         with products(self.model):
             logits: Tensor = self.model(
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
@@ -95,6 +96,12 @@ class Classifier:
             logits = logits.sigmoid() if logits.shape[1] == 1 else logits.softmax(-1)
         scores: list[float] = logits[:, self.column].tolist()
         return scores
+
+
+def _padding(rows: Sequence[Sequence[int]], usual: int) -> int:
+    """A token to pad with in which no row ends: the usual one, or else the first of the others."""
+    ends = {row[-1] for row in rows if row}
+    return next(token for token in (usual, *range(len(ends) + 1)) if token not in ends)
 
 
 def _loaded(config: ClassifierConfig, device: torch.device) -> Any:
