@@ -152,7 +152,7 @@ def test_a_chat_goes_through_the_template_once(reward_model: str) -> None:
     asked = alone._text(Prompt("0", "is it"), turn)
     assert asked == "<s>[INST] is it [/INST]<s>[INST] yes [/INST]"
     messages = ({"role": "system", "content": "be brief"}, {"role": "user", "content": "is it"})
-    longer = alone._text(Prompt("0", "not shown", messages=messages), turn)
+    longer = alone._text(Prompt("0", "is it", messages=messages), turn)
     assert longer == "<s>[INST] be brief [/INST]<s>[INST] is it [/INST]<s>[INST] yes [/INST]"
     seen: list[torch.Tensor] = []
     alone.model.register_forward_pre_hook(
