@@ -26,16 +26,15 @@ class Texts:
     def fit(self, model: Any) -> None:
         """Take a model to read the ids; ConfigError where any text may have one that it lacks.
 
-        Tokens that were added to the vocabulary and that no text has are no fault: some models have
-        those of their relatives. A text that has one is refused when it is read.
+        Or where the chat template refuses a sample prompt with its answer. Tokens that were added
+        to the vocabulary and that no text has are no fault: some models have those of their
+        relatives. A text that has one is refused when it is read.
         """
         self.embedded = int(model.get_input_embeddings().weight.shape[0])
-        put = [self.tokenizer.pad_token_id, self.tokenizer.eos_token_id]
-        self._require_embedded(
-            [token for token in put if token is not None],
-            [self.tokenizer.vocab_size - 1],
-            self.tokenizer("a")["input_ids"],
-        )
+        put = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        ends = [token for token in put if token is not None]
+        self._require_embedded([self.tokenizer.vocab_size - 1, *ends])
+        self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
 
     def render(self, context: Context, answer: str | None = None) -> str:
         """A context as the model is shown it, up to where its answer begins, or with an answer.
@@ -45,7 +44,7 @@ class Texts:
         if not self.chat:
             if not isinstance(context, str):
                 raise ValueError(f"{self.said} does not chat; give it a text")
-            return context
+            return context if answer is None else context + self.between + answer
         if answer is None:
             return self._rendered(as_messages(context), prompt=True)
         return self._rendered([*as_messages(context), _message("assistant", answer)], prompt=False)

@@ -16,7 +16,7 @@ from cory.models.team import Team
 from cory.runtime.worker import build_parts
 from tests.support.building import build, measure
 from tests.support.composing import parsed
-from tests.support.llama import BOS, CHAT, EOS, save_llama
+from tests.support.llama import BOS, CHAT, EOS, random_llama, save_llama
 
 ConfigOf = Callable[..., Config]
 WORDS = [
@@ -89,6 +89,7 @@ NEXT = "{% if add_generation_prompt %}<assistant>{% endif %}"
 USER = "{% for m in messages %}{{ m.content + '|' }}{% endfor %}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", [HEADED, HEADED + NEXT, CHAT])
 def test_a_prompt_has_the_ids_that_the_template_gives_it(
     template: str, llama: str, config_of: ConfigOf, tmp_path: Path
@@ -104,6 +105,7 @@ def test_a_prompt_has_the_ids_that_the_template_gives_it(
         assert turn.context_ids == found["input_ids"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("template", "missing"),
     [(HEADED, "'<assistant>'"), (HEADED + NEXT, None), (USER, None), (USER + "\n", None)],
@@ -132,6 +134,7 @@ NOT_EMPTY = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_a_template_refuses_is_told_in_its_words(
     llama: str, config_of: ConfigOf, tmp_path: Path
 ) -> None:
@@ -148,6 +151,30 @@ def test_what_a_template_refuses_is_told_in_its_words(
     words += ["task=prompts", f"task.path={tmp_path}/chats.jsonl", "task.held_out_share=0.5"]
     words += ["reward=sentiment_tiny", "algorithm.prompts_per_iteration=1", "evaluation.prompts=1"]
     build_parts(parsed(*words, "task.max_prompt_tokens=9", "algorithm.minibatch_size=1"))
+
+
+@pytest.mark.slow
+def test_tokens_without_an_embedding_are_refused_where_a_text_has_them(
+    llama: str, config_of: ConfigOf, tmp_path: Path
+) -> None:
+    """A token that was added, and that no text has, does no harm: relatives share tokenizers."""
+    words = with_template(llama, tmp_path / "m", USER + NEXT)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
+    size = len(tokenizer)
+    tokenizer.add_tokens(["<image>", "<assistant>"], special_tokens=True)
+    tokenizer.save_pretrained(tmp_path / "m")
+    rule = rf"' is number {{}}, and the model has embeddings for {size} tokens; take the tokenizer"
+    with pytest.raises(
+        ConfigError, match=r"^model\.path=\S+: .*'<assistant>" + rule.format(size + 1)
+    ):
+        build_parts(config_of(*words))
+    plain = words[:1]
+    parts = build_parts(config_of(*plain))
+    with pytest.raises(ConfigError, match="'<image>" + rule.format(size)):
+        parts.team.tokens("an <image>")
+    random_llama(size - 1).save_pretrained(tmp_path / "m")
+    with pytest.raises(ConfigError, match=r"'~' is number "):
+        build_parts(config_of(*plain))
 
 
 def test_a_response_ends_where_the_template_ends_it(llama: str, tmp_path: Path) -> None:

@@ -178,6 +178,17 @@ def test_a_template_that_is_not_there_is_refused(bert: str) -> None:
         classifier(bert, label="GOOD", chat=True)
 
 
+def test_a_template_that_refuses_an_answer_is_told_at_once(
+    reward_model: str, tmp_path: Path
+) -> None:
+    shutil.copytree(reward_model, tmp_path / "judge")
+    template = "{% if messages[-1].role != 'user' %}{{ raise_exception('no answers') }}{% endif %}"
+    (tmp_path / "judge" / "chat_template.jinja").write_text(template)
+    rule = r"^reward\.path=\S+: the chat template refuses messages of user, assistant: no answers$"
+    with pytest.raises(ConfigError, match=rule):
+        classifier(str(tmp_path / "judge"), label=None, chat=None)
+
+
 @pytest.mark.parametrize("settings", [{"precision": "bf16", "compute_precision": "bf16"},
                                       {"compute_precision": "bf16"}])  # fmt: skip
 def test_half_precision_is_close_and_its_outputs_are_float32(
