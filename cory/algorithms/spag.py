@@ -117,7 +117,7 @@ class GameTraining:
         others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
         self.policy, frozen = parts.new_players(AGENT, others)
         self.task.require_room(parts.team.tokens)
-        self.codec = Codec(parts.team, self.task.config.max_prompt_tokens)
+        self.codec = Codec(parts.team.texts, self.task.config.max_prompt_tokens)
         self.opponents = Opponents(config, self.task, self.codec, self.policy, frozen, self.run_dir)
 
     def trainer(

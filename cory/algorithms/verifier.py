@@ -198,10 +198,10 @@ class AnswerCollector:
 
     def _chosen(self, answers: QuestionAnswers) -> list[Example]:
         """The examples from one question: as many right as wrong answers, or all in their order."""
-        config, tokenizer = self.config, self.policy.team.tokenizer
-        question = self.policy.team.render(answers.prompt.opening)
+        config, texts = self.config, self.policy.team.texts
+        question = texts.render(answers.prompt.opening)
         responses = [turn.response for turn in answers.turns]
-        rows = readings(tokenizer, [question] * len(responses), responses, None)
+        rows = readings(texts, [question] * len(responses), responses, None)
         fitting = [
             Example(context, response, float(bool(turn.right)))
             for turn, (context, response) in zip(answers.turns, rows, strict=True)

@@ -15,6 +15,7 @@ from cory.functional.diversity import mean_distribution
 from cory.functional.masking import pad_right, pad_turns
 from cory.models.loading import load_encoder, load_language_model, load_tokenizer, longest_text
 from cory.models.precision import DTYPES
+from cory.models.tokenization import Texts
 
 T = TypeVar("T")
 KEY = "algorithm.diversity"
@@ -30,7 +31,8 @@ class FrozenModel:
         self.config = config
         self.device = device
         self.dtype = DTYPES[config.precision]
-        self.tokenizer = load_tokenizer(path, key)
+        self.texts = Texts(load_tokenizer(path, key), f"{key}={path}")
+        self.pad = int(self.texts.tokenizer.pad_token_id)
         own = longest_text(path, key)
         self.longest = config.max_tokens if own is None else min(config.max_tokens, own)
 
@@ -50,12 +52,12 @@ class Encoder(FrozenModel):
     def embeddings(self, texts: Sequence[str]) -> Tensor:
         """(N, D) float32, in main memory: one row per text."""
         model = load_encoder(self.path, self.key, self.dtype).to(self.device)
-        rows = self.tokenizer(list(texts), truncation=True, max_length=self.longest)["input_ids"]
+        self.texts.fit(model)
         # of an empty text some tokenizers give no token
-        rows = [row or [int(self.tokenizer.pad_token_id)] for row in rows]
+        rows = [row or [self.pad] for row in self.texts.ids(texts, self.longest)]
 
         def embed(batch: Sequence[list[int]]) -> Tensor:
-            ids, mask = pad_right(batch, self.tokenizer.pad_token_id)
+            ids, mask = pad_right(batch, self.pad)
             states = model(
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
             ).last_hidden_state.float()
@@ -99,6 +101,7 @@ class Scorer(FrozenModel):
         compare: takes log-probabilities (responses, V) float32
         """
         model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
+        self.texts.fit(model)
         pairs = list(zip(questions, responses, strict=True))
         return distributed.map_rows(
             pairs, 1, lambda batch: [compare(self._distributions(model, *pair)) for pair in batch]
@@ -108,14 +111,14 @@ class Scorer(FrozenModel):
         self, model: torch.nn.Module, question: str, responses: Sequence[str]
     ) -> Tensor:
         """Log-probabilities of each response's mean distribution: (N, V) float32."""
-        shown, tokenizer = self._question(question), self.tokenizer
-        response_ids = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
-        response_ids = [ids[: self.longest - len(shown)] for ids in response_ids]
+        shown = self._question(question)
+        read = self.texts.pairs([f"{question}\n"] * len(responses), responses)
+        response_ids = [ids[: self.longest - len(shown)] for _, ids in read]
         distributions = []
         for start in range(0, len(response_ids), self.config.batch_size):
             rows = response_ids[start : start + self.config.batch_size]
             # padding stands on the right alone, where nothing that counts can see it
-            ids, attended, mask = pad_turns([shown] * len(rows), rows, tokenizer.pad_token_id)
+            ids, attended, mask = pad_turns([shown] * len(rows), rows, self.pad)
             logits = model(
                 input_ids=ids.to(self.device),
                 attention_mask=attended.long().to(self.device),
@@ -130,5 +133,4 @@ class Scorer(FrozenModel):
 
     def _question(self, question: str) -> list[int]:
         """Token ids of a question on lines of its own."""
-        ids: list[int] = self.tokenizer(f"{question}\n")["input_ids"]
-        return ids
+        return self.texts.ids([f"{question}\n"])[0]

@@ -83,7 +83,7 @@ class VerifierEvaluator:
         questions: as they were shown to the author
         """
         team, model = self.policy.team, self.policy.model
-        rows = readings(team.tokenizer, questions, answers, team.context_length)
+        rows = readings(team.texts, questions, answers, team.context_length)
         size = self.policy.hardware.rollout_batch_size
         pad = int(team.tokenizer.pad_token_id)
         model.eval()

@@ -11,7 +11,7 @@ from torch import Tensor
 from cory.config import Config, ConfigError, ModelConfig, parse_config, require
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.lora import DESCRIPTION, load_adapter, merged
-from cory.runs.export import VALUE_HEAD
+from cory.runs.export import VALUE_HEAD, with_card
 from cory.runs.run_dir import AGENTS
 from cory.runs.stored_settings import read_settings
 
@@ -90,7 +90,7 @@ def merge(run_dir: Path, agent: Path, out: Path, precision: str | None = None) -
         tokenizer.save_pretrained(part)
         if (agent / VALUE_HEAD).exists():
             shutil.copy(agent / VALUE_HEAD, part / VALUE_HEAD)
-        (part / "README.md").write_text(card(config, model, agent.name, precision))
+        with_card(part, card(config, model, agent.name, precision))
         again = load_language_model(str(part), "merged", keep_dropout=True)
         found = Difference(
             merged=float((logprobs(again, ids) - together).abs().max()),

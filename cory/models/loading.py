@@ -55,19 +55,6 @@ def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrained
     return tokenizer
 
 
-def require_fitting(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, said: str) -> None:
-    """ConfigError for a tokenizer whose pad token the model has no embedding for.
-
-    said: the setting that the model comes from
-    """
-    rows, pad = model.get_input_embeddings().weight.shape[0], int(tokenizer.pad_token_id)
-    require(
-        pad < rows,
-        f"{said}: the tokenizer's pad token '{tokenizer.pad_token}' is number {pad}, and the model "
-        f"has embeddings for {rows} tokens; resize the model, or choose a pad token that it has",
-    )
-
-
 def load_language_model(
     path: str,
     key: str,

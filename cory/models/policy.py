@@ -145,7 +145,7 @@ class Policy:
         every = [context for own in contexts for context in own]
         texts = [None if context is None else self.team.render(context) for context in every]
         said = self.respond(texts, limit, sampling, *streams)
-        decode, plain = self.team.tokenizer.decode, not self.team.config.special_tokens_in_text
+        plain = not self.team.config.special_tokens_in_text
         width = len(contexts[0])
         turns = [
             (
@@ -154,7 +154,7 @@ class Policy:
                     role=roles[number // width],
                     round=round,
                     context=text or "",
-                    response=decode(response.ids, skip_special_tokens=plain),
+                    response=self.team.texts.response(ids, response.ids, plain),
                     context_ids=ids,
                     response_ids=response.ids,
                 ),
@@ -183,8 +183,8 @@ class Policy:
         rows: list[list[int]] = [[int(tokenizer.pad_token_id)] for _ in contexts]
         if asked:
             texts = [context for context in contexts if context is not None]
-            for number, ids in zip(asked, tokenizer(texts)["input_ids"], strict=True):
-                rows[number] = ids  # with BOS where the model has one
+            for number, ids in zip(asked, self.team.texts.ids(texts), strict=True):
+                rows[number] = ids
         longest, room = max(map(len, rows)), self.team.context_length
         require(min(map(len, rows)) > 0, "a prompt has no tokens: the model needs at least one")
         require(

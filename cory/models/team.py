@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, renamed, require
-from cory.episode import Context, as_messages
+from cory.episode import Context
 from cory.functional.logprobs import TokenStatistics, token_statistics
 from cory.models.actor_critic import ActorCriticModel, response_states, spread
 from cory.models.context import require_context_length
-from cory.models.loading import load_language_model, load_tokenizer, nf4, require_fitting
+from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
     DTYPES,
     attention_for,
@@ -26,6 +26,7 @@ from cory.models.precision import (
     store_as_products,
 )
 from cory.models.sampling.supported import require_supported
+from cory.models.tokenization import Texts
 from cory.models.value_head import ValueHead
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
@@ -52,6 +53,7 @@ class Team:
             not config.chat or self.tokenizer.chat_template is not None,
             f"{group}.chat=true: the tokenizer of {group}.path={config.path} has no chat template",
         )
+        self.texts = Texts(self.tokenizer, f"{group}.path={config.path}", config.chat)
         dtype = DTYPES[config.precision]
         compute = DTYPES[config.compute_precision]
         quantisation = None
@@ -72,7 +74,7 @@ class Team:
             self.pretrained.to(device)
             set_products(self.pretrained, compute)
         require_supported(self.pretrained, f"{group}.path={config.path}")
-        require_fitting(self.tokenizer, self.pretrained, f"{group}.path={config.path}")
+        self.texts.fit(self.pretrained)
         ends = self.tokenizer("a")["input_ids"][-1:]
         require(
             ends != [self.tokenizer.eos_token_id],
@@ -83,19 +85,15 @@ class Team:
 
     def render(self, context: Context) -> str:
         """A context as the model is shown it: in a chat model's template."""
-        if not self.config.chat:
-            if not isinstance(context, str):
-                raise ValueError(f"{self.group}={self.config.name} does not chat; give it a text")
-            return context
-        return rendered(self.tokenizer, context)
+        return self.texts.render(context)
 
     def tokens(self, context: Context) -> int:
         """The number of tokens of a rendered context."""
-        return len(self.tokenizer(self.render(context))["input_ids"])
+        return self.texts.tokens(context)
 
     def words(self, text: str) -> int:
         """The number of tokens of a text within another one."""
-        return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return self.texts.words(text)
 
     @property
     def context_length(self) -> int:
@@ -108,12 +106,13 @@ class Team:
     def stops(self) -> frozenset[int]:
         """The tokens that end a response: the tokenizer's EOS, and those of the checkpoint.
 
-        Chat models end their turns with a token that may not be the tokenizer's EOS.
+        Chat models end their turns with a token that may not be the tokenizer's EOS: the one that
+        their template puts after an answer.
         """
         generation = getattr(self.pretrained, "generation_config", None)
         named = generation.eos_token_id if generation is not None else None
         several = named if isinstance(named, list) else [named]
-        found = {self.tokenizer.eos_token_id, *several}
+        found = {self.tokenizer.eos_token_id, self.texts.end, *several}
         return frozenset(int(token) for token in found if token is not None)
 
     def new_models(
@@ -253,14 +252,3 @@ class Team:
         else:
             with model.base.off():
                 yield model.lm
-
-
-def rendered(tokenizer: PreTrainedTokenizerBase, context: Context) -> str:
-    """A context in the tokenizer's chat template, up to the beginning of the answer."""
-    text: str = tokenizer.apply_chat_template(
-        as_messages(context), tokenize=False, add_generation_prompt=True
-    )
-    bos = tokenizer.bos_token_id
-    if bos is not None and tokenizer("a")["input_ids"][0] == bos:
-        text = text.removeprefix(str(tokenizer.bos_token))  # it puts BOS before any text by itself
-    return text

@@ -1,51 +1,226 @@
-"""Token ids of texts, the same for responses that are sampled, learnt and read again."""
+"""Token ids of texts, and texts of token ids: chat templates, special tokens and spaces."""
 
-from cory.config import ConfigError
-from cory.models.team import Team
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
-# a sample context and response, to find what stands between the tokens of the two
-CONTEXT, RESPONSE = "Response:", "word"
+from jinja2 import TemplateError
+
+from cory.config import ConfigError, require
+from cory.episode import Context, Message, as_messages, from_user
+
+# a sample prompt and its answer, to find what a template or tokenizer puts around them
+ASKED, ANSWER = "word", "reply"
+
+
+class Texts:
+    """Reads and writes texts for one model, in its chat template if it chats."""
+
+    def __init__(self, tokenizer: Any, said: str, chat: bool = False) -> None:
+        """said: the setting that the model comes from, for refusals."""
+        self.tokenizer = tokenizer
+        self.said = said
+        self.chat = chat
+        self.embedded: int | None = None  # tokens that the model has embeddings for, once known
+
+    def fit(self, model: Any) -> None:
+        """Take a model to read the ids; ConfigError where any text may have one that it lacks.
+
+        Or where the chat template refuses a sample prompt with its answer. Tokens that were added
+        to the vocabulary and that no text has are no fault: some models have those of their
+        relatives. A text that has one is refused when it is read.
+        """
+        self.embedded = int(model.get_input_embeddings().weight.shape[0])
+        put = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        ends = [token for token in put if token is not None]
+        self._require_embedded([self.tokenizer.vocab_size - 1, *ends])
+        self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
+
+    def render(self, context: Context, answer: str | None = None) -> str:
+        """A context as the model is shown it, up to where its answer begins, or with an answer.
+
+        ConfigError in the template's own words where that refuses the messages.
+        """
+        if not self.chat:
+            if not isinstance(context, str):
+                raise ValueError(f"{self.said} does not chat; give it a text")
+            return context if answer is None else context + self.between + answer
+        if answer is None:
+            return self._rendered(as_messages(context), prompt=True)
+        return self._rendered([*as_messages(context), _message("assistant", answer)], prompt=False)
+
+    def _rendered(self, messages: list[Message], prompt: bool) -> str:
+        try:
+            text: str = self.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=prompt
+            )
+        except (TemplateError, TypeError, ValueError) as error:
+            roles, reason = ", ".join(m["role"] for m in messages), " ".join(str(error).split())
+            raise ConfigError(
+                f"{self.said}: the chat template refuses messages of {roles}: {reason}"
+            ) from None
+        return text
+
+    def ids(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
+        """Token ids of each rendered text, cut to `longest`.
+
+        A chat template writes all special tokens itself; else the tokenizer adds its own, as BOS.
+        """
+        rows: list[list[int]] = self.tokenizer(
+            list(texts),
+            add_special_tokens=not self.chat,
+            truncation=longest is not None,
+            max_length=longest,
+        )["input_ids"]
+        self._require_embedded(*rows)
+        return rows
+
+    def tokens(self, context: Context) -> int:
+        """The number of tokens of a context, when it is rendered."""
+        return len(self.ids([self.render(context)])[0])
+
+    def words(self, text: str) -> int:
+        """The number of tokens of a text within another one."""
+        return len(self._bare([text])[0])
+
+    @cached_property
+    def own_tokens(self) -> int:
+        """Tokens that the chat template, or the tokenizer with BOS, puts around a prompt."""
+        return self.tokens(self.asked) - self.words(ASKED) * len(as_messages(self.asked))
+
+    def pairs(
+        self, contexts: Sequence[str], responses: Sequence[str]
+    ) -> list[tuple[list[int], list[int]]]:
+        """Token ids of each rendered context and of a response behind it, without an end.
+
+        On its own, a response might get a space that some tokenizers put before any text. One that
+        would merge with the context's last token is read on its own all the same.
+        """
+        if not contexts:
+            return []
+        texts = [self.gap + response for response in responses]
+        wholes = self.ids([context + text for context, text in zip(contexts, texts, strict=True)])
+        rows = zip(self.ids(contexts), wholes, self._bare(texts), strict=True)
+        return [
+            (before, whole[len(before) :] if whole[: len(before)] == before else alone)
+            for before, whole, alone in rows
+        ]
+
+    def response(self, context: Sequence[int], ids: Sequence[int], plain: bool = True) -> str:
+        """The text of a response: what its token ids add to the text of their context.
+
+        On its own, the first word may lose the space before it. In a chat, white space that the
+        template itself puts before an answer is not part of that.
+
+        plain: leave special tokens out
+        """
+        before, whole, alone = (
+            self.tokenizer.decode(row, skip_special_tokens=plain)
+            for row in ([*context], [*context, *ids], [*ids])
+        )
+        # bytes that are no character may spoil the context's last one
+        text: str = whole[len(before) :] if whole.startswith(before) else alone
+        return text.removeprefix(self.gap)
+
+    @cached_property
+    def asked(self) -> Context:
+        """A sample prompt that the template takes: a message, after one of the system if need be.
+
+        Where the template wants a system's message, the prompts may bring it.
+        """
+        try:
+            self.render(ASKED)
+        except ConfigError:
+            asked = [_message("system", ASKED), from_user(ASKED)]
+            self.render(asked)
+            return asked
+        return ASKED
+
+    @cached_property
+    def between(self) -> str:
+        """What stands between a prompt and an answer to it: in a chat, as the template has it."""
+        if not self.chat:
+            return " "
+        before, _, _ = self.render(self.asked, ANSWER).rpartition(ANSWER)
+        shown = self.render(self.asked)
+        return before.removeprefix(shown) if before.startswith(shown) else ""
+
+    @property
+    def gap(self) -> str:
+        """White space before an answer that is the template's own."""
+        return self.between if self.chat and self.between.isspace() else ""
+
+    @cached_property
+    def end(self) -> int | None:
+        """The token that ends an answer: in a chat the template's, if it has one; else EOS."""
+        eos: int | None = self.tokenizer.eos_token_id
+        if not self.chat:
+            return eos
+        _, found, after = self.render(self.asked, ANSWER).rpartition(ANSWER)
+        added = self.tokenizer.added_tokens_decoder
+        special = {*self.tokenizer.all_special_ids, *(i for i in added if added[i].special)}
+        ends = (token for token in self._bare([after])[0] if found and token in special)
+        return next(ends, eos)
+
+    @property
+    def missing_header(self) -> str | None:
+        """What the template puts before an answer, where it lets no prompt end in that."""
+        if not self.between.strip():
+            return None
+        shown = self._rendered(as_messages(self.asked), prompt=True)
+        bare = self._rendered(as_messages(self.asked), prompt=False)
+        return self.between if shown == bare else None
+
+    def _bare(self, texts: Sequence[str]) -> list[list[int]]:
+        rows: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        return rows
+
+    def _require_embedded(self, *rows: Sequence[int]) -> None:
+        if self.embedded is None:
+            return
+        most = max((max(row) for row in rows if row), default=0)
+        if most >= self.embedded:
+            raise ConfigError(
+                f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}'"
+                f" is number {most}, and the model has embeddings for {self.embedded} tokens; take "
+                f"the tokenizer that belongs to it, or resize its embeddings"
+            )
 
 
 class Codec:
     """The tokens of contexts and of responses that were not sampled.
 
-    A response stands behind its context with one space; some tokenizers count the space to the
-    word, others put it there by themselves.
+    A response stands behind its context with one space; in a chat as the template has it.
     """
 
-    def __init__(self, team: Team, longest: int) -> None:
+    def __init__(self, texts: Texts, longest: int) -> None:
         """longest: the most tokens of a context."""
-        self.team = team
+        self.texts = texts
         self.longest = longest
-        self.gap = "" if team.config.chat else self._gap()
-
-    def _gap(self) -> str:
-        tokenizer = self.team.tokenizer
-        whole = tokenizer(f"{CONTEXT} {RESPONSE}")["input_ids"]
-        context = tokenizer(CONTEXT)["input_ids"]
-        for gap in (" ", ""):
-            if [*context, *self._bare(gap + RESPONSE)] == whole:
-                return gap
-        raise ConfigError(
-            f"{self.team.group}={self.team.config.name}: its tokenizer reads a context and a "
-            f"response together otherwise than one after the other, so nothing can be learnt from "
-            f"texts"
+        self.context = texts.render(texts.asked)
+        self.lead = texts.between.removeprefix(texts.gap)
+        before, whole = texts.ids([self.context, self.context + texts.between + ANSWER])
+        require(
+            whole[: len(before)] == before,
+            f"{texts.said}: its tokenizer reads a context and a response together otherwise than "
+            f"one after the other, so nothing can be learnt from texts",
         )
+        require(texts.end is not None, f"{texts.said}: its tokenizer has no EOS to end a text with")
 
     def fits(self, context: str) -> bool:
         """Whether a context is not too long."""
-        return self.team.tokens(context) <= self.longest
+        return self.texts.tokens(context) <= self.longest
 
     def context_ids(self, context: str) -> list[int]:
         """Token ids of a context in the model's chat template, if any; with its BOS, if any."""
-        ids: list[int] = self.team.tokenizer(self.team.render(context))["input_ids"]
-        return ids
+        return self.texts.ids([self.texts.render(context)])[0]
 
     def response_ids(self, text: str) -> list[int]:
-        """Token ids of a response, with EOS as if the model had ended by itself."""
-        return [*self._bare(self.gap + text.strip()), int(self.team.tokenizer.eos_token_id)]
+        """Token ids of a response, ended as if the model had ended by itself."""
+        ((_, ids),) = self.texts.pairs([self.context], [self.lead + text.strip()])
+        assert self.texts.end is not None
+        return [*ids, self.texts.end]
 
-    def _bare(self, text: str) -> list[int]:
-        ids: list[int] = self.team.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+
+def _message(role: str, content: str) -> Message:
+    return {"role": role, "content": content}

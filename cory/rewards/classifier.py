@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cory import distributed
 from cory.config import ClassifierConfig, require
-from cory.episode import Episode, Prompt, Turn, as_messages
+from cory.episode import Episode, Prompt, Turn
 from cory.functional.masking import pad_right
 from cory.models.context import context_length
 from cory.models.loading import (
@@ -16,7 +16,6 @@ from cory.models.loading import (
     load_tokenizer,
     nf4,
     output_head,
-    require_fitting,
 )
 from cory.models.precision import (
     DTYPES,
@@ -27,6 +26,7 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
+from cory.models.tokenization import Texts
 
 
 class Classifier:
@@ -43,9 +43,8 @@ class Classifier:
         )
         self.chat = has_template if config.chat is None else config.chat
         self.model = _loaded(config, device)
-        if self.model.config.pad_token_id is None:  # models that read their last token need it
-            self.model.config.pad_token_id = self.tokenizer.pad_token_id
-        require_fitting(self.tokenizer, self.model, f"reward.path={config.path}")
+        self.texts = Texts(self.tokenizer, f"reward.path={config.path}", self.chat)
+        self.texts.fit(self.model)
         self.column = _column(config, self.model)
         self.longest = _longest(config, self.model)
 
@@ -70,22 +69,15 @@ class Classifier:
                 f"{prompt.id}, which is made of several chat messages",
             )
             return prompt.text + turn.response
-        asked = as_messages(
-            prompt.text if prompt.messages is None else [*map(dict, prompt.messages)]
-        )
-        said = {"role": "assistant", "content": turn.response}
-        text: str = self.tokenizer.apply_chat_template([*asked, said], tokenize=False)
-        return text
+        return self.texts.render(prompt.opening, turn.response)
 
     @torch.no_grad()
     def _scores(self, texts: Sequence[str]) -> list[float]:
-        rows = self.tokenizer(
-            list(texts),
-            truncation=self.longest is not None,
-            max_length=self.longest,
-            add_special_tokens=not self.chat,  # a chat template writes all of them itself
-        )["input_ids"]
-        ids, mask = pad_right(rows, self.tokenizer.pad_token_id)
+        rows = self.texts.ids(texts, self.longest)
+        pad = _padding(rows, int(self.tokenizer.pad_token_id))
+        # decoders take their score at the last token that is not this one, whatever the mask says
+        self.model.config.pad_token_id = self.model.config.get_text_config().pad_token_id = pad
+        ids, mask = pad_right(rows, pad)
         with products(self.model):
             logits: Tensor = self.model(
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
@@ -95,6 +87,12 @@ class Classifier:
             logits = logits.sigmoid() if logits.shape[1] == 1 else logits.softmax(-1)
         scores: list[float] = logits[:, self.column].tolist()
         return scores
+
+
+def _padding(rows: Sequence[Sequence[int]], usual: int) -> int:
+    """A token to pad with in which no row ends: the usual one, or else the first of the others."""
+    ends = {row[-1] for row in rows if row}
+    return min({*range(len(ends) + 1)} - ends) if usual in ends else usual
 
 
 def _loaded(config: ClassifierConfig, device: torch.device) -> Any:

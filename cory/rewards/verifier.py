@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -23,7 +22,7 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
-from cory.models.team import rendered
+from cory.models.tokenization import Texts
 from cory.models.value_head import ValueHead
 from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
@@ -34,28 +33,28 @@ Reading = tuple[list[int], list[int]]  # token ids: context, and those that a sc
 
 
 def readings(
-    tokenizer: Any, questions: Sequence[str], answers: Sequence[str], room: int | None
+    texts: Texts, questions: Sequence[str], answers: Sequence[str], room: int | None
 ) -> list[Reading]:
     """Token ids of questions and answers, for a value head that scores before each token.
 
     The first token of an answer belongs to the context, so that every score is of a part of the
     answer, and the one before EOS of all of it. An empty answer is scored by its question alone.
 
-    questions: prompts as the agents see them
+    questions: prompts, rendered
     room: tokens of the verifier's context, to which answers are cut; None: not cut
     Raises ConfigError where a question alone does not fit.
     """
-    eos = int(tokenizer.eos_token_id)
-    asked = tokenizer(list(questions))["input_ids"]
-    answered = tokenizer(list(answers), add_special_tokens=False)["input_ids"]
+    eos = int(texts.tokenizer.eos_token_id)
+    pairs = texts.pairs(questions, answers)
     if room is not None:
+        longest = max(len(asked) for asked, _ in pairs)
         require(
-            max(map(len, asked)) < room,
-            f"reward=verifier: a question of {max(map(len, asked))} tokens leaves no room for an "
-            f"answer in the verifier's context of {room}",
+            longest < room,
+            f"reward=verifier: a question of {longest} tokens leaves no room for an answer in the "
+            f"verifier's context of {room}",
         )
-        answered = [a[: room - len(q) - 1] for q, a in zip(asked, answered, strict=True)]
-    return [([*q, *a[:1]], [*a[1:], eos]) for q, a in zip(asked, answered, strict=True)]
+        pairs = [(asked, answered[: room - len(asked) - 1]) for asked, answered in pairs]
+    return [([*q, *a[:1]], [*a[1:], eos]) for q, a in pairs]
 
 
 def whole_model(config: VerifierRewardConfig) -> str:
@@ -73,16 +72,14 @@ def whole_model(config: VerifierRewardConfig) -> str:
         ) from error
 
 
-def shown(prompt: Prompt, tokenizer: Any, chat: bool) -> str:
+def shown(prompt: Prompt, texts: Texts) -> str:
     """A prompt as a verifier reads it; ConfigError for chat messages where it does not chat."""
-    if chat:
-        return rendered(tokenizer, prompt.opening)
     require(
-        prompt.messages is None,
+        texts.chat or prompt.messages is None,
         f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
         f"chat messages; set reward.chat=true",
     )
-    return prompt.text
+    return texts.render(prompt.opening)
 
 
 @torch.no_grad()
@@ -129,6 +126,8 @@ class Verifier:
             not config.chat or self.tokenizer.chat_template is not None,
             f"reward.chat=true: the tokenizer of {key} has no chat template",
         )
+        path, setting = self.source
+        self.texts = Texts(self.tokenizer, f"{setting}={path}", config.chat)
         self.model = self._model(device)
         load_head(self.model.head, folder / VALUE_HEAD, key)
         self.model.likelihood_coef = load_likelihood_coef(folder / VALUE_HEAD, key)
@@ -159,6 +158,7 @@ class Verifier:
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 
             load_adapter(lm, self.folder)
+        self.texts.fit(lm)
         # the head is filled with the verifier's own
         return ActorCriticModel("verifier", lm, value_head=ValueHead(lm))
 
@@ -183,8 +183,8 @@ class Verifier:
 
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(
-            self.tokenizer,
-            [shown(prompt, self.tokenizer, self.config.chat) for prompt, _ in turns],
+            self.texts,
+            [shown(prompt, self.texts) for prompt, _ in turns],
             [turn.response for _, turn in turns],
             self.room,
         )

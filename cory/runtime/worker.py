@@ -96,8 +96,7 @@ def check_context(config: Config, team: Team) -> None:
     """Refuse prompts that a model cannot read; tell of observers' prompts that it may not."""
     task, algorithm = config.task, config.algorithm
     response, context = algorithm.sampling.max_response_tokens, team.context_length
-    # of the chat template, and of BOS where the tokenizer adds it
-    own = 0 if task.counts_whole_contexts else team.tokens("")
+    own = 0 if task.counts_whole_contexts else team.texts.own_tokens
     around = f", {own} of them around every prompt" if own else ""
     require(
         task.max_prompt_tokens + response + own <= context,
@@ -114,6 +113,18 @@ def check_context(config: Config, team: Team) -> None:
             f"{algorithm.policy_count()} agents, task.max_prompt_tokens={task.max_prompt_tokens} "
             f"and algorithm.sampling.max_response_tokens={response}; one of more than {room} ends "
             f"the run: the context of {team.group}={team.config.name} is {context} tokens{around}",
+            file=sys.stderr,
+        )
+
+
+def tell_of_template(team: Team) -> None:
+    """A note where a chat template lets prompts end before the answer's heading."""
+    header = team.texts.missing_header
+    if header is not None and distributed.rank() == 0:
+        print(
+            f"note: {team.group}.path={team.config.path}: the chat template takes no notice of "
+            f"add_generation_prompt: prompts end before {header!r}, which it puts before an "
+            f"answer, so that the model has to write that itself",
             file=sys.stderr,
         )
 
@@ -137,6 +148,7 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     teams = [team] if partner is None else [team, partner]
     # where another model speaks, this one only counts the tokens of prompts
     for one in [] if algorithm.speaks_remotely() else teams:
+        tell_of_template(one)
         check_context(config, one)
     task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
     reward: Reward = build_reward(config.reward, task, device)
@@ -151,7 +163,10 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
         f"training prompts of task={config.task.name}",
     )
     # refused now rather than after the last iteration
-    task.held_out(config.evaluation.prompts, config.evaluation.split)
+    held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)
+    for one, prompt in product(teams, held_out[:1]):
+        if one.config.chat and not algorithm.speaks_remotely():
+            one.render(prompt.opening)
     for text, one in product(config.evaluation.probes, teams):
         tokens = one.tokens(task.prompt_of(text).opening)
         require(

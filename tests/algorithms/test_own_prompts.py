@@ -18,6 +18,7 @@ from cory.inference.debaters import Debaters
 from cory.inference.question_files import Question
 from cory.memory.workload import longest_context
 from cory.models.policy import Policy
+from cory.models.tokenization import Texts
 from cory.rewards.verifier import shown
 from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
@@ -161,7 +162,7 @@ def test_it_trains_and_is_evaluated(own: Settings, tmp_path: Path, kind: str, me
         for turn in line["turns"]
         if turn["response"] is not None
     ]
-    opening = "[INST] Be kind. [/INST]<s>[INST] " if kind == "chats" else ""
+    opening = "<s>[INST] Be kind. [/INST]<s>[INST] " if kind == "chats" else ""
     assert contexts and all(context.startswith(opening) for context in contexts)
     assert all(" and " in context and " So" in context for context in contexts)
     if config.algorithm.holds_debates and kind == "chats" and method != "maft_star":
@@ -197,11 +198,12 @@ def test_a_verifier_reads_whole_chats(llama: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(llama)
     messages = (SYSTEM, {"role": "user", "content": "Why?"})
     chat, text = Prompt("a", "Why?", messages=messages), Prompt("b", "Why?")
-    assert shown(chat, tokenizer, True) == "[INST] Be kind. [/INST]<s>[INST] Why? [/INST]"
-    assert shown(text, tokenizer, True) == "[INST] Why? [/INST]"
-    assert shown(text, tokenizer, False) == "Why?"
+    chatting, plain = (Texts(tokenizer, "reward.path", chat=on) for on in (True, False))
+    assert shown(chat, chatting) == "<s>[INST] Be kind. [/INST]<s>[INST] Why? [/INST]"
+    assert shown(text, chatting) == "<s>[INST] Why? [/INST]"
+    assert shown(text, plain) == "Why?"
     with pytest.raises(ConfigError, match=r"reward.chat=false: .* prompt a, .* reward.chat=true$"):
-        shown(chat, tokenizer, False)
+        shown(chat, plain)
 
 
 @pytest.mark.slow

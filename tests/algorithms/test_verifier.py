@@ -201,7 +201,7 @@ def test_the_reward_is_what_the_verifier_says_in_training(
     policy = trainer.agents["verifier"]
     coef = trainer.config.likelihood_coef  # type: ignore[attr-defined]  # a verifier's
     queries = [f"{number} and 3? So" for number in range(len(SAID))]
-    rows = readings(policy.team.tokenizer, queries, SAID, None)
+    rows = readings(policy.team.texts, queries, SAID, None)
     logits = []
     policy.model.eval()
     for context, response in rows:  # one by one: nothing is padded
@@ -258,7 +258,7 @@ def test_verdicts_are_no_training_pass(verifier_config: Settings) -> None:
     trainer = build_verifier(verifier_config("algorithm.likelihood_coef=0.7"))
     (policy,) = trainer.agents.values()
     policy.model.register_forward_pre_hook(lambda *_: pytest.fail("called as a module"))
-    rows = readings(policy.team.tokenizer, ["What?"] * 2, [" this", " that"], 64)
+    rows = readings(policy.team.texts, ["What?"] * 2, [" this", " that"], 64)
     with torch.no_grad():
         found = correctness_probabilities(policy.model.eval(), rows, 0)
     assert len(found) == 2 and all(0 < each < 1 for each in found)

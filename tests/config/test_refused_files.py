@@ -95,7 +95,7 @@ def with_eos_at_the_end(settings: dict, tokens: dict) -> None:
     ("spoil", "said"),
     [
         (without_ends, "model.path={model} has neither a pad token nor an EOS token"),
-        (with_a_new_pad, "the tokenizer's pad token '[NEW]' is number "),
+        (with_a_new_pad, "the tokenizer's token '[NEW]' is number "),
         (with_eos_at_the_end, "model.path={model}: the tokenizer ends every text with EOS"),
     ],
 )

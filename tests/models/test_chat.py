@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
 from cory.models.team import Team
+from cory.runtime.worker import build_parts
 from tests.support.building import build, measure
 from tests.support.composing import parsed
-from tests.support.llama import BOS, EOS, save_llama
+from tests.support.llama import BOS, CHAT, EOS, random_llama, save_llama
 
 ConfigOf = Callable[..., Config]
 WORDS = [
@@ -43,12 +46,12 @@ def team(path: str, *words: str) -> Team:
 
 def test_a_text_is_one_message_and_begins_once(llama: str) -> None:
     chat = team(llama, "model.chat=true")
-    assert chat.render("Why?") == "[INST] Why? [/INST]"
-    ids = chat.tokenizer(chat.render("Why?"))["input_ids"]
+    assert chat.render("Why?") == "<s>[INST] Why? [/INST]"
+    (ids,) = chat.texts.ids([chat.render("Why?")])
     assert ids[0] == BOS and ids.count(BOS) == 1
     assert chat.tokens("Why?") == len(ids)
     two = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    assert chat.render(two) == "[INST] a [/INST]<s>[INST] b [/INST]"
+    assert chat.render(two) == "<s>[INST] a [/INST]<s>[INST] b [/INST]"
     plain = team(llama)
     assert plain.render("Why?") == "Why?"
     with pytest.raises(ValueError, match="does not chat"):
@@ -74,6 +77,115 @@ def test_a_response_ends_at_any_of_the_checkpoints_stops(llama: str, tmp_path: P
     assert team(str(tmp_path)).stops == {EOS, 300}
 
 
+def with_template(llama: str, folder: Path, template: str) -> list[str]:
+    """Settings of a chat with the model, in another template."""
+    shutil.copytree(llama, folder)
+    (folder / "chat_template.jinja").write_text(template)
+    return [f"model.path={folder}", "model.chat=true"]
+
+
+HEADED = "{% for m in messages %}{{ '<' + m.role + '>' + m.content + '</s>' }}{% endfor %}"
+NEXT = "{% if add_generation_prompt %}<assistant>{% endif %}"
+USER = "{% for m in messages %}{{ m.content + '|' }}{% endfor %}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("template", [HEADED, HEADED + NEXT, CHAT])
+def test_a_prompt_has_the_ids_that_the_template_gives_it(
+    template: str, llama: str, config_of: ConfigOf, tmp_path: Path
+) -> None:
+    """No BOS where the template has none, though the tokenizer adds it to other texts."""
+    parts = build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
+    policies = parts.new_policies(["agent_0"], parts.team)
+    policy, texts = policies["agent_0"], ["Why?", "the movie"]
+    spoken = policy.turns("solo", 0, texts, 2, None, torch.Generator())
+    for text, (turn, _) in zip(texts, spoken, strict=True):
+        asked = [{"role": "user", "content": text}]
+        found = parts.team.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
+        assert turn.context_ids == found["input_ids"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("template", "missing"),
+    [(HEADED, "'<assistant>'"), (HEADED + NEXT, None), (USER, None), (USER + "\n", None)],
+)
+def test_a_template_without_the_answers_heading_is_told(
+    template: str,
+    missing: str | None,
+    llama: str,
+    config_of: ConfigOf,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
+    notes = [line for line in capsys.readouterr().err.splitlines() if "chat template" in line]
+    assert len(notes) == (missing is not None)
+    assert all(f"prompts end before {missing}" in note for note in notes)
+
+
+REFUSE = "{{ raise_exception('REASON') }}"
+WANTS_SYSTEM = (
+    "{% if messages[0].role != 'system' %}" + REFUSE.replace("REASON", "no system") + "{% endif %}"
+)
+NOT_EMPTY = (
+    "{% for m in messages %}{% if not m.content %}" + REFUSE.replace("REASON", "empty")
+    + "{% endif %}{{ m.content }}{% endfor %}"
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_a_template_refuses_is_told_in_its_words(
+    llama: str, config_of: ConfigOf, tmp_path: Path
+) -> None:
+    build_parts(config_of(*with_template(llama, tmp_path / "empty", NOT_EMPTY)))  # none is
+    words = with_template(llama, tmp_path / "system", WANTS_SYSTEM + CHAT)
+    with pytest.raises(
+        ConfigError, match=r"^model\.path=\S+: the chat template refuses .* user: no system$"
+    ):
+        build_parts(config_of(*words))
+    # prompts that bring what the template wants are taken
+    chats = [[{"role": "system", "content": "Be."}, {"role": "user", "content": x}] for x in "ab"]
+    rows = "".join(json.dumps({"prompt": chat}) + "\n" for chat in chats)
+    (tmp_path / "chats.jsonl").write_text(rows)
+    words += ["task=prompts", f"task.path={tmp_path}/chats.jsonl", "task.held_out_share=0.5"]
+    words += ["reward=sentiment_tiny", "algorithm.prompts_per_iteration=1", "evaluation.prompts=1"]
+    build_parts(parsed(*words, "task.max_prompt_tokens=9", "algorithm.minibatch_size=1"))
+
+
+@pytest.mark.slow
+def test_tokens_without_an_embedding_are_refused_where_a_text_has_them(
+    llama: str, config_of: ConfigOf, tmp_path: Path
+) -> None:
+    """A token that was added, and that no text has, does no harm: relatives share tokenizers."""
+    words = with_template(llama, tmp_path / "m", USER + NEXT)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
+    size = len(tokenizer)
+    tokenizer.add_tokens(["<image>", "<assistant>"], special_tokens=True)
+    tokenizer.save_pretrained(tmp_path / "m")
+    rule = rf"' is number {{}}, and the model has embeddings for {size} tokens; take the tokenizer"
+    with pytest.raises(
+        ConfigError, match=r"^model\.path=\S+: .*'<assistant>" + rule.format(size + 1)
+    ):
+        build_parts(config_of(*words))
+    plain = words[:1]
+    parts = build_parts(config_of(*plain))
+    with pytest.raises(ConfigError, match="'<image>" + rule.format(size)):
+        parts.team.tokens("an <image>")
+    random_llama(size - 1).save_pretrained(tmp_path / "m")
+    with pytest.raises(ConfigError, match=r"'~' is number "):
+        build_parts(config_of(*plain))
+
+
+def test_a_response_ends_where_the_template_ends_it(llama: str, tmp_path: Path) -> None:
+    words = with_template(llama, tmp_path / "m", HEADED.replace("</s>", "<0x01>"))
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<0x01>"]})
+    tokenizer.save_pretrained(tmp_path / "m")
+    chat = team(str(tmp_path / "m"), *words)
+    assert chat.stops == {EOS, tokenizer.convert_tokens_to_ids("<0x01>")}
+
+
 @pytest.mark.slow
 def test_a_debate_is_a_chat_in_training_and_evaluation(
     questions: ConfigOf, llama: str, tmp_path: Path
@@ -85,7 +197,7 @@ def test_a_debate_is_a_chat_in_training_and_evaluation(
         question = episode.prompt.text
         first, second, *_ = episode.turns
         later = episode.turns[2]
-        assert first.context == f"[INST] {question} [/INST]"
+        assert first.context == f"<s>[INST] {question} [/INST]"
         assert later.context == (
             f"{first.context}<s>[INST] {first.response} [/INST]<s>[INST] "
             f"Agent 1: {second.response.strip()} {question} [/INST]"
@@ -93,7 +205,7 @@ def test_a_debate_is_a_chat_in_training_and_evaluation(
         assert all(turn.context_ids[0] == BOS for turn in episode.turns)
     _, lines = measure(trainer, config, tmp_path)
     for line in lines:
-        opening = f"[INST] {line['prompt']} [/INST]"
+        opening = f"<s>[INST] {line['prompt']} [/INST]"
         assert all(turn["context"].startswith(opening) for turn in line["turns"])
 
 
@@ -113,5 +225,5 @@ def test_a_history_that_does_not_fit_is_cut_and_counted(questions: ConfigOf, lla
     assert 0 < cut < 0.5
     for episode in trainer.episodes:
         for turn in episode.turns:
-            assert turn.context.startswith(f"[INST] {episode.prompt.text} [/INST]")
+            assert turn.context.startswith(f"<s>[INST] {episode.prompt.text} [/INST]")
             assert len(turn.context_ids) + 6 <= longest + 6 - 1

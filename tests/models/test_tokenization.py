@@ -1,31 +1,32 @@
-"""Texts as token ids, the same way wherever they are read, said or learnt."""
+"""Texts as token ids and ids as texts, the same way wherever they are read, said or learnt."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from cory.config import ConfigError
+from cory.config import Config, ConfigError
+from cory.episode import Episode
 from cory.models.loading import load_tokenizer
-from cory.models.tokenization import Codec
+from cory.models.tokenization import Codec, Texts
+from tests.support.building import build
+from tests.support.llama import llama_tokenizer, random_llama
 
 TEXT = "I know the word! It is film"
-
-
-def team_of(tokenizer: Any, chat: bool = False) -> Any:
-    """What a codec asks of a team."""
-    config = SimpleNamespace(chat=chat, name="made up")
-    return SimpleNamespace(
-        tokenizer=tokenizer,
-        config=config,
-        group="model",
-        render=lambda context: context,
-        tokens=lambda context: len(tokenizer(context)["input_ids"]),
-    )
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+# the first Llama's: spaces of its own, and no heading before an answer
+INST = (
+    "{% for m in messages %}{% if m.role == 'user' %}{{ bos_token + '[INST] ' + m.content + "
+    "' [/INST]' }}{% else %}{{ ' ' + m.content + ' ' + eos_token }}{% endif %}{% endfor %}"
+)
 
 
 def like_llama() -> PreTrainedTokenizerFast:
@@ -35,14 +36,38 @@ def like_llama() -> PreTrainedTokenizerFast:
     bpe.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
     special = ["<unk>", "<s>", "</s>"]
     trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=special, show_progress=False)
-    bpe.train_from_iterator([TEXT, "Response: word film movie"] * 3, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=bpe, unk_token="<unk>", eos_token="</s>")
+    bpe.train_from_iterator([TEXT, "Response: word the good movie reply"] * 3, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    )
+
+
+def of_words(*words: str) -> PreTrainedTokenizerFast:
+    """SentencePiece's marks and a token per word, so that every response begins with a space."""
+    vocabulary = ["<unk>", "<s>", "</s>", *(f"▁{word}" for word in words)]
+    numbered = {token: number for number, token in enumerate(vocabulary)}
+    whole = Tokenizer(models.WordLevel(numbered, unk_token="<unk>"))
+    whole.pre_tokenizer = pre_tokenizers.Metaspace()
+    whole.decoder = decoders.Metaspace()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=whole, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    )
+
+
+def chatting(tokenizer: Any, template: str = CHATML) -> Texts:
+    tokenizer.chat_template = template
+    marks = ["<|im_start|>", "<|im_end|>"] if template == CHATML else []
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    return Texts(tokenizer, "model.path=made up", chat=True)
+
+
+def tiny() -> Any:
+    return load_tokenizer("asset:tiny", "model.path")
 
 
 def test_a_response_stands_behind_one_space() -> None:
-    tokenizer = load_tokenizer("asset:tiny", "model.path")
-    codec = Codec(team_of(tokenizer), 10)
-    assert codec.gap == " "
+    tokenizer = tiny()
+    codec = Codec(Texts(tokenizer, "model"), 10)
     ids = codec.response_ids(TEXT)
     assert ids[-1] == tokenizer.eos_token_id and ids[:-1] == tokenizer(f" {TEXT}")["input_ids"]
     whole = tokenizer(f"Response: {TEXT}")["input_ids"]
@@ -52,31 +77,99 @@ def test_a_response_stands_behind_one_space() -> None:
 
 def test_a_tokenizer_that_puts_the_space_there_by_itself() -> None:
     tokenizer = like_llama()
-    codec = Codec(team_of(tokenizer), 10)
-    assert codec.gap == ""
+    codec = Codec(Texts(tokenizer, "model"), 10)
     whole = tokenizer(f"Response: {TEXT}")["input_ids"]
     assert [*codec.context_ids("Response:"), *codec.response_ids(TEXT)[:-1]] == whole
-
-
-def test_after_a_chat_template_nothing_stands_between() -> None:
-    tokenizer = load_tokenizer("asset:tiny", "model.path")
-    codec = Codec(team_of(tokenizer, chat=True), 10)
-    assert codec.response_ids(TEXT)[:-1] == tokenizer(TEXT)["input_ids"]
 
 
 def test_a_tokenizer_that_merges_across_is_refused() -> None:
     class Merging:
         eos_token_id = 0
 
-        def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
-            return {"input_ids": [len(text)]}
+        def __call__(self, texts: list[str], **options: Any) -> dict[str, list[list[int]]]:
+            return {"input_ids": [[len(text)] for text in texts]}
 
     with pytest.raises(ConfigError, match="model=made up: its tokenizer reads a context and a"):
-        Codec(team_of(Merging()), 10)
+        Codec(Texts(Merging(), "model=made up"), 10)
 
 
 def test_what_fits() -> None:
-    tokenizer = load_tokenizer("asset:tiny", "model.path")
+    tokenizer = tiny()
     tokens = len(tokenizer("the movie was good")["input_ids"])
-    assert Codec(team_of(tokenizer), tokens).fits("the movie was good")
-    assert not Codec(team_of(tokenizer), tokens - 1).fits("the movie was good")
+    assert Codec(Texts(tokenizer, "model"), tokens).fits("the movie was good")
+    assert not Codec(Texts(tokenizer, "model"), tokens - 1).fits("the movie was good")
+
+
+@pytest.mark.parametrize("make", [tiny, like_llama, llama_tokenizer])
+@pytest.mark.parametrize("template", [CHATML, INST])
+def test_a_teachers_text_is_what_the_template_makes_of_it(
+    make: Callable[[], Any], template: str
+) -> None:
+    """Behind what the template puts there, and up to the token that it ends an answer with."""
+    tokenizer = make()
+    tokenizer.bos_token = tokenizer.bos_token or tokenizer.eos_token
+    texts = chatting(tokenizer, template)
+    codec = Codec(texts, 100)
+    said = [*codec.context_ids("movie"), *codec.response_ids(f" {TEXT}\n")]
+    chat = [{"role": "user", "content": "movie"}, {"role": "assistant", "content": TEXT}]
+    whole = tokenizer.apply_chat_template(chat)["input_ids"]
+    assert said[:-1] == whole[: len(said) - 1]
+    end = "<|im_end|>" if template == CHATML else tokenizer.eos_token
+    assert said[-1] == tokenizer.convert_tokens_to_ids(end)
+
+
+@pytest.mark.parametrize("make", [like_llama, llama_tokenizer])
+def test_a_response_is_what_its_tokens_add_to_the_context(make: Callable[[], Any]) -> None:
+    tokenizer = make()
+    if make is like_llama:
+        tokenizer.backend_tokenizer.decoder = decoders.Metaspace()
+    before, whole = (tokenizer(text)["input_ids"] for text in ("the film is", "the film is good"))
+    texts = Texts(tokenizer, "model")
+    assert texts.response(before, whole[len(before) :]) == " good"
+    assert texts.response(before, []) == ""
+    # behind a line break or a mark of the template there is no space unless one is said
+    chat = chatting(tokenizer)
+    shown = chat.ids([chat.render("film")])[0]
+    (good,) = chat.ids(["\ngood"])
+    word = good[len(chat.ids(["\n"])[0]) :]
+    assert chat.response(shown, word) == "good"
+    # what a template puts before an answer is not the answer's
+    chat = chatting(tokenizer, INST)
+    shown = chat.ids([chat.render("film")])[0]
+    assert chat.response(shown, whole[len(before) :]) == "good"
+
+
+def test_bytes_of_a_character_do_not_spoil_the_context() -> None:
+    tokenizer = llama_tokenizer()
+    context = tokenizer("é")["input_ids"]  # two tokens, each a byte
+    half = tokenizer.convert_tokens_to_ids("<0xA9>")
+    assert Texts(tokenizer, "model").response(context, [half]) == "\N{REPLACEMENT CHARACTER}"
+    tokenizer = tiny()
+    context = tokenizer("the é")["input_ids"]
+    for ids in ([context[-1]], [*context, 300], tokenizer(" it's . is")["input_ids"]):
+        assert Texts(tokenizer, "model").response(context, ids) == tokenizer.decode(ids)
+
+
+@pytest.mark.slow
+def test_judges_and_observers_read_the_space(
+    config_of: Callable[..., Config], tmp_path: Path
+) -> None:
+    tokenizer = of_words("the", "movie", "was", "a", "good", "film", "and", "it", "is", "bad")
+    tokenizer.save_pretrained(tmp_path)
+    random_llama(len(tokenizer)).save_pretrained(tmp_path)
+
+    class Judge:
+        def score(self, episodes: list[Episode]) -> None:
+            for episode in episodes:
+                first, second = episode.turns
+                texts.extend(episode.prompt.text + turn.response for turn in episode.turns)
+                texts.append(second.context.partition(":")[0])
+                first.score = second.score = 0.0
+
+    texts: list[str] = []
+    words = ["algorithm.prompts_per_iteration=2", "algorithm.minibatch_size=2"]
+    words += ["algorithm=cory", "task.answer_template='{query}{response}'"]
+    build(config_of(f"model.path={tmp_path}", *words), Judge()).step(0)
+    known = tokenizer.get_vocab()
+    assert len(texts) == 6
+    assert all(f"▁{word}" in known for text in texts for word in text.split())

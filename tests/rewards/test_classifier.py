@@ -94,6 +94,35 @@ def test_a_reward_model_gives_its_only_output(reward_model: str) -> None:
     assert len({round(score, 4) for score in found}) == len(SAID)
 
 
+@pytest.mark.parametrize("kind", ["template", "pad", "others", "roberta"])
+def test_texts_in_a_batch_score_as_each_alone(kind: str, tmp_path: Path) -> None:
+    """Also those that end in the token to pad with: by a template's EOS, or by themselves."""
+    tokenizer, chat = llama_tokenizer(), kind == "template"
+    if chat:  # no pad token: EOS is taken for it
+        tokenizer.chat_template = "{% for m in messages %}{{ m.content + eos_token }}{% endfor %}"
+    else:
+        tokenizer.add_special_tokens({"pad_token": "<0x00>"})
+    size = {"vocab_size": len(tokenizer), "num_hidden_layers": 2, "num_labels": 1, **WIDE}
+    size |= {"initializer_range": 0.2, "max_position_embeddings": LONGEST}
+    # `others`: config.json names another one than the tokenizer
+    size["pad_token_id"] = {"template": None, "others": 7}.get(kind, tokenizer.pad_token_id)
+    torch.manual_seed(0)
+    model: Any
+    if kind == "roberta":
+        model = RobertaForSequenceClassification(RobertaConfig(**size))
+    else:
+        model = LlamaForSequenceClassification(LlamaConfig(**size))
+    path = save(model.eval(), tokenizer, str(tmp_path / "model"))
+    said = ["word", "", "a longer one", "!"] if chat else ["word", "a<0x00>", "<0x00>", ""]
+    turns = [Turn("agent_0", "solo", 0, "seen", text, [1], [2]) for text in said]
+    classifier(path, label=None, chat=chat).score([Episode(Prompt("0", "ask"), turns)])
+    model.config.pad_token_id = None  # alone, the score is at the last token
+    for text, turn in zip(said, turns, strict=True):
+        whole = f"ask</s>{text}</s>" if chat else "ask" + text
+        ids = torch.tensor([tokenizer(whole, add_special_tokens=not chat)["input_ids"]])
+        assert_close(float(turn.score or 0), model(input_ids=ids).logits[0, 0].item())
+
+
 @pytest.mark.parametrize("column", [2, -1, 1.5, "1", None])
 def test_a_label_beside_the_logits_is_refused(bert: str, tmp_path: Path, column: Any) -> None:
     """A column that is not there fails at the first score; a negative one reads another class."""
@@ -123,7 +152,7 @@ def test_a_chat_goes_through_the_template_once(reward_model: str) -> None:
     asked = alone._text(Prompt("0", "is it"), turn)
     assert asked == "<s>[INST] is it [/INST]<s>[INST] yes [/INST]"
     messages = ({"role": "system", "content": "be brief"}, {"role": "user", "content": "is it"})
-    longer = alone._text(Prompt("0", "not shown", messages=messages), turn)
+    longer = alone._text(Prompt("0", "is it", messages=messages), turn)
     assert longer == "<s>[INST] be brief [/INST]<s>[INST] is it [/INST]<s>[INST] yes [/INST]"
     seen: list[torch.Tensor] = []
     alone.model.register_forward_pre_hook(
@@ -147,6 +176,17 @@ def test_a_template_that_is_not_there_is_refused(bert: str) -> None:
         ConfigError, match=r"reward\.chat=true: the tokenizer of reward\.path=.* has"
     ):
         classifier(bert, label="GOOD", chat=True)
+
+
+def test_a_template_that_refuses_an_answer_is_told_at_once(
+    reward_model: str, tmp_path: Path
+) -> None:
+    shutil.copytree(reward_model, tmp_path / "judge")
+    template = "{% if messages[-1].role != 'user' %}{{ raise_exception('no answers') }}{% endif %}"
+    (tmp_path / "judge" / "chat_template.jinja").write_text(template)
+    rule = r"^reward\.path=\S+: the chat template refuses messages of user, assistant: no answers$"
+    with pytest.raises(ConfigError, match=rule):
+        classifier(str(tmp_path / "judge"), label=None, chat=None)
 
 
 @pytest.mark.parametrize("settings", [{"precision": "bf16", "compute_precision": "bf16"},

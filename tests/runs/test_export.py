@@ -73,6 +73,7 @@ def test_an_exported_agent_says_the_same_as_inside_the_run(
         assert said.tolist() == inside
         assert torch.equal(load_file(folder / "value_head.safetensors")["weight"], head)
         assert AutoTokenizer.from_pretrained(folder)(CONTEXT).input_ids == ids[0].tolist()
+        assert len({file.stat().st_mode for file in folder.iterdir()}) == 1  # as the umask says
         text = (folder / "README.md").read_text()
         for word in (name, config.experiment, "c0ffee", "seed 0", "task=imdb", "algorithm=cory"):
             assert word in text

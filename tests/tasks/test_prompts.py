@@ -532,9 +532,10 @@ def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Pat
         tmp_path / "mine.jsonl",
         [{"prompt": [{"role": "tool", "content": "x"}, user(y)]} for y in "yz"],
     )
-    with pytest.raises(
-        ConfigError, match=r"^prompt mine.jsonl:1: the model's chat template refuses its messages: "
-    ):
+    said = (
+        r"^prompt mine.jsonl:1: model.chat=true: the chat template refuses messages of tool, user: "
+    )
+    with pytest.raises(ConfigError, match=said):
         make(*CHAT, "task.train_split='train[:1]'", "task.test_split='train[1:]'")
 
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from jinja2 import TemplateError
-
 from cory.config import ConfigError, require
 from cory.episode import Message, Prompt
+from cory.models.tokenization import Texts
 
 KEYS = ("role", "content")
 
@@ -35,28 +34,12 @@ def chat_messages(value: list[Any], where: str) -> list[Message]:
     return found
 
 
-def chat_tokens(prompt: Prompt, tokenizer: Any) -> int:
+def chat_tokens(prompt: Prompt, texts: Texts) -> int:
     """Tokens of a chat in the template, without those that are around any single message.
 
     Raises ConfigError where the template refuses its messages.
     """
-    opening = prompt.opening
-    assert isinstance(opening, list)
     try:
-        whole = _rendered(opening, tokenizer)
-    except TemplateError as error:
-        raise ConfigError(
-            f"prompt {prompt.id}: the model's chat template refuses its messages: {error}"
-        ) from None
-    return _count(whole, tokenizer) - _count(
-        _rendered([{"role": "user", "content": ""}], tokenizer), tokenizer
-    )
-
-
-def _rendered(messages: list[Message], tokenizer: Any) -> str:
-    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    return text
-
-
-def _count(text: str, tokenizer: Any) -> int:
-    return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        return texts.tokens(prompt.opening) - texts.own_tokens
+    except ConfigError as error:
+        raise ConfigError(f"prompt {prompt.id}: {error}") from None

@@ -10,6 +10,7 @@ from cory import distributed
 from cory.config import PromptsConfig, require
 from cory.config.task import MessageConfig, QuestionsConfig
 from cory.episode import Prompt
+from cory.models.tokenization import Texts
 from cory.tasks.data.chats import chat_tokens
 from cory.tasks.data.epochs import EpochSampler, hash_of
 from cory.tasks.data.repeats import look_for_repeats
@@ -48,6 +49,7 @@ class PromptSet:
         setting = "task.contradictions" if strict else None
         look_for_repeats({"train": train, "test": test}, read, where, setting)
         self._tokenizer = tokenizer
+        self._chat = Texts(tokenizer, "model.chat=true", chat=True)
         self._max_tokens = config.max_prompt_tokens
         self.parts = {"train": self._short_enough(train), "test": test}
         said = (
@@ -103,6 +105,6 @@ class PromptSet:
         ids = self._tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
         of_texts = map(len, ids)
         return [
-            next(of_texts) if prompt.messages is None else chat_tokens(prompt, self._tokenizer)
+            next(of_texts) if prompt.messages is None else chat_tokens(prompt, self._chat)
             for prompt in prompts
         ]
