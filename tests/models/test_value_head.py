@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -46,7 +47,8 @@ def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
 def test_dropout_acts_on_what_the_head_reads_while_updating(
     config_of: Callable[..., Config],
 ) -> None:
-    head = model_of(config_of("model.value_dropout=0.25").model).head.eval()
+    config = replace(config_of().model, value_dropout=0.25)
+    head = model_of(config).head.eval()
     with torch.no_grad():
         head.weight.fill_(1.0)
         ones = torch.ones(400, head.in_features)
