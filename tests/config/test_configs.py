@@ -111,7 +111,6 @@ NEEDED = {
     "reward=game_outcome": ["experiment=spag/llama2_im"],
     "fidelity=official_maft": ["experiment=maft/phi3_math_maft"],
     "fidelity=official_maporl": ["experiment=maporl/gsm8k_maporl"],
-    "fidelity=official_imitation": ["experiment=spag/llama2_im"],
     "fidelity=official_spag": ["experiment=spag/llama2_spag_1"],
     "task=taboo": ["experiment=spag/llama2_im"],
     "task=twenty_questions": ["experiment=spag/llama2_im"],

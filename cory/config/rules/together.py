@@ -21,6 +21,10 @@ from cory.config.rules.models import check_products, check_rollout_dropout
 from cory.config.supervised import SupervisedConfig, VerifierConfig
 
 
+# what a fidelity says anything of, where conf/released has a file for each algorithm
+STAGES = {"official_spag": ("imitation", "spag"), "official_maporl": ("maporl", "verifier")}
+
+
 def plan_of(config: Config) -> BatchPlan:
     """The batch plan of a run; ConfigError where a division leaves a remainder."""
     algorithm, hardware = config.algorithm, config.hardware
@@ -37,6 +41,11 @@ def plan_of(config: Config) -> BatchPlan:
 def check_together(config: Config) -> None:
     """Rules that span several groups."""
     algorithm = config.algorithm
+    stages = STAGES.get(config.fidelity, (algorithm.name,))
+    require(
+        algorithm.name in stages,
+        f"fidelity={config.fidelity} needs algorithm={' or '.join(stages)}, got {algorithm.name}",
+    )
     check_batches(config)
     check_hardware(config)
     check_rollout_dropout(config)
