@@ -145,7 +145,7 @@ def check_evaluation(config: Config) -> None:
     """Rules for what can be measured of agents and tasks."""
     algorithm, evaluation = config.algorithm, config.evaluation
     require(
-        not evaluation.team or hasattr(algorithm, "agents"),
+        not evaluation.team or hasattr(algorithm, "agents") or algorithm.policy_count() > 1,
         f"evaluation.team=true needs several agents; algorithm={algorithm.name} has one",
     )
     require(
