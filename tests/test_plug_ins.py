@@ -229,9 +229,8 @@ def build(config, parts):
 
         plans = speak("planner", "plan", 0, [prompt.text for prompt in prompts])
         texts = [plan.response + prompt.text for plan, prompt in zip(plans, prompts)]
-        return [
-            Episode(*one) for one in zip(prompts, map(list, zip(plans, speak("solver", "solve", 0, texts))))
-        ]
+        turns = map(list, zip(plans, speak("solver", "solve", 0, texts)))
+        return [Episode(*one) for one in zip(prompts, turns)]
 
     class Known:
         def new_ppo_policies(self, names):

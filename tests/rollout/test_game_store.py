@@ -201,7 +201,7 @@ def test_files_with_too_few_games_are_refused(self_play: Settings, tmp_path: Pat
 def test_games_in_the_form_of_spag_s_released_files_are_learnt(
     self_play: Settings, tmp_path: Path
 ) -> None:
-    """Who won is judged, whatever `winner` is; what follows the last turn is no part of the game."""
+    """Who won is judged, whatever `winner` is; what follows the last turn is left out."""
     said = {
         "movie": ["it is a film", " the movie "],
         "bad": ["not good", "I know the word! It is bad", "and", "more"],

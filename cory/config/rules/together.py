@@ -20,7 +20,6 @@ from cory.config.rules.methods import (
 from cory.config.rules.models import check_products, check_rollout_dropout
 from cory.config.supervised import SupervisedConfig, VerifierConfig
 
-
 # what a fidelity says anything of, where conf/released has a file for each algorithm
 STAGES = {"official_spag": ("imitation", "spag"), "official_maporl": ("maporl", "verifier")}
 
