@@ -186,6 +186,7 @@ def test_every_option_of_every_group_parses() -> None:
         "sweep",
         "small",
         "medium",
+        "released",
         "evaluation",
         "maft_rates",
         "debate",
@@ -196,7 +197,7 @@ def test_every_option_of_every_group_parses() -> None:
         "maft_prompts",
         "benchmarks",
         "paper",
-    }  # above, by scale, part of others, or only read
+    }  # above, by scale or fidelity, part of others, or only read
     for group in sorted(groups - elsewhere):
         assert options(group), group
         for option in options(group):
