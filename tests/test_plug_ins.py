@@ -13,9 +13,10 @@ from cory.config import ConfigError, builder, game, option, plug_in_folders
 from cory.config.options import KINDS
 from cory.games import rules_of
 from cory.games.state import GameState
+from cory.inference.agents import load_agents
 from cory.runtime.hydra_options import OtherPlaces, refuse_same_names
 from cory.train import CONF
-from tests.support.commands import Command, metrics, short_settings
+from tests.support.commands import Command, last_wins, metrics, short_settings
 
 PACKAGE = '''"""Options for cory."""
 
@@ -203,3 +204,67 @@ def test_a_run_with_a_reward_of_another_package(
     )
     assert command.wait() == 1
     assert command.err == "error: reward.wanted must be above 0, got 0\n"
+
+
+TEAM = '''"""Two agents with names of their own: the solver reads what the planner says."""
+
+from dataclasses import dataclass
+
+from cory.algorithms.ppo import build_ppo
+from cory.config import Option, PPOConfig
+from cory.functional.credit import shared_sum
+
+
+@dataclass
+class RelayConfig(PPOConfig):
+    def policy_count(self):
+        return 2
+
+
+def build(config, parts):
+    agents = parts.new_ppo_policies(["planner", "solver"])
+
+    def relay(prompts, speak):
+        from cory.episode import Episode
+
+        plans = speak("planner", "plan", 0, [prompt.text for prompt in prompts])
+        texts = [plan.response + prompt.text for plan, prompt in zip(plans, prompts)]
+        turns = map(list, zip(plans, speak("solver", "solve", 0, texts)))
+        return [Episode(*one) for one in zip(prompts, turns)]
+
+    class Known:
+        def new_ppo_policies(self, names):
+            return agents
+
+        def __getattr__(self, name):
+            return getattr(parts, name)
+
+    trainer = build_ppo(config, Known())
+    trainer.interact, trainer.assign_credit = relay, shared_sum
+    return trainer
+
+
+RELAY = Option(RelayConfig, "acme.team:build")
+'''
+
+
+@pytest.mark.slow
+def test_a_team_with_names_of_its_own(
+    installed: Callable[..., Path], tiny_model: str, tiny_judge: str, reviews_file: Path
+) -> None:
+    """Its run ends with a plot; each agent answers, and nobody guesses how they do together."""
+    package = installed(algorithms="relay = acme.team:RELAY")
+    (package / "team.py").write_text(TEAM)
+    (package / "conf" / "algorithm").mkdir(parents=True)
+    relay = "defaults:\n  - /algorithm/ppo@_here_\n  - _self_\nname: relay\n"
+    (package / "conf" / "algorithm" / "relay.yaml").write_text(relay)
+    place = package.parent
+    words = last_wins([*short_settings(tiny_model, tiny_judge, reviews_file), "algorithm=relay"])
+    words += [f"run_dir={place}/run", "evaluation.team=true"]
+    command = Command(place, ["-m", "cory.train", *words], PYTHONPATH=f"{CONF.parent}:{place}")
+    assert command.wait() == 0, command.err
+    assert (place / "run" / "curves.png").is_file() and "planner" in command.out
+    agents = load_agents(place / "run", "cpu")
+    assert list(agents) == ["planner", "solver"] and agents["solver"].answer("The film", seed=1)
+    with pytest.raises(ConfigError, match="speak together is known to its package alone"):
+        agents.together("The film")

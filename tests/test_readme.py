@@ -37,6 +37,13 @@ def test_the_readme_is_short_and_names_its_commands() -> None:
     assert len(TRAIN) >= 5
 
 
+def test_a_checkout_does_not_hide_the_package() -> None:
+    """Beside a folder `cory`, as of a clone, `from cory import run` finds nothing."""
+    pages = [README, *(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))]
+    clones = [into for page in pages for into in re.findall(r"git clone <[^>]*> ?(\S*)", page)]
+    assert clones and not {"", "&&", "cory"} & set(clones)
+
+
 def only_shows(command: str) -> bool:
     return "--help" in command or "preflight_only=true" in command
 

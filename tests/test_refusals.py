@@ -88,6 +88,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
             "algorithm.official_swap is not a setting of algorithm=ppo; where a file sets it, "
             "~algorithm.official_swap leaves it out",
         ),
+        ("fidelity=official_spag", "official_spag needs algorithm=imitation or spag, got cory"),
         *[
             (
                 f"algorithm={name}",

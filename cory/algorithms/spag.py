@@ -25,7 +25,7 @@ from cory.config import (
     SpagConfig,
     require,
 )
-from cory.episode import Episode, Metrics, Turn
+from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
@@ -284,7 +284,7 @@ class GameCollector:
                 context="",
                 response=said.text,
                 context_ids=[],
-                response_ids=(None if ids is None else ids[place]) or [],
+                response_ids=(None if ids is None else ids[place]) or TEXT_ONLY,
                 score=training.reward.worth(outcome, said.role),
             )
             for place, said in enumerate(played.utterances)

@@ -45,6 +45,7 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         metric_name=lambda what, policy: f"verifier/{what}",
         evaluate=VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
         carried=parts.carried,
+        average=config.average,
     )
 
 

@@ -38,6 +38,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "contradictions": ("pick_seed", "refused"),
     "plain_http": ("key_variable", False),
     "parallel_runs": ("keep_last", 1),
+    "fidelity": ("scale", "paper"),
     "before": ("probes", False),
     "untrained_store": ("evaluation", None),
     "objective": ("keep_last", None),
@@ -51,6 +52,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "next_question": ("programs", "ignored"),
     "unreadable_votes": ("vote_ties", "counted"),
     "labels": ("critic_share", "vote"),
+    "average": ("keep_per_label", "tokens"),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),
     "final_share": ("learning_rate", 0.0),
@@ -88,9 +90,9 @@ def with_values_of_before(flat: dict[str, Any]) -> dict[str, Any]:
     found = dict(flat)
     for name, (beside, before) in ADDED.items():
         for key in list(found):
-            group, _, leaf = key.rpartition(".")
-            if group and leaf == beside and f"{group}.{HAD_BEFORE.get(name, '')}" not in found:
-                found.setdefault(f"{group}.{name}", before)
+            group, dot, leaf = key.rpartition(".")
+            if leaf == beside and f"{group}{dot}{HAD_BEFORE.get(name, '')}" not in found:
+                found.setdefault(f"{group}{dot}{name}", before)
     return found
 
 
@@ -100,11 +102,11 @@ def as_before(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_as_before(key: str, value: Any, flat: dict[str, Any]) -> bool:
-    group, _, name = key.rpartition(".")
+    group, dot, name = key.rpartition(".")
     beside, before = ADDED.get(name, ("", None))
-    if name not in ADDED or f"{group}.{HAD_BEFORE.get(name, '')}" in flat:
+    if name not in ADDED or f"{group}{dot}{HAD_BEFORE.get(name, '')}" in flat:
         return False
-    return f"{group}.{beside}" in flat and value == before
+    return f"{group}{dot}{beside}" in flat and value == before
 
 
 def _places(node: DictConfig, schema: DictConfig) -> Iterator[tuple[DictConfig, str]]:

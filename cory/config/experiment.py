@@ -83,6 +83,7 @@ class Config:
     experiment: str  # the names under which Hydra composed this run
     sweep: str
     scale: str
+    fidelity: str
 
     @property
     def models(self) -> dict[str, ModelConfig]:

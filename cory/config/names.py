@@ -18,8 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 from cory.config.checks import require
 
 NAMES = "names.yaml"  # below conf/
-# a finished run of the paper's method, of the same scale and seed (sweep.dir of conf/train.yaml)
-RUN = "outputs/runs/{scale}/paper/{name}/seed{seed}"
+# a finished run of the same scale, fidelity and seed (sweep.dir of conf/train.yaml)
+RUN = "outputs/runs/{scale}/{fidelity}/{name}/seed{seed}"
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,9 @@ def listed(*patterns: str) -> str:
 
 
 def run_of(name: str, *, _root_: DictConfig) -> str:
-    """The run directory of another experiment at the same scale and seed: `${run:<name>}`."""
-    return RUN.format(scale=_root_.scale, name=name, seed=_root_.seed)
+    """The run directory of another experiment: `${run:<name>}`, of one scale, fidelity and seed."""
+    one = {key: _root_[key] for key in ("scale", "fidelity", "seed")}
+    return RUN.format(name=name, **one)
 
 
 OmegaConf.register_new_resolver("listed", listed, replace=True)

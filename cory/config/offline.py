@@ -100,9 +100,9 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
             "with a + before it where the experiment has none",
         )
         require(
-            not self.from_file or self.games.endswith(".jsonl"),
+            not self.from_file or self.games.endswith((".jsonl", ".json")),
             f"algorithm.games must be self_play, scripted, endpoint, none, or a file that ends in "
-            f".jsonl, got '{self.games}'",
+            f".jsonl or .json, got '{self.games}'",
         )
         self.check_opponents()
         require(

@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 
 from cory.config.algorithm import AlgorithmFacts, OptimiserConfig, SamplingConfig
-from cory.config.checks import MOST_ROUNDS, require, require_at_least, require_count, require_fields
+from cory.config.checks import (
+    MOST_ROUNDS,
+    require,
+    require_at_least,
+    require_choice,
+    require_count,
+    require_fields,
+)
 from cory.config.debate import DebateConfig
 
 
@@ -63,11 +70,13 @@ class VerifierConfig(SupervisedConfig):
     requests: bool  # ask for the answers that are missing (chat models)
     request_texts: RequestsConfig
     max_tokens: int  # question and answer; longer ones are left out
+    average: str  # tokens | responses: what counts alike in the loss of a minibatch
     likelihood_coef: float  # of an answer's log-probability in the verdict on it
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least("algorithm.likelihood_coef", self.likelihood_coef, 0)
+        require_choice("algorithm.average", self.average, ("tokens", "responses"))
         for key in ("answers_per_question", "keep_per_label", "max_tokens"):
             require_at_least(f"algorithm.{key}", getattr(self, key), 1)
         bounds = self.temperatures

@@ -64,8 +64,8 @@ class Diversity:
         for number in range(len(kinds)):
             each = [consensus_diversity(d.answers[number], d.votes[number]) for d in debates]
             metrics[f"eval/consensus_diversity/turn_{number + 1}"] = mean(each)
-        if self.encoder is not None:
-            metrics |= self._dissimilarity(self.encoder, debates, f"turn_{len(kinds)}")
+            if self.encoder is not None:
+                metrics |= self._dissimilarity(self.encoder, debates, number)
         if self.scorer is not None:
             metrics |= self._kl(self.scorer, debates, kinds)
         if self.config.nll_others and len(policies) > 1:
@@ -73,23 +73,27 @@ class Diversity:
         return metrics
 
     def _dissimilarity(
-        self, encoder: Encoder, debates: Sequence[DebateRecord], last: str
+        self, encoder: Encoder, debates: Sequence[DebateRecord], number: int
     ) -> Metrics:
-        """Dissimilarity of the last responses that agree with the vote, where there are two."""
+        """Dissimilarity of a round's responses that agree with its vote, where there are two.
+
+        The first round's is that of agents that do not debate (M = 1): fig. 3's single agent.
+        """
         # by the first process: where formulas are compared, time may run out in another one
         agents = distributed.first_works(
-            lambda: [agreeing(d.answers[-1], d.votes[-1]) for d in debates]
+            lambda: [agreeing(d.answers[number], d.votes[number]) for d in debates]
         )
         chosen = [
-            [d.responses[-1][agent] for agent in own]
+            [d.responses[number][agent] for agent in own]
             for d, own in zip(debates, agents, strict=True)
             if len(own) > 1
         ]
-        metrics = {f"eval/dissimilarity_problems/{last}": float(len(chosen))}
+        turn = f"turn_{number + 1}"
+        metrics = {f"eval/dissimilarity_problems/{turn}": float(len(chosen))}
         if chosen:
             embeddings = encoder.embeddings([text for responses in chosen for text in responses])
             groups = torch.split(embeddings, [len(responses) for responses in chosen])
-            metrics[f"eval/dissimilarity/{last}"] = mean([dissimilarity(own) for own in groups])
+            metrics[f"eval/dissimilarity/{turn}"] = mean([dissimilarity(own) for own in groups])
         return metrics
 
     def _kl(self, scorer: Scorer, debates: Sequence[DebateRecord], kinds: Sequence[str]) -> Metrics:

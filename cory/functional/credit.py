@@ -147,16 +147,17 @@ def incentives(
         for a change to the right answer, minus to a wrong one; beta_0 where the agent itself was
         wrong, beta_1 where it was right
     official: with the deviations of the released code (detail 31)
-    Where the others are split evenly, the bonus is 0.
+    Where the others are split evenly, or there are none (unless `official`), the bonus is 0.
     """
     bonuses = [[0.0] * len(row) for row in right]
     for t in range(1, len(right)):
         for a in range(len(right[t])):
             before, after = right[t - 1][a], right[t][a]
             others, others_after = others_majority(right[t - 1], a), others_majority(right[t], a)
-            if others is not None and before != after:
+            alone = official and len(right[t]) == 1
+            if before != after and (alone or others is not None):
                 corrected = after
-                second = others != (official and corrected)
+                second = alone or others != (official and corrected)
                 bonuses[t][a] += alpha[second] if corrected else -alpha[second]
             if others is None or others_after is None or others == others_after:
                 continue

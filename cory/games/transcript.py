@@ -13,12 +13,13 @@ from typing import Any
 from cory.config.checks import ConfigError, require
 from cory.games import GameRules, decided_state
 from cory.games.inflection import tokens
-from cory.games.state import GameResult, GameState, GameUtterance
+from cory.games.state import TIE, GameResult, GameState, GameUtterance
 
 # result of a game read from a file that stops before its last turn: not valid, without winners
 UNFINISHED = GameResult((), "unfinished", valid=False)
 IDS = "ids"  # a further key: token ids of each utterance; null where no model spoke
 KEYS = ("word", "max_turns", "turns", "winners", "reason", "valid")
+OWN, RELEASED = ("word", "turns", "text"), ("target_word", "history", "content")
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class FinishedGame:
     def from_json(line: str, game: GameRules) -> FinishedGame:
         """The game of a line; without a result it is judged, and cut where it ended.
 
+        Lines in the form of SPAG's released code are judged as there: from what was said alone,
+        whatever their `winner` is, and a game that nobody won is a tie.
+
         Raises ConfigError for a line that is no such game.
         """
         try:
@@ -66,7 +70,12 @@ class FinishedGame:
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"it is not JSON: {error}") from None
         require(isinstance(row, dict), "it must be an object with keys")
-        position = _position(row, game)
+        if RELEASED[0] in row:
+            position, result = decided_state(game, _position(row, game, RELEASED))
+            return FinishedGame(
+                position.word, position.max_turns, position.utterances, result or TIE
+            )
+        position = _position(row, game, OWN)
         extra = {key: value for key, value in row.items() if key not in KEYS}
         if any(key in row for key in ("winners", "reason", "valid")):
             outcome = _outcome(row, game)
@@ -80,7 +89,7 @@ class FinishedGame:
 
 
 def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
-    """The games of a file; ConfigError with its number for a bad line.
+    """The games of a file of lines, or of a .json list; ConfigError with its number for a bad one.
 
     key: the setting that `path` comes from
     """
@@ -88,14 +97,19 @@ def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
     games = []
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
+        rows = json.loads(text) if path.suffix == ".json" else None
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
-    for number, line in enumerate(text.split("\n"), 1):
+    if path.suffix == ".json":
+        require(isinstance(rows, list), f"{key}={path}: it must hold a list of games")
+    lines = text.split("\n") if rows is None else map(json.dumps, rows)
+    for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 games.append(FinishedGame.from_json(line, game))
             except ConfigError as error:
-                raise ConfigError(f"{key}={path}: line {number}: {error}") from None
+                what = "line" if rows is None else "game"
+                raise ConfigError(f"{key}={path}: {what} {number}: {error}") from None
     require(bool(games), f"{key}={path}: there is no game in it")
     return games
 
@@ -117,15 +131,21 @@ def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
     }
 
 
-def _position(row: dict[str, Any], game: GameRules) -> GameState:
-    word, max_turns, turns = (row.get(key) for key in KEYS[:3])
+def _position(row: dict[str, Any], game: GameRules, names: tuple[str, str, str]) -> GameState:
+    """All that was said, up to the last turn in the released form.
+
+    names: of the keys of the word, the utterances and an utterance's text
+    """
+    word, max_turns, turns = (row.get(key) for key in (names[0], "max_turns", names[1]))
     require(
         _is_text(word) and bool(tokens(str(word))),
-        f"'word' must be a text with letters or digits, got {word!r}",
+        f"'{names[0]}' must be a text with letters or digits, got {word!r}",
     )
     require(type(max_turns) is int and max_turns >= 1, "'max_turns' must be a whole number above 0")
-    require(isinstance(turns, list) and bool(turns), "'turns' must be a list of utterances")
+    require(isinstance(turns, list) and bool(turns), f"'{names[1]}' must be a list of utterances")
     assert isinstance(word, str) and isinstance(max_turns, int) and isinstance(turns, list)
+    if names == RELEASED:
+        turns = turns[: 2 * max_turns]
     require(
         len(turns) <= 2 * max_turns,
         f"'turns' has {len(turns)} utterances, more than 2 in each of 'max_turns'={max_turns}",
@@ -137,9 +157,9 @@ def _position(row: dict[str, Any], game: GameRules) -> GameState:
             isinstance(turn, dict) and turn.get("role") == role,
             f"utterance {number + 1} must have 'role' {role}: roles take turns",
         )
-        text = turn.get("text")
-        require(_is_text(text), f"utterance {number + 1} must have a 'text'")
-        position = position.after(role, str(text))
+        text = turn.get(names[2])
+        require(_is_text(text), f"utterance {number + 1} must have a '{names[2]}'")
+        position = position.after(role, text.strip() if names == RELEASED else text)
     return position
 
 

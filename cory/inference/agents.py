@@ -24,6 +24,7 @@ from cory.config import (
 )
 from cory.config.checks import require_at_least
 from cory.config.debate import DebateConfig
+from cory.config.options import is_own
 from cory.episode import Episode, Prompt
 from cory.inference.exported import exported_policies, model_here, require_device
 from cory.models.policy import Actor, Policy
@@ -125,6 +126,7 @@ class Agents(Mapping[str, Agent]):
 
         `cory`: the pioneer, then the observers that read what was said before; agents have the
         roles with which training began. `maporl`, `sft`, `maft`: a debate. One agent answers alone.
+            ConfigError for an algorithm of another package
 
         how: `greedy=True` takes the likeliest token instead of sampling as the run did; `seed` is
             of the random numbers (default: the run's); `max_tokens` is the most of a response
@@ -198,6 +200,10 @@ class Agents(Mapping[str, Agent]):
             }
         if isinstance(algorithm, MaftConfig):
             return {"model": algorithm.names()}
+        if not is_own("algorithm", algorithm.name):
+            return {
+                "model": sorted(f.name for f in (self.run_dir / AGENTS).iterdir() if f.is_dir())
+            }
         return {"model": [f"agent_{number}" for number in range(algorithm.policy_count())]}
 
     def _loaded(self, group: str, names: Sequence[str]) -> dict[str, Policy]:
@@ -232,6 +238,11 @@ class Agents(Mapping[str, Agent]):
         if isinstance(algorithm, MaftConfig):
             debates = MaftDebates(algorithm, self.form, self.teams["model"])
             return debates.debate(algorithm.evaluation_agents, algorithm.evaluation_turns)
+        require(
+            is_own("algorithm", algorithm.name),
+            f"{self.run_dir}: how the agents of algorithm={algorithm.name} speak together is known "
+            f"to its package alone; agents[name].answer(prompt) asks one",
+        )
         return partial(single_turn, agent=next(iter(self.policies)))
 
 

@@ -61,7 +61,7 @@ def longest_context(config: Config, tokens: Callable[[str], int] | None = None) 
     if algorithm.holds_debates:
         return longest_history(config)
     earlier = int(algorithm.policy_count()) - 1
-    if earlier == 0 or not algorithm.knowledge_transfer:
+    if earlier == 0 or not getattr(algorithm, "knowledge_transfer", True):
         return query
     quoted = any(field == "query" for _, field, _, _ in Formatter().parse(task.answer_template))
     answer = int(algorithm.sampling.max_response_tokens) + (query if quoted else 0)

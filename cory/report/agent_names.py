@@ -10,6 +10,8 @@ from typing import Any
 from cory.rollout.interactions import PIONEER
 
 ROLE = "role/"  # begins the metrics that hold an agent's place in the order of speaking
+# whom a metric is about, of whatever name: not a role, nor all agents together
+POLICY = r"(?!(?:pioneer|observer(?:_\d+)?|team)$)[^/]+"
 KINDS = {"generation": "generation agent", "critic": "critic agent", "agent": "agent"}
 
 

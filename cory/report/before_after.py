@@ -12,12 +12,12 @@ from typing import Any
 
 from cory.evaluation.prompt_scores import compared
 from cory.functional.statistics import mean, paired_interval
+from cory.report.agent_names import POLICY
 from cory.runs.run_dir import SCORES, read_lines
 
 LAST = 10  # iterations that an end value of the training is averaged over
 KL = "objective/kl/"
 COMBINED = "objective/combined/"
-POLICY = r"(agent_\d+(_turn_\d+)?|turn_\d+)"
 ROSE, FELL, UNDECIDED = "rose", "fell", "undecided"
 
 Scores = Mapping[str, Any]  # a line of prompt_scores.jsonl

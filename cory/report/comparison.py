@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cory.functional.statistics import mean
-from cory.report.agent_names import agent_name
-from cory.report.before_after import KL, LAST, POLICY, changes
+from cory.report.agent_names import POLICY, agent_name
+from cory.report.before_after import KL, LAST, changes
 from cory.report.conclusions import HEADLINES, title
 from cory.report.run_groups import group_runs, grouping_keys, without_repeats
 from cory.report.run_intervals import (

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from cory.report.agent_names import agent_name
+from cory.report.agent_names import POLICY, agent_name
 from cory.report.before_after import (
     COMBINED,
     FELL,
@@ -43,8 +43,8 @@ HEADLINES = (
     r"eval/win_rate/.+",
     r"eval/vote/turn_\d+",
     r"eval/verifier_auc/.+",
-    r"eval/pass_at_\d+/agent_\d+",
-    r"eval/score/agent_\d+",
+    rf"eval/pass_at_\d+/{POLICY}",
+    rf"eval/score/{POLICY}",
     r"eval/solved/.+",
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cory.functional.statistics import Z_80, Z, mean, standard_error
-from cory.report.before_after import COMBINED, KL, LAST, POLICY, UNDECIDED, Change
+from cory.report.agent_names import POLICY
+from cory.report.before_after import COMBINED, KL, LAST, UNDECIDED, Change
 from cory.report.conclusions import headlines
 
 COEFFICIENT = "objective/kl_coef/"

@@ -78,8 +78,8 @@ def show_summary(run_dir: Path) -> None:
     from cory.report.figures.run_curves import draw_run_curves  # noqa: PLC0415
 
     plot = run_dir / "curves.png"
-    draw_run_curves(run_dir, plot)
-    print(f"Curves: {plot}")
+    drawn = draw_run_curves(run_dir, plot)
+    print(f"Curves: {plot}" if drawn else "Curves: none; this run has no metric that is drawn")
 
 
 def phases(lines: list[dict[str, Any]]) -> str:

@@ -218,6 +218,8 @@ def _about(path: Path) -> dict[str, Any]:
 
     ConfigError where it cannot be read.
     """
+    if about_of(path) == path:  # others' games, in a .json list
+        return {}
     try:
         about = json.loads(about_of(path).read_text(encoding="utf-8"))
     except FileNotFoundError:

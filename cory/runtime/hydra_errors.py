@@ -32,6 +32,11 @@ def one_line(error: Exception, conf: Path, words: Sequence[str] | None = None) -
         return _no_option(option[1], option[2], error, conf)
     if text.startswith("Config group override must be"):
         return _no_name(text, conf, words)
+    unresolved = re.search(r"interpolation '(.+)', possible interpolation keys: (.+)", text)
+    if unresolved:
+        there = unresolved[2].split(", ")
+        group = next(g for g in re.findall(r"\$\{(\w+)\}", unresolved[1]) if g not in there)
+        return f"{group} is missing: every run needs one; {group}=<option> chooses it"
     override = re.search(r"Could not override '(.+)'", text)
     cause = error.__cause__
     if override and isinstance(cause, OmegaConfBaseException):

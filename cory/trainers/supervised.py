@@ -103,6 +103,7 @@ class SupervisedTrainer:
     metric_name: Callable[[str, str], str]  # training metric, policy -> its logged name
     evaluate: Evaluator
     carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    average: str = "tokens"  # tokens | responses: what counts alike in the loss of a minibatch
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
     unfinished: IterationState | None = field(init=False, default=None)
 
@@ -174,8 +175,8 @@ class SupervisedTrainer:
             self._minibatch(policy, [None if i is None else examples[i] for i in chosen])
             for chosen in paced(batches, expected, stage, self.config, policy)
         )
-        steps, tokens, count = (sums.pop(key) for key in ("steps", "tokens", "count"))
-        divisors = {"loss": tokens, "gradient_norm": steps, "skipped_steps": steps}
+        steps, whole, count = (sums.pop(key) for key in ("steps", "whole", "count"))
+        divisors = {"loss": whole, "gradient_norm": steps, "skipped_steps": steps}
         return {
             self.metric_name(key, policy.name): value / divisors.get(key, count)
             for key, value in sums.items()
@@ -184,26 +185,27 @@ class SupervisedTrainer:
     def _minibatch(self, policy: Policy, rows: list[Example | None]) -> dict[str, float]:
         """One optimiser step; sums over the minibatch, and their divisors."""
         present = [row for row in rows if row is not None]
-        # divided by the whole minibatch's tokens, so that neither the size of a microbatch nor the
-        # number of processes changes anything
-        tokens = max(1, sum(len(row.response_ids) for row in present))
+        # divided by a number of the whole minibatch, so that neither the size of a microbatch nor
+        # the number of processes changes anything
+        lengths = [len(row.response_ids) for row in present]
+        whole = max(1, sum(lengths) if self.average == "tokens" else sum(map(bool, lengths)))
 
         def objective(part: list[Example | None]) -> tuple[Tensor, Mapping[str, Tensor]]:
             ids, attention_mask, mask = policy.tensors(part)
             logprobs, values = policy.engine(ids, attention_mask, mask)
             labels = torch.tensor([0.0 if r is None else r.label for r in part], device=mask.device)
             there = torch.tensor([row is not None for row in part], device=mask.device)
-            loss = self.loss(logprobs, values, labels, mask).sum()
+            losses = self.loss(logprobs, values, labels, mask).sum(1)
+            loss = (losses if self.average == "tokens" else losses / mask.sum(1).clamp(min=1)).sum()
             with torch.no_grad():
                 statistics = self.statistics(logprobs, values, labels, mask)
-            return loss / tokens, {"loss": loss.detach()} | {
+            return loss / whole, {"loss": loss.detach()} | {
                 key: torch.where(there, of_each.float(), 0.0).sum()
                 for key, of_each in statistics.items()
             }
 
-        lengths = lengths_of(rows)
-        return optimiser_step(policy, rows, self.plan.microbatch, objective, lengths) | {
-            "tokens": float(tokens),
+        return optimiser_step(policy, rows, self.plan.microbatch, objective, lengths_of(rows)) | {
+            "whole": float(whole),
             "count": float(len(present)),
             "steps": 1.0,
         }

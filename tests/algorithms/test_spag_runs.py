@@ -169,6 +169,10 @@ def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
     finished(start(base, "taught", *endpoint))
     games = lines_of(folder / "taught" / "games" / "epoch_000.jsonl")
     assert len(games) == 12 and {game["turns"][0]["text"] for game in games} == {"xx"}
+    kept = [
+        one for one in lines_of(folder / "taught" / "samples.jsonl") if one["kind"] == "training"
+    ]
+    assert kept and {one["turns"][0]["response"] for one in kept} == {"xx"}
     (line,) = metrics(folder / "taught")
     assert line["game/endpoint_requests"] == 24
     assert {"eval/win_rate/endpoint", "offline/loss/agent_0"} <= line.keys()

@@ -51,7 +51,7 @@ def of_before(cfg: DictConfig) -> DictConfig:
         for key in ("entity", "name", "group", "tags", "notes"):
             del old.wandb[key]
         del old["parallel_runs"], old.algorithm["unreadable_votes"], old.task["next_question"]
-        del old["tensorboard"], old["untrained_store"], old.evaluation["before"]
+        del old["tensorboard"], old["untrained_store"], old.evaluation["before"], old["fidelity"]
         for key in (*ESTIMATOR, "schedule", "warmup", "final_share", "optimizer"):
             del old.algorithm[key]
     return old
@@ -155,6 +155,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "gpu": ("hardware",),
         "memory": ("hardware",),
         "parallel_runs": ("",),
+        "fidelity": ("",),
         "objective": ("",),
         **dict.fromkeys(("keep_state", "keep_best", "keep_best_mode", "stretch_schedule"), ("",)),
         "tensorboard": ("",),
@@ -167,11 +168,14 @@ def test_conf_gives_the_value_of_before() -> None:
         "credit": (),  # below
         "contradictions": (),  # below
         "labels": (),  # below
+        "average": (),  # below
         "untrained_store": ("",),
         "before": ("evaluation",),
         **dict.fromkeys(CLASSIFIERS, ()),  # below
     }
     assert places.keys() == ADDED.keys()
+    verifier = compose_config("experiment=maporl/verifier_gsm8k").algorithm
+    assert verifier.average == ADDED["average"][1]
     finetuning = compose_config("experiment=maft/phi3_arithmetic_maft").algorithm
     assert finetuning.labels == ADDED["labels"][1]
     endpoint = compose_config("experiment=spag/llama2_im").algorithm.endpoint

@@ -111,7 +111,6 @@ NEEDED = {
     "reward=game_outcome": ["experiment=spag/llama2_im"],
     "fidelity=official_maft": ["experiment=maft/phi3_math_maft"],
     "fidelity=official_maporl": ["experiment=maporl/gsm8k_maporl"],
-    "fidelity=official_imitation": ["experiment=spag/llama2_im"],
     "fidelity=official_spag": ["experiment=spag/llama2_spag_1"],
     "task=taboo": ["experiment=spag/llama2_im"],
     "task=twenty_questions": ["experiment=spag/llama2_im"],
@@ -187,6 +186,7 @@ def test_every_option_of_every_group_parses() -> None:
         "sweep",
         "small",
         "medium",
+        "released",
         "evaluation",
         "maft_rates",
         "debate",
@@ -197,7 +197,7 @@ def test_every_option_of_every_group_parses() -> None:
         "maft_prompts",
         "benchmarks",
         "paper",
-    }  # above, by scale, part of others, or only read
+    }  # above, by scale or fidelity, part of others, or only read
     for group in sorted(groups - elsewhere):
         assert options(group), group
         for option in options(group):

@@ -80,7 +80,9 @@ def test_every_word_of_a_name_is_heard(name: str) -> None:
     """None is overruled by another; together they make another run of what they start from."""
     cfg = compose_config(f"experiment={name}")
     values = [word for word in NAMED[name].words if not (CONF / key_of(word)).is_dir()]
-    meant = OmegaConf.merge({"scale": "paper", "seed": 0}, OmegaConf.from_dotlist(values))
+    meant = OmegaConf.merge(
+        {"scale": "paper", "fidelity": "paper", "seed": 0}, OmegaConf.from_dotlist(values)
+    )
     assert isinstance(meant, DictConfig)
     for key, value in leaves(meant).items():
         assert OmegaConf.select(cfg, key) == value, key

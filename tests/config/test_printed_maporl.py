@@ -134,6 +134,16 @@ def test_fidelity_official(key: str) -> None:
         assert RELEASED[key][0] == OFFICIAL[key][0]
 
 
+def test_the_verifier_of_the_released_code() -> None:
+    """utils/reward_model.py: the loss is a mean over answers of means over tokens."""
+    cfg = composed("verifier_gsm8k", "fidelity=official_maporl")
+    parse_config(cfg)
+    assert cfg.algorithm.average == "responses"
+    debates = composed("gsm8k_maporl", "fidelity=official_maporl")
+    verifier = "outputs/runs/paper/official_maporl/maporl/verifier_gsm8k/seed0/agents/verifier"
+    assert debates.reward.path == verifier
+
+
 @pytest.mark.parametrize("key", sorted(RELEASED.keys() - OFFICIAL.keys()))
 def test_the_preset_leaves_what_is_released_already(key: str) -> None:
     cfg = composed("gsm8k_maporl", "fidelity=official_maporl")
@@ -146,7 +156,8 @@ def test_the_preset_changes_nothing_that_the_table_does_not_have() -> None:
         leaves(composed("gsm8k_maporl", *words)) for words in ((), ("fidelity=official_maporl",))
     )
     parse_config(composed("gsm8k_maporl", "fidelity=official_maporl"))
-    assert {key for key in before if after[key] != before[key]} <= OFFICIAL.keys()
+    changed = {key for key in before if after[key] != before[key]}
+    assert changed - {"fidelity", "reward.path"} <= OFFICIAL.keys()
 
 
 @pytest.mark.parametrize("task", TASKS)

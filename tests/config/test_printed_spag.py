@@ -180,14 +180,14 @@ BOTH = {
     "hardware.zero_stage": (3, "README.md:50"),
     "hardware.offload_optimizer": (True, "README.md:50"),
 }
-OFFICIAL = {
-    "official_imitation": BOTH
+OFFICIAL = {  # what fidelity=official_spag has at each stage
+    "im": BOTH
     | {
         "algorithm.learning_rate": (5e-6, "README.md:45"),
         "algorithm.kl_coef": (0.1, "README.md:33"),
         "algorithm.instructions.per_iteration": (0, "README.md:35"),
     },
-    "official_spag": BOTH
+    "spag_1": BOTH
     | {
         "algorithm.learning_rate": (2e-6, "README.md:120"),
         "algorithm.kl_coef": (0.2, "README.md:107"),
@@ -202,21 +202,33 @@ OFFICIAL = {
 
 
 @pytest.mark.parametrize(
-    ("fidelity", "key"), [(name, key) for name, table in OFFICIAL.items() for key in table]
+    ("stage", "key"), [(stage, key) for stage, table in OFFICIAL.items() for key in table]
 )
-def test_fidelity_official(fidelity: str, key: str) -> None:
-    stage = {"official_imitation": "im", "official_spag": "spag_1"}[fidelity]
-    cfg = composed(f"llama2_{stage}", f"fidelity={fidelity}")
-    assert OmegaConf.select(cfg, key) == OFFICIAL[fidelity][key][0]
+def test_fidelity_official(stage: str, key: str) -> None:
+    cfg = composed(f"llama2_{stage}", "fidelity=official_spag")
+    assert OmegaConf.select(cfg, key) == OFFICIAL[stage][key][0]
 
 
-@pytest.mark.parametrize("fidelity", OFFICIAL)
-def test_a_preset_changes_nothing_that_the_table_does_not_have(fidelity: str) -> None:
-    stage = {"official_imitation": "im", "official_spag": "spag_1"}[fidelity]
-    plain, other = (composed(f"llama2_{stage}", *w) for w in ((), (f"fidelity={fidelity}",)))
+@pytest.mark.parametrize("stage", OFFICIAL)
+def test_a_preset_changes_nothing_that_the_table_does_not_have(stage: str) -> None:
+    plain, other = (
+        composed(f"llama2_{stage}", *words) for words in ((), ("fidelity=official_spag",))
+    )
     parse_config(other)
     before, after = leaves(plain), leaves(other)
-    assert {key for key in before if after[key] != before[key]} <= OFFICIAL[fidelity].keys()
+    of_others = {"fidelity", "init_from", "algorithm.opponents.im"}
+    changed = {key for key in before if after[key] != before[key]}
+    assert changed - of_others <= OFFICIAL[stage].keys()
+
+
+def test_the_released_chain_is_a_sweep() -> None:
+    """Each stage of sweep=spag/fig4r starts from a run of the same fidelity."""
+    before = None
+    for stage in ("im", "spag_1", "spag_2", "spag_3"):
+        cfg = composed(f"llama2_{stage}", "fidelity=official_spag")
+        parse_config(cfg)
+        assert cfg.init_from == before
+        before = f"outputs/runs/paper/official_spag/spag/llama2_{stage}/seed0"
 
 
 @pytest.mark.parametrize("scale", ["paper", "small"])

@@ -220,7 +220,8 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
     found = Diversity(config, CPU, [QUESTION]).measure(debates, ["generation", "critic"], policies)
     assert found.keys() == {
         *(f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)),
-        *("eval/dissimilarity/turn_2", "eval/dissimilarity_problems/turn_2"),
+        *(f"eval/dissimilarity/turn_{turn}" for turn in (1, 2)),
+        *(f"eval/dissimilarity_problems/turn_{turn}" for turn in (1, 2)),
         *("eval/kl_diversity/turn_2", "eval/kl_base/generation", "eval/kl_base/critic"),
         "eval/nll_others/critic",
     }
@@ -286,7 +287,9 @@ def test_equal_responses_do_not_differ(tiny_model: str, policies: list[Policy]) 
     same = [debated([7] * 3, ["a film"] * 3, ["a film"])]
     found = Diversity(config, CPU, [QUESTION]).measure(same, ["single", "single"], policies)
     assert found.pop("eval/kl_base/single") > 0  # the first turn's `it` is another response
-    assert found.pop("eval/dissimilarity_problems/turn_2") == 1
+    for turn in (1, 2):  # the first one is that of agents that do not debate
+        assert found.pop(f"eval/dissimilarity_problems/turn_{turn}") == 1
+        assert f"eval/dissimilarity/turn_{turn}" in found
     assert found == pytest.approx(dict.fromkeys(found, 0), abs=1e-6)
     assert set(found) >= {"eval/dissimilarity/turn_2", "eval/kl_diversity/turn_2"}
 

@@ -134,6 +134,9 @@ def test_the_released_code_swaps_and_inverts() -> None:
         right = [[own, others], [own, others], [own, after]]
         return [row[0] for row in incentives(right, (0.0, 0.0), BETA, True)]
 
+    for before, paid in ((W, 3.0), (R, -3.0)):  # nobody else is there: alpha_1
+        assert incentives([[before], [not before]], ALPHA, BETA, True) == [[0.0], [paid]]
+
     assert beta(W, R, R) == [0.0, -7.0, 0.0]
     assert beta(W, R, W) == [0.0, -5.0, 0.0]
     assert beta(R, W, W) == [0.0, 7.0, 0.0]

@@ -198,6 +198,48 @@ def test_files_with_too_few_games_are_refused(self_play: Settings, tmp_path: Pat
     assert "\n" not in str(said.value)
 
 
+def test_games_in_the_form_of_spag_s_released_files_are_learnt(
+    self_play: Settings, tmp_path: Path
+) -> None:
+    """Who won is judged, whatever `winner` is; what follows the last turn is left out."""
+    said = {
+        "movie": ["it is a film", " the movie "],
+        "bad": ["not good", "I know the word! It is bad", "and", "more"],
+        "make": ["one", "two", "three", "four", "make", "make"],
+    }
+    rows = [
+        {
+            "history": [
+                {"role": ("attacker", "defender")[n % 2], "content": text}
+                for n, text in enumerate(texts)
+            ],
+            "target_word": word,
+            "max_turns": 2,
+            "winner": "attacker",
+        }
+        for word, texts in said.items()
+    ]
+    path = tmp_path / "gpt4_games.json"
+    path.write_text(json.dumps(rows))
+    trainer = build_games(
+        self_play(
+            "algorithm.iterations=1",
+            f"algorithm.games={path}",
+            "algorithm.threshold=0",
+            "algorithm.prompts_per_iteration=3",
+            "algorithm.sampling.min_response_tokens=24",
+            "algorithm.sampling.max_response_tokens=24",
+            "task.max_prompt_tokens=40",
+        )
+    )
+    found = trainer.step(0)
+    wins = {key: found[f"game/{key}"] for key in ("attacker_wins", "defender_wins", "ties")}
+    assert wins == pytest.approx(dict.fromkeys(wins, 1 / 3)) and found["game/learnt"] == 2
+    decode = trainer.policy.team.tokenizer.decode
+    learnt = [decode(one.response_ids[:-1]) for own in trainer.games or [] for one in own]
+    assert sorted(text.strip() for text in learnt) == [said["bad"][1], said["movie"][0]]
+
+
 def test_a_set_is_written_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "games" / "set.jsonl"
     games = GameSet(path, TABOO, "abc")
@@ -403,7 +445,7 @@ def test_only_broken_rules_lose_a_game(config_of: Settings, tiny_model: str) -> 
     [
         ("+algorithm.opponents.agent_0=start", "algorithm.opponents.agent_0 is the name of the"),
         ("algorithm.opponents.itself=null", "algorithm.opponents must name somebody"),
-        ("algorithm.games=script", "or a file that ends in .jsonl, got 'script'"),
+        ("algorithm.games=script", "or a file that ends in .jsonl or .json, got 'script'"),
         ("algorithm.games=endpoint", "an endpoint that plays needs algorithm.endpoint"),
         ("algorithm.games=none", "needs algorithm.instructions.per_iteration above 0"),
         ("algorithm.threshold=1", "algorithm.threshold must be below 1"),

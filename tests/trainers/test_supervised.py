@@ -51,23 +51,29 @@ def weights(trainer: SupervisedTrainer) -> dict[str, torch.Tensor]:
     return {name: piece.clone() for name, piece in pieces.items()}
 
 
-def by_hand(trainer: SupervisedTrainer, examples: list[Example]) -> tuple[torch.Tensor, int]:
-    """The loss of examples one by one, without padding, summed over tokens; and the tokens."""
+def by_hand(trainer: SupervisedTrainer, examples: list[Example], average: str) -> torch.Tensor:
+    """The loss of examples one by one, without padding, averaged over tokens or over examples."""
     model = trainer.agents["verifier"].model
-    losses, tokens = [], 0
+    losses = []
     for example in examples:
         ids = torch.tensor([[*example.context_ids, *example.response_ids]])
         mask = torch.ones(1, len(example.response_ids), dtype=torch.bool)
         logprobs, values = model(ids, torch.ones_like(ids, dtype=torch.bool), mask)
-        losses.append(trainer.loss(logprobs, values, torch.tensor([example.label]), mask).sum())
-        tokens += mask.shape[1]
-    return torch.stack(losses).sum(), tokens
+        losses.append(trainer.loss(logprobs, values, torch.tensor([example.label]), mask)[0])
+    if average == "tokens":
+        return torch.cat(losses).mean()
+    return torch.stack([own.mean() for own in losses]).mean()
 
 
-@pytest.mark.parametrize("loss", [token_bce, weighted_nll])
-def test_a_step_is_the_one_worked_by_hand(verifier_config: Settings, loss: Any) -> None:
+@pytest.mark.parametrize(
+    ("loss", "average"), [(token_bce, "tokens"), (weighted_nll, "tokens"), (token_bce, "responses")]
+)
+def test_a_step_is_the_one_worked_by_hand(
+    verifier_config: Settings, loss: Any, average: str
+) -> None:
     """Five examples in minibatches of eight: three rows are absent and change nothing."""
-    config = verifier_config("algorithm.minibatch_size=8", "hardware.microbatch_size=4")
+    words = ("algorithm.minibatch_size=8", "hardware.microbatch_size=4")
+    config = verifier_config(*words, f"algorithm.average={average}")
     ours, theirs = trainer_of(config, EXAMPLES), trainer_of(config, EXAMPLES)
     for trainer in (ours, theirs):
         if loss is token_bce:
@@ -78,13 +84,13 @@ def test_a_step_is_the_one_worked_by_hand(verifier_config: Settings, loss: Any) 
             )
     model = theirs.agents["verifier"].model
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
-    total, tokens = by_hand(theirs, EXAMPLES)
-    (total / tokens).backward()
+    expected_loss = by_hand(theirs, EXAMPLES, average)
+    expected_loss.backward()
     gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
     norm = torch.stack([gradient.norm() for gradient in gradients.values()]).norm().item()
     optimizer.step()
     found = ours.step(0)
-    assert_close(found["verifier/loss"], total.item() / tokens)
+    assert_close(found["verifier/loss"], expected_loss.item())
     assert_close(found["verifier/gradient_norm"], norm, rtol=1e-4)
     assert found["verifier/examples"] == 5
     expected = dict(model.named_parameters())

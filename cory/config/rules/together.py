@@ -20,6 +20,9 @@ from cory.config.rules.methods import (
 from cory.config.rules.models import check_dropout, check_products
 from cory.config.supervised import SupervisedConfig, VerifierConfig
 
+# what a fidelity says anything of, where conf/released has a file for each algorithm
+STAGES = {"official_spag": ("imitation", "spag"), "official_maporl": ("maporl", "verifier")}
+
 
 def plan_of(config: Config) -> BatchPlan:
     """The batch plan of a run; ConfigError where a division leaves a remainder."""
@@ -37,6 +40,11 @@ def plan_of(config: Config) -> BatchPlan:
 def check_together(config: Config) -> None:
     """Rules that span several groups."""
     algorithm = config.algorithm
+    stages = STAGES.get(config.fidelity, (algorithm.name,))
+    require(
+        algorithm.name in stages,
+        f"fidelity={config.fidelity} needs algorithm={' or '.join(stages)}, got {algorithm.name}",
+    )
     check_batches(config)
     check_hardware(config)
     check_dropout(config)
@@ -136,7 +144,7 @@ def check_evaluation(config: Config) -> None:
     """Rules for what can be measured of agents and tasks."""
     algorithm, evaluation = config.algorithm, config.evaluation
     require(
-        not evaluation.team or hasattr(algorithm, "agents"),
+        not evaluation.team or hasattr(algorithm, "agents") or algorithm.policy_count() > 1,
         f"evaluation.team=true needs several agents; algorithm={algorithm.name} has one",
     )
     require(

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from cory.functional.statistics import mean
-from cory.report.agent_names import KINDS, agent_name, roles_in
+from cory.report.agent_names import KINDS, POLICY, agent_name, roles_in
 from cory.report.before_after import Change, measured_changes, scores_of
 from cory.report.figures.lines import Curve, LinePanel
 from cory.report.figures.smoothing import smoothed
@@ -25,9 +25,9 @@ SMOOTH = 10  # iterations that the thick line of a noisy metric averages over
 # metrics of the training: pattern with the curve's name in its group, what the y axis says, and
 # whether they are shares
 TRAINED = (
-    (r"objective/score/(agent_.+|turn_.+)", "task reward", False),
-    (r"objective/kl/(agent_.+|turn_.+)", "KL to the reference (nats)", False),
-    (r"objective/combined/(agent_.+|turn_.+)", "combined reward (reward - $\\eta$ KL)", False),
+    (rf"objective/score/({POLICY})", "task reward", False),
+    (rf"objective/kl/({POLICY})", "KL to the reference (nats)", False),
+    (rf"objective/combined/({POLICY})", "combined reward (reward - $\\eta$ KL)", False),
     (r"(?:supervised|offline)/loss/(.+)|verifier/loss", "loss", False),
     (r"offline/kl/(.+)", "KL to the set's start (nats)", False),
     (r"verifier/accuracy", "accuracy of verdicts, training", True),
@@ -38,19 +38,21 @@ HELD_OUT = (
     (r"vote/(turn_\d+)", "held-out: majority right", True),
     (r"win_rate/(?!itself)(.+)", "held-out win rate against", True),
     (r"verifier_(auc|accuracy)/natural", "held-out verdicts", True),
-    (r"score/(agent_\d+)", "held-out reward", False),
+    (rf"score/({POLICY})", "held-out reward", False),
 )
 MOST_PANELS = 4
 MOST_SAID = 4  # verdicts above a panel
 DODGE = 0.02  # of the x axis, between bars that would cover each other
 
 
-def draw_run_curves(run_dir: Path, path: Path) -> None:
-    """Write the curves of a finished run as a PNG."""
+def draw_run_curves(run_dir: Path, path: Path) -> bool:
+    """Write the curves of a finished run as a PNG; False where it has no metric to draw."""
     record = read_record(run_dir) or {}
     lines = read_lines(run_dir / METRICS)
     since = changes_since(scores_of(run_dir))
     figure = run_figure(lines, since)
+    if not figure.axes:
+        return False
     called = title_of(run_dir, str(record.get("experiment")), record.get("seed", 0))
     about = [f"{called}, {len(lines)} iterations"]
     if len(lines) > 2 * SMOOTH:
@@ -63,6 +65,7 @@ def draw_run_curves(run_dir: Path, path: Path) -> None:
         )
     note(figure, "; ".join(about))
     save_figure(figure, path)
+    return True
 
 
 def changes_since(scores: Sequence[Mapping[str, Any]]) -> Since:
@@ -101,7 +104,7 @@ def run_figure(lines: Lines, since: Since | None = None) -> Figure:
         own = changes_of(one[0], found, since or {})
         curves = held_out_curves(before, found, styles, own)
         panels.append(panel_of(curves, "iterations done", *one[1:], said=verdicts(own, styles)))
-    return figure_of(panels, width=3.9)
+    return figure_of(panels, width=3.9) if panels else Figure()
 
 
 def changes_of(pattern: str, found: Mapping[str, Points], since: Since) -> dict[str, OwnChanges]:

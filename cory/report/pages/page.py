@@ -5,6 +5,7 @@ from itertools import groupby
 
 from cory.report.claims.judge import CONTRADICTED, HOLDS, UNDECIDED
 from cory.report.claims.sides import DOMINATES
+from cory.report.claims.templates import fill
 from cory.report.kinds import COMPUTED, PRESET, TABLE_KINDS
 from cory.report.pages.changes import changes
 from cory.report.pages.presets import compare
@@ -75,7 +76,7 @@ def _head(table: Table, source: str) -> list[str]:
 
 def remarks(table: Table) -> list[str]:
     """What the file of the paper says about this table beside rows and claims."""
-    return [str(table.entry["note"])] if "note" in table.entry else []
+    return [fill(table.entry["note"], table.words)] if "note" in table.entry else []
 
 
 def header(table: Table, runs: Sequence[Archived]) -> str:

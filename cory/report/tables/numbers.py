@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cory.functional.statistics import Z
+from cory.report.agent_names import POLICY
 from cory.report.claims.measures import Absent, measure
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
@@ -13,7 +14,7 @@ PaperRow = dict[str, Any]  # of conf/paper/
 # of a seed: the value, and both ends of its 95 % interval (the value itself where none is known)
 Estimate = tuple[float, float, float]
 # an agent is named by its number, the turn that it plays in a debate, or both
-AGENT_NAMES = r"(?:objective|eval)/score/(agent_\d+(?:_turn_\d+)?|turn_\d+)"
+AGENT_NAMES = rf"(?:objective|eval)/score/({POLICY})"
 
 
 def runs_of(found: CountedRuns, row: PaperRow) -> list[Archived]:

@@ -140,7 +140,7 @@ def without_hydra(cfg: DictConfig) -> DictConfig:
     # these read `${hydra:...}`, which only a run of Hydra resolves
     OmegaConf.set_struct(cfg, False)
     del cfg["hydra"]
-    for group in ("experiment", "sweep", "scale"):
+    for group in ("experiment", "sweep", "scale", "fidelity"):
         cfg[group] = choices[group]
     if OmegaConf.is_interpolation(cfg, "run_dir"):
         cfg.run_dir = "unused"
