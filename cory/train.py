@@ -288,10 +288,10 @@ def main() -> None:
     refuse_launchers()
     wants_traceback = "HYDRA_FULL_ERROR" in os.environ
     own = own_folder(sys.argv[1:])
-    sys.argv[1:] = of_this_scale(sys.argv[1:], [CONF] if own is None else [CONF, own])
-    keep_typed(sys.argv[1:])
     with hydra_raises(), stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
         try:
+            sys.argv[1:] = of_this_scale(sys.argv[1:], [CONF] if own is None else [CONF, own])
+            keep_typed(sys.argv[1:])
             if own is not None:
                 refuse_same_names(own, CONF)
             refuse_one_folder(sys.argv[1:])

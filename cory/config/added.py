@@ -51,6 +51,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "next_question": ("programs", "ignored"),
     "unreadable_votes": ("vote_ties", "counted"),
     "labels": ("critic_share", "vote"),
+    "chats_only": ("follow_up_summary", False),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),
     "final_share": ("learning_rate", 0.0),

@@ -9,6 +9,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+from cory.config import ConfigError
 from cory.runtime.sweeps import jobs
 from cory.runtime.sweeps.jobs import (
     choices,
@@ -122,6 +123,11 @@ def test_a_scale_has_a_form_of_a_sweep(tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "sweep=maft/fig1 at scale=small is sweep=maft/fig1_small\n"
     for others in (["sweep=maft/fig1"], ["sweep=cory/credit", "scale=small"], ["scale=small"]):
         assert of_this_scale(others, [CONF]) == others
+    # a question of ours has one form at all scales; a table whose runs would be another's has none
+    ours = ["sweep=maft/critics", "scale=small"]
+    assert of_this_scale(ours, [CONF]) == ours
+    with pytest.raises(ConfigError, match="^sweep=maft/tab7 has no form at scale=small: At small"):
+        of_this_scale(["sweep=maft/tab7", "scale=small"], [CONF])
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "mine_small.yaml").touch()
     mine = ["sweep=mine", "scale=small"]

@@ -24,6 +24,7 @@ from cory.runtime.sweeps.progress import Job, Progress
 
 # environment variable: the typed words as JSON, for launchers whose jobs are processes of their own
 TYPED = "CORY_TYPED"
+OTHER_SCALES = ("small", "medium")  # than the papers' own
 FOLDER = "varied_settings"  # the resolver for names of folders
 LONGEST = 120  # characters of a folder's name
 HASH = re.compile(r"-[0-9a-f]{8}(?=/|$)")  # at its end
@@ -35,15 +36,30 @@ NUMBER = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 def of_this_scale(words: Sequence[str], folders: Sequence[Path]) -> list[str]:
     """The words of a command with `sweep=X` as `sweep=X_small`, where `scale=small` has this form.
 
-    folders: with options, as conf/
+    folders: with options, as conf/; the first is it
+    Raises ConfigError where this scale has forms of some tables of a paper, and not of this one.
     """
     last = dict(word.partition("=")[::2] for word in words)
     name, scale = last.get("sweep"), last.get("scale")
     form = f"{name}_{scale}"
     if not (name and scale and any((f / "sweep" / f"{form}.yaml").is_file() for f in folders)):
+        if name and scale in OTHER_SCALES:
+            _refuse_left_out(name, scale, folders[0])
         return list(words)
     print(f"sweep={name} at scale={scale} is sweep={form}", flush=True)
     return [f"sweep={form}" if word == f"sweep={name}" else word for word in words]
+
+
+def _refuse_left_out(sweep: str, scale: str, conf: Path) -> None:
+    """ConfigError for a table of a paper that has forms of some tables only at this scale."""
+    paper, _, table = sweep.partition("/")
+    file = conf / "paper" / f"{paper}.yaml"
+    about = OmegaConf.load(file) if file.is_file() else OmegaConf.create()
+    why, entry = OmegaConf.select(about, "left_out"), OmegaConf.select(about, f"tables.{table}")
+    require(
+        why is None or entry is None or not entry.get("in_paper", True),
+        f"sweep={sweep} has no form at scale={scale}: {why}",
+    )
 
 
 def keep_typed(words: Sequence[str]) -> None:
