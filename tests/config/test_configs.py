@@ -127,7 +127,7 @@ NEEDED = {
 def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     paper = parsed(f"experiment={experiment}")
     if "_cooperative" in experiment:  # whose prompts are for models that chat
-        with pytest.raises(ConfigError, match="needs model.chat=true"):
+        with pytest.raises(ConfigError, match=r"needs model\.chat=true"):
             parsed(f"experiment={experiment}", "scale=small")
         return
     small = parsed(f"experiment={experiment}", "scale=small")
