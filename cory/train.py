@@ -64,6 +64,7 @@ from cory.runtime.sweeps.begin import (
 from cory.runtime.sweeps.end import told_at_the_end
 from cory.runtime.sweeps.folder import remove_empty, remove_unbegun_sweep
 from cory.runtime.sweeps.jobs import (
+    for_the_jobs,
     job_of_sweep,
     keep_typed,
     named_before,
@@ -295,6 +296,7 @@ def main() -> None:
             if own is not None:
                 refuse_same_names(own, CONF)
             refuse_one_folder(sys.argv[1:])
+            sys.argv[1:] = for_the_jobs(sys.argv[1:])
             with told_at_the_end(_progress), _beside.waited_for():
                 _job()
         except (JobFailed, KeyboardInterrupt):
