@@ -14,8 +14,8 @@ from cory.runtime.sweeps import jobs
 from cory.runtime.sweeps.jobs import (
     choices,
     folder_of,
-    job_words,
     for_the_jobs,
+    job_words,
     keep_typed,
     name_of,
     of_this_scale,
