@@ -15,7 +15,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, read_write
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
@@ -56,6 +56,7 @@ from cory.runtime.reasons import take_reason
 from cory.runtime.side_by_side import SideBySide
 from cory.runtime.sweeps.begin import (
     composed_job,
+    keep_untrained,
     known_test_splits,
     require_objective,
     say_begin,
@@ -125,6 +126,8 @@ def _job(cfg: DictConfig) -> float | None:
 def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
     """A run, or a job of a sweep, from its settings to its end; or to its start beside others."""
     expand_home(cfg)
+    if job is not None:
+        stay_untrained(cfg)
     config = parsed(cfg)
     require_objective(config)
     require(
@@ -166,6 +169,18 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
         if job is not None:
             _progress.say_end(job, FINISHED)
         return objective_of(run_dir, config.objective)
+
+
+def stay_untrained(cfg: DictConfig) -> None:
+    """In a sweep: a run that is only evaluated trains no more where iterations are typed."""
+    words = typed_words()
+    kept = keep_untrained(cfg, words, composed_job)
+    for word in (word for word in words if word not in kept):
+        _progress.say_once(
+            f"note: {word} is for the runs that train; experiment={cfg.experiment} stays untrained"
+        )
+        with read_write(HydraConfig.get().overrides):
+            HydraConfig.get().overrides.task = kept
 
 
 def expand_home(cfg: DictConfig) -> None:

@@ -21,6 +21,7 @@ from cory.runtime.sweeps.jobs import job_words
 from cory.runtime.sweeps.progress import Progress
 
 ADHOC = "adhoc"
+ITERATIONS = "algorithm.iterations"
 # words with which runs still take the time that runs of the same experiment took
 SAME_TIME = ("sweep", "experiment", SEED, "scale", "parallel_runs", "wandb", "run_dir")
 
@@ -114,6 +115,7 @@ def look_at(setting: Setting, composed: Composed) -> None:
     """Compose the settings of the first job, and count the runs that are to do."""
     try:
         cfg = composed(setting.words)
+        keep_untrained(cfg, setting.words, composed)
         for seed in setting.seeds:
             if seed:
                 cfg.seed = int(seed)
@@ -127,6 +129,23 @@ def look_at(setting: Setting, composed: Composed) -> None:
         setting.config = parse_config(without_hydra(cfg))
     except (ConfigError, HydraException, OmegaConfBaseException, ValueError):
         setting.config = None  # its job says what is wrong
+
+
+def keep_untrained(cfg: DictConfig, words: Sequence[str], composed: Composed) -> list[str]:
+    """The words of a job that is only evaluated, without iterations that are typed for its sweep.
+
+    cfg: what the words compose; where the experiment is untrained without them, so it stays
+    words: of the job
+    """
+    rest = [word for word in words if not word.startswith(f"{ITERATIONS}=")]
+    if len(rest) == len(words) or cfg.algorithm.iterations == 0:
+        return list(words)
+    own = composed(rest)
+    frozen = str(own.hydra.runtime.choices.algorithm).endswith("_frozen")
+    if own.algorithm.iterations != 0 and not frozen:
+        return list(words)
+    cfg.algorithm.iterations = 0
+    return rest
 
 
 def composed_job(words: Sequence[str]) -> DictConfig:
