@@ -77,7 +77,7 @@ def weights_of(config: Config) -> int:
     sizes: list[int] = [
         sum(
             p.numel()
-            for p in skeleton(m.path, f"{key}.path", m.architecture, m.remote_code).parameters()
+            for p in skeleton(m.path, f"{key}.path", m.described, m.remote_code).parameters()
         )
         for key, m in config.models.items()
     ]

@@ -156,7 +156,7 @@ def described_in(model: ModelConfig, key: str) -> dict[str, Any]:
     """A model's config.json; the settings' own `architecture` where it is not on this machine."""
     file = Path(resolve(model.path, f"{key}.path")) / "config.json"
     if not file.is_file():
-        return dict(model.architecture or {})
+        return dict(model.described or {})
     try:
         described = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
