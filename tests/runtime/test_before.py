@@ -265,6 +265,8 @@ def test_a_key_of_an_endpoint_that_plays_is_asked_for(
     words = ["experiment=spag/llama2_im", "scale=small", "endpoint@algorithm.endpoint=local"]
     words += ["algorithm.endpoint.model=m", "algorithm.endpoint.key_variable=NOT_SET"]
     assert refusals(checked(*words)) == []  # nothing asks it
+    untrained = ["algorithm.games=endpoint", "algorithm.iterations=0"]  # for which nobody plays
+    assert refusals(checked(*words, *untrained)) == []
     (said,) = refusals(checked(*words, f"++algorithm.{asked}"))
     assert said.startswith("algorithm.endpoint.key_variable=NOT_SET: this environment variable")
 
