@@ -10,6 +10,7 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
 import os
 from contextlib import ExitStack, nullcontext, redirect_stderr
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -40,6 +41,7 @@ from cory.runs.run_dir import (
 from cory.runs.stored_settings import SETTINGS
 from cory.runs.sweeps.differences import write_varied
 from cory.runs.sweeps.objective import objective_of
+from cory.runs.user_function import require_functions
 from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
@@ -136,6 +138,7 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
         f"hydra.sweeper.params, the values of each run",
     )
     if config.preflight_only:
+        require_functions(config.reward)
         print_plan(config)
         return None
     at_once = runs_at_once(config) if _beside.busy else None
@@ -179,8 +182,9 @@ def stay_untrained(cfg: DictConfig) -> None:
         _progress.say_once(
             f"note: {word} is for the runs that train; experiment={cfg.experiment} stays untrained"
         )
-        with read_write(HydraConfig.get().overrides):
-            HydraConfig.get().overrides.task = kept
+        hydras: Any = HydraConfig.get()
+        with read_write(hydras.overrides):
+            hydras.overrides.task = kept
 
 
 def expand_home(cfg: DictConfig) -> None:
