@@ -10,12 +10,13 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
 import os
 from contextlib import ExitStack, nullcontext, redirect_stderr
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, read_write
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
@@ -40,6 +41,7 @@ from cory.runs.run_dir import (
 from cory.runs.stored_settings import SETTINGS
 from cory.runs.sweeps.differences import write_varied
 from cory.runs.sweeps.objective import objective_of
+from cory.runs.user_function import require_functions
 from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
@@ -56,6 +58,7 @@ from cory.runtime.reasons import take_reason
 from cory.runtime.side_by_side import SideBySide
 from cory.runtime.sweeps.begin import (
     composed_job,
+    keep_untrained,
     known_test_splits,
     require_objective,
     say_begin,
@@ -64,6 +67,7 @@ from cory.runtime.sweeps.begin import (
 from cory.runtime.sweeps.end import told_at_the_end
 from cory.runtime.sweeps.folder import remove_empty, remove_unbegun_sweep
 from cory.runtime.sweeps.jobs import (
+    for_the_jobs,
     job_of_sweep,
     keep_typed,
     named_before,
@@ -124,6 +128,8 @@ def _job(cfg: DictConfig) -> float | None:
 def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
     """A run, or a job of a sweep, from its settings to its end; or to its start beside others."""
     expand_home(cfg)
+    if job is not None:
+        stay_untrained(cfg)
     config = parsed(cfg)
     require_objective(config)
     require(
@@ -132,6 +138,7 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
         f"hydra.sweeper.params, the values of each run",
     )
     if config.preflight_only:
+        require_functions(config.reward)
         print_plan(config)
         return None
     at_once = runs_at_once(config) if _beside.busy else None
@@ -165,6 +172,19 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
         if job is not None:
             _progress.say_end(job, FINISHED)
         return objective_of(run_dir, config.objective)
+
+
+def stay_untrained(cfg: DictConfig) -> None:
+    """In a sweep: a run that is only evaluated trains no more where iterations are typed."""
+    words = typed_words()
+    kept = keep_untrained(cfg, words, composed_job)
+    for word in (word for word in words if word not in kept):
+        _progress.say_once(
+            f"note: {word} is for the runs that train; experiment={cfg.experiment} stays untrained"
+        )
+        hydras: Any = HydraConfig.get()
+        with read_write(hydras.overrides):
+            hydras.overrides.task = kept
 
 
 def expand_home(cfg: DictConfig) -> None:
@@ -288,13 +308,14 @@ def main() -> None:
     refuse_launchers()
     wants_traceback = "HYDRA_FULL_ERROR" in os.environ
     own = own_folder(sys.argv[1:])
-    sys.argv[1:] = of_this_scale(sys.argv[1:], [CONF] if own is None else [CONF, own])
-    keep_typed(sys.argv[1:])
     with hydra_raises(), stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
         try:
+            sys.argv[1:] = of_this_scale(sys.argv[1:], [CONF] if own is None else [CONF, own])
+            keep_typed(sys.argv[1:])
             if own is not None:
                 refuse_same_names(own, CONF)
             refuse_one_folder(sys.argv[1:])
+            sys.argv[1:] = for_the_jobs(sys.argv[1:])
             with told_at_the_end(_progress), _beside.waited_for():
                 _job()
         except (JobFailed, KeyboardInterrupt):

@@ -53,6 +53,7 @@ ADDED: dict[str, tuple[str, Any]] = {
     "unreadable_votes": ("vote_ties", "counted"),
     "labels": ("critic_share", "vote"),
     "average": ("keep_per_label", "tokens"),
+    "chats_only": ("follow_up_summary", False),
     "schedule": ("learning_rate", "constant"),
     "warmup": ("learning_rate", 0.0),
     "final_share": ("learning_rate", 0.0),

@@ -1,6 +1,7 @@
 """Settings of word games: words, rules, prompts, and the sentences of scripted players."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from cory.config.checks import (
     require,
@@ -144,6 +145,12 @@ class GameConfig(TaskFacts):
     @property
     def counts_whole_contexts(self) -> bool:
         return True
+
+    def word_files(self) -> dict[str, Path]:
+        """Setting -> the file of words that it names; none of a source that is no file."""
+        named = {"task.path": self.path if self.source == "path" else None}
+        named["task.test_path"] = self.test_path
+        return {key: Path(path).expanduser() for key, path in named.items() if path is not None}
 
     def __post_init__(self) -> None:
         require_choice("task.judge", self.judge, ("words", "official"))

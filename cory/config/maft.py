@@ -25,6 +25,7 @@ class MaftPrompts:
     Models that do not chat get the task's own form for answers of others.
     """
 
+    chats_only: bool  # models that do not chat are refused: a run would not be what it is called
     follow_up: str  # the others' answers as they are: {others}, {query}
     follow_up_summary: str  # ... summed up: {summary}, {query}
     follow_up_alone: str  # where nobody else speaks: {query}

@@ -77,6 +77,13 @@ class ModelConfig:
     attention: str  # auto | eager | sdpa | flash_attention_2
     architecture: dict[str, Any] | None  # for preflight where config.json is out of reach
 
+    @property
+    def described(self) -> dict[str, Any] | None:
+        """The contents of `architecture`; None where it describes another model than `path`."""
+        if self.architecture is None or self.architecture.get("of", self.path) != self.path:
+            return None
+        return {key: value for key, value in self.architecture.items() if key != "of"}
+
     def __post_init__(self) -> None:
         require_choice("model.precision", self.precision, PRECISIONS)
         require_choice("model.compute_precision", self.compute_precision, PRODUCTS)

@@ -162,7 +162,8 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
     @property
     def asks_endpoint(self) -> bool:
         """Whether a model behind an endpoint plays, games to learn from or held-out ones."""
-        return ENDPOINT in (self.games, *self.opponents.values())
+        played = [self.games] if self.iterations > 0 else []
+        return ENDPOINT in (*played, *self.opponents.values())
 
     def endpoint_asked(self) -> EndpointConfig | None:
         return self.endpoint if self.asks_endpoint else None

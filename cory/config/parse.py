@@ -188,10 +188,10 @@ def meant(key: str, cfg: Any) -> str:
 
 
 def _paths(node: Any, prefix: str) -> Iterator[str]:
-    """The dotted names of all settings of a config."""
+    """The dotted names of all settings of a config, but Hydra's own."""
     if not isinstance(node, DictConfig) or node._is_none() or node._is_missing():
         return
-    for name in node:
+    for name in (name for name in node if f"{prefix}{name!s}" != "hydra"):
         inner = node._get_node(name)
         yield f"{prefix}{name!s}"
         if isinstance(inner, DictConfig) and not inner._is_interpolation():

@@ -3,39 +3,17 @@
 The functions are lazy, since inflecting a word takes time: no more words are read than needed.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 
 from lemminflect import getAllLemmas
 
-from cory.config.checks import ConfigError, require
 from cory.games.associations import sentences
 from cory.games.inflection import inflected, tokens
 
 # each fifth of the commonest words is a test word: as common as the training words around it
 TEST_STEP = 5
-
-
-def read_words(path: Path, key: str) -> list[str]:
-    """The different words of a .txt file, one a line, or of a .json list, in their order.
-
-    key: the setting that `path` comes from
-    """
-    require(path.is_file(), f"{key}={path}: there is no such file")
-    require(path.suffix in (".txt", ".json"), f"{key}={path} must end in .txt or .json")
-    try:
-        text = path.read_text(encoding="utf-8")
-        words = json.loads(text) if path.suffix == ".json" else text.splitlines()
-    except ValueError as error:
-        raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
-    require(
-        isinstance(words, list) and all(isinstance(word, str) for word in words),
-        f"{key}={path} must hold a list of words",
-    )
-    return list(dict.fromkeys(word.strip() for word in words if word.strip()))
 
 
 def common_words(texts: Iterable[str], nouns: bool) -> Iterator[str]:

@@ -54,7 +54,7 @@ def _rows(path: Path, where: str, columns: Sequence[str], answer: str | None) ->
     needed = [*columns, *([] if answer is None else [answer])]
     table = local_table(str(path), "train", needed, "--questions", sliced=False)
     parts = [column(table, "--question-column", name) for name in columns]
-    if answer is None and ANSWER in table.column_names:
+    if answer is None and ANSWER in table:
         answer = ANSWER
     answers = None if answer is None else column(table, "--answer-column", answer)
     found = []

@@ -162,7 +162,7 @@ def duration_on(
     training, tested = samplings(config, test_problems)
     passes = passes_of(config, training) + passes_of(config, tested)
     model = config.model
-    described = skeleton(model.path, "model.path", model.architecture, model.remote_code).config
+    described = skeleton(model.path, "model.path", model.described, model.remote_code).config
     kernels = KERNELS_PER_LAYER * int(described.num_hidden_layers)
     batches = batches_of(config, operations, weights)
     waited = kernels * (RECORDED if config.hardware.cuda_graphs else 1.0)

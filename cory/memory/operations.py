@@ -77,7 +77,7 @@ def weights_of(config: Config) -> int:
     sizes: list[int] = [
         sum(
             p.numel()
-            for p in skeleton(m.path, f"{key}.path", m.architecture, m.remote_code).parameters()
+            for p in skeleton(m.path, f"{key}.path", m.described, m.remote_code).parameters()
         )
         for key, m in config.models.items()
     ]
@@ -204,9 +204,29 @@ def operations_of_games(
         return total * weights, UNKNOWN_SPLIT
     speakers = speakers_of(algorithm)
     held_out = prompts * config.evaluation.samples * 2 * turns * speakers * tokens * FORWARD
-    asks = ENDPOINT in (algorithm.games, *algorithm.played_against.values())
-    left_out = "; without what its endpoint takes" if asks else ""
+    left_out = "; without what its endpoint takes" if algorithm.asks_endpoint else ""
     return (total + evaluations(config) * held_out) * weights, left_out
+
+
+def requests_of(config: Config, test_problems: Mapping[str, Any]) -> int:
+    """The most requests that a run sends to `algorithm.endpoint`; 0: none, or nobody knows.
+
+    A game is counted with all its turns: 2 requests each of a teacher, 1 of an opponent. Of a
+    debate each answer is one, and each summary.
+    """
+    algorithm, prompts = config.algorithm, held_out_prompts(config, test_problems) or 0
+    tested = prompts * evaluations(config)
+    if isinstance(algorithm, MaftConfig) and algorithm.endpoint is not None:
+        rounds = algorithm.evaluation_turns - 1  # which see others' answers
+        each = 1 + rounds * (2 if algorithm.summary else 1)
+        return tested * algorithm.evaluation_agents * each
+    if not isinstance(algorithm, OfflineConfig):
+        return 0
+    taught = algorithm.iterations * algorithm.prompts_per_iteration
+    taught *= 2 if algorithm.games == ENDPOINT else 0
+    against = list(algorithm.played_against.values()).count(ENDPOINT)
+    held_out = tested * config.evaluation.samples * 2 * against
+    return int(config.task.max_turns) * (taught + held_out)
 
 
 def speakers_of(algorithm: OfflineConfig) -> int:

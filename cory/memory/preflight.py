@@ -100,7 +100,7 @@ def rows_of(config: Config) -> tuple[list[Usage], list[str]]:
     for key, model in (("model", config.model), ("partner", partner)):
         if model is not None:
             other = unread_architecture(
-                model.path, f"{key}.path", model.architecture, model.remote_code
+                model.path, f"{key}.path", model.described, model.remote_code
             )
             notes += [] if other is None else [other]
     for key, reward in judges(config.reward).items():
@@ -118,7 +118,7 @@ def opponent_rows(config: Config) -> list[Usage]:
     model = config.model
     if config.algorithm.opponent_models() == 0 or model.sharing != "copies":  # adapters are small
         return []
-    lm = skeleton(model.path, "model.path", model.architecture, model.remote_code)
+    lm = skeleton(model.path, "model.path", model.described, model.remote_code)
     shape = shape_of(lm)
     each = base_bytes(shape, model) - saved_by_casting(shape, model)
     return [Usage("the opponent that plays", each, SAMPLING)]
@@ -150,7 +150,7 @@ def rows_of_model(config: Config, model: ModelConfig, key: str, agents: int) -> 
 
     key: the model's group of settings, `model` or `partner`
     """
-    lm = skeleton(model.path, f"{key}.path", model.architecture, model.remote_code)
+    lm = skeleton(model.path, f"{key}.path", model.described, model.remote_code)
     targets: list[str] = []
     if model.sharing != "copies":
         from cory.models.lora import adapted_layers  # noqa: PLC0415  five seconds, and copies need none

@@ -15,6 +15,7 @@ from cory.functional.statistics import mean, paired_interval
 from cory.report.agent_names import POLICY
 from cory.runs.run_dir import SCORES, read_lines
 
+LEAST_PROMPTS = 20  # nothing is claimed of fewer: their intervals are too narrow too often
 LAST = 10  # iterations that an end value of the training is averaged over
 KL = "objective/kl/"
 COMBINED = "objective/combined/"
@@ -40,8 +41,9 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """Which side of zero the interval lies on, if on one."""
-        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+        """Which side of zero the interval lies on, if on one, and is from enough prompts."""
+        few = self.n is not None and self.n < LEAST_PROMPTS
+        if few or self.low is None or self.high is None or self.low <= 0 <= self.high:
             return UNDECIDED
         return ROSE if self.low > 0 else FELL
 

@@ -76,7 +76,7 @@ def by_training(comparison: Comparison, metric: str, group: Group) -> list[str]:
         return []
     change = entry.own
     name = _capital(comparison.called(metric))
-    verdict = {"higher": "training helped", "lower": "training made it worse"}.get(
+    verdict = {"higher": "it rose", "lower": "it fell"}.get(
         verdict_on(change).partition(" ")[0], "undecided"
     )
     more = f"; {what_decides(change, comparison)}" if verdict == "undecided" else ""

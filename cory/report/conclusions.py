@@ -8,17 +8,14 @@ from cory.report.before_after import (
     COMBINED,
     FELL,
     KL,
+    LEAST_PROMPTS,
     ROSE,
     UNDECIDED,
     Change,
 )
 from cory.report.interval_text import digits_for, interval_text
 
-MEANING = {
-    ROSE: "training helped",
-    FELL: "training made it worse",
-    UNDECIDED: "no difference can be told",
-}
+NOTHING = "no difference can be told"
 # how a metric is called, and what its last part is
 TITLES = (
     (r"score/(.+)", "held-out reward", "of {}"),
@@ -116,7 +113,7 @@ def sentence(change: Change, roles: Mapping[str, str]) -> str:
     name = name[0].upper() + name[1:]
     verdict = change.verdict
     if change.low is None or change.high is None:
-        return f"{name} changed by {change.difference:+.2f}, of one prompt: {MEANING[verdict]}."
+        return f"{name} changed by {change.difference:+.2f}, of one prompt: {NOTHING}."
     low, high = change.low, change.high
     if verdict == FELL:
         low, high = -high, -low
@@ -126,10 +123,11 @@ def sentence(change: Change, roles: Mapping[str, str]) -> str:
         if verdict == UNDECIDED
         else f"{verdict} by {abs(change.difference):.{digits}f}"
     )
-    return (
-        f"{name} {how} (95 % interval {interval_text(low, high, 2)}, {change.n} prompts): "
-        f"{MEANING[verdict]}."
-    )
+    said = f"{name} {how} (95 % interval {interval_text(low, high, 2)}, {change.n} prompts)"
+    if verdict != UNDECIDED:
+        return f"{said}."
+    few = change.n is not None and change.n < LEAST_PROMPTS
+    return f"{said}: {NOTHING}{f' from fewer than {LEAST_PROMPTS}' if few else ''}."
 
 
 def cost(found: Sequence[Change], roles: Mapping[str, str]) -> list[str]:

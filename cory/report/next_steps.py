@@ -7,7 +7,14 @@ from typing import Any
 
 from cory.functional.statistics import Z_80, Z, mean, standard_error
 from cory.report.agent_names import POLICY
-from cory.report.before_after import COMBINED, KL, LAST, UNDECIDED, Change
+from cory.report.before_after import (
+    COMBINED,
+    KL,
+    LAST,
+    LEAST_PROMPTS,
+    UNDECIDED,
+    Change,
+)
 from cory.report.conclusions import headlines
 
 COEFFICIENT = "objective/kl_coef/"
@@ -51,7 +58,7 @@ def more_prompts(unsure: Sequence[Change]) -> str:
     """How many held-out prompts would decide, if the difference is what it seems to be."""
     asked = max(change.n or 0 for change in unsure)
     needed = [prompts_needed(change) for change in unsure]
-    known = [count for count in needed if count is not None]
+    known = [max(count, LEAST_PROMPTS) for count in needed if count is not None]
     if not known:
         return (
             f"evaluation.prompts: the difference is small beside its interval; an interval half as "

@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from cory.config import (
     Config,
     ConfigError,
+    GameConfig,
     ModelConfig,
     OfflineConfig,
     VerifierRewardConfig,
@@ -27,6 +28,7 @@ from cory.config import (
 )
 from cory.config.options import ALGORITHMS
 from cory.config.rules.unread import unread
+from cory.games.word_files import read_words
 from cory.memory.machine import main_memory
 from cory.models.context import described_length
 from cory.models.places import resolve
@@ -156,7 +158,7 @@ def described_in(model: ModelConfig, key: str) -> dict[str, Any]:
     """A model's config.json; the settings' own `architecture` where it is not on this machine."""
     file = Path(resolve(model.path, f"{key}.path")) / "config.json"
     if not file.is_file():
-        return dict(model.architecture or {})
+        return dict(model.described or {})
     try:
         described = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -183,7 +185,10 @@ def require_agents(run_dir: Path, said: str) -> None:
 
 
 def game_refusals(config: Config) -> Refusals:
-    """A file of games that is to be learned from."""
+    """Files of words that games are about, and of games that are to be learned from."""
+    if isinstance(config.task, GameConfig):
+        for key, path in config.task.word_files().items():
+            yield from said_by(read_words, path, key)
     algorithm = config.algorithm
     reads = isinstance(algorithm, OfflineConfig) and algorithm.from_file
     if reads and not Path(algorithm.games).expanduser().is_file():

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cory.config import experiment_names, meant, nearest, plug_in_folders
 from cory.runtime.hydra_options import own_folder
+from cory.runtime.sweeps.jobs import of_experiments, typed
 
 MANY = 4  # options that begin with what was typed: all are listed, not one of them
 MOST_LISTED = 24  # options of a group that a refusal lists
@@ -25,7 +26,7 @@ def one_line(error: Exception, conf: Path, words: Sequence[str] | None = None) -
     conf: the folder of all options
     words: the overrides that Hydra refused; None: those that were typed
     """
-    words = sys.argv[1:] if words is None else words
+    words = typed() if words is None else words
     text = str(error)
     option = re.search(r"Could not find '([^/]+)/([^']+)'", text)
     if option and isinstance(error, MissingConfigException):
@@ -44,7 +45,8 @@ def one_line(error: Exception, conf: Path, words: Sequence[str] | None = None) -
         hint = nearest(leaf[2], [str(key) for key in parent or ()])
         if not hint and parent is not None:
             hint = meant(override[1], parent._get_root())
-        return f"{override[1]} is not a setting{hint}"
+        whose = " of every run of this sweep" if of_experiments(words) else ""
+        return f"{override[1]} is not a setting{whose}{hint}"
     said = " ".join(line.strip() for line in text.splitlines() if line.strip())
     word = unreadable_word(words) if isinstance(error, HydraException) else None
     if word is None or word in said:

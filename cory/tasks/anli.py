@@ -11,8 +11,10 @@ from cory.tasks.answers.labels import LABELS, final_label
 from cory.tasks.data.prompt_set import PromptSet
 from cory.tasks.data.tables import part_rows, row_texts
 
-# values of the label column: the numbers of the hub's data set, or names
-LABEL_OF: dict[object, str] = {**dict(enumerate(LABELS)), **{label: label for label in LABELS}}
+# values of the label column: the numbers of the hub's data set, also as texts, or names
+LABEL_OF: dict[object, str] = {
+    value: label for number, label in enumerate(LABELS) for value in (number, str(number), label)
+}
 
 
 class AnliForm:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, tee
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,12 @@ from cory.games.scripted import (
     Script,
 )
 from cory.games.state import GameState
+from cory.games.word_files import read_words
 from cory.games.words import (
     common_words,
     evenly,
     one_form_each,
     playable,
-    read_words,
     without_forms_of,
 )
 from cory.tasks.data.epochs import EpochSampler, hash_of
@@ -123,9 +122,9 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
     words = playable(_source(config), config.stop_words, config.min_letters)
     if config.source == "package":
         words = one_form_each(words)
-    if config.test_path is not None:
-        test = read_words(Path(config.test_path).expanduser(), "task.test_path")
-        test = test[: config.test_words]
+    files = config.word_files()
+    if "task.test_path" in files:
+        test = read_words(files["task.test_path"], "task.test_path")[: config.test_words]
         for word in test:
             require(bool(tokens(word)), f"task.test_path={config.test_path}: '{word}' is no word")
     else:
@@ -146,8 +145,7 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
 
 def _source(config: GameConfig) -> Iterable[str]:
     if config.source == "path":
-        assert config.path is not None
-        return read_words(Path(config.path).expanduser(), "task.path")
+        return read_words(config.word_files()["task.path"], "task.path")
     if config.source == "list":
         assert config.words is not None
         return config.words

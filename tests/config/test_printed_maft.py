@@ -211,7 +211,7 @@ ITERATED = {"algorithm.iterations": 5, "evaluate_every": 1}
 UNTRAINED = ONE | {"algorithm.iterations": 0}
 MERGING = {
     f"algorithm.prompts.{key}": OmegaConf.load(CONF / "maft_prompts" / "cooperative.yaml")[key]
-    for key in ("follow_up", "follow_up_summary")
+    for key in ("follow_up", "follow_up_summary", "chats_only")
 }
 
 

@@ -121,6 +121,10 @@ def test_a_model_behind_an_endpoint_is_not_trained(
         ),
         (["task=imdb", "reward=sentiment"], "algorithm=maft takes votes on answers; task=imdb has"),
         (["reward=sentiment"], "algorithm=maft measures answers as reward=exact_match does; rewa"),
+        (
+            ["maft_prompts@algorithm.prompts=cooperative", "scale=small"],
+            "=cooperative) needs model.chat=true: model=tiny_steps would be shown none of these",
+        ),
         (["partner=tiny"], "partner needs algorithm=maporl or sft; algorithm=maft has one model"),
     ],
 )

@@ -364,7 +364,7 @@ def test_buffers_are_as_the_engine_asks() -> None:
 
 def test_architecture_stands_in_for_config_json() -> None:
     config = parsed("experiment=cory/gsm8k_cory").model
-    lm = skeleton(config.path, "model.path", config.architecture)
+    lm = skeleton(config.path, "model.path", config.described)
     shape = shape_of(lm)
     assert shape.parameters == 6_738_415_616
     assert shape.cache == 2 * 32 * 4096

@@ -55,7 +55,7 @@ def random_model(name: str) -> Any:
 @pytest.mark.parametrize("name", SIZES)
 def test_an_architecture_is_the_models_own(name: str) -> None:
     config = parsed(f"model={name}").model
-    shape = shape_of(skeleton(config.path, "model.path", config.architecture))
+    shape = shape_of(skeleton(config.path, "model.path", config.described))
     assert (shape.parameters, 2 * shape.cache) == SIZES[name]
 
 
@@ -63,7 +63,7 @@ def test_an_architecture_is_the_models_own(name: str) -> None:
 def test_every_linear_layer_of_a_block_gets_an_adapter(name: str) -> None:
     config = parsed(f"model={name}").model
     adapter = config.adapter
-    lm = skeleton(config.path, "model.path", config.architecture)
+    lm = skeleton(config.path, "model.path", config.described)
     linear = {name.rpartition(".")[2] for name, _, _ in shape_of(lm).linear}
     assert set(adapted_layers(lm, adapter.targets)) == linear
     assert (adapter.rank, adapter.alpha, adapter.dropout) == (8, 16, 0.05)

@@ -117,6 +117,17 @@ def test_the_estimate_says_which_architecture_is_not_read(tiny_model: str) -> No
     assert "partner.architecture.n_layer=3 is not read" in " ".join(rows_of(config)[1])
 
 
+def test_another_model_than_the_preset_s_is_reckoned_by_its_own_config(
+    folder: Path,
+) -> None:
+    words = ["model=qwen2_5_3b", "model.sharing=copies", "model.quantisation=none"]
+    assert rows_of(parsed(*words))[1][1:] == []
+    with pytest.raises(ConfigError, match=r"^model\.path=Qwen/Qwen2\.5-7B: no local folder, "):
+        rows_of(parsed(*words, "model.path=Qwen/Qwen2.5-7B"))
+    rows, notes = rows_of(parsed(*words, f"model.path={folder}"))
+    assert sum(row.bytes for row in rows) < 2**26 and notes[1:] == []
+
+
 def test_a_damaged_config_is_no_missing_one(folder: Path) -> None:
     (folder / "config.json").write_text("{")
     with pytest.raises(ConfigError) as refusal:

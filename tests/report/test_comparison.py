@@ -477,7 +477,7 @@ def test_the_end_says_what_training_changed_over_seeds(write: Write) -> None:
     comparison = compare(runs)
     assert closing(comparison, list(comparison.headlines())) == [
         "Held-out reward of agent 0 changed by +1.100 (95 % interval 0.852 to 1.348, 3 runs): "
-        "training helped."
+        "it rose."
     ]
 
 

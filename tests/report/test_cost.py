@@ -29,6 +29,16 @@ def asked(experiment: str) -> int:
 
 
 @pytest.mark.slow
+def test_requests_to_an_endpoint_are_counted(tmp_path: Path) -> None:
+    # 30,000 games, 5 turns of both roles; about 168 words in both roles, before and after 4 runs
+    table = load_table(CONF, "spag", "fig4l", "paper")
+    last = cost(table, tmp_path, [], composed, [0, 1])[-1]
+    held_out = 168 * 2 * 5
+    requests = 2 * (300_000 + 2 * 4 * held_out)
+    assert last.endswith(f"; besides up to {requests:,} requests to its endpoint"), last
+
+
+@pytest.mark.slow
 def test_records_say_how_long_a_run_takes(tmp_path: Path) -> None:
     write = run_writer(tmp_path)
     for seed, wall in enumerate((60.0, 180.0)):

@@ -138,8 +138,8 @@ def test_the_end_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert end[5].startswith("combined reward in training of agent 0 (observer)")
     assert end[7] == ("(in training: before is the first iteration, after the mean of the last 10)")
     assert end[8] == (
-        "Held-out reward of agent 0 (observer) rose by 3.00 (95 % interval 3.00 to 3.00, "
-        "3 prompts): training helped."
+        "Held-out reward of agent 0 (observer) changed by +3.00 (95 % interval 3.00 to 3.00, "
+        "3 prompts): no difference can be told from fewer than 20."
     )
     assert end[10].startswith("It cost ") and end[11] == "What next:"
     assert any(step.startswith("- advantages=batch: the value head predicts") for step in end)
@@ -198,8 +198,8 @@ def scores_line(iteration: int, **values: list[float]) -> dict[str, Any]:
 def test_held_out_results_have_the_interval_of_the_table_and_its_verdict() -> None:
     """Bars are those of the change since before training; the dashed line is its zero."""
     scores = [
-        scores_line(-1, agent_0=[-1.0, -1.0, -1.0], agent_1=[-1.0, -1.0, -1.0]),
-        scores_line(29, agent_0=[1.5, 2.0, 2.5], agent_1=[-4.0, 3.0, 10.0]),
+        scores_line(-1, agent_0=[-1.0, -1.0, -1.0] * 7, agent_1=[-1.0, -1.0, -1.0] * 7),
+        scores_line(29, agent_0=[1.5, 2.0, 2.5] * 7, agent_1=[-27.0, 3.0, 33.0] * 7),
     ]
     since = changes_since(scores)
     axes = run_figure(reward_lines(30), since).axes[3]

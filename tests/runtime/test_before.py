@@ -154,6 +154,12 @@ def test_opponents_and_files_of_games_are_looked_at(tmp_path: Path) -> None:
         f"algorithm.opponents.other={tmp_path}/none: there is no run",
         "algorithm.games=/none.jsonl: there is no such file",
     ]
+    (tmp_path / "words.json").write_text("{}")
+    words = [*words[:2], "task.source=path", "task.path=/none.txt"]
+    assert refusals(checked(*words, f"task.test_path={tmp_path}/words.json")) == [
+        "task.path=/none.txt: there is no such file",
+        f"task.test_path={tmp_path}/words.json must hold a list of words",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -265,6 +271,8 @@ def test_a_key_of_an_endpoint_that_plays_is_asked_for(
     words = ["experiment=spag/llama2_im", "scale=small", "endpoint@algorithm.endpoint=local"]
     words += ["algorithm.endpoint.model=m", "algorithm.endpoint.key_variable=NOT_SET"]
     assert refusals(checked(*words)) == []  # nothing asks it
+    untrained = ["algorithm.games=endpoint", "algorithm.iterations=0"]  # for which nobody plays
+    assert refusals(checked(*words, *untrained)) == []
     (said,) = refusals(checked(*words, f"++algorithm.{asked}"))
     assert said.startswith("algorithm.endpoint.key_variable=NOT_SET: this environment variable")
 

@@ -9,10 +9,12 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+from cory.config import ConfigError
 from cory.runtime.sweeps import jobs
 from cory.runtime.sweeps.jobs import (
     choices,
     folder_of,
+    for_the_jobs,
     job_words,
     keep_typed,
     name_of,
@@ -21,6 +23,7 @@ from cory.runtime.sweeps.jobs import (
     varied_settings,
 )
 from tests.support.composing import CONF
+from tests.support.warm import WarmCommand
 
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 
@@ -57,6 +60,30 @@ def test_a_typed_word_replaces_the_one_that_the_sweep_lists() -> None:
     assert words is not None and len(words) == 8
     assert words[1] == ["experiment=a", "seed=0", "sweep=x", "algorithm.kl_coef=0.3"]
     assert job_words(sweeper("some.OptunaSweeper")) is None
+
+
+def test_what_is_typed_beside_a_sweep_of_experiments_is_for_its_jobs() -> None:
+    folder = ["sweep=cory/fig3", "scale=small", "seed=0,1", "hydra.sweep.dir=x", "--cfg", "job"]
+    typed = ["algorithm.endpoint.model=gpt-x", "wandb.notes='it\\'s, ${oc.env:X}'", "+a@b.c=null"]
+    *kept, listed = for_the_jobs([*folder, *typed])
+    assert kept == folder
+    (override,) = OverridesParser.create().parse_overrides([listed])
+    own = OmegaConf.create({"params": override.value(), "_target_": BASIC})
+    assert job_words(own) == [typed]
+    assert for_the_jobs(typed) == typed
+
+
+@pytest.mark.slow
+def test_settings_that_the_quickstart_lacks_reach_the_jobs_of_a_sweep(tmp_path: Path) -> None:
+    words = ["-m", "experiment=maft/gpt35_arithmetic_base,maft/gpt35_math_base"]
+    command = WarmCommand(tmp_path, [*words, "algorithm.endpoint.parallel=0"])
+    assert command.wait() == 1
+    refused = "error: algorithm.endpoint.parallel must be at least 1, got 0"
+    assert command.err.splitlines()[::2] == [refused] * 2, command.err
+    command = WarmCommand(tmp_path, [*words, "algorithm.swap_every=1"])
+    assert command.wait() == 1
+    said = "error: algorithm.swap_every is not a setting of every run of this sweep"
+    assert command.err.startswith(said) and command.err.count("\n") == 1, command.err
 
 
 def test_what_varies_is_told_with_its_value_in_this_job() -> None:
@@ -122,6 +149,11 @@ def test_a_scale_has_a_form_of_a_sweep(tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "sweep=maft/fig1 at scale=small is sweep=maft/fig1_small\n"
     for others in (["sweep=maft/fig1"], ["sweep=cory/credit", "scale=small"], ["scale=small"]):
         assert of_this_scale(others, [CONF]) == others
+    # a question of ours has one form at all scales; a table whose runs would be another's has none
+    ours = ["sweep=maft/critics", "scale=small"]
+    assert of_this_scale(ours, [CONF]) == ours
+    with pytest.raises(ConfigError, match=r"^sweep=maft/tab7 has no form at scale=small: At small"):
+        of_this_scale(["sweep=maft/tab7", "scale=small"], [CONF])
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "mine_small.yaml").touch()
     mine = ["sweep=mine", "scale=small"]

@@ -141,6 +141,16 @@ def test_runs_side_by_side_are_those_in_turn(sweep: list[str], tmp_path: Path) -
         assert "sweep over: 2 of 2 jobs finished; " in out
 
 
+def test_what_is_only_evaluated_trains_no_more_for_iterations_of_a_sweep(tmp_path: Path) -> None:
+    rows = "experiment=spag/llama2_base,cory/imdb_ppo"
+    words = ["-m", rows, "scale=small", "algorithm.iterations=2", "preflight_only=true"]
+    command = WarmCommand(tmp_path, words)
+    assert command.wait() == 0, command.err
+    plans = command.out.split("memory of one process")[1:]
+    assert ["a checkpoint, of which 0 at once" in plan for plan in plans] == [True, False]
+    assert command.out.count("note: algorithm.iterations=2 is for the runs that train;") == 1
+
+
 def test_a_run_of_a_sweep_starts_from_another_of_it(sweep: list[str], tmp_path: Path) -> None:
     words = [*sweep, *PARALLEL, "init_from=null,jobs/init_from-null", "algorithm.iterations=0"]
     command = WarmCommand(tmp_path, words)

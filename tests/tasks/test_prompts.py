@@ -110,8 +110,10 @@ def test_all_kinds_of_files_give_the_same_prompts(make: Make, tmp_path: Path, ki
     else:
         pd.DataFrame(flat).to_parquet(file)
     found, lines = every(make(f"task.path={file.name}")), every(make("task.columns=[target]"))
+    kept = str if kind == "csv" else int  # whose cells are texts
     assert {p.id.partition(":")[2]: (p.text, p.columns) for p in found.values()} == {
-        p.id.partition(":")[2]: (p.text, p.columns) for p in lines.values()
+        p.id.partition(":")[2]: (p.text, {"target": kept(p.columns["target"])})
+        for p in lines.values()
     }
 
 
@@ -120,6 +122,28 @@ def test_json_keeps_values_that_look_like_dates_and_numbers(make: Make, tmp_path
     write(tmp_path / "mine.jsonl", [{"prompt": f"a{n}", "v": v} for n, v in enumerate(values)])
     found = every(make("task.held_out_share=0.5"))
     assert [found[f"mine.jsonl:{n + 1}"].columns["v"] for n in range(4)] == values
+
+
+def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path: Path) -> None:
+    golds = ["007", "4", "0.5", "NA", "1e3", '"a, b\n"']
+    (tmp_path / "a.csv").write_text(
+        "prompt,gold,v\n" + "".join(f"q{n},{g},\n" for n, g in enumerate(golds))
+    )
+    words = ["task.path=a.csv", "task.answer_column=gold", "task.held_out_share=0.5"]
+    found = [every(make(*words))[f"a.csv:{n + 1}"] for n in range(len(golds))]
+    assert [p.answer for p in found] == ["007", "4", "0.5", "NA", "1e3", "a, b"]
+    # an empty cell is missing
+    assert {p.columns["v"] for p in found} == {None}
+    for content, said in (
+        ("prompt,gold\na,\n", "a.csv: row 1: 'gold' must be a text"),
+        ("prompt,gold\n,a\n", "a.csv: row 1: 'prompt' is missing"),
+        ("prompt,gold\na,b,c\n", "a.csv: row 1 has 3 cells, the header 2"),
+        ("prompt,gold,gold\na,b,c\n", "a.csv: two columns are called 'gold'"),
+        ('prompt,gold\na,"b\n', "a.csv: cannot be read: unexpected end of data"),
+    ):
+        (tmp_path / "a.csv").write_text(content)
+        with pytest.raises(ConfigError, match=said):
+            make(*words)
 
 
 def test_a_folder_has_a_file_for_each_split(make: Make, tmp_path: Path) -> None:

@@ -127,6 +127,11 @@ def check_maft(config: Config, algorithm: MaftConfig) -> None:
         f"requests",
     )
     require(
+        not algorithm.prompts.chats_only or config.model.chat or algorithm.endpoint is not None,
+        f"algorithm.prompts.chats_only=true (maft_prompts@algorithm.prompts=cooperative) needs "
+        f"model.chat=true: model={config.model.name} would be shown none of these prompts",
+    )
+    require(
         algorithm.start == "previous" or config.init_from is None or algorithm.iterations == 0,
         f"algorithm.start=base trains from the model as it came, and would forget "
         f"init_from={config.init_from}",

@@ -7,7 +7,7 @@ from typing import Any
 
 from cory.config import GPUS, Config, ConfigError, parse_config, require
 from cory.memory.duration import duration_on
-from cory.memory.operations import estimated_hours
+from cory.memory.operations import estimated_hours, requests_of
 from cory.memory.planning import hours_text
 from cory.memory.preflight import rows_of, runs_at_once
 from cory.report.costs.durations import same_experiment, same_kind
@@ -79,6 +79,7 @@ def cost(
             raise ValueError(f"{table.where} has the seeds {table.seeds}, and not {seed}")
     lines: list[str] = []
     total, longest, unknown, in_turn, hardware, at_once = 0.0, 0.0, 0, 0, set(), set()
+    problems, requests = table.about.get("test_problems", {}), 0
     folder = outputs / "runs" / table.scale / FIDELITY
     todo_in_all = 0
     for experiment in table.to_run:
@@ -88,7 +89,8 @@ def cost(
         if not todo:
             continue
         todo_in_all += len(todo)
-        each = reckoned(config, outputs, archived, table.about.get("test_problems", {}))
+        each = reckoned(config, outputs, archived, problems)
+        requests += len(todo) * requests_of(config, problems)
         at_once.add(each.at_once)
         said = "time unknown" if each.hours is None else f"{duration(each.hours)} each"
         lines.append(
@@ -113,7 +115,13 @@ def cost(
     last = f"in all about {duration(total)} on hardware={groups}, {way}"
     if unknown:
         last += f", and {unknown} runs of unknown length"
-    return [head, *lines, last if total else f"in all: unknown, on hardware={groups}"]
+    last = last if total else f"in all: unknown, on hardware={groups}"
+    return [head, *lines, last + besides(requests)]
+
+
+def besides(requests: int) -> str:
+    """What the hours of a sweep leave out: requests to an endpoint, which take time and money."""
+    return f"; besides up to {requests:,} requests to its endpoint" if requests else ""
 
 
 def manner(at_once: int, in_turn: int, known: int) -> str:

@@ -21,6 +21,7 @@ from cory.runtime.sweeps.jobs import job_words
 from cory.runtime.sweeps.progress import Progress
 
 ADHOC = "adhoc"
+ITERATIONS = "algorithm.iterations"
 # words with which runs still take the time that runs of the same experiment took
 SAME_TIME = ("sweep", "experiment", SEED, "scale", "parallel_runs", "wandb", "run_dir")
 
@@ -114,6 +115,7 @@ def look_at(setting: Setting, composed: Composed) -> None:
     """Compose the settings of the first job, and count the runs that are to do."""
     try:
         cfg = composed(setting.words)
+        keep_untrained(cfg, setting.words, composed)
         for seed in setting.seeds:
             if seed:
                 cfg.seed = int(seed)
@@ -127,6 +129,23 @@ def look_at(setting: Setting, composed: Composed) -> None:
         setting.config = parse_config(without_hydra(cfg))
     except (ConfigError, HydraException, OmegaConfBaseException, ValueError):
         setting.config = None  # its job says what is wrong
+
+
+def keep_untrained(cfg: DictConfig, words: Sequence[str], composed: Composed) -> list[str]:
+    """The words of a job that is only evaluated, without iterations that are typed for its sweep.
+
+    cfg: what the words compose; where the experiment is untrained without them, so it stays
+    words: of the job
+    """
+    rest = [word for word in words if not word.startswith(f"{ITERATIONS}=")]
+    if len(rest) == len(words) or cfg.algorithm.iterations == 0:
+        return list(words)
+    own = composed(rest)
+    frozen = str(own.hydra.runtime.choices.algorithm).endswith("_frozen")
+    if own.algorithm.iterations != 0 and not frozen:
+        return list(words)
+    cfg.algorithm.iterations = 0
+    return rest
 
 
 def composed_job(words: Sequence[str]) -> DictConfig:
@@ -155,12 +174,13 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
     if not todo:
         return "all finished before"
     # torch, which takes seconds to import: a sweep with a name takes longer
+    from cory.memory.operations import requests_of  # noqa: PLC0415
     from cory.report.costs import cost  # noqa: PLC0415
     from cory.report.records import archive  # noqa: PLC0415
 
     results = conf.parent / "docs" / "results"  # of a checkout
     kept_at = cache(archive.read)
-    total, longest, at_once, sources, unknown, in_turn = 0.0, 0.0, 1, set(), 0, 0
+    total, longest, at_once, sources, unknown, in_turn, requests = 0.0, 0.0, 1, set(), 0, 0, 0
     for setting in (s for s in settings if s.todo):
         config = setting.config
         if config is None:
@@ -169,9 +189,9 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
         paper = config.experiment.partition("/")[0]
         kept = kept_at(results / paper / "records" / config.scale)
         as_named = all(_key(word) in SAME_TIME for word in setting.words)
-        each = cost.reckoned(
-            config, Path("outputs"), kept, known_test_splits(conf, paper), as_named
-        )
+        splits = known_test_splits(conf, paper)
+        requests += setting.todo * requests_of(config, splits)
+        each = cost.reckoned(config, Path("outputs"), kept, splits, as_named)
         total, at_once = total + each.of(setting.todo), max(at_once, each.at_once)
         longest = max(longest, each.hours or 0.0)
         unknown += setting.todo if each.hours is None else 0
@@ -183,7 +203,7 @@ def priced(settings: Sequence[Setting], conf: Path) -> str:
         text += f" and {_count(unknown, 'run')} of unknown length"
     if total:
         text += f" ({' and '.join(sorted(sources))})"
-    return f"{text}, {cost.manner(at_once, in_turn, todo - unknown)}"
+    return f"{text}, {cost.manner(at_once, in_turn, todo - unknown)}{cost.besides(requests)}"
 
 
 def known_test_splits(conf: Path, paper: str) -> Mapping[str, Any]:

@@ -11,8 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -24,6 +26,8 @@ from cory.runtime.sweeps.progress import Job, Progress
 
 # environment variable: the typed words as JSON, for launchers whose jobs are processes of their own
 TYPED = "CORY_TYPED"
+QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, where it is built
+OTHER_SCALES = ("small", "medium")  # than the papers' own
 FOLDER = "varied_settings"  # the resolver for names of folders
 LONGEST = 120  # characters of a folder's name
 HASH = re.compile(r"-[0-9a-f]{8}(?=/|$)")  # at its end
@@ -35,15 +39,32 @@ NUMBER = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 def of_this_scale(words: Sequence[str], folders: Sequence[Path]) -> list[str]:
     """The words of a command with `sweep=X` as `sweep=X_small`, where `scale=small` has this form.
 
-    folders: with options, as conf/
+    folders: with options, as conf/; the first is it
+    Raises ConfigError where this scale has forms of some tables of a paper, and not of this one.
     """
     last = dict(word.partition("=")[::2] for word in words)
     name, scale = last.get("sweep"), last.get("scale")
     form = f"{name}_{scale}"
     if not (name and scale and any((f / "sweep" / f"{form}.yaml").is_file() for f in folders)):
+        if name and scale in OTHER_SCALES:
+            _refuse_left_out(name, scale, folders[0])
         return list(words)
     print(f"sweep={name} at scale={scale} is sweep={form}", flush=True)
     return [f"sweep={form}" if word == f"sweep={name}" else word for word in words]
+
+
+def _refuse_left_out(sweep: str, scale: str, conf: Path) -> None:
+    """ConfigError for a table of a paper that has forms of some tables only at this scale."""
+    paper, _, table = sweep.partition("/")
+    file = conf / "paper" / f"{paper}.yaml"
+    if not file.is_file():
+        return
+    about = yaml.load(file.read_text(encoding="utf-8"), QUICK)
+    entry, why = about["tables"].get(table, {}), about.get("left_out")
+    require(
+        why is None or not entry.get("in_paper", bool(entry)),
+        f"sweep={sweep} has no form at scale={scale}: {why}",
+    )
 
 
 def keep_typed(words: Sequence[str]) -> None:
@@ -74,6 +95,42 @@ def refuse_one_folder(words: Sequence[str]) -> None:
                 f"{word} is one folder for all runs of a sweep; hydra.sweep.dir=<folder> names the "
                 f"folder that theirs lie in",
             )
+
+
+def for_the_jobs(words: Sequence[str]) -> list[str]:
+    """The words of a sweep of experiments, with those of one value among what the sweep lists.
+
+    Before any job Hydra composes the settings without what the sweep lists: with the quickstart,
+    which lacks most of what other experiments have. What is listed is left to the jobs.
+    """
+    if not of_experiments(words):
+        return list(words)
+    moved = [word for word in words if _is_for_jobs(word)]
+    listed = []
+    for key, _, value in (word.partition("=") for word in moved):
+        text = value.replace("${", "\\${")  # resolved by the job, not by its list
+        listed.append(f"{key}: {QuotedString(text, Quote.single).with_quotes()}")
+    kept = [word for word in words if word not in moved]
+    return [*kept, f"++hydra.sweeper.params={{{', '.join(listed)}}}"] if moved else kept
+
+
+def _is_for_jobs(word: str) -> bool:
+    key, equals, _ = word.partition("=")
+    # the sweep's folder is named by the three; nothing is deleted from what is not there
+    if not equals or word.startswith(("-", "~")) or key in ("sweep", "scale", "fidelity"):
+        return False
+    try:
+        (override,) = OverridesParser.create().parse_overrides([word])
+    except HydraException:
+        return False  # which Hydra says in its turn
+    return not override.is_sweep_override() and not override.is_hydra_override()
+
+
+def of_experiments(words: Sequence[str]) -> bool:
+    """Whether a command is a sweep with a name, or one that is typed with several experiments."""
+    named = any(word.startswith("sweep=") for word in words)
+    several = any(word.startswith("experiment=") and "," in word for word in words)
+    return named or (several and bool({"-m", "--multirun"} & {*words}))
 
 
 def choices(sweeper: Any) -> dict[str, list[str]]:

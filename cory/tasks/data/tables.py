@@ -1,10 +1,14 @@
 """Rows of a data set on the hub, in a local file, or in a folder with one file per split."""
 
+import csv
 import glob
+import io
 import json
 import re
+import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from cory.config.task import MessageConfig, QuestionsConfig
 # letters and signs by their category, of which nothing is seen
 INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+FORMATS = (".jsonl", ".json", ".csv", ".parquet")
 
 
 def split_rows(
@@ -37,7 +41,8 @@ def split_rows(
     Raises ConfigError where the data or a column cannot be had.
     """
     if source == "hub":
-        table = hub_table(path, subset, split, offline, key)
+        found = hub_table(path, subset, split, offline, key)
+        table = {name: found[name] for name in found.column_names}  # read when asked for
     else:
         table = local_table(path, split, tuple(columns.values()), key, sliced)
     values = [column(table, setting, name) for setting, name in columns.items()]
@@ -101,43 +106,78 @@ def hub_table(
 
 def local_table(
     path: str, split: str, columns: Sequence[str], key: str = "task.path", sliced: bool = True
-) -> Any:
-    """A slice of one file, as `train[:90%]`, or of the file for the split in a folder.
+) -> dict[str, list[Any]]:
+    """The columns of a slice of one file, as `train[:90%]`, or of a split's file in a folder.
 
     columns: keys that every line of a .jsonl file must have
     key: the setting that `path` comes from
     sliced: refuse all of one file as a split, because training and test rows would be the same
     """
     place = Path(path).expanduser()
-    file = file_of_split(path, split, key)
-    require(file.suffix in FORMATS, f"{key}={path} must end in one of {', '.join(FORMATS)}")
+    file, name = file_of_split(path, split, key), split.partition("[")[0]
     # a file is one split called train; `test` of a file would be the same rows again
     require(
         place.is_dir() or split.startswith("train[") or (split == "train" and not sliced),
         f"task.source=path needs slices of the file, typed as 'task.train_split=\"train[:90%]\"' "
         f"and 'task.test_split=\"train[90%:]\"', or a folder with a file per split; got {split}",
     )
-    if file.suffix == ".jsonl":
-        _check_lines(file, columns, key)
-    return _table_of_file(file, split.partition("[")[0], split, key)
+    rows = file_rows(file, key, columns)
+    require(bool(rows), f"{key}={file} has no rows")
+    chosen = rows_of_split(split, name, len(rows), f"{key}={file}: split")
+    return {column: [rows[row][column] for row in chosen] for column in rows[0]}
 
 
-def file_rows(file: Path, key: str = "task.path") -> list[dict[str, Any]]:
-    """All rows of one file; of JSON with exactly the values that stand there.
+def file_rows(
+    file: Path, key: str = "task.path", columns: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """All rows of one file, with exactly the values that stand there.
 
-    A column that a row lacks is None in it. Dates and bytes, as Parquet has, are Python's.
+    A cell of a .csv file is a text, or None if it is empty. A column that a row lacks is None in
+    it. Dates and bytes, as Parquet has, are Python's.
     key: the setting that the file comes from
+    columns: keys that every line of a .jsonl file must have, if its first one has them
     """
     require(
         file.suffix in FORMATS,
         f"{key}={file} must end in one of {', '.join(FORMATS)}",
     )
-    if file.suffix not in (".jsonl", ".json"):
-        rows: list[dict[str, Any]] = _table_of_file(file, "train", "train", key).to_list()
-        return rows
-    rows = json_lines(file, key) if file.suffix == ".jsonl" else _json_list(file, key)
+    if file.suffix == ".parquet":
+        return _parquet_rows(file, key)
+    if file.suffix == ".csv":
+        return csv_rows(file, key)
+    rows = _json_list(file, key) if file.suffix == ".json" else json_lines(file, key)
+    if file.suffix == ".jsonl":
+        for (number, row), name in product(enumerate(rows, 1), columns):
+            # a key that the first line lacks, too, is the setting's mistake: `column` reports it
+            require(
+                name in row or name not in rows[0],
+                f"{key}={file}: line {number} has no '{name}'",
+            )
     names = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name) for name in names} for row in rows]
+
+
+def csv_rows(file: Path, key: str) -> list[dict[str, Any]]:
+    """The rows of a .csv file: every cell a text as it stands there, an empty one None.
+
+    Lines without any cell are no rows; cells that a short row lacks are empty.
+    Raises ConfigError for a column named twice, and for a row with more cells than columns.
+    """
+    csv.field_size_limit(sys.maxsize)  # a text may be longer than 131,072 characters
+    # not universal newlines, which would change a text's own; a byte order mark is no text
+    lines = io.StringIO(_text(file, key).removeprefix("\ufeff"), newline="")
+    try:
+        names, *rows = [row for row in csv.reader(lines, strict=True) if row] or [[]]
+    except csv.Error as error:
+        raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
+    for name in names:
+        require(names.count(name) == 1, f"{key}={file}: two columns are called '{name}'")
+    for number, row in enumerate(rows, 1):
+        require(
+            len(row) <= len(names),
+            f"{key}={file}: row {number} has {len(row)} cells, the header {len(names)}",
+        )
+    return [{name: cell or None for name, cell in zip_longest(names, row)} for row in rows]
 
 
 def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
@@ -189,39 +229,25 @@ def rows_of_split(split: str, name: str, count: int, key: str = "") -> list[int]
     return [row for part in parts for row in range(part.from_, part.to)]
 
 
-def column(table: Any, key: str, name: str) -> list[Any]:
+def column(table: Mapping[str, Sequence[Any]], key: str, name: str) -> list[Any]:
     """All values of one column; ConfigError where the table has none of this name.
 
     key: the setting that `name` comes from
     """
-    require(
-        name in table.column_names,
-        f"{key}={name} is not in the data; it has {', '.join(table.column_names)}",
-    )
+    require(name in table, f"{key}={name} is not in the data; it has {', '.join(table)}")
     return list(table[name])
 
 
-def _table_of_file(file: Path, name: str, split: str, key: str) -> Any:
-    """A split, or a slice of it, of a file that is the split called `name`."""
+def _parquet_rows(file: Path, key: str) -> list[dict[str, Any]]:
     from datasets import load_dataset  # noqa: PLC0415  as in hub_table
 
     try:
         exactly = glob.escape(str(file))  # the library takes names for patterns
-        return load_dataset(FORMATS[file.suffix], data_files={name: exactly}, split=split)
+        table = load_dataset("parquet", data_files={"train": exactly}, split="train")
     except Exception as error:  # each reader behind `datasets` raises its own (detail 17)
         raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from error
-
-
-def _check_lines(file: Path, columns: Sequence[str], key: str) -> None:
-    """Refuses an empty, broken or incomplete line by its number: the reader would pass over it."""
-    rows = json_lines(file, key)
-    for number, row in enumerate(rows, 1):
-        for name in columns:
-            # a key that the first line lacks, too, is the setting's mistake, which `column` reports
-            require(
-                name in row or name not in rows[0],
-                f"{key}={file}: line {number} has no '{name}'",
-            )
+    rows: list[dict[str, Any]] = table.to_list()
+    return rows
 
 
 def _json_list(file: Path, key: str) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 const VERDICTS = { rose: "rose", fell: "fell", undecided: "no difference can be told" };
 
+const LEAST_PROMPTS = 20; // nothing is claimed of fewer, as in the sentences at a run's end
+
 // of one run the interval over its prompts, of several that of the mean over runs, if they differ
 function changeOf(runs, metric) {
   const rows = runs.map((run) => run.before.find((row) => row.metric === metric)).filter(Boolean);
@@ -15,14 +17,15 @@ function changeOf(runs, metric) {
     n: rows[0].n === null ? "" : `${rows[0].n} prompts`,
   };
   found.judged = rows[0].n !== null; // not numbers of the training, which are of other prompts
-  if (rows.length < 2) return found;
+  if (rows.length < 2) return { ...found, few: rows[0].n < LEAST_PROMPTS };
   const half = halfInterval(differences, Math.max(...rows.flatMap((row) => [row.before, row.after]).map(Math.abs)));
   const [low, high] = half === null ? [null, null] : [found.difference - half, found.difference + half];
   return { ...found, low, high, n: `${rows.length} runs` };
 }
 
-function verdictOf({ low, high, judged }) {
+function verdictOf({ low, high, judged, few }) {
   if (!judged || low === null || high === null) return "";
+  if (few) return VERDICTS.undecided;
   return low > 0 ? VERDICTS.rose : high < 0 ? VERDICTS.fell : VERDICTS.undecided;
 }
 
