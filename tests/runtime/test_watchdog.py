@@ -184,15 +184,19 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
     monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
-    def threads(processes: int, runs: int = 1) -> str | None:
+    def threads(processes: int, runs: int = 1, name: str = "OMP_NUM_THREADS") -> str | None:
         hardware = HardwareConfig(**settings, processes=processes)  # type: ignore[arg-type]
-        return environment(hardware, runs).get("OMP_NUM_THREADS")
+        return environment(hardware, runs).get(name)
 
     assert [threads(n) for n in (1, 2, 4, 9)] == [None, "3", "1", "1"]
     assert [threads(1, runs) for runs in (2, 3, 6, 7)] == ["3", "2", "1", "1"]
     assert threads(2, runs=3) == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert threads(2) == "5"
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert threads(1, name="OMP_WAIT_POLICY") == "PASSIVE"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert threads(1, name="OMP_WAIT_POLICY") == "ACTIVE"
 
 
 def test_a_run_gets_its_share_of_the_cores_and_the_files_it_writes_to(
