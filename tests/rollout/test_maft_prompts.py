@@ -12,6 +12,7 @@ from cory.rollout.maft_prompts import Identified, SumUp, Told
 from tests.rollout.test_debate import PROMPTS, Quoting, Script, own, user
 
 WORDS = MaftPrompts(
+    chats_only=False,
     follow_up="Others: {others} Again: {query}",
     follow_up_summary="In short: {summary} Again: {query}",
     follow_up_alone="Check it. Again: {query}",
