@@ -59,6 +59,8 @@ def more_prompts(unsure: Sequence[Change]) -> str:
     asked = max(change.n or 0 for change in unsure)
     needed = [prompts_needed(change) for change in unsure]
     known = [max(count, LEAST_PROMPTS) for count in needed if count is not None]
+    if not known and asked < LEAST_PROMPTS:
+        return f"evaluation.prompts={LEAST_PROMPTS} at least: of {asked} no difference can be told"
     if not known:
         return (
             f"evaluation.prompts: the difference is small beside its interval; an interval half as "

@@ -232,7 +232,7 @@ def mine(tmp_path: Path) -> str:
         "seed: 42\n"
         "samples_every: 7\n"
         "task: {source: hub}\n"
-        "model: {value_dropout: 0.5}\n"
+        "model: {special_tokens_in_text: false}\n"
         "algorithm: {kl_coef: 0.9, gamma: 0.5, value_coef: 0.7}\n"
     )
     return f"hydra.searchpath=[file://{tmp_path}]"
@@ -251,7 +251,7 @@ def test_who_wins_over_whom(mine: str) -> None:
     assert (changed.algorithm.value_coef, changed.task.source) == (0.05, "package")
     # scale over fidelity, which has 0.4
     assert (own.algorithm.kl_coef, changed.algorithm.kl_coef) == (0.9, 0.03)
-    assert (changed.model.value_dropout, changed.algorithm.gamma) == (0.0, 0.5)
+    assert (changed.model.special_tokens_in_text, changed.algorithm.gamma) == (True, 0.5)
     # the command line over all of them, whatever the order
     typed = ["seed=7", "algorithm.kl_coef=0.05", "task.source=path", "model.path=here"]
     last = parsed(*typed, *ask, "fidelity=official", "scale=small", "model=gpt2_xl")

@@ -125,13 +125,13 @@ def test_json_keeps_values_that_look_like_dates_and_numbers(make: Make, tmp_path
 
 
 def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path: Path) -> None:
-    golds = ["007", "4", "0.5", "NA", "1e3", '"a, b\n"']
-    (tmp_path / "a.csv").write_text(
-        "prompt,gold,v\n" + "".join(f"q{n},{g},\n" for n, g in enumerate(golds))
+    golds = ["007", "4", "0.5", "NA", "1e3", '"a,\r\nb\n"']
+    (tmp_path / "a.csv").write_bytes(
+        ("prompt,gold,v\n" + "".join(f"q{n},{g},\n" for n, g in enumerate(golds))).encode()
     )
     words = ["task.path=a.csv", "task.answer_column=gold", "task.held_out_share=0.5"]
     found = [every(make(*words))[f"a.csv:{n + 1}"] for n in range(len(golds))]
-    assert [p.answer for p in found] == ["007", "4", "0.5", "NA", "1e3", "a, b"]
+    assert [p.answer for p in found] == ["007", "4", "0.5", "NA", "1e3", "a,\r\nb"]
     # an empty cell is missing
     assert {p.columns["v"] for p in found} == {None}
     for content, said in (
@@ -139,7 +139,8 @@ def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path
         ("prompt,gold\n,a\n", "a.csv: row 1: 'prompt' is missing"),
         ("prompt,gold\na,b,c\n", "a.csv: row 1 has 3 cells, the header 2"),
         ("prompt,gold,gold\na,b,c\n", "a.csv: two columns are called 'gold'"),
-        ('prompt,gold\na,"b\n', "a.csv: cannot be read: unexpected end of data"),
+        ('prompt,gold\na,"b\n', "a.csv: cannot be read as cells between commas: unexpected"),
+        ("prompt;gold\na;b\n", "a.csv: cells must be separated by commas"),
     ):
         (tmp_path / "a.csv").write_text(content)
         with pytest.raises(ConfigError, match=said):

@@ -1,7 +1,10 @@
 """The pass over contexts before the first token is sampled, in which none is computed twice."""
 
 from collections.abc import Sequence
+from functools import lru_cache
+from inspect import signature
 from itertools import takewhile
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,12 +70,22 @@ def read(model: PreTrainedModel, ids: Tensor, mask: Tensor, cache: DynamicCache)
     mask: (B, tokens in the cache + T) bool
     returns: (B, T, H) last hidden states
     """
+    body: Any = model.base_model
     with products(model):
-        states: Tensor = model.base_model(
+        states: Tensor = body(
             input_ids=ids,
             attention_mask=mask.long(),
             position_ids=(mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :],
-            past_key_values=cache,
             use_cache=True,
+            **{cache_argument(body.__class__): cache},
         ).last_hidden_state
     return states
+
+
+@lru_cache
+def cache_argument(kind: Any) -> str:
+    """What a model's forward pass calls its cache; newer releases of the library have a new word.
+
+    kind: the model's class
+    """
+    return "cache" if "cache" in signature(kind.forward).parameters else "past_key_values"

@@ -165,11 +165,17 @@ def csv_rows(file: Path, key: str) -> list[dict[str, Any]]:
     """
     csv.field_size_limit(sys.maxsize)  # a text may be longer than 131,072 characters
     # not universal newlines, which would change a text's own; a byte order mark is no text
-    lines = io.StringIO(_text(file, key).removeprefix("\ufeff"), newline="")
+    lines = io.StringIO(_text(file, key, newline="").removeprefix("\ufeff"), newline="")
     try:
         names, *rows = [row for row in csv.reader(lines, strict=True) if row] or [[]]
     except csv.Error as error:
-        raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
+        raise ConfigError(
+            f"{key}={file}: cannot be read as cells between commas: {error}"
+        ) from None
+    require(
+        len(names) > 1 or not re.search("[;\t]", "".join(names)),
+        f"{key}={file}: cells must be separated by commas, got the header '{''.join(names)}'",
+    )
     for name in names:
         require(names.count(name) == 1, f"{key}={file}: two columns are called '{name}'")
     for number, row in enumerate(rows, 1):
@@ -281,9 +287,10 @@ def _refuse_halves(row: dict[str, Any], where: str) -> None:
             ) from None
 
 
-def _text(file: Path, key: str) -> str:
+def _text(file: Path, key: str, newline: str | None = None) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8", newline=newline) as opened:
+            return opened.read()
     except UnicodeDecodeError as error:
         line = file.read_bytes()[: error.start].count(b"\n") + 1
         raise ConfigError(f"{key}={file}: line {line} is not UTF-8: {error}") from None

@@ -24,6 +24,7 @@ from cory.models.sampling.generation import (
     inverse_cdf,
     warp,
 )
+from cory.models.sampling.prefill import cache_argument
 from tests.support.close import assert_close
 
 PLAIN = SamplingConfig(
@@ -133,7 +134,7 @@ def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notice
 
     def note(module: object, args: object, kwargs: dict[str, Any]) -> None:
         sizes.append(kwargs["input_ids"].shape)
-        cells.append(sizes[-1][0] * kwargs["past_key_values"].layers[0].room)
+        cells.append(sizes[-1][0] * kwargs[cache_argument(type(module))].layers[0].room)
 
     handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
     found = generate(model, LONG, 8, sampling, noise, 0, stops, graphs, at_once)
