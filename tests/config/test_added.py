@@ -168,7 +168,7 @@ def test_conf_gives_the_value_of_before() -> None:
         "credit": (),  # below
         "contradictions": (),  # below
         "labels": (),  # below
-        "average": (),  # below
+        **dict.fromkeys(("average", "chats_only"), ()),  # below
         "untrained_store": ("",),
         "before": ("evaluation",),
         **dict.fromkeys(CLASSIFIERS, ()),  # below
@@ -178,6 +178,8 @@ def test_conf_gives_the_value_of_before() -> None:
     assert verifier.average == ADDED["average"][1]
     finetuning = compose_config("experiment=maft/phi3_arithmetic_maft").algorithm
     assert finetuning.labels == ADDED["labels"][1]
+    assert finetuning.prompts.chats_only is ADDED["chats_only"][1]
+    assert ADDED["chats_only"][0] in finetuning.prompts
     endpoint = compose_config("experiment=spag/llama2_im").algorithm.endpoint
     assert endpoint.plain_http is ADDED["plain_http"][1]
     assert ADDED["plain_http"][0] in endpoint
