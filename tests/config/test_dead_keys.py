@@ -30,8 +30,11 @@ THROUGH = {
     "opponents": "played_against",
     "weights": "weight",
     "value_learning_rate": "value_rate_factor",
+    "architecture": "described",
+    "chats_only": "check_maft",
+    "fidelity": "check_together",
 }
-REFUSING = {"plain_http"}  # settings whose only effect is what is refused
+REFUSING = {"plain_http", "chats_only", "fidelity"}  # settings whose only effect is what is refused
 # Not settings, but tables of the code.
 TABLES = ("Option", "Game", "NamedExperiment", "NamedOption", "BatchPlan")
 PLANTED = "    max_kl: float | None  # nats"
