@@ -49,7 +49,7 @@ PPO = [
     "algorithm.score_scaling=normalise",
     "algorithm.kl_controller=adaptive",
 ]
-WITH_VALUES = [*PPO, "model.value_dropout=0.1"]
+WITH_VALUES = PPO
 SHORT_DEBATE = [
     "algorithm.turns=2",
     "algorithm.guards.min_tokens=null",
@@ -58,7 +58,6 @@ SHORT_DEBATE = [
 ]
 SMALL = [  # of a paper's experiment
     "scale=small",
-    "model.dropout=true",
 ]
 GAMES = [
     *SMALL,
