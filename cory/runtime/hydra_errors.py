@@ -34,10 +34,10 @@ def one_line(error: Exception, conf: Path, words: Sequence[str] | None = None) -
     if text.startswith("Config group override must be"):
         return _no_name(text, conf, words)
     unresolved = re.search(r"interpolation '(.+)', possible interpolation keys: (.+)", text)
-    if unresolved:
-        there = unresolved[2].split(", ")
-        group = next(g for g in re.findall(r"\$\{(\w+)\}", unresolved[1]) if g not in there)
-        return f"{group} is missing: every run needs one; {group}=<option> chooses it"
+    groups = re.findall(r"\$\{(\w+)\}", unresolved[1]) if unresolved else []
+    for group in groups:
+        if unresolved and group not in unresolved[2].split(", "):
+            return f"{group} is missing: every run needs one; {group}=<option> chooses it"
     override = re.search(r"Could not override '(.+)'", text)
     cause = error.__cause__
     if override and isinstance(cause, OmegaConfBaseException):
