@@ -191,8 +191,11 @@ SEEDS = "seeds: this is one run"
         ([row("eval/score/agent_0", -1.0), *trained(1.0, 0.7)], lines_of(30),
          ["evaluation.prompts=150: ", SEEDS]),
         # a difference that is far too small for its interval
-        ([Change("eval/score/agent_0", 0.0, 0.01, -0.5, 0.52, 12)], lines_of(30),
+        ([Change("eval/score/agent_0", 0.0, 0.01, -0.5, 0.52, 32)], lines_of(30),
          ["evaluation.prompts: the difference is small beside its interval", SEEDS]),
+        # prompts too few for any claim
+        ([Change("eval/score/agent_0", 0.0, 0.01, -0.5, 0.52, 12)], lines_of(30),
+         ["evaluation.prompts=20 at least: of 12 no difference can be told", SEEDS]),
         # short, and undecided
         ([row("eval/score/agent_0", -1.0), *trained(1.0, 0.7)], lines_of(6),
          ["evaluation.prompts", "algorithm.iterations: 6 are few", SEEDS]),
