@@ -72,12 +72,9 @@ debate: install ## Let a MAFT run's agents debate: make debate RUN=<run director
 board: install ## Write one HTML file that shows runs: make board [RUNS="outputs/a outputs/b"] [PAGE=board.html]
 	$(BIN)/cory-board $(RUNS) -o $(PAGE)
 
-# A page is written also when a run has failed: it names what is missing. Tables of settings
-# and what is computed exactly have no sweep; where a scale has one of its own, cory.train takes it.
-# SEEDS=0 runs that seed alone, in a fraction of the time; the page keeps the other seeds of the records.
-reproduce-%: install ## Say what a sweep costs, run it, write its page: make reproduce-cory-fig3 SCALE=small
-	$(BIN)/python scripts/cost.py $(subst -, ,$*) --scale $(SCALE) $(if $(PARALLEL),--parallel $(PARALLEL)) \
-		$(if $(SEEDS),--seeds $(SEEDS))
+# A table is shown also when a run has failed. What is computed has no sweep; where a scale has a
+# sweep of its own, cory.train takes it. SEEDS=0 runs that seed alone.
+reproduce-%: install ## Run a sweep, show its table, draw its figure: make reproduce-cory-fig3 SCALE=small
 	@status=0; \
 	if [ -f conf/sweep/$(subst -,/,$*).yaml ]; then \
 		$(BIN)/python -m cory.train sweep=$(subst -,/,$*) scale=$(SCALE) \
@@ -86,7 +83,7 @@ reproduce-%: install ## Say what a sweep costs, run it, write its page: make rep
 	$(BIN)/python scripts/table.py $(subst -, ,$*) --scale $(SCALE) || status=$$?; \
 	exit $$status
 
-report: install ## Gather finished runs and write every page of docs/results/; nothing is trained
+report: install ## Write the tables and figures of docs/results/ from the archived runs
 	$(BIN)/python scripts/table.py --all
 
 clean: ## Remove the virtual environment

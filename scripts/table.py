@@ -1,94 +1,66 @@
-"""Gather finished runs into docs/results/, and write pages from what was gathered.
+"""Show a table or figure of a paper, archive runs, and write the pages of docs/results/.
 
-    python scripts/table.py cory fig3 --scale small    one page: docs/results/cory/fig3_small.md
-    python scripts/table.py --all                      every page of every paper, all scales,
-                                                       the overviews and README's table
-    python scripts/table.py --all --scale small        the same, gathering at that scale only
+    python scripts/table.py cory fig3 --scale small     from the runs in outputs/: a table and a PNG
+    python scripts/table.py cory fig3 --archive         the same, and the runs go into the archive
+    python scripts/table.py --all                       every page, from the archive alone
 
-Gathering copies what pages need from outputs/ to docs/results/<paper>/records/; where outputs/
-holds nothing, the archive stays as it is, and pages come out as they were. Nothing is trained.
+Nothing is trained.
 """
 
 import argparse
 import sys
-from functools import cache
 from pathlib import Path
 
-from omegaconf import DictConfig
-
-from cory.report.pages.shown import Everything, Shown
-from cory.report.pages.write import (
-    Places,
-    checked,
-    gather_tables,
-    tables_of,
-    write_overviews,
-    write_page,
-    write_readme,
-)
-from cory.report.paper import SCALES
-from cory.report.records.gather import Gathered
-from cory.train import CONF, compose
+from cory.report import archive, computed
+from cory.report.cells import Numbers
+from cory.report.drawing import figure_of
+from cory.report.pages import markdown_of, write_page
+from cory.report.papers import Paper, Table, load
 
 ROOT = Path(__file__).resolve().parent.parent
+PAPERS = ROOT / "conf" / "paper"
 
 
-@cache
-def composed(experiment: str, scale: str) -> DictConfig:
-    """The settings of an experiment, each composed once."""
-    return compose(f"experiment={experiment}", f"scale={scale}")
-
-
-def one(args: argparse.Namespace, places: Places) -> None:
-    """The page of one table at one scale."""
-    table = checked(places, args.paper, args.table, args.scale or "paper")
-    if not table.has_runs:
-        table = checked(places, args.paper, args.table, "paper")  # one page for all scales
+def show(args: argparse.Namespace) -> None:
+    """Print one table, and draw its figure, from the runs of outputs/ and the archive."""
+    paper = load(PAPERS / f"{args.paper}.yaml")
+    table = chosen(args.table, paper)
+    if table.computed:
+        runs, scale = computed.frame(), computed.SCALE
     else:
-        tell(gather_tables([table], places, args.outputs, args.allow_dirty))
-    _, path = write_page(table, places, composed)
-    if path is None:
-        raise ValueError(
-            f"there is no run of {table.paper} {table.name} at scale {table.scale}, neither in "
-            f"{args.outputs} nor in {places.records(table.paper, table.scale)}"
-        )
-    print(path)
-    print("`make report` brings the other pages up to date")
+        scale = args.scale
+        new = archive.finished(args.outputs, scale, table.experiments())
+        stored = archive.read(args.archive_file)
+        runs = archive.replaced(stored, new)
+        print(f"{len(new)} runs of {args.outputs}; any others are of {args.archive_file}")
+        if args.archive and new:
+            archive.write(runs, args.archive_file)
+            print("archived; `make report` brings the pages up to date")
+    numbers = Numbers(table, archive.by_experiment(runs), scale, paper.words)
+    print(f"\n{table.title}\n\n{markdown_of(numbers)}")
+    if table.figure is not None:
+        picture = args.outputs / "figures" / f"{args.paper}_{args.table}_{scale}.png"
+        figure_of(numbers, picture)
+        print(f"\nFigure: {picture}")
 
 
-def everything(args: argparse.Namespace, places: Places) -> None:
-    """Every page of every paper, and the overviews."""
-    if args.scale not in (None, *SCALES):
-        raise ValueError(f"--scale {args.scale} is none of {', '.join(SCALES)}")
-    papers = sorted(path.stem for path in (places.conf / "paper").glob("*.yaml"))
-    found: dict[str, Everything] = {}
-    for paper in papers:
-        by_table: dict[str, dict[str, Shown]] = {}
-        for scale in SCALES:
-            tables = tables_of(places, paper, scale)
-            if tables and args.scale in (None, scale):
-                tell(gather_tables(tables, places, args.outputs, args.allow_dirty))
-            for table in tables:
-                shown, path = write_page(table, places, composed)
-                by_table.setdefault(table.name, {})[scale] = shown
-                if path is not None:
-                    print(path)
-        found[paper] = by_table
-    for path in write_overviews(found, places, composed):
-        print(path)
-    if args.readme is not None:
-        write_readme(found, args.readme, composed)
-        print(args.readme)
+def chosen(name: str, paper: Paper) -> Table:
+    """A table of a paper; ValueError names those that there are."""
+    if name not in paper.tables:
+        known = ", ".join(paper.tables)
+        raise ValueError(f"table {name} must be one of {known}")
+    return paper.tables[name]
 
 
-def tell(done: Gathered) -> None:
-    """What was gathered, replaced and refused, by name."""
-    for name in done.written:
-        print(f"gathered {name}")
-    for note in done.notes:
-        print(f"note: {note}", file=sys.stderr)
-    for refused in done.refused:
-        print(f"not counted: {refused.name}: {refused.why}", file=sys.stderr)
+def everything(args: argparse.Namespace) -> None:
+    """Write the numbers and figures of every page."""
+    runs = archive.by_experiment(archive.read(args.archive_file))
+    runs |= archive.by_experiment(computed.frame())
+    for path in sorted(PAPERS.glob("*.yaml")):
+        page = args.docs / f"{path.stem}.md"
+        for changed in write_page(page, load(path), runs):
+            print(f"written: {changed}")
+    print("every page holds the numbers of the archive")
 
 
 def main() -> None:
@@ -98,26 +70,17 @@ def main() -> None:
     )
     parser.add_argument("paper", nargs="?", help="a file of conf/paper/, for instance cory")
     parser.add_argument("table", nargs="?", help="one of its tables, for instance fig3")
-    parser.add_argument("--all", action="store_true", help="every page and the overviews")
-    parser.add_argument(
-        "--scale", default=None, help="paper (default), small or medium; --all: every one"
-    )
+    parser.add_argument("--all", action="store_true", help="write every page")
+    parser.add_argument("--scale", default="paper", help="paper (default), small or medium")
+    parser.add_argument("--archive", action="store_true", help="put the runs into the archive")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "results")
-    parser.add_argument(
-        "--readme", type=Path, default=ROOT / "README.md", help="gets the results table (--all)"
-    )
-    parser.add_argument(
-        "--allow-dirty",
-        action="store_true",
-        help="take runs from a dirty tree or under several commits, too; pages say so",
-    )
     args = parser.parse_args()
+    args.archive_file = args.docs / "runs.parquet"
     if args.all == (args.paper is not None) or (args.paper and not args.table):
         parser.error("give a paper and one of its tables, or --all")
-    places = Places(CONF, args.docs, ROOT / "docs" / "metrics.md")
     try:
-        (everything if args.all else one)(args, places)
+        (everything if args.all else show)(args)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

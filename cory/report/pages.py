@@ -1,0 +1,148 @@
+"""Tables and figures of the papers from archived runs, and the pages that show them.
+
+The words of docs/results/<paper>.md are written by hand. Between the lines
+
+    <!-- fig3 small -->
+    <!-- end -->
+
+`make report` writes the table fig3 of the runs at small scale, and its figure where it has one.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from cory.report import computed
+from cory.report.archive import Runs
+from cory.report.cells import Numbers
+from cory.report.drawing import figure_of
+from cory.report.numbers import Difference, decimals, paired, written
+from cory.report.papers import Paper, Row
+
+BLOCK = re.compile(r"<!-- (\w+) (\w+) -->\n(?:.*?\n)??<!-- end -->", re.DOTALL)
+LONGEST = 160  # characters that are shown of what an agent wrote
+
+
+def markdown_of(numbers: Numbers) -> str:
+    """The table, its differences, and which runs are behind it; ValueError without runs."""
+    if not numbers.runs:
+        raise ValueError(f"there is no run of {numbers.table.title} at scale {numbers.scale}")
+    head = ["", *numbers.columns, "seeds"]
+    body = [[row.name, *_cells(numbers, row), _seeds(numbers, row)] for row in numbers.rows]
+    parts = [_markdown(head, body)]
+    lines = [line for one in numbers.table.differences for line in _line(numbers, one)]
+    parts += ["\n".join(f"- {line}" for line in lines)] if lines else []
+    parts += [_texts(numbers)] if numbers.table.texts else []
+    if numbers.scale != computed.SCALE:
+        parts.append(_behind(numbers))
+    return "\n\n".join(parts)
+
+
+def _cells(numbers: Numbers, row: Row) -> Iterator[str]:
+    """Mean and deviation; the difference to the first row with its interval; what is printed."""
+    first = numbers.first_of(row)
+    printed = dict(zip(numbers.table.each_column, row.printed, strict=False))
+    for column in numbers.columns:
+        values = numbers.seeds_of(row, column)
+        lines = [] if values.empty else [_mean(values)]
+        if row is not first and not values.empty:
+            difference = paired(values, numbers.seeds_of(first, column))
+            lines += [] if difference is None else [_interval(difference, decimals(values))]
+        if printed.get(column) is not None:
+            lines.append(f"paper: {printed[column]}")
+        yield "<br>".join(lines) or "-"
+
+
+def _mean(values: pd.Series) -> str:
+    digits = decimals(values)
+    mean = written(values.mean(), digits)
+    return f"{mean} ± {written(values.std(), digits)}" if len(values) > 1 else mean
+
+
+def _interval(one: Difference, digits: int) -> str:
+    mean, low, high = (written(x, digits) for x in (one.mean, one.low, one.high))
+    text = f"{'' if mean.startswith('-') else '+'}{mean} ({low} to {high})"
+    return f"**{text}**" if one.decided else text
+
+
+def _line(numbers: Numbers, difference: list[str | float]) -> Iterator[str]:
+    """A comparison that the table asks for beside those with the first row."""
+    left, *factor, right, column = difference
+    one, other = numbers.row(str(left)), numbers.row(str(right))
+    if one is None or other is None or column not in numbers.columns:
+        return  # it has no runs at this scale
+    times = float(factor[0]) if factor else 1.0
+    values, against = numbers.seeds_of(one, str(column)), numbers.seeds_of(other, str(column))
+    found = paired(values, times * against)
+    if found is not None:
+        name = f"{times:g} x {right}" if factor else right
+        digits = decimals(values)
+        yield f"{column}: {left} less {name}: {_interval(found, digits)}, {found.seeds} seeds"
+
+
+def _seeds(numbers: Numbers, row: Row) -> str:
+    known = [len(numbers.seeds_of(row, column)) for column in numbers.columns]
+    return str(max(known, default=0) or "-")
+
+
+def _behind(numbers: Numbers) -> str:
+    """Commits and dates of the runs."""
+    shown = [numbers.curve_of(row, column) for row in numbers.rows for column in numbers.columns]
+    commits = ", ".join(sorted({str(one) for lines in shown for one in lines.commit.unique()}))
+    days = sorted({str(day) for lines in shown for day in lines.date.unique()})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"<sub>{numbers.scale} scale; runs of {when}, commits {commits}</sub>"
+
+
+def _texts(numbers: Numbers) -> str:
+    """What the first seed's agents wrote without sampling, a row per prompt and agent."""
+    body = []
+    for row in numbers.rows:
+        for metrics in numbers.runs_of(row):
+            probes = metrics.get(f"probe/greedy/{row.word}")
+            if probes is None:
+                continue
+            for text in probes[probes.seed == probes.seed.min()].text:
+                prompt, response = json.loads(text)
+                body.append([_plain(prompt), row.name, _plain(response)])
+    return _markdown(["prompt", "", "response, greedy"], sorted(body, key=lambda line: line[0]))
+
+
+def _plain(text: str) -> str:
+    """A text in one cell: nothing in it is markup, and it is cut when it is long."""
+    short = text if len(text) <= LONGEST else text[:LONGEST] + " ..."
+    escaped = re.sub(r"([\\`*_{}\[\]<>|$#])", r"\\\1", short)
+    return " / ".join(line.strip() for line in escaped.splitlines() if line.strip())
+
+
+def _markdown(head: list[str], body: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def write_page(page: Path, paper: Paper, runs: Runs) -> list[Path]:
+    """Fill the blocks of a page; returns the files that have changed."""
+    tables = paper.tables
+    text = page.read_text(encoding="utf-8")
+    changed: list[Path] = []
+
+    def filled(block: re.Match[str]) -> str:
+        name, scale = block.groups()
+        if name not in tables:
+            raise ValueError(f"{page}: {name} is not a table of this paper")
+        numbers = Numbers(tables[name], runs, scale, paper.words)
+        parts = [markdown_of(numbers)]
+        if tables[name].figure is not None:
+            picture = page.parent / "figures" / f"{page.stem}_{name}_{scale}.png"
+            changed.extend([picture] if figure_of(numbers, picture) else [])
+            parts.insert(0, f"![{tables[name].title}](figures/{picture.name})")
+        return "\n".join([f"<!-- {name} {scale} -->", "\n\n".join(parts), "<!-- end -->"])
+
+    new = BLOCK.sub(filled, text)
+    if new != text:
+        page.write_text(new, encoding="utf-8")
+        changed.append(page)
+    return changed

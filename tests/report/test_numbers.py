@@ -1,0 +1,70 @@
+"""Numbers behind tables of results: by hand, and against scipy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from cory.report.numbers import at_the_end, decimals, paired, written
+
+
+def series(*values: float, first: int = 0) -> pd.Series:
+    return pd.Series(values, index=range(first, first + len(values)), dtype=float)
+
+
+def test_the_interval_of_three_seeds_by_hand() -> None:
+    """1, 2 and 3: mean 2, s = 1, half width 2.920 / sqrt(3) = 1.686."""
+    one = paired(series(2, 4, 6), series(1, 2, 3))
+    assert one is not None
+    assert one.mean == 2
+    assert one.high - one.mean == pytest.approx(2.91999 / math.sqrt(3), abs=1e-4)
+    assert one.mean - one.low == pytest.approx(one.high - one.mean)
+    assert one.seeds == 3
+    assert one.decided
+
+
+def test_the_interval_is_the_t_tests() -> None:
+    values = np.random.default_rng(0).normal(0.3, 1, 8)
+    one = paired(series(*values), series(*[0] * 8))
+    assert one is not None
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    assert (one.low, one.high) == pytest.approx((low, high))
+    assert one.decided == (low > 0 or high < 0)
+
+
+def test_only_common_seeds_are_paired() -> None:
+    one = paired(series(1, 2, 5), series(0, 0, 0, first=1))
+    assert one is not None
+    assert (one.mean, one.seeds) == (3.5, 2)
+    assert paired(series(1), series(2)) is None
+    assert paired(series(1, 2), series(1, 2, first=5)) is None
+
+
+def lines(values: dict[int, list[float]]) -> pd.DataFrame:
+    rows = [(s, i, v) for s, own in values.items() for i, v in enumerate(own)]
+    return pd.DataFrame(rows, columns=["seed", "iteration", "value"])
+
+
+def test_a_number_is_the_mean_of_the_last_values_of_each_seed() -> None:
+    frame = lines({3: [1, 2, 3, 4], 7: [10, 20, 30, 50]}).sample(frac=1, random_state=0)
+    assert at_the_end(frame, 2).to_dict() == {3: 3.5, 7: 40}
+    assert at_the_end(frame, 1).to_dict() == {3: 4, 7: 50}
+    assert at_the_end(frame, 1, iteration=1).to_dict() == {3: 2, 7: 20}
+    assert at_the_end(frame, 1, iteration=9).empty
+
+
+@pytest.mark.parametrize(
+    ("values", "digits"),
+    [((1.0, 1.4), 2), ((70, 90), 0), ((0.5001, 0.5002), 6), ((1080,), 0), ((0.352,), 3), ((0,), 0)],
+)
+def test_as_many_decimals_as_the_spread_has(values: tuple[float, ...], digits: int) -> None:
+    assert decimals(series(*values)) == digits
+
+
+def test_no_number_is_minus_zero() -> None:
+    assert written(-0.001, 2) == "0.00"
+    assert written(-0.01, 2) == "-0.01"

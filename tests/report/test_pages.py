@@ -1,0 +1,161 @@
+"""Tables, figures and pages of results, from made-up runs and from the archive."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from cory.report import archive, computed
+from cory.report.cells import Numbers
+from cory.report.drawing import figure_of
+from cory.report.pages import markdown_of, write_page
+from cory.report.papers import Paper, load
+from cory.report.plots import digest_in
+from tests.support.composing import CONF, ROOT
+
+DOCS = ROOT / "docs" / "results"
+FILE = {
+    "title": "T",
+    "where": "W",
+    "words": {"rival": {"paper": "gpt", "small": "script"}},
+    "tables": {
+        "tab1": {
+            "title": "Table 1",
+            "columns": {"score": "objective/score/{}", "right %": "eval/right/{rival}"},
+            "rows": {"A": "a", "B": ["b", "agent_1", 3.5]},
+            "word": "agent_0",
+            "window": 2,
+            "differences": [["B", 2, "A", "score"]],
+            "figure": {"kind": "curves", "columns": ["score"]},
+        }
+    },
+}
+
+
+def rows(experiment: str, agent: str, shift: float, right: float) -> pd.DataFrame:
+    """Three seeds of three iterations; scores rise by 1, seeds differ by 10."""
+    lines = [
+        ("small", f"some/{experiment}", seed, f"objective/score/{agent}", i, 10 * seed + i + shift)
+        for seed in range(3)
+        for i in range(3)
+    ]
+    lines += [
+        ("small", f"some/{experiment}", seed, "eval/right/script", 2, right + seed / 100)
+        for seed in range(3)
+    ]
+    columns = ["scale", "experiment", "seed", "metric", "iteration", "value"]
+    about = {"commit": "abc1234", "date": "2026-11-28", "settings": "{}", "text": None}
+    return pd.DataFrame(lines, columns=columns).assign(**about)
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Paper:
+    path = tmp_path / "some.yaml"
+    path.write_text(yaml.safe_dump(FILE, sort_keys=False), encoding="utf-8")
+    load.cache_clear()
+    return load(path)
+
+
+@pytest.fixture
+def runs() -> archive.Runs:
+    both = pd.concat([rows("a", "agent_0", 0, 0.5), rows("b", "agent_1", 4, 0.25)])
+    return archive.by_experiment(both)
+
+
+def test_a_table_has_means_differences_and_what_is_printed(
+    paper: Paper, runs: archive.Runs
+) -> None:
+    text = markdown_of(Numbers(paper.tables["tab1"], runs, "small", paper.words))
+    head, _, first, second, *rest = text.splitlines()
+    assert head == "|  | score | right % | seeds |"
+    # last two of 0, 1, 2 is 1.5; seeds 1.5, 11.5, 21.5; right .5, .51, .52
+    assert first == "| A | 12 ± 10 | 51.0 ± 1.0 | 3 |"
+    assert second == (
+        "| B | 16 ± 10<br>**+4 (4 to 4)**<br>paper: 3.5 | "
+        "26.0 ± 1.0<br>**-25.0 (-25.0 to -25.0)** | 3 |"
+    )
+    # 5.5 - 3, 15.5 - 23, 25.5 - 43: mean -7.5, s = 10
+    assert "- score: B less 2 x A: -8 (-24 to 9), 3 seeds" in rest
+    assert "abc1234" in rest[-1]
+
+
+def test_a_scale_without_runs_is_refused(paper: Paper, runs: archive.Runs) -> None:
+    with pytest.raises(ValueError, match="no run of Table 1 at scale medium"):
+        markdown_of(Numbers(paper.tables["tab1"], runs, "medium", paper.words))
+
+
+def test_a_page_keeps_its_words_and_gets_its_numbers(
+    tmp_path: Path, paper: Paper, runs: archive.Runs
+) -> None:
+    page = tmp_path / "some.md"
+    page.write_text("Before.\n\n<!-- tab1 small -->\nold\n<!-- end -->\n\nAfter.\n")
+    assert len(write_page(page, paper, runs)) == 2  # the page and a figure
+    text = page.read_text()
+    assert text.startswith("Before.\n\n<!-- tab1 small -->\n![Table 1](figures/some_tab1_small.png)")
+    assert text.endswith("<!-- end -->\n\nAfter.\n")
+    assert "old" not in text
+    assert write_page(page, paper, runs) == []
+    page.write_text("<!-- tab9 small -->\n<!-- end -->\n")
+    with pytest.raises(ValueError, match="tab9 is not a table of this paper"):
+        write_page(page, paper, runs)
+
+
+def test_a_figure_is_written_anew_only_for_other_numbers(
+    tmp_path: Path, paper: Paper, runs: archive.Runs
+) -> None:
+    path = tmp_path / "figure.png"
+    numbers = Numbers(paper.tables["tab1"], runs, "small", paper.words)
+    assert figure_of(numbers, path)
+    first = digest_in(path)
+    assert not figure_of(numbers, path)
+    runs["small", "some/a"]["objective/score/agent_0"].loc[0, "value"] += 1
+    assert figure_of(Numbers(paper.tables["tab1"], runs, "small", paper.words), path)
+    assert digest_in(path) != first
+
+
+def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
+    old = pd.concat([rows("a", "agent_0", 0, 0.5), rows("b", "agent_1", 4, 0.25)])
+    new = rows("a", "agent_0", 100, 0.5)
+    path = tmp_path / "runs.parquet"
+    archive.write(archive.replaced(old, [new[new.seed == 1]]), path)
+    frame = archive.read(path)
+    assert len(frame) == len(old)
+    score = frame[(frame.experiment == "some/a") & (frame.metric == "objective/score/agent_0")]
+    assert score[score.seed == 0].value.tolist() == [0, 1, 2]
+    assert score[score.seed == 1].value.tolist() == [110, 111, 112]
+    assert frame.text.isna().all()
+
+
+def test_fig_3s_numbers_are_those_of_the_archived_runs() -> None:
+    """Computed once with other code, from the runs' own files."""
+    paper = load(CONF / "paper" / "cory.yaml")
+    runs = archive.by_experiment(archive.read(DOCS / "runs.parquet"))
+    text = markdown_of(Numbers(paper.tables["fig3"], runs, "small", paper.words))
+    assert "| PPO | 1.34 ± 0.22 | 67 ± 19 | -0.67 ± 0.38 |" in text
+    assert "| CORY LLM1 | 1.453 ± 0.065<br>+0.111 (-0.043 to 0.264) | 60.3 ± 8.4<br>" in text
+    assert "PPO less 2 x CORY LLM1: **-53 (-82 to -25)**, 5 seeds" in text
+
+
+def test_make_report_changes_nothing_on_a_clean_checkout(tmp_path: Path) -> None:
+    docs = tmp_path / "results"
+    shutil.copytree(DOCS, docs)
+    command = [sys.executable, "scripts/table.py", "--all", "--docs", str(docs)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["every page holds the numbers of the archive"]
+
+
+def test_what_is_computed_is_what_the_papers_say() -> None:
+    """Observations 1 and 2 hold on their grids, and skills grow as Eqs. 3 and 4 say."""
+    frame = computed.frame().set_index(["experiment", "metric", "iteration"]).value
+    assert frame["toy/observation_1", "wrong", 0] == 0
+    assert frame["toy/observation_2", "wrong", 0] == 0
+    assert frame["skills/unlike_equation_3", "count", 0] == 0
+    assert frame["skills/falls", "count", 0] == 0
+    together = frame["toy/turns10/joint", "mean", 0]
+    assert together > 1.1 * frame["toy/turns10/pi0.7", "mean", 0]

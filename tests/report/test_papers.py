@@ -1,0 +1,100 @@
+"""conf/paper: what it names is there, and what is wrong in such a file is refused by its key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cory.report.papers import Paper, load
+from tests.support.composing import CONF, jobs, options
+
+NAMES = sorted(path.stem for path in (CONF / "paper").glob("*.yaml"))
+# what rows of every model name, and some models lack: closed ones, and methods of ours
+LACKING = ("_star", "_adapters", "_union", "_from_base")
+MADE = {
+    "title": "T",
+    "where": "W",
+    "tables": {
+        "tab1": {
+            "title": "Table 1",
+            "columns": {"score": "objective/score/{}", "right %": "eval/right/{}"},
+            "rows": {"A": "a", "B": {"first": ["b", "agent_1", 3.5], "second": "x/c"}},
+            "word": "agent_0",
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_is_run_by_the_sweep_of_its_name(name: str) -> None:
+    known = set(options("experiment"))
+    for table in load(CONF / "paper" / f"{name}.yaml").tables.values():
+        if table.computed:
+            continue
+        assert (CONF / "sweep" / name / f"{table.name}.yaml").exists(), table.name
+        words = {word for job in jobs(f"{name}/{table.name}") for word in job}
+        swept = {word.split("=", 1)[1] for word in words if word.startswith("experiment=")}
+        rows = {one.replace("{head}", "") for one in table.experiments()}
+        assert rows & known <= swept, table.name
+        assert {e for e in rows - known if not e.startswith("maft/gpt35_")} == {
+            e for e in rows - known if e.startswith("maft/") and e.endswith(LACKING)
+        }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sweep_of_a_paper_has_a_table(name: str) -> None:
+    tables = set(load(CONF / "paper" / f"{name}.yaml").tables)
+    sweeps = {path.stem for path in (CONF / "sweep" / name).glob("*.yaml")}
+    plain = {one.removesuffix("_small").removesuffix("_medium") for one in sweeps}
+    assert plain <= tables
+
+
+def made(tmp_path: Path, change: dict[str, object] | None = None) -> Paper:
+    content = yaml.safe_load(yaml.safe_dump(MADE))
+    content["tables"]["tab1"].update(change or {})
+    path = tmp_path / "some.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    load.cache_clear()
+    return load(path)
+
+
+def test_rows_of_a_file(tmp_path: Path) -> None:
+    table = made(tmp_path).tables["tab1"]
+    first, second, third = table.each_row
+    assert (first.name, first.experiment, first.word) == ("A", "some/a", "agent_0")
+    assert (second.name, second.experiment) == ("B: first", "some/b")
+    assert (second.word, second.printed) == ("agent_1", [3.5])
+    assert third.experiment == "x/c"
+
+
+def test_rows_for_each_model_and_task(tmp_path: Path) -> None:
+    rows = {"Base": ["{model}_{task}", "", {"m1": [1.0, 2.0], "m2": [3.0]}]}
+    change = {
+        "models": {"One": "m1", "Two": "m2"},
+        "rows": rows,
+        "columns": {"X": ["eval/x", "x"], "Y": ["eval/x", "y"]},
+    }
+    table = made(tmp_path, change).tables["tab1"]
+    assert [row.name for row in table.each_row] == ["One: Base", "Two: Base"]
+    assert [row.printed for row in table.each_row] == [[1.0, 2.0], [3.0]]
+    assert table.experiments() == ["some/m1_x", "some/m1_y", "some/m2_x", "some/m2_y"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"colums": {}}, "some.yaml: tables.tab1.colums="),
+        ({"columns": "training"}, "some.yaml: tab1.columns=training: one of"),
+        ({"figure": {"kind": "pie", "columns": []}}, "some.yaml: tables.tab1.figure.kind=pie"),
+        ({"figure": {"kind": "bars", "columns": ["x"]}}, "tab1: x is not one of its columns"),
+        ({"differences": [["A", "C", "score"]]}, "tab1: C is not one of its rows"),
+        ({"differences": [["A", "score"]]}, "some.yaml: tables.tab1.differences="),
+        ({"rows": {"A": ["a", "", 1, 2, 3]}}, "tab1: A has more values than columns"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError) as error:
+        made(tmp_path, change)
+    assert said in str(error.value)
