@@ -12,7 +12,6 @@ from cory.report.claims.intervals import interval, smallest_detectable
 from cory.report.claims.judge import call, judge, together
 from cory.report.claims.measures import stored_error
 from cory.report.claims.sides import Sides, difference
-from cory.report.run_intervals import spread_of
 
 # Student's t, 95th percentile (a table of it): 1 degree of freedom 6.314, 2: 2.920, 4: 2.132
 T95_2 = 2.919986
@@ -175,23 +174,6 @@ def test_no_spread_is_shown_of_what_is_rounding() -> None:
     assert interval([1e-17, 2e-17, 1e-17], scale=0.3) is None
     # so small are the numbers themselves
     assert interval([1e-17, 2e-17, 1e-17], scale=1e-16) is not None
-
-
-def test_claims_and_comparisons_of_runs_follow_one_rule() -> None:
-    for values, errors in (
-        ([1.0, 2.0, 4.0], [None] * 3),
-        ([0.5, 0.5], [0.1, 0.2]),
-        ([0.5], [0.1]),
-        ([0.5, 0.5], [0.1, None]),
-        ([0.5, 0.5], [0.0, 0.0]),  # prompts that do not differ either
-        ([0.5, math.nan], [0.1, 0.1]),
-    ):
-        claim, runs = interval(values, errors, tail=0.025), spread_of(values, errors, None)
-        if claim is None:
-            assert runs.interval is None
-        else:
-            assert runs.interval == pytest.approx((claim.low, claim.high))
-            assert runs.std == claim.std
 
 
 @pytest.mark.parametrize(

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pytest
 
 from cory.report.figures.bars import bars_figure
-from cory.report.figures.curves import PANELS
 from cory.report.figures.debates import over_steps
-from cory.report.figures.groups import draw_groups, groups_figure
 from cory.report.figures.page_curves import page_curves
-from cory.report.figures.style import figure_of, save_figure
+from cory.report.figures.style import figure_of
 from cory.report.figures.training import EndPoint, grid_panel, pareto_figure, pass_panel
 from cory.report.tables.numbers import agent_label, agents_in_metrics
 from cory.report.tables.training import frontier
 from cory.runs.run_dir import read_lines
-from tests.support.warm import run_script
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -79,71 +73,9 @@ def test_three_panels_with_a_line_per_method_and_agent(tmp_path: Path) -> None:
         assert list(llm2.get_ydata()) == [2.0, 3.5, 4.0]
 
 
-@pytest.mark.slow
-def test_the_legend_covers_no_data(tmp_path: Path) -> None:
-    figure = groups_figure({"PPO": [read(write_run(tmp_path / "p0", [1.0, 2.0]))]}, list(PANELS))
-    figure.draw_without_rendering()
-    top = figure.legends[0].get_window_extent().y1
-    assert all(axes.get_tightbbox().y0 >= top for axes in figure.axes)
-
-
-@pytest.mark.slow
-def test_a_diverged_run_can_be_drawn(tmp_path: Path) -> None:
-    dirs = [write_run(tmp_path / f"r{i}", [1.0, end]) for i, end in enumerate((math.nan, 2.0))]
-    draw_groups({"PPO": dirs}, list(PANELS), tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_agents_are_called_as_in_the_paper() -> None:
     assert agent_label("PPO", "agent_0", ["agent_0"]) == "PPO"
     assert agent_label("CORY", "agent_1", ["agent_0", "agent_1"]) == "CORY LLM2"
-
-
-def test_any_number_of_agents_can_be_told_apart(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "r", [1.0, 2.0], agents=12)
-    lines = groups_figure({"CORY": [read(run)]}, ["objective/kl"]).axes[0].get_lines()
-    assert [line.get_label() for line in lines] == [f"CORY, agent {i}" for i in range(12)]
-    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 12
-
-
-@pytest.mark.slow
-def test_the_backend_of_the_user_stays(tmp_path: Path) -> None:
-    before = matplotlib.rcParams._get("backend")
-    groups = {"PPO": [write_run(tmp_path / "r", [1.0, 2.0])]}
-    draw_groups(groups, list(PANELS), tmp_path / "curves.png")
-    assert matplotlib.rcParams._get("backend") is before
-    code = "import sys, cory.report.figures.groups; sys.exit('matplotlib.pyplot' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
-
-
-def curves(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return run_script("scripts/curves.py", *map(str, words))
-
-
-@pytest.mark.slow
-def test_the_script_groups_what_it_finds_below_a_folder(tmp_path: Path) -> None:
-    for seed in range(2):
-        write_run(tmp_path / f"runs/one/seed{seed}", [1.0, 2.0], seed=seed)
-    single = write_run(tmp_path / "runs/two/seed0", [1.0, 2.0], experiment="two", scale="small")
-    done = curves(tmp_path / "runs", single, "-o", tmp_path / "out.png")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[:2] == ["one: 2 runs", "two: 1 run"]
-    assert (tmp_path / "out.png").exists()
-
-
-@pytest.mark.slow
-def test_the_script_refuses_in_one_line(tmp_path: Path) -> None:
-    open_run = write_run(tmp_path / "open", [1.0, 2.0], finished=False)
-    done = curves(open_run, "-o", tmp_path / "out.png")
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {open_run} has no metrics.jsonl and record.json")
-    assert done.stderr.count("\n") == 1
-    assert curves(open_run, "--unfinished", "-o", tmp_path / "out.png").returncode == 0
-    done = curves(tmp_path / "nowhere", "-o", tmp_path / "out.png")
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"error: {tmp_path / 'nowhere'} is not a directory\n",
-    )
 
 
 def test_the_x_axis_can_count_responses(tmp_path: Path) -> None:
@@ -251,12 +183,3 @@ def test_a_grid_says_what_was_not_run() -> None:
     means = {("1e-5", "0.1"): 2.0, ("1e-5", "0.3"): math.nan}
     figure = figure_of([grid_panel(["1e-5"], ["0.1", "0.2", "0.3"], means, "KL")])
     assert [text.get_text() for text in figure.axes[0].texts] == ["2.00", "not run", "diverged"]
-
-
-@pytest.mark.slow
-def test_a_figure_is_the_same_bytes_each_time(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "r", [1.0, 2.0])
-    for name in ("one.png", "two.png"):
-        save_figure(groups_figure({"PPO": [read(run)]}, list(PANELS)), tmp_path / name)
-    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
-    assert b"tEXt" not in (tmp_path / "one.png").read_bytes()  # no dates, no versions
