@@ -69,6 +69,11 @@ class FinishedRun:
         return pd.DataFrame(read_lines(self.run_dir / TIMES))
 
     @cached_property
+    def before_after(self) -> pd.DataFrame:
+        """What training changed: a row per metric, with the interval of the change over prompts."""
+        return import_module("cory.report.summary").before_after(self.run_dir)
+
+    @cached_property
     def samples(self) -> list[dict[str, Any]]:
         """samples.jsonl: some training episodes and all responses of evaluations."""
         return read_lines(self.run_dir / SAMPLES)

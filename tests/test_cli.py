@@ -65,7 +65,7 @@ def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(
 ) -> None:
     first = train(tmp_path, f"algorithm={algorithm}", "run_dir=a", as_users=as_users)
     assert first.returncode == 0, first.stderr
-    assert "curves.png" in first.stdout and "task reward" in first.stdout
+    assert "curves.png" in first.stdout and "held-out reward, agent 0" in first.stdout
     run_dir = tmp_path / "a"
     record = json.loads((run_dir / "record.json").read_text())
     assert record["iterations"] == 2 and record["seed"] == 0

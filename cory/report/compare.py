@@ -1,25 +1,170 @@
-"""The command `cory-compare`: one table of any runs, groups of seeds side by side."""
+"""The command `cory-compare`, and the table at the end of a sweep: groups of seeds side by side."""
 
 import argparse
 import fnmatch
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from cory.config import nearest
-from cory.report.comparison import Comparison, compare
-from cory.report.comparison_text import FORMATS, written
-from cory.report.run_groups import find_runs
+from cory.report.intervals import (
+    INTERVAL,
+    POWER,
+    aligned,
+    interval_text,
+    mean_interval,
+    pairs_needed,
+)
+from cory.report.runs import (
+    AGENT,
+    end_values,
+    find_runs,
+    group_runs,
+    judged_by,
+    read_metrics,
+    title,
+)
 
 ABOUT = """Compare any runs in one table.
 
     cory-compare outputs/adhoc/2026-01-31_12-00-00
-    cory-compare outputs/runs/small/paper/cory/imdb_* --metric 'objective/kl/*' --format markdown
+    cory-compare outputs/mine_sweep --metric 'objective/kl/*,eval/score' --csv all.csv
 
 A folder stands for every run below it. Runs that differ in their seed alone make one row: mean and
-standard deviation over seeds, the 95 % interval of the mean, and the difference to the first row,
-paired by seed. What else differs names the rows. Runs that are not finished, and all but the last
-of runs with equal settings and seed, are left out with a note.
+standard deviation over seeds, and the difference to the first row, paired by seed. What else
+differs names the rows. Runs that are not finished, and all but the last of runs with equal settings
+and seed, are left out.
 """
+UNTRAINED = "before training"  # the first row where there is but one group
+MOST_AGENTS = 4  # whose KL is shown
+
+
+def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
+    """How groups of runs compare in every metric, and the metrics that matter most.
+
+    run_dirs: with metrics
+    Returns rows by metric and group, those of a metric in the order of the runs, with the columns
+    `seeds` (runs that have the metric), `mean`, `std` (of the sample; NaN of one), `pairs` (seeds
+    that the first group with the metric has, too), `difference` (mean over pairs), `low`, `high`
+    (its LEVEL interval) and `needed` (seeds that would show it).
+    """
+    groups = group_runs(run_dirs)
+    frames = {run_dir: read_metrics(run_dir) for run_dir in groups.index}
+    ends = pd.DataFrame({run_dir: end_values(frame) for run_dir, frame in frames.items()})
+    values = {  # of each group: metric x seed
+        str(name): ends[own.index].set_axis(own["seed"], axis="columns")
+        for name, own in groups.groupby("group", sort=False)
+    }
+    main = {metric for own in values.values() for metric in judged_by(_having(own))}
+    untrained = {run_dir: frame.loc[0] for run_dir, frame in frames.items() if 0 in frame.index}
+    if len(values) == 1 and untrained:
+        first = pd.DataFrame(untrained).set_axis(groups.loc[[*untrained], "seed"], axis="columns")
+        values = {UNTRAINED: first, **values}
+    kl = sorted(ends.index[ends.index.str.fullmatch(f"objective/kl/{AGENT}")])
+    rows = {
+        (metric, name): row
+        for metric in sorted(ends.index)
+        for name, row in _rows(metric, values).items()
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.attrs["repeated"] = len(run_dirs) - len(groups)
+    table.index = pd.MultiIndex.from_tuples(table.index, names=["metric", "group"])
+    return table, [*sorted(main), *(kl if len(kl) <= MOST_AGENTS else [])]
+
+
+def _having(values: pd.DataFrame) -> list[str]:
+    return [*values.dropna(how="all").index]
+
+
+def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, float]]:
+    """One metric's row of each group that has it."""
+    found: dict[str, dict[str, float]] = {}
+    first = None
+    for name, frame in values.items():
+        own = frame.loc[metric].dropna() if metric in frame.index else pd.Series(dtype=float)
+        if own.empty:
+            continue
+        row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
+        if first is not None:
+            differences = (own - first).dropna()
+            low, high = mean_interval(differences) or (np.nan, np.nan)
+            needed = pairs_needed(differences) or np.nan
+            row |= {"pairs": len(differences), "difference": differences.mean()}
+            row |= {"low": low, "high": high, "needed": needed}
+        first = own if first is None else first
+        found[name] = row
+    return found
+
+
+def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
+    """The rows of some metrics as text, and what the columns are."""
+    blocks = []
+    for metric in metrics:
+        rows = [[f"{title(metric)} ({metric})", "seeds", "mean ± std", "difference",
+                 INTERVAL, "seeds to tell"]]  # fmt: skip
+        for name, row in table.loc[metric].iterrows():
+            spread = "" if np.isnan(row["std"]) else f" ± {row['std']:.3f}"
+            cells = [f"  {name}", f"{row['seeds']:.0f}", f"{row['mean']:.3f}{spread}"]
+            cells += _difference(row) if row["pairs"] else ["", "", ""]
+            rows.append(cells)
+        blocks.append(aligned(rows))
+    notes = (
+        f"mean ± standard deviation over seeds; the difference is to the first row, of the seeds "
+        f"that both have;\nits interval excludes 0 where it is told; seeds to tell: with so many "
+        f"a difference of this size,\nif it is real, would show in {POWER:.0%} of all studies"
+    )
+    if (table["seeds"] == 1).all():
+        notes += (
+            "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
+        )
+    if table.attrs["repeated"]:
+        notes += f"\nleft out: {table.attrs['repeated']} of runs with equal settings and seed"
+    return "\n\n".join([*blocks, notes])
+
+
+def _difference(row: pd.Series) -> list[str]:
+    """A row's difference to the first one, its interval, and the seeds that would tell."""
+    few = f" ({row['pairs']:.0f} of them)" if row["pairs"] < row["seeds"] else ""
+    size = f"{row['difference']:+.3f}{few}"
+    if np.isnan(row["low"]):
+        return [size, "", ""]
+    told = row["low"] > 0 or row["high"] < 0
+    needed = "> 1000" if np.isnan(row["needed"]) else f"{max(row['needed'], row['pairs'] + 1):.0f}"
+    return [size, interval_text(row["low"], row["high"]), "told" if told else needed]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that `cory-compare` and `cory-curves` share."""
+    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
+    parser.add_argument(
+        "--metric",
+        type=lambda text: text.split(","),
+        metavar="METRIC,...",
+        help="metrics of docs/metrics.md, as objective/kl/agent_0, objective/kl or 'eval/*'",
+    )
+    parser.add_argument("--unfinished", action="store_true", help="take unfinished runs, too")
+
+
+def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """The metrics that patterns name; ValueError for a pattern that names none."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        own = fnmatch.filter(metrics, pattern) or fnmatch.filter(metrics, f"{pattern}/*")
+        if not own:
+            raise ValueError(f"{pattern} is no metric of these runs{nearest(pattern, metrics)}")
+        found |= dict.fromkeys(own)
+    return [*found]
+
+
+def finished(folders: Sequence[Path], unfinished: bool) -> list[Path]:
+    """The runs that a command takes; a note on stderr names those that are not finished."""
+    run_dirs, left_out = find_runs(folders, unfinished)
+    if left_out:
+        print(f"note: left out, as not finished: {', '.join(map(str, left_out))}", file=sys.stderr)
+    return run_dirs
 
 
 def main() -> None:
@@ -27,65 +172,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
-    add_grouping(parser)
-    parser.add_argument("--format", choices=FORMATS, default="text", dest="form")
-    parser.add_argument("--unfinished", action="store_true", help="take unfinished runs, too")
+    add_arguments(parser)
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
     args = parser.parse_args()
     try:
-        found, left_out = find_runs(args.run_dirs, args.unfinished)
-        comparison = compare(found, args.group_by)
-        shown = chosen(comparison, args.metric) if args.metric else comparison.headlines()
-        print(written(comparison, shown, args.form))
+        table, metrics = compared(finished(args.run_dirs, args.unfinished))
+        if args.metric:
+            metrics = chosen([*table.index.unique("metric")], args.metric)
+        print(comparison_text(table, metrics))
+        if args.csv:
+            table.to_csv(args.csv)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
-    note_left_out(left_out, comparison.repeated)
-
-
-def add_grouping(parser: argparse.ArgumentParser) -> None:
-    """The options that the commands about several runs share."""
-    parser.add_argument(
-        "--group-by",
-        type=listed,
-        default=[],
-        metavar="SETTING,...",
-        help="tell groups apart by these settings alone, as kl_coef or algorithm.kl_coef, and pool "
-        "what else differs (default: every setting that differs but the seed)",
-    )
-    parser.add_argument(
-        "--metric",
-        type=listed,
-        default=[],
-        metavar="METRIC,...",
-        help="metrics of docs/metrics.md, as objective/kl/agent_0, objective/kl or 'eval/*'",
-    )
-
-
-def listed(text: str) -> list[str]:
-    """The words of an option, which commas part."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def chosen(comparison: Comparison, patterns: list[str]) -> dict[str, str]:
-    """The metrics that patterns name; ValueError for a pattern that names none."""
-    every = comparison.metrics
-    found: dict[str, str] = {}
-    for pattern in patterns:
-        own = [metric for metric in every if fnmatch.fnmatchcase(metric, pattern)]
-        own = own or [metric for metric in every if metric.startswith(f"{pattern}/")]
-        if not own:
-            raise ValueError(f"{pattern} is no metric of these runs{nearest(pattern, every)}")
-        found |= {metric: metric for metric in own}
-    return found
-
-
-def note_left_out(left_out: list[Path], repeated: int) -> None:
-    """Say on stderr which runs a command about several runs has left out."""
-    if left_out:
-        print(f"note: left out, as not finished: {', '.join(map(str, left_out))}", file=sys.stderr)
-    if repeated:
-        print(f"note: {repeated} left out of runs with equal settings and seed", file=sys.stderr)
 
 
 if __name__ == "__main__":

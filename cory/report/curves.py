@@ -1,29 +1,106 @@
-"""The command `cory-curves`: the curves of any runs in one figure."""
+"""The command `cory-curves`, and the curves.png of a run: metrics over iterations."""
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cory.config import nearest
-from cory.report.compare import add_grouping, listed, note_left_out
-from cory.report.comparison import compare
-from cory.report.figures.groups import cut_short, draw_groups
-from cory.report.figures.style import COLOURS
-from cory.report.run_groups import find_runs, group_runs, grouping_keys, without_repeats
-from cory.runs.run_dir import METRICS, read_lines
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from cory.report.compare import add_arguments, chosen, finished
+from cory.report.runs import AGENT, TITLES, group_runs, judged_by, read_metrics, split_name
 
 ABOUT = """Draw the curves of any runs side by side.
 
     cory-curves outputs/adhoc/2026-01-31_12-00-00 -o curves.png
     cory-curves outputs/mine_sweep --metric objective/kl,rollout/distinct_2 --smooth 5
-    cory-curves outputs/quickstart/*_seed0 --group-by kl_coef --label 'weak penalty,strong penalty'
 
 A folder stands for every run below it. Runs that differ in their seed alone make one line per
-agent, with a band of one standard deviation; what else differs names the lines. Runs that are not
-finished, and all but the last of runs with equal settings and seed, are left out with a note.
+agent, with a band of one standard deviation; what else differs names the lines.
 """
-PANELS = ("objective/score", "objective/kl", "objective/combined")
+# Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("solid", "dashed", "dotted", "dashdot")
+TRAINED = rf"objective/(score|kl|combined)/{AGENT}|(supervised|offline|verifier)/(loss|kl)(/.+)?"
+SMOOTH = 10  # iterations that the curves of a long run are averaged over
+MANY = 20  # points of a line from which on they have no markers
+
+Groups = Mapping[str, Sequence[pd.DataFrame]]  # name -> runs, as `read_metrics` gives them
+
+
+def draw_run(run_dir: Path, path: Path) -> None:
+    """Write the curves of a run as a PNG; nothing where it has none of the main metrics."""
+    frame = read_metrics(run_dir)
+    metrics = main_metrics([frame])
+    if metrics:
+        smooth = SMOOTH if len(frame) > 2 * SMOOTH else 1
+        caption = "0 iterations: before the training" if 0 in frame.index else ""
+        figure_of({"": [frame]}, metrics, smooth, caption).savefig(path, dpi=150)
+
+
+def main_metrics(frames: Sequence[pd.DataFrame]) -> list[str]:
+    """The metrics that are drawn unless others are asked for: learnt from, and judged by."""
+    every = list(dict.fromkeys(name for frame in frames for name in frame))
+    trained = [name for name in every if re.fullmatch(TRAINED, name)]
+    return list(dict.fromkeys([*trained, *judged_by(every)]))
+
+
+def figure_of(groups: Groups, metrics: Sequence[str], smooth: int = 1, caption: str = "") -> Figure:
+    """A figure with a panel for each kind of metric and a line for each group and agent.
+
+    metrics: by their whole names; smooth: iterations that the lines are running means over
+    """
+    panels: dict[str, list[str]] = {}
+    for metric in metrics:
+        panels.setdefault(split_name(metric)[0], []).append(metric)
+    agents = list(dict.fromkeys(split_name(metric)[1] for metric in metrics))
+    # a Figure of its own: pyplot and the backend that the user chose stay as they are
+    figure = Figure(figsize=(3.9 * len(panels), 4.2), layout="constrained")
+    legend: dict[str, Line2D] = {}
+    for axes, name in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for metric in panels[name]:
+            agent = split_name(metric)[1]
+            for number, (group, frames) in enumerate(groups.items()):
+                runs = [frame[metric].dropna() for frame in frames if metric in frame]
+                colour, dash = number, agents.index(agent)
+                if len(groups) == 1:
+                    colour, dash = dash % len(COLOURS), dash // len(COLOURS)
+                words = [group, agent.replace("_", " ") if not group or len(agents) > 1 else ""]
+                label = ", ".join(filter(None, words)).replace("$", r"\$")
+                if runs:
+                    dashes = DASHES[dash % len(DASHES)]
+                    legend[label] = draw_line(axes, runs, smooth, COLOURS[colour], dashes)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.set(xlabel="iterations done", ylabel=TITLES.get(name, name).rstrip(",: "))
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    below = {"loc": "outside lower center", "ncols": min(4, len(legend)), "frameon": False}
+    figure.legend(list(legend.values()), list(legend), **below)
+    notes = [caption, f"thick: running means over {smooth} iterations" if smooth > 1 else ""]
+    figure.suptitle("; ".join(filter(None, notes)), x=0.01, ha="left", fontsize=8)
+    return figure
+
+
+def draw_line(
+    axes: Axes, runs: Sequence[pd.Series], smooth: int, colour: str, dashes: str
+) -> Line2D:
+    """The mean of runs over the iterations that all of them have, and a band of ± one std."""
+    together = pd.concat(runs, axis="columns", join="inner")
+    mean, spread = together.mean(axis="columns"), together.std(axis="columns")
+    if 1 < smooth < len(mean):
+        axes.plot(mean, color=colour, linestyle=dashes, linewidth=0.8, alpha=0.35)
+        mean, spread = (own.rolling(smooth, center=True).mean() for own in (mean, spread))
+    if len(runs) > 1:
+        band = mean - spread, mean + spread
+        axes.fill_between(mean.index, *band, color=colour, alpha=0.15, linewidth=0)
+    marker = "o" if len(mean) < MANY else ""
+    (line,) = axes.plot(mean, color=colour, linestyle=dashes, linewidth=1.8, marker=marker)
+    return line
 
 
 def main() -> None:
@@ -31,135 +108,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
-    add_grouping(parser)
+    add_arguments(parser)
     parser.add_argument(
-        "--smooth",
-        type=int,
-        default=1,
-        metavar="N",
-        help="draw running means over N iterations, and the values as logged behind them",
-    )
-    parser.add_argument(
-        "--label",
-        type=listed,
-        default=[],
-        metavar="NAME,...",
-        help="names in the legend, in the order of the groups that the command prints",
+        "--smooth", type=int, default=1, metavar="N", help="running means over N iterations"
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("curves.png"))
-    parser.add_argument("--unfinished", action="store_true", help="draw unfinished runs, too")
     args = parser.parse_args()
     try:
         if args.smooth < 1:
             raise ValueError(f"--smooth must be at least 1, got {args.smooth}")
-        found, left_out = find_runs(args.run_dirs, args.unfinished)
-        groups, repeated = without_repeats(group_runs(found, args.group_by))
-        _, pooled = grouping_keys(found, args.group_by)
-        metrics = metrics_of(found, args.metric)
-        groups, undrawn = parted(groups, metrics)
-        if not groups:
-            raise ValueError(f"no run has a line of {', '.join(metrics)} to draw")
-        require_few(groups, found)
-        groups = labelled(groups, args.label)
-        draw_groups(
-            groups, metrics, args.output, args.smooth, title_of(groups, pooled, args.smooth)
-        )
+        runs = group_runs(finished(args.run_dirs, args.unfinished))
+        groups = {
+            str(name): [read_metrics(run_dir) for run_dir in own.index]
+            for name, own in runs.groupby("group", sort=False)
+        }
+        if len(groups) > len(COLOURS):
+            raise ValueError(
+                f"at most {len(COLOURS)} groups fit one figure, and these are {len(groups)}: "
+                f"{'; '.join(groups)}; name fewer runs"
+            )
+        frames = [frame for own in groups.values() for frame in own]
+        every = list(dict.fromkeys(name for frame in frames for name in frame))
+        metrics = chosen(every, args.metric) if args.metric else main_metrics(frames)
+        if not metrics:
+            raise ValueError(f"name what to draw with --metric, as one of {', '.join(every[:5])}")
+        caption = "mean ± one standard deviation of runs"
+        figure_of(groups, metrics, args.smooth, caption).savefig(args.output, dpi=150)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
-    note_left_out(left_out, repeated)
-    if pooled:
-        print(f"note: pooled although they differ: {', '.join(pooled)}", file=sys.stderr)
-    if undrawn:
-        print(
-            f"note: not drawn, without {', '.join(metrics)}: {'; '.join(undrawn)}", file=sys.stderr
-        )
-    logged = {
-        name: [read_lines(run_dir / METRICS) for run_dir in own] for name, own in groups.items()
-    }
-    for said in cut_short(logged, metrics):
-        print(f"note: {said}", file=sys.stderr)
-    for name, run_dirs in groups.items():
-        print(f"{name}: {len(run_dirs)} run{'s' if len(run_dirs) > 1 else ''}")
+    for name, own in groups.items():
+        print(f"{name}: {len(own)} run{'s' if len(own) > 1 else ''}")
     print(args.output)
-
-
-def parted(
-    groups: Mapping[str, list[Path]], metrics: Sequence[str]
-) -> tuple[dict[str, list[Path]], list[str]]:
-    """The groups of which some run has one of the metrics, and the names of the others."""
-    drawn = {}
-    for name, run_dirs in groups.items():
-        having = {
-            key for run_dir in run_dirs for line in read_lines(run_dir / METRICS) for key in line
-        }
-        if any(
-            metric in having or any(k.startswith(f"{metric}/") for k in having)
-            for metric in metrics
-        ):
-            drawn[name] = run_dirs
-    return drawn, [name for name in groups if name not in drawn]
-
-
-def require_few(groups: Mapping[str, list[Path]], run_dirs: Sequence[Path]) -> None:
-    """ValueError, with what to do, where there are more groups than colours."""
-    if len(groups) <= len(COLOURS):
-        return
-    keys, _ = grouping_keys(run_dirs)
-    pool = f"--group-by with some of {', '.join(keys)} pools the others, or " if keys[1:] else ""
-    raise ValueError(
-        f"at most {len(COLOURS)} groups fit one figure, and these are {len(groups)}: "
-        f"{'; '.join(groups)}; {pool}name fewer run directories"
-    )
-
-
-def metrics_of(run_dirs: Sequence[Path], asked: Sequence[str]) -> list[str]:
-    """The metrics to draw: those that were asked for, CORY's three panels, or what there is."""
-    comparison = compare(run_dirs)
-    every = comparison.metrics
-    families = {metric.rpartition("/")[0] for metric in every}
-    for metric in asked:
-        if metric not in every and metric not in families:
-            raise ValueError(
-                f"{metric} is no metric of these runs{nearest(metric, [*every, *sorted(families)])}"
-            )
-    usual = [metric for metric in PANELS if metric in families]
-    return [*asked] or usual or curves_of(run_dirs, [*comparison.headlines(), *every])
-
-
-def curves_of(run_dirs: Sequence[Path], metrics: Sequence[str]) -> list[str]:
-    """The first metric with several values in some run; the first one where there is none."""
-    logged = [read_lines(run_dir / METRICS) for run_dir in run_dirs]
-    several = (
-        metric
-        for metric in metrics
-        if any(sum(metric in line for line in own) > 1 for own in logged)
-    )
-    return [next(several, metrics[0])] if metrics else []
-
-
-def labelled(groups: Mapping[str, list[Path]], labels: Sequence[str]) -> dict[str, list[Path]]:
-    """The groups under other names, where there are some."""
-    if not labels:
-        return dict(groups)
-    if len(labels) != len(groups) or len(set(labels)) < len(labels):
-        raise ValueError(
-            f"--label needs a name of its own for each of {len(groups)} groups "
-            f"({'; '.join(groups)}), got {', '.join(labels)}"
-        )
-    return dict(zip(labels, groups.values(), strict=True))
-
-
-def title_of(groups: Mapping[str, Sequence[Path]], pooled: Sequence[str], smooth: int) -> str:
-    """What lines and bands are."""
-    counts = sorted({len(own) for own in groups.values()})
-    several = counts[-1] > 1
-    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    words = [f"mean ± one standard deviation of {number} runs" if several else "one run a line"]
-    words += [f"pooled: {', '.join(pooled)}"] if pooled else []
-    words += [f"running means over {smooth} iterations; thin: as logged"] if smooth > 1 else []
-    return "; ".join(words)
 
 
 if __name__ == "__main__":

@@ -66,11 +66,10 @@ class Record(Protocol):
         """Return once everything logged is on the disk itself."""
         ...
 
-    def finish(self, files: Mapping[str, Digest], compared: Sequence[Line] = ()) -> None:
+    def finish(self, files: Mapping[str, Digest]) -> None:
         """Mark the run as complete.
 
         files: length and SHA-256 of each file that the run leaves beside the records
-        compared: the rows of the table of before and after
         """
         ...
 
@@ -93,7 +92,7 @@ class NoRecord:
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def finish(self, files: Mapping[str, Digest], compared: Sequence[Line] = ()) -> None: ...
+    def finish(self, files: Mapping[str, Digest]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -256,7 +255,7 @@ class Recorder:
         """A line of prompt_scores.jsonl."""
         self.files.append(SCORES, [line])
 
-    def finish(self, files: Mapping[str, Digest], compared: Sequence[Line] = ()) -> None:
+    def finish(self, files: Mapping[str, Digest]) -> None:
         """Write record.json, which marks the run as complete, once all else is on the disk."""
         self.sync()
         settings = (self.run_dir / SETTINGS).read_bytes()
@@ -289,8 +288,6 @@ class Recorder:
             record["user_code_sha256"] = self.sources
         if (self.run_dir / HISTORY).exists():
             record["extended"] = [asdict(one) for one in extensions_of(self.run_dir)]
-        if compared:
-            record["before_after"] = list(compared)
         record[FILES] = {**self.files.digests, **files}
         self.files.write(RECORD, record, to_disk=True)
         (self.run_dir / DIGESTS).unlink(missing_ok=True)

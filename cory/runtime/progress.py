@@ -10,7 +10,6 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from cory.functional.statistics import mean
-from cory.report.agent_names import agent_name, roles_in
 
 
 class AboveBars:
@@ -94,12 +93,11 @@ def progress(metrics: Mapping[str, float], agents: Collection[str]) -> str:
 
 def rewards(metrics: Mapping[str, float], agents: Collection[str]) -> str:
     """Each agent's reward, KL and combined reward; of more than two, the rewards."""
-    roles = roles_in([metrics])
     if len(agents) > 2:
         named = [f"{metrics[f'objective/score/{agent}']:+.2f}" for agent in agents]
         return f"rewards {' '.join(named)}"
     return " | ".join(
-        f"{agent_name(agent, roles)}: reward {metrics[f'objective/score/{agent}']:+.2f} "
+        f"{agent.replace('_', ' ')}: reward {metrics[f'objective/score/{agent}']:+.2f} "
         f"kl {metrics[f'objective/kl/{agent}']:.2f} "
         f"combined {metrics[f'objective/combined/{agent}']:+.2f}"
         for agent in agents

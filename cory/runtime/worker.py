@@ -37,8 +37,6 @@ from cory.memory.workload import longest_context
 from cory.models.engine import start_process_group, stop_process_group
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
-from cory.report import run_summary
-from cory.report.before_after import changes
 from cory.rewards import Reward, RunFacts, RunReward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.extension import (
@@ -52,14 +50,7 @@ from cory.runs.mirrors.wandb_mirror import sync_hint
 from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
 from cory.runs.recorder import NoRecord, Record, Recorder
-from cory.runs.run_dir import (
-    AGENTS,
-    EVALUATION,
-    ITERATIONS,
-    METRICS,
-    WriteError,
-    read_lines,
-)
+from cory.runs.run_dir import AGENTS, EVALUATION, ITERATIONS, WriteError
 from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import read_settings
 from cory.runtime.allocator import keep_freed_memory
@@ -241,7 +232,10 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     finally:
         record.close()
     if distributed.rank() == 0:
-        run_summary.show_summary(run_dir)
+        # pandas, scipy and matplotlib: only at the end
+        from cory.report.summary import show_summary  # noqa: PLC0415
+
+        show_summary(run_dir)
         say_how_to_upload(run_dir)
     stop_process_group()
 
@@ -259,11 +253,7 @@ def finish(
     """
     run_dir = Path(parts.config.run_dir)
     files = export_agents(algorithm.agents, parts, run_dir)
-    rows = changes(run_dir, read_lines(run_dir / METRICS)) if distributed.rank() == 0 else []
-    record.finish(
-        {f"{AGENTS}/{name}": digest for name, digest in files.items()},
-        [row.as_line() for row in rows],
-    )
+    record.finish({f"{AGENTS}/{name}": digest for name, digest in files.items()})
     if best is not None:
         best.finish()
     put_state_away(parts.config, checkpoints, run_dir)

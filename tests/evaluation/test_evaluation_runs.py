@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cory.report import run_summary
 from cory.runs.run_dir import read_lines
 from tests.support.building import asked
 from tests.support.commands import last_wins, metrics, short_settings, until, workers
@@ -163,20 +162,3 @@ def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
         for who in ("agent_0", "agent_1")
     )  # fmt: skip
     assert first != second  # each is its own
-
-
-def test_the_table_of_an_evaluation() -> None:
-    line = {
-        "iteration": 0, "eval/score/agent_0": 0.25, "eval/score/team": 0.5,
-        "eval/pass_at_10/agent_0": 0.75, "eval/pass_at_10_low/agent_0": 0.5,
-        "eval/pass_at_10_high/agent_0": 0.875, "eval/pass_at_2/team": 0.125,
-        "eval/greedy/agent_0": 1.0,
-    }  # fmt: skip
-    rows = [row.split() for row in run_summary.evaluation(line).splitlines()]
-    assert rows == [
-        ["alone,", "held-out", "prompts", "agent", "0", "team"],
-        ["task", "reward", "0.250", "0.500"],
-        ["greedy", "1.000"],
-        ["pass@2", "0.125"],
-        ["pass@10", "0.750", "(0.500", "to", "0.875)"],
-    ]

@@ -22,8 +22,8 @@ PPO = {
     [
         (PPO, ["agent_0"], "agent 0: reward +0.50 kl 1.25 combined +0.38"),
         (PPO | {"role/agent_0": 1.0, "role/agent_1": 0.0}, ["agent_0", "agent_1"],
-         "agent 0 (observer): reward +0.50 kl 1.25 combined +0.38 | "
-         "agent 1 (pioneer): reward +1.50 kl 2.25 combined +1.38"),
+         "agent 0: reward +0.50 kl 1.25 combined +0.38 | "
+         "agent 1: reward +1.50 kl 2.25 combined +1.38"),
         (PPO | {"debate/right/turn_2": 0.5, "debate/right/turn_10": 0.75},
          ["agent_0", "agent_1", "agent_2"],
          "rewards +0.50 +1.50 +2.50 | accuracy by turn 0.50 0.75"),

@@ -196,12 +196,12 @@ def test_a_complete_sweep_ends_with_one_table(
     head = "sweep over: 4 of 4 jobs finished, 1 of them before; "
     assert re.search(rf"\n{head}0:0\d elapsed\n", said)
     table = (folder / "comparison.txt").read_text()
-    assert table in said and "held-out reward of agent 0 (eval/score/agent_0)" in table
-    assert "kl_coef=0.3      2  5.300 ± 7.071" in table and "+0.200" in table
+    assert table in said and "held-out reward, agent 0 (eval/score/agent_0)" in table
+    assert "5.300 ± 7.071" in table and "+0.200" in table
     assert "to go on" not in said and "not finished" not in said
     assert f"python -m cory.report.curves {folder}\n" in said
     rows = (folder / "comparison.csv").read_text().splitlines()
-    assert rows[0].startswith("metric,group,kl_coef,runs,mean") and len(rows) == 3
+    assert rows[0].startswith("metric,group,seeds,mean") and len(rows) == 3
 
 
 def test_runs_that_differ_in_what_changes_no_result_are_left_out_with_a_note(
@@ -215,10 +215,7 @@ def test_runs_that_differ_in_what_changes_no_result_are_left_out_with_a_note(
             job = progress.job(number, values, f"microbatch_size={size}")
             job.run_dir = run(folder / size, 0.1, 0, 1.0)
             progress.say_end(job, FINISHED)
-    note = (
-        "note: 1 left out of runs with equal settings and seed; no runs are told apart by "
-        "hardware.microbatch_size"
-    )
+    note = "left out: 1 of runs with equal settings and seed"
     assert note in capsys.readouterr().out.splitlines()
     assert note in (folder / "comparison.txt").read_text()
 

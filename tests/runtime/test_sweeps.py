@@ -74,7 +74,7 @@ def test_a_failed_parallel_job_stops_no_other_and_a_second_start_does_what_is_mi
     assert "2 of 4 jobs finished, 1 of them before, 2 refused" in again.out
     # two settings with a run each: the table of both, and as a file
     table = (tmp_path / "jobs" / "comparison.txt").read_text()
-    assert "held-out reward of agent 0 (eval/score/agent_0)" in table and table in again.out
+    assert "held-out reward, agent 0 (eval/score/agent_0)" in table and table in again.out
     assert "hydra.sweep.dir=jobs" in again.out
     assert [(run / "record.json").exists() for run in runs] == [True, False, True, False]
     assert (runs[2] / "record.json").stat().st_mtime_ns == written

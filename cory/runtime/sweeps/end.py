@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cory.runs.run_dir import METRICS, RECORD, TIME, write_whole
-from cory.runs.stored_settings import FREE
 from cory.runtime.sweeps.jobs import typed
 from cory.runtime.sweeps.progress import (
     BEFORE,
@@ -86,22 +85,11 @@ def _compared(jobs: Sequence[Job]) -> tuple[str, str]:
     run_dirs = [job.run_dir for job in jobs if job.run_dir is not None]
     if len(run_dirs) < 2:
         return "", ""
-    # numpy, and whatever reads records: only at the end
-    from cory.report.comparison import compare  # noqa: PLC0415
-    from cory.report.comparison_text import as_csv, written  # noqa: PLC0415
+    # pandas and scipy: only at the end
+    from cory.report.compare import compared, comparison_text  # noqa: PLC0415
 
-    comparison = compare(run_dirs)
-    text = written(comparison, comparison.headlines())
-    if comparison.repeated:
-        text += f"\n{_repeated(jobs, comparison.repeated)}"
-    return text, as_csv(comparison, comparison.metrics)
-
-
-def _repeated(jobs: Sequence[Job], count: int) -> str:
-    """What is said of runs that the table leaves out, as it has another that counts as the same."""
-    free = {key for job in jobs for key in job.varied if key.partition(".")[0] in FREE}
-    why = f"; no runs are told apart by {', '.join(sorted(free))}" if free else ""
-    return f"note: {count} left out of runs with equal settings and seed{why}"
+    table, metrics = compared(run_dirs)
+    return comparison_text(table, metrics), table.to_csv()
 
 
 def _missing(progress: Progress) -> list[str]:

@@ -1,0 +1,143 @@
+"""Runs as tables: what they logged, what they ended with, and which of them belong together."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from cory.runs.run_dir import METRICS, RECORD, read_lines
+from cory.runs.stored_settings import SETTINGS
+from cory.runs.sweeps.differences import seed_of, settings_of, short_words, telling_keys
+
+LAST = 10  # values that the end of a metric of the training is averaged over
+BEFORE, EVALUATION = "before/", "eval/"
+# one agent of whatever name: not a role, nor all agents together
+AGENT = r"(?!(?:pioneer|observer(?:_\d+)?|team)$)[^/]+"
+# metric without its last part -> what tables and axes call it
+TITLES = {
+    "eval/win_rate": "win rate against",
+    "eval/vote": "held-out, majority right:",
+    "eval/right": "held-out, single answers right:",
+    "eval/verifier_auc": "AUC of verdicts on answers:",
+    "eval/verifier_accuracy": "accuracy of verdicts on answers:",
+    "eval/greedy": "held-out, greedy:",
+    "eval/score": "held-out reward,",
+    "eval/solved": "games solved with",
+    "objective/score": "reward in training,",
+    "objective/kl": "KL to the reference (nats),",
+    "objective/combined": "reward - kl_coef x KL,",
+    "offline/kl": "KL to the start (nats),",
+}
+# the metrics that a run is judged by: those of the first pattern that it has
+JUDGED_BY = (
+    r"eval/win_rate/(?!itself).+",
+    r"eval/vote/turn_\d+",
+    r"eval/verifier_auc/.+",
+    rf"eval/pass_at_\d+/{AGENT}",
+    rf"eval/score/{AGENT}",
+    r"eval/solved/.+",
+    rf"objective/score/{AGENT}",
+    r"(supervised|offline|verifier)/loss(/.+)?",
+)
+
+
+def read_metrics(run_dir: Path) -> pd.DataFrame:
+    """The metrics of a run: a column for each, a row per iteration, counted from 1.
+
+    Row 0, where agents were evaluated before the training, has that evaluation (`before/...` in
+    the file) under the names of the later ones, `eval/...`.
+    """
+    frame = pd.DataFrame(read_lines(run_dir / METRICS))
+    frame.index = frame.pop("iteration").rename("iterations") + 1
+    untrained = [name for name in frame if name.startswith(BEFORE)]
+    if untrained:
+        names = {name: name.replace(BEFORE, EVALUATION, 1) for name in untrained}
+        first = frame[untrained].iloc[:1].rename(columns=names, index={1: 0})
+        frame = pd.concat([first, frame.drop(columns=untrained)])
+    return frame.dropna(axis="columns", how="all").astype(float)
+
+
+def end_values(frame: pd.DataFrame) -> pd.Series:
+    """What a run ended with: of an evaluation the last value, else the mean of the last LAST.
+
+    frame: as `read_metrics` gives it; the result has the metrics as its index
+    """
+    ends = {}
+    for name, values in frame.items():
+        known = values.dropna()
+        ends[name] = known.iloc[-1] if str(name).startswith(EVALUATION) else known[-LAST:].mean()
+    return pd.Series(ends, dtype=float)
+
+
+def judged_by(metrics: Sequence[str]) -> list[str]:
+    """The metrics that these runs are judged by; of a debate that of its last turn."""
+    for pattern in JUDGED_BY:
+        found = [name for name in metrics if re.fullmatch(pattern, name)]
+        if found and "/vote/" in found[0]:
+            return [max(found, key=lambda name: int(name.rpartition("_")[2]))]
+        if found:
+            return found
+    return []
+
+
+def split_name(metric: str) -> tuple[str, str]:
+    """`eval/score/agent_0` as `eval/score` and `agent_0`, whom it is about.
+
+    Metrics of the whole iteration, such as `verifier/loss` and what a reward function logs
+    (`reward/logged/<name>`), are about nobody: "".
+    """
+    name, _, who = metric.rpartition("/")
+    return (metric, "") if "/" not in name or "/logged/" in metric else (name, who)
+
+
+def title(metric: str) -> str:
+    """What tables call a metric: `held-out reward, agent 0`."""
+    name, who = split_name(metric)
+    words = TITLES.get(name, f"{name}:")
+    words = re.sub(r"eval/pass_at_(\d+):", r"held-out pass@\1,", words)
+    words = re.sub(r"eval/win_rate_(\w+):", r"win rate as \1 against", words)
+    return f"{words} {who.replace('_', ' ')}" if who else metric
+
+
+def find_runs(folders: Sequence[Path], unfinished: bool = False) -> tuple[list[Path], list[Path]]:
+    """The run directories in or below the folders, each once, and those that are not finished.
+
+    unfinished: count those as finished that have metrics, but no record yet
+    Raises ValueError for a folder without a run, and where none is finished.
+    """
+    found: dict[Path, None] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is not a directory")
+        runs = sorted(path.parent for path in folder.rglob(SETTINGS))
+        if not runs:
+            raise ValueError(f"{folder} holds no run: there is no {SETTINGS} in it or below it")
+        found |= dict.fromkeys(runs)
+    needed = [METRICS] if unfinished else [METRICS, RECORD]
+    kept = [run_dir for run_dir in found if all((run_dir / name).exists() for name in needed)]
+    if not kept:
+        hint = "" if unfinished else "; --unfinished takes runs that are not finished"
+        raise ValueError(f"{next(iter(found))} has no {' and '.join(needed)}{hint}")
+    # what a run keeps in its folder, such as the agents of an earlier iteration, is no run
+    within = {run_dir for run_dir in found for above in run_dir.parents if above in found}
+    return kept, [run_dir for run_dir in found if run_dir not in kept and run_dir not in within]
+
+
+def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
+    """Which group each run belongs to: all settings of a group are equal but for the seed.
+
+    Returns a row per run, by its directory, in the order given: `group`, its name by what differs
+    (`ppo, kl_coef=0.3`), and `seed`. Of runs with equal settings and seed the last one stays.
+    """
+    settings = [settings_of(run_dir) for run_dir in run_dirs]
+    keys = telling_keys(settings)
+    names = [", ".join(short_words(own, keys)) for own in settings]
+    values = [str([own.get(key) for key in keys]) for own in settings]
+    if len(set(names)) < len(set(values)):  # long values that begin and end alike
+        names = [", ".join(short_words(own, keys, whole=True)) for own in settings]
+    if not keys:
+        names = [str(own.get("experiment")) for own in settings]
+    seeds = [seed_of(run_dir) for run_dir in run_dirs]
+    index = pd.Index(run_dirs, dtype=object)
+    return pd.DataFrame({"group": names, "seed": seeds}, index=index).drop_duplicates(keep="last")

@@ -1,0 +1,247 @@
+"""The end of a run: what training changed, a sentence on it, hints, the last episodes, curves.
+
+The agents answer the same held-out prompts before and after the training with the same random
+numbers, so that differences are taken prompt by prompt.
+"""
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cory.evaluation.prompt_scores import compared
+from cory.report.curves import draw_run
+from cory.report.intervals import (
+    INTERVAL,
+    aligned,
+    interval_text,
+    mean_interval,
+    paired_interval,
+    pairs_needed,
+)
+from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
+from cory.runs.recorder import TRAINING
+from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_lines, read_record
+from cory.runs.sweeps.differences import SEED, read_varied
+
+CURVES = "curves.png"
+LEAST_PROMPTS = 20  # of fewer nothing is claimed: their intervals are too narrow too often
+EPISODES = 2  # that are shown
+SHOWN = (
+    r"eval/(win_rate(_\w+)?|solved)/.+",
+    r"eval/(vote|right)/turn_\d+",
+    r"eval/verifier_(auc|accuracy)/natural",
+    r"eval/(pass_at_\d+|greedy|score)/.+",
+    rf"objective/(score|kl)/{AGENT}",
+    rf"objective/combined/{AGENT}",
+    r"(supervised|offline|verifier)/(loss|kl)(/.+)?",
+)
+FAR = 10.0  # nats to the reference beyond which a KL that doubles is told
+# metric, from which value on a hint is given, and the hint with that value
+SPOILT = {
+    "rollout/truncated_share": (
+        0.5,
+        "algorithm.sampling.max_response_tokens: {:.0%} of the responses are cut off",
+    ),
+    "rollout/equal_groups": (
+        0.8,
+        "algorithm.samples_per_prompt: {:.0%} of the groups have equal scores and teach nothing; "
+        "more samples help, or prompts that are right now and then",
+    ),
+}
+COLUMNS = ["before", "after", "low", "high", "prompts", "needed"]
+
+
+def before_after(run_dir: Path) -> pd.DataFrame:
+    """What training changed: a row per metric that matters, by its name.
+
+    Columns: `before`, `after`, `change`; `low`, `high`: the LEVEL interval of the change over
+    `prompts`, of `after` where there is no before; `needed`: prompts with which such a change would
+    show. NaN where it is not known. Of evaluations, before is the one before the training and after
+    the last one; of the training the first iteration, and the mean of the last LAST.
+    """
+    frame = read_metrics(run_dir)
+    names, ends = _shown(frame), end_values(frame)
+    scores = read_lines(run_dir / SCORES) if (run_dir / SCORES).exists() else []
+    rows = []
+    for name in names:
+        logged = frame[name].dropna()
+        first = logged.get(0) if name.startswith(EVALUATION) else logged.iloc[0]
+        rows.append({"before": first, "after": ends[name], **_over_prompts(scores, name)})
+    table = pd.DataFrame(rows, index=names, columns=COLUMNS, dtype=float)
+    table.insert(2, "change", table["after"] - table["before"])
+    return table
+
+
+def _over_prompts(scores: Sequence[Mapping[str, Any]], metric: str) -> dict[str, float | None]:
+    """The columns of a metric that come from its values prompt by prompt.
+
+    scores: the lines of prompt_scores.jsonl, of which the first has iteration -1 if it is of before
+        the training
+    """
+    if not scores or metric not in scores[-1]["values"]:
+        return {}
+    first, last = scores[0], scores[-1]
+    after, needed = last["values"][metric], None
+    if first["iteration"] >= 0:
+        interval = mean_interval(after)
+    elif metric in first["values"] and compared(first, last):
+        before = first["values"][metric]
+        interval = paired_interval(before, after, last["shares"].get(metric))
+        needed = pairs_needed(np.subtract(after, before), 20 * len(after))
+    else:
+        interval = None
+    low, high = interval or (None, None)
+    return {"low": low, "high": high, "prompts": len(after), "needed": needed}
+
+
+def _shown(frame: pd.DataFrame) -> list[str]:
+    """The metrics of SHOWN that a run has, without what says the same twice."""
+    every = [name for name in frame if "_se/" not in name]
+    names = [name for pattern in SHOWN for name in every if re.fullmatch(pattern, name)]
+    if any(name.startswith("eval/vote/") for name in names):  # debates, not single answers
+        names = [name for name in names if not re.match("eval/(pass_at|greedy|score)", name)]
+    if any(name.startswith(EVALUATION) for name in names):
+        names = [name for name in names if not name.startswith("objective/score/")]
+    accuracies = {name: name.replace("/score/", "/pass_at_1/") for name in names}
+    return [n for n, a in accuracies.items() if n == a or not frame[n].equals(frame.get(a))]
+
+
+def table_text(changes: pd.DataFrame) -> str:
+    """The table of `before_after` as text."""
+    rows = [["", "before", "after", "change", INTERVAL, "prompts"]]
+    for name, row in changes.iterrows():
+        numbers = [_number(row["before"]), _number(row["after"]), _number(row["change"], "+.3f")]
+        interval = interval_text(row["low"], row["high"])
+        rows.append([title(str(name)), *numbers, interval, _number(row["prompts"], ".0f")])
+    kept = [n for n, cells in enumerate(zip(*rows[1:], strict=True)) if any(cells)]
+    return aligned([[row[n] for n in kept] for row in rows])
+
+
+def _number(value: float, form: str = ".3f") -> str:
+    return "" if np.isnan(value) else f"{value + 0.0:{form}}"
+
+
+def verdict(row: pd.Series) -> str:
+    """`rose`, `fell` or `undecided`: by the interval, of at least LEAST_PROMPTS prompts."""
+    if not row["prompts"] >= LEAST_PROMPTS or not (row["low"] > 0 or row["high"] < 0):
+        return "undecided"
+    return "rose" if row["low"] > 0 else "fell"
+
+
+def sentence(changes: pd.DataFrame) -> str:
+    """What the table says of the metrics that the run is judged by; empty without an interval."""
+    about = changes.loc[judged_by([*changes.index])].dropna(subset=["change", "low"])
+    if about.empty:
+        return ""
+    prompts = int(about["prompts"].max())
+    if prompts < LEAST_PROMPTS:
+        return f"Undecided: of fewer than {LEAST_PROMPTS} held-out prompts nothing can be told."
+    said = []
+    for name, row in about.iterrows():
+        way, size = verdict(row), f"{row['change']:+.3f}"
+        size = f"undecided ({size})" if way == "undecided" else f"{way} by {size.lstrip('+-')}"
+        said.append(f"{title(str(name))}: {size}")
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}. ({INTERVAL}s over {prompts} prompts)"
+
+
+def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[str]:
+    """What to look at or to try next, what spoils a run first; at most six.
+
+    changes: as `before_after` gives them; frame: as `read_metrics`
+    one_seed: the run is none of several that differ in their seed
+    """
+    ends = end_values(frame)
+    equal = [who for who, spread in _agents(ends, "objective/score_std").items() if spread == 0]
+    found = []
+    if equal:
+        found.append(
+            f"reward: all answers of {', '.join(equal)} have the same score, so that nothing can "
+            f"be learnt from them; {SAMPLES} shows what they are"
+        )
+    for name, (most, hint) in SPOILT.items():
+        worst = max(_agents(ends, name).values(), default=0.0)
+        # a text that is no answer to a question may well go on
+        answers = any(re.match(r"eval/(pass_at_|vote/)", metric) for metric in ends.index)
+        if worst > most and (answers or "truncated" not in name):
+            found.append(hint.format(worst))
+    found += [*_running_away(frame, ends), *_few_prompts(changes)]
+    if one_seed:
+        found.append("seed: this is one run; -m seed=0,1,2 shows how much seeds differ")
+    return found
+
+
+def _agents(ends: pd.Series, name: str) -> dict[str, float]:
+    """The agents that have a metric, and its value."""
+    return {m.rpartition("/")[2]: ends[m] for m in ends.index if re.fullmatch(f"{name}/{AGENT}", m)}
+
+
+def _running_away(frame: pd.DataFrame, ends: pd.Series) -> list[str]:
+    """A KL that costs more than the reward it brought, or is large and doubles; of one agent."""
+    for who, kl in _agents(ends, "objective/kl").items():
+        earlier = frame[f"objective/kl/{who}"].dropna()[-2 * LAST : -LAST]
+        combined = frame[f"objective/combined/{who}"].dropna()
+        costly = kl > 1 and ends[combined.name] < combined.iloc[0]
+        if costly or (kl > FAR and kl > 2 * earlier.mean()):
+            how = "cost more than the reward that it brought" if costly else "doubled at the end"
+            return [
+                f"algorithm.kl_coef: KL of {who} to the reference reached {kl:.1f} nats and {how}; "
+                f"a higher coefficient, or a lower learning rate, holds it"
+            ]
+    return []
+
+
+def _few_prompts(changes: pd.DataFrame) -> list[str]:
+    """How many prompts would show the changes that are undecided."""
+    about = changes.loc[judged_by([*changes.index])].dropna(subset=["change", "low"])
+    unsure = about[[verdict(row) == "undecided" for _, row in about.iterrows()]]
+    if unsure.empty:
+        return []
+    asked, needed = unsure["prompts"].max(), unsure["needed"].max()
+    if np.isnan(needed):
+        more, why = 4 * asked, "halves the interval, beside which the change is small"
+    else:
+        more, why = max(needed, 1.2 * asked), "would show such a change, if it is real"
+    more = 10 * int(np.ceil(max(more, LEAST_PROMPTS) / 10))
+    return [f"evaluation.prompts={more} (now {asked:.0f}) {why}"]
+
+
+def episodes(lines: Sequence[dict[str, Any]]) -> str:
+    """The last episodes of the training that were kept: the query, and each answer with its score.
+
+    lines: of samples.jsonl
+    """
+    rows = []
+    for line in [line for line in lines if line["kind"] == TRAINING][-EPISODES:]:
+        query = textwrap.shorten(line["prompt"], 200, placeholder=" ...")
+        rows.append(f"iteration {line['iteration'] + 1}: {query}")
+        for turn in line["turns"]:
+            text = textwrap.shorten(turn["response"] or "(absent)", 100, placeholder=" ...")
+            role = "" if turn["role"] == "solo" else f" ({turn['role']})"
+            score = "" if turn["score"] is None else f"  [{turn['score']:+.2f}]"
+            rows.append(f"  {turn['agent']}{role}: {text}{score}")
+    return "\n".join(rows)
+
+
+def show_summary(run_dir: Path) -> None:
+    """Print the end of a finished run and draw its curves.png."""
+    record, changes = read_record(run_dir) or {}, before_after(run_dir)
+    iterations, parts = record["iterations"], [table_text(changes)]
+    if iterations > 0:
+        last = min(LAST, iterations)
+        note = f"(of the training: its first iteration, and the mean of its last {last})"
+        parts = [episodes(read_lines(run_dir / SAMPLES)), f"{parts[0]}\n{note}", sentence(changes)]
+        next_steps = hints(changes, read_metrics(run_dir), SEED not in read_varied(run_dir))
+        parts.append("\n- ".join(["What next:", *next_steps]) if next_steps else "")
+    print("\n" + "\n\n".join(filter(None, parts)))
+    print(f"\n{iterations} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
+    if iterations > 0:
+        curves = run_dir / CURVES
+        draw_run(run_dir, curves)
+        drawn = f"; curves in {curves}" if curves.exists() else ""
+        print(f"agents in {run_dir / AGENTS}{drawn}")

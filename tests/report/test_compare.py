@@ -1,0 +1,148 @@
+"""Groups of runs: what is pooled, differences by seed, and `cory-compare`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from cory.report.compare import UNTRAINED, compared, comparison_text
+from cory.report.intervals import mean_interval
+from cory.report.runs import find_runs, group_runs, judged_by
+from tests.support.recorded_runs import record_run
+from tests.support.warm import run_script
+
+SCORE, KL = "eval/score/agent_0", "objective/kl/agent_0"
+
+
+def run(run_dir: Path, score: float, seed: int = 0, kl_coef: float = 0.1, **settings: Any) -> Path:
+    """Twelve iterations: a KL of 99 in the first two, of 1 then, and a score at the end."""
+    lines = [{KL: 99.0 if number < 2 else 1.0} for number in range(12)]
+    lines[-1][SCORE] = score
+    return record_run(run_dir, lines, seed=seed, algorithm={"kl_coef": kl_coef}, **settings)
+
+
+@pytest.fixture
+def two_by_three(tmp_path: Path) -> list[Path]:
+    """Seeds differ by far more than settings do: 0.3 is higher by 0.1, 0.2 and 0.3."""
+    return [
+        run(tmp_path / f"kl{eta}_seed{seed}", 10.0 * seed + gain, seed, eta)
+        for eta, gains in ((0.1, (0, 0, 0)), (0.3, (0.1, 0.2, 0.3)))
+        for seed, gain in enumerate(gains)
+    ]
+
+
+def test_seeds_are_pooled_and_nothing_else(tmp_path: Path, two_by_three: list[Path]) -> None:
+    groups = group_runs(two_by_three)
+    assert list(groups["group"]) == ["kl_coef=0.1"] * 3 + ["kl_coef=0.3"] * 3
+    assert list(groups["seed"]) == [0, 1, 2] * 2
+    alone = group_runs(two_by_three[:2])
+    assert set(alone["group"]) == {"mine"}
+    # where runs are stored changes no result
+    moved = run(tmp_path / "x", 0.0, seed=5, hardware={"device": "cpu"}, checkpoint_every=3)
+    assert set(group_runs([two_by_three[0], moved])["group"]) == {"mine"}
+    # values that look alike in short
+    close = [run(tmp_path / str(n), 0.0, kl_coef=0.12345678 + n * 1e-8) for n in range(2)]
+    assert group_runs(close)["group"].nunique() == 2
+
+
+def test_of_a_run_that_was_made_twice_the_last_one_counts(tmp_path: Path) -> None:
+    runs = [run(tmp_path / str(n), score, seed) for n, (score, seed) in
+            enumerate([(1.0, 0), (3.0, 0), (0.0, 1)])]  # fmt: skip
+    assert list(group_runs(runs).index) == runs[1:]
+    table, metrics = compared(runs)
+    assert table.loc[(SCORE, "mine"), ["seeds", "mean"]].to_list() == [2, 1.5]
+    assert "left out: 1 of runs with equal settings and seed" in comparison_text(table, metrics)
+
+
+def test_differences_are_paired_by_seed(two_by_three: list[Path]) -> None:
+    table, metrics = compared(two_by_three)
+    assert metrics == [SCORE, KL]
+    first, second = (table.loc[(SCORE, f"kl_coef={eta}")] for eta in (0.1, 0.3))
+    assert (first["seeds"], first["mean"], first["std"], first["pairs"]) == (3, 10.0, 10.0, 0)
+    assert math.isnan(first["difference"])
+    # without the seeds' own spread: 0.2 ± t(0.95, 2) 0.1 / sqrt(3)
+    half = 2.919986 * 0.1 / math.sqrt(3)
+    assert (second["pairs"], second["difference"]) == (3, pytest.approx(0.2))
+    assert (second["low"], second["high"]) == pytest.approx((0.2 - half, 0.2 + half), abs=1e-6)
+    # (2.920 + 0.842) 0.1 / sqrt(3) = 0.217, and with four (2.353 + 0.842) 0.1 / 2 = 0.160
+    assert second["needed"] == 4
+    # of the training the mean of the last ten iterations
+    assert table.loc[(KL, "kl_coef=0.1"), "mean"] == 1.0
+    # equal to the last digit: nothing says what other seeds would do
+    assert math.isnan(table.loc[(KL, "kl_coef=0.3"), "low"])
+    row = comparison_text(table, [SCORE]).splitlines()[2].split()
+    assert row == ["kl_coef=0.3", "3", "10.200", "±", "10.100", "+0.200",
+                   "+0.031", "to", "+0.369", "told"]  # fmt: skip
+
+
+def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
+    ends = [(0.1, 0, 1.0), (0.1, 1, 2.0), (0.3, 1, 4.0), (0.3, 7, 9.0), (0.5, 8, 9.0)]
+    table, _ = compared([run(tmp_path / str(n), score, seed, eta)
+                         for n, (eta, seed, score) in enumerate(ends)])  # fmt: skip
+    second = table.loc[(SCORE, "kl_coef=0.3")]
+    assert (second["seeds"], second["pairs"], second["difference"]) == (2, 1, 2.0)
+    assert math.isnan(second["low"]) and math.isnan(second["needed"])
+    assert table.loc[(SCORE, "kl_coef=0.5"), "pairs"] == 0
+    assert "+2.000 (1 of them)" in comparison_text(table, [SCORE])
+
+
+def test_one_group_is_compared_with_itself_before_the_training(tmp_path: Path) -> None:
+    runs = []
+    for seed, (before, after) in enumerate([(0.0, 1.0), (5.0, 6.5)]):
+        lines = [{"before/score/agent_0": before, KL: 1.0}, {SCORE: after, KL: 1.0}]
+        runs.append(record_run(tmp_path / str(seed), lines, seed=seed))
+    table, _ = compared(runs)
+    assert list(table.loc[SCORE].index) == [UNTRAINED, "mine"]
+    row = table.loc[(SCORE, "mine")]
+    assert row["difference"] == 1.25 and row["low"] == pytest.approx(mean_interval([1.0, 1.5])[0])  # type: ignore[index]
+    assert list(table.loc[KL].index) == ["mine"]  # before it there is no such number
+
+
+def test_metrics_that_runs_are_judged_by() -> None:
+    votes = [f"eval/vote/turn_{turn}" for turn in (1, 2, 10)]
+    assert judged_by([*votes, SCORE, KL]) == ["eval/vote/turn_10"]
+    assert judged_by(["eval/score/team", "eval/score/observer", SCORE, KL]) == [SCORE]
+    assert judged_by(["eval/win_rate/itself", "eval/win_rate/scripted", SCORE]) == [
+        "eval/win_rate/scripted"
+    ]
+    assert judged_by(["supervised/loss/turn_2", KL]) == ["supervised/loss/turn_2"]
+    assert judged_by([KL]) == []
+
+
+def test_runs_are_found_once_below_their_folder(tmp_path: Path) -> None:
+    one, other = run(tmp_path / "a", 0.0), run(tmp_path / "b", 0.0, seed=1)
+    run(tmp_path / "a" / "best", 0.0)  # agents that a run has kept
+    (tmp_path / "a" / "best" / "record.json").unlink()
+    assert find_runs([other, tmp_path]) == ([other, one], [])
+    (other / "record.json").unlink()
+    assert find_runs([tmp_path]) == ([one], [other])
+    assert find_runs([tmp_path], unfinished=True)[0] == [one, one / "best", other]
+    with pytest.raises(ValueError, match=r"b has no metrics\.jsonl and record\.json; --unfinished"):
+        find_runs([other])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty holds no run"):
+        find_runs([tmp_path / "empty"])
+
+
+@pytest.mark.slow
+def test_the_command(two_by_three: list[Path], tmp_path: Path) -> None:
+    (run(tmp_path / "open", 0.0, seed=9) / "record.json").unlink()
+    table = tmp_path / "all.csv"
+    done = run_script("scripts/compare.py", str(tmp_path), "--metric", "eval/score",
+                      "--csv", str(table))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("held-out reward, agent 0 (eval/score/agent_0)")
+    assert KL not in done.stdout and "kl_coef=0.3" in done.stdout
+    assert done.stderr == f"note: left out, as not finished: {tmp_path / 'open'}\n"
+    rows = pd.read_csv(table, index_col=["metric", "group"])
+    assert rows.loc[(SCORE, "kl_coef=0.3"), "difference"] == pytest.approx(0.2)
+    assert KL in rows.index.unique("metric")
+    wrong = run_script("scripts/compare.py", str(tmp_path), "--metric", "eval/scor/agent_0")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr.endswith(
+        "error: eval/scor/agent_0 is no metric of these runs; did you mean eval/score/agent_0?\n"
+    )

@@ -1,0 +1,190 @@
+"""The end of a run: numbers of the table of before and after, what is said of them, hints."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from cory.report.intervals import mean_interval
+from cory.report.runs import end_values, read_metrics, title
+from cory.report.summary import (
+    before_after,
+    episodes,
+    hints,
+    sentence,
+    show_summary,
+    table_text,
+    verdict,
+)
+from tests.support.recorded_runs import record_run, score_line
+
+SCORE, KL, COMBINED = (f"{n}/agent_0" for n in ("eval/score", "objective/kl", "objective/combined"))
+PROMPTS = 24
+
+
+def trained(
+    run_dir: Path, gains: list[float], more: dict[str, Any] | None = None, tries: int | None = None
+) -> Path:
+    """Twelve iterations; prompt number n scores n before the training, and its gain more after."""
+    lines: list[dict[str, Any]] = [
+        {KL: 0.1 * n, COMBINED: float(n), "rollout/truncated_share/agent_0": 0.9, **(more or {})}
+        for n in range(12)
+    ]
+    before = [float(number) for number in range(len(gains))]
+    after = [old + gain for old, gain in zip(before, gains, strict=True)]
+    lines[0]["before/score/agent_0"] = sum(before) / len(gains)
+    lines[-1][SCORE] = sum(after) / len(gains)
+    scores = [score_line(n, *own, metric=SCORE, tries=tries)
+              for n, own in ((-1, before), (11, after))]  # fmt: skip
+    return record_run(run_dir, lines, scores)
+
+
+def test_metrics_begin_with_the_evaluation_before_the_training(tmp_path: Path) -> None:
+    frame = read_metrics(trained(tmp_path / "run", [1.0] * PROMPTS))
+    assert list(frame.index) == list(range(13)) and not any("before" in name for name in frame)
+    assert frame[SCORE].dropna().to_dict() == {0: 11.5, 12: 12.5}
+    ends = end_values(frame)
+    assert ends[SCORE] == 12.5 and ends[COMBINED] == sum(range(2, 12)) / 10
+    # fewer values than ten: all of them; of an evaluation the last one
+    short = pd.DataFrame({"game/turns": [1.0, math.nan, 3.0], "eval/vote/turn_1": [9.0, 5.0, None]})
+    assert end_values(short).to_dict() == {"game/turns": 2.0, "eval/vote/turn_1": 5.0}
+
+
+def test_changes_are_taken_prompt_by_prompt(tmp_path: Path) -> None:
+    gains = [0.5, 1.0, 1.5] * 8
+    table = before_after(trained(tmp_path / "run", gains))
+    assert list(table.index) == [SCORE, KL, COMBINED]
+    row = table.loc[SCORE]
+    assert (row["before"], row["after"], row["change"]) == (11.5, 12.5, 1.0)
+    assert (row["low"], row["high"]) == pytest.approx(mean_interval(gains))
+    assert row["prompts"] == PROMPTS and verdict(row) == "rose"
+    # of the training: the first iteration, and the mean of the last ten; no interval
+    row = table.loc[KL]
+    assert (row["before"], row["after"]) == pytest.approx((0.0, 0.65))
+    assert math.isnan(row["low"]) and math.isnan(row["prompts"])
+
+
+def test_nothing_is_told_of_few_prompts(tmp_path: Path) -> None:
+    for number, (gains, way, said) in enumerate(
+        (
+            ([0.9, 1.1] * 10, "rose", "Held-out reward, agent 0: rose by 1.000. (90 % intervals"),
+            ([-0.9, -1.1] * 10, "fell", "Held-out reward, agent 0: fell by 1.000. ("),
+            ([-2.0, 2.2] * 10, "undecided", "Held-out reward, agent 0: undecided (+0.100). ("),
+            ([0.9, 1.0] * 9 + [1.1], "undecided", "Undecided: of fewer than 20 held-out prompts"),
+        )
+    ):
+        table = before_after(trained(tmp_path / str(number), gains))
+        assert verdict(table.loc[SCORE]) == way
+        assert sentence(table).startswith(said)
+
+
+def test_agents_without_an_evaluation_before_still_get_a_table(tmp_path: Path) -> None:
+    """As games that are only evaluated at the end, or a run without training."""
+    win = "eval/win_rate/scripted"
+    lines: list[dict[str, Any]] = [{"offline/loss/agent_0": 3.0 - n} for n in range(2)]
+    lines[-1] |= {win: 0.5, "eval/win_rate_se/scripted": 0.1, "eval/win_rate_attacker/itself": 0.75}
+    run_dir = record_run(tmp_path / "run", lines, [score_line(1, 0.25, 0.5, 0.75, metric=win)])
+    table = before_after(run_dir)
+    assert set(table.index) == {win, "eval/win_rate_attacker/itself", "offline/loss/agent_0"}
+    row = table.loc[win]
+    assert math.isnan(row["before"]) and math.isnan(row["change"]) and row["after"] == 0.5
+    assert (row["low"], row["high"]) == pytest.approx(mean_interval([0.25, 0.5, 0.75]))
+    assert table.loc["offline/loss/agent_0", ["before", "after"]].to_list() == [3.0, 2.5]
+    assert sentence(table) == ""
+    text = table_text(table.loc[[win]])
+    assert text.splitlines()[0].split() == ["after", "90", "%", "interval", "prompts"]
+
+
+def test_of_debates_the_votes_are_shown(tmp_path: Path) -> None:
+    names = ("vote/turn_1", "right/turn_1", "score/turn_1", "pass_at_1/turn_1", "flow_wr/turn_2")
+    line = {f"{family}/{name}": 0.5 for family in ("before", "eval") for name in names}
+    run_dir = record_run(tmp_path / "run", [{**line, "supervised/loss/turn_1": 1.0}])
+    expected = ["eval/vote/turn_1", "eval/right/turn_1", "supervised/loss/turn_1"]
+    assert list(before_after(run_dir).index) == expected
+    # a reward that is 1 for a right answer is not shown beside the accuracy
+    line = {f"eval/{name}/agent_0": 0.5 for name in ("score", "pass_at_1", "greedy")}
+    run_dir = record_run(tmp_path / "other", [line])
+    assert list(before_after(run_dir).index) == ["eval/pass_at_1/agent_0", "eval/greedy/agent_0"]
+
+
+def said(run_dir: Path, **more: Any) -> list[str]:
+    """The settings, or what else the hints begin with."""
+    table, frame = before_after(run_dir), read_metrics(run_dir)
+    return [hint.partition(":")[0].partition("=")[0] for hint in hints(table, frame, **more)]
+
+
+def test_hints(tmp_path: Path) -> None:
+    numbers = iter(range(99))
+
+    def of(**more: float) -> list[str]:
+        metrics = {f"{name.replace('__', '/')}/agent_0": value for name, value in more.items()}
+        run_dir = trained(tmp_path / str(next(numbers)), [0.9, 1.1] * 12, metrics)
+        return said(run_dir, one_seed=False)
+
+    assert of() == []  # cut off, but no answers to questions
+    assert of(objective__score_std=0.0) == ["reward"]
+    assert of(objective__score_std=0.1) == []
+    assert of(rollout__truncated_share=0.6, eval__pass_at_1=0.5) == [
+        "algorithm.sampling.max_response_tokens"
+    ]
+    assert of(rollout__truncated_share=0.4, eval__pass_at_1=0.5) == []
+    assert of(rollout__equal_groups=0.9) == ["algorithm.samples_per_prompt"]
+    assert of(rollout__equal_groups=0.5) == []
+    run_dir = trained(tmp_path / "seeds", [0.9, 1.1] * 12)
+    assert said(run_dir, one_seed=True) == ["seed"]
+
+
+@pytest.mark.parametrize(
+    ("kl", "combined", "hinted"),
+    [
+        ([2.0] * 30, [1.0, *[0.5] * 29], True),  # cost more than it brought
+        ([0.5] * 30, [1.0, *[0.5] * 29], False),  # small
+        ([2.0] * 30, [1.0, *[1.5] * 29], False),
+        ([6.0] * 20 + [13.0] * 10, [1.0, *[1.5] * 29], True),  # doubled
+        ([2.0] * 20 + [5.0] * 10, [1.0, *[1.5] * 29], False),
+    ],
+)
+def test_a_kl_that_runs_away(
+    kl: list[float], combined: list[float], hinted: bool, tmp_path: Path
+) -> None:
+    lines = [{KL: a, COMBINED: b} for a, b in zip(kl, combined, strict=True)]
+    run_dir = record_run(tmp_path / "run", lines)
+    assert said(run_dir, one_seed=False) == ["algorithm.kl_coef"] * hinted
+
+
+def test_the_prompts_that_would_tell(tmp_path: Path) -> None:
+    """24 gains of mean 0.5 and s = 2.043: (1.652 + 0.842) s / sqrt(n) < 0.5 from about 105 on."""
+    table = before_after(trained(tmp_path / "a", [-1.5, 2.5] * 12))
+    assert table.loc[SCORE, "needed"] == pytest.approx(105, abs=1)
+    (hint,) = hints(table, pd.DataFrame(), one_seed=False)
+    assert hint.startswith("evaluation.prompts=110 (now 24) would show")
+    table = before_after(trained(tmp_path / "b", [-1.0, 1.0] * 12))  # no change at all
+    (hint,) = hints(table, pd.DataFrame(), one_seed=False)
+    assert hint.startswith("evaluation.prompts=100 (now 24) halves the interval")
+
+
+def test_the_end_of_a_run_is_printed_and_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir = trained(tmp_path / "run", [0.9, 1.1] * 12)
+    turn = {"agent": "agent_1", "role": "pioneer", "round": 0, "response": "one", "score": 0.5}
+    other = {**turn, "agent": "agent_0", "role": "observer", "response": None, "score": None}
+    line = {"kind": "training", "iteration": 11, "prompt": "say", "turns": [turn, other]}
+    assert episodes([{**line, "kind": "evaluation"}, line]).splitlines() == [
+        "iteration 12: say",
+        "  agent_1 (pioneer): one  [+0.50]",
+        "  agent_0 (observer): (absent)",
+    ]
+    show_summary(run_dir)
+    out = capsys.readouterr().out
+    row = next(line for line in out.splitlines() if line.startswith(title(SCORE)))
+    assert row.split()[-7:] == ["11.500", "12.500", "+1.000", "+0.964", "to", "+1.036", "24"]
+    assert "What next:\n- seed: this is one run" in out
+    assert (run_dir / "curves.png").stat().st_size > 10_000
+    (run_dir / "varied.json").write_text('{"seed": "1"}')  # of a sweep over seeds
+    show_summary(run_dir)
+    assert "What next:" not in capsys.readouterr().out
