@@ -17,9 +17,6 @@ from typing import Any
 
 import wandb
 
-from cory.report.checks import GAME_ROLES
-from cory.report.figures.curves import PANELS
-
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 WHOM = {  # how the names of a metric end, by whom it is about
     # a policy stands for an agent, for a turn of a debate, or for both
@@ -64,9 +61,11 @@ PLACEHOLDERS = {
     "<k>": "[0-9]+",
     "<part>": "[^/]+",
     "<name>": ".+",
-    "<role>": f"({'|'.join(GAME_ROLES)})",
+    "<role>": "(attacker|defender|guesser|oracle)",
 }
 CURVES = "curves"
+# the panels that come first (Ma et al., figs. 3, 4, 6 to 10)
+PANELS = ("objective/score", "objective/kl", "objective/combined")
 
 
 @dataclass(frozen=True)

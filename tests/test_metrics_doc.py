@@ -10,10 +10,10 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
-from cory.config import Config, PythonRewardConfig, SumConfig, builder
+from cory.config import GEOMETRIC_MEAN, Config, PythonRewardConfig, SumConfig, builder
 from cory.episode import Episode
-from cory.report.records.benchmarks import BENCHMARK_COLUMNS, COT, FAMILY
 from cory.rewards import RunReward
 from cory.runtime.loop import seconds_of
 from cory.runtime.worker import build_parts
@@ -87,7 +87,8 @@ def test_the_page_names_what_a_run_logs(
     config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
 ) -> None:
     logged = logged_by_runs(config_of, questions, tmp_path)
-    logged |= {f"{FAMILY}{name}" for name in (*BENCHMARK_COLUMNS, *COT)}  # of a record
+    benchmarks = OmegaConf.load(ROOT / "conf" / "benchmarks" / "spag.yaml").benchmarks
+    logged |= {f"benchmark/{name}" for name in (*benchmarks, GEOMETRIC_MEAN)}  # of a record
     assert {plain(name) for name in logged} == set(documented())
 
 

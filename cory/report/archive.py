@@ -19,6 +19,7 @@ from cory.runs.stored_settings import SETTINGS, read_settings
 RUN = ["scale", "experiment", "seed"]
 ORDER = [*RUN, "metric", "iteration"]
 KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/")
+BENCHMARK = "benchmark/"  # scores that scripts/benchmarks.py has added to a record
 KEPT_OF_ROLLOUTS = ("rollout/distinct_2/", "rollout/truncated_share/")
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
@@ -93,6 +94,12 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         {"metric": f"probe/{how}/{agent}", "iteration": -1, "text": json.dumps([prompt, response])}
         for agent, how, prompt, response in _probes(run_dir)
     ]
+    rows += [
+        {"metric": f"{BENCHMARK}{name}/{agent}", "iteration": record["iterations"] - 1,
+         "value": float(score["value"])}
+        for agent, scores in record.get("benchmarks", {}).items()
+        for name, score in scores.items()
+    ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["metric", "iteration", "value", "text"])
     about: dict[str, Any] = {
         "scale": record["scale"],

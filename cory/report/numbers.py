@@ -4,23 +4,21 @@ import math
 from typing import NamedTuple
 
 import pandas as pd
-from scipy import stats
 
-LEVEL = 0.9  # of an interval
+from cory.report.intervals import Interval, mean_interval
 
 
 class Difference(NamedTuple):
-    """The mean of left - right over the seeds that both have, and Student's interval."""
+    """The mean of left - right over the seeds that both have, and its interval if it has one."""
 
     mean: float
-    low: float
-    high: float
+    interval: Interval | None
     seeds: int
 
     @property
     def decided(self) -> bool:
         """Whether the interval lies on one side of 0."""
-        return self.low > 0 or self.high < 0
+        return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
 
 def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> pd.Series:
@@ -35,17 +33,12 @@ def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> 
     return ordered.groupby("seed").tail(last).groupby("seed").value.mean()
 
 
-def paired(left: pd.Series, right: pd.Series, level: float = LEVEL) -> Difference | None:
-    """left - right, both indexed by seed; None below two common seeds.
-
-    Seeds without a difference give an interval of no width.
-    """
+def paired(left: pd.Series, right: pd.Series) -> Difference | None:
+    """left - right, both indexed by seed; None below two common seeds."""
     each = (left - right).dropna()
     if len(each) < 2:
         return None
-    mean, error = each.mean(), each.sem()
-    half = stats.t.ppf((1 + level) / 2, len(each) - 1) * error
-    return Difference(mean, mean - half, mean + half, len(each))
+    return Difference(float(each.mean()), mean_interval(each.to_numpy()), len(each))
 
 
 def written(value: float, digits: int) -> str:

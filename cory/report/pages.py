@@ -63,8 +63,11 @@ def _mean(values: pd.Series) -> str:
 
 
 def _interval(one: Difference, digits: int) -> str:
-    mean, low, high = (written(x, digits) for x in (one.mean, one.low, one.high))
-    text = f"{'' if mean.startswith('-') else '+'}{mean} ({low} to {high})"
+    mean = written(one.mean, digits)
+    text = f"{'' if mean.startswith('-') else '+'}{mean}"
+    if one.interval is not None:
+        low, high = (written(end, digits) for end in one.interval)
+        text += f" ({low} to {high})"
     return f"**{text}**" if one.decided else text
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
+from omegaconf import OmegaConf
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 Value = float | str | None
@@ -141,7 +141,7 @@ def load(path: Path) -> Paper:
         known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
         raise ValueError(f"{path.stem} is not a paper; choose one of {known}")
     try:
-        paper = Paper.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        paper = Paper.model_validate(OmegaConf.to_container(OmegaConf.load(path)))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

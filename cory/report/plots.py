@@ -115,4 +115,5 @@ def digest_in(path: Path) -> str | None:
     from PIL import Image  # noqa: PLC0415  # comes with matplotlib, and is needed here alone
 
     with Image.open(path) as image:
-        return image.info.get(DATA)
+        found = image.info.get(DATA)
+    return None if found is None else str(found)

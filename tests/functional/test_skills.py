@@ -14,7 +14,6 @@ from cory.functional.skills import (
     trajectory,
     update,
 )
-from cory.report.figures.toys import skills_figure
 
 QUESTIONS, ITERATIONS = 500, 40
 
@@ -79,13 +78,3 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="questions=1 are too few"):
         starts(100, 3, 1, seed=0)
 
-
-def test_a_panel_per_model_and_a_line_per_topic() -> None:
-    models = trajectories(2, 3, QUESTIONS, 10, seed=0)
-    figure = skills_figure(models)
-    assert [axes.get_title() for axes in figure.axes] == ["model 1", "model 2"]
-    for axes, skills in zip(figure.axes, models, strict=True):
-        lines = axes.get_lines()
-        assert [line.get_label() for line in lines] == ["topic A", "topic B", "topic C"]
-        drawn = [list(line.get_ydata()) for line in lines]
-        assert drawn == [list(curve) for curve in zip(*skills, strict=True)]

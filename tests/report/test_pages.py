@@ -46,7 +46,14 @@ def rows(experiment: str, agent: str, shift: float, right: float) -> pd.DataFram
         for i in range(3)
     ]
     lines += [
-        ("small", f"some/{experiment}", seed, "eval/right/script", 2, right + seed / 100)
+        (
+            "small",
+            f"some/{experiment}",
+            seed,
+            "eval/right/script",
+            2,
+            right + (seed + shift % 3) % 3 / 100,
+        )
         for seed in range(3)
     ]
     columns = ["scale", "experiment", "seed", "metric", "iteration", "value"]
@@ -77,8 +84,7 @@ def test_a_table_has_means_differences_and_what_is_printed(
     # last two of 0, 1, 2 is 1.5; seeds 1.5, 11.5, 21.5; right .5, .51, .52
     assert first == "| A | 12 ± 10 | 51.0 ± 1.0 | 3 |"
     assert second == (
-        "| B | 16 ± 10<br>**+4 (4 to 4)**<br>paper: 3.5 | "
-        "26.0 ± 1.0<br>**-25.0 (-25.0 to -25.0)** | 3 |"
+        "| B | 16 ± 10<br>+4<br>paper: 3.5 | 26.0 ± 1.0<br>**-25.0 (-27.9 to -22.1)** | 3 |"
     )
     # 5.5 - 3, 15.5 - 23, 25.5 - 43: mean -7.5, s = 10
     assert "- score: B less 2 x A: -8 (-24 to 9), 3 seeds" in rest
@@ -97,7 +103,9 @@ def test_a_page_keeps_its_words_and_gets_its_numbers(
     page.write_text("Before.\n\n<!-- tab1 small -->\nold\n<!-- end -->\n\nAfter.\n")
     assert len(write_page(page, paper, runs)) == 2  # the page and a figure
     text = page.read_text()
-    assert text.startswith("Before.\n\n<!-- tab1 small -->\n![Table 1](figures/some_tab1_small.png)")
+    assert text.startswith(
+        "Before.\n\n<!-- tab1 small -->\n![Table 1](figures/some_tab1_small.png)"
+    )
     assert text.endswith("<!-- end -->\n\nAfter.\n")
     assert "old" not in text
     assert write_page(page, paper, runs) == []

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from cory.config import Config
-from cory.report.figures.curves import PANELS
-from cory.report.records.benchmarks import FAMILY
-from scripts.dashboard import PAGE, Metric, build, main, panels_of, read_metrics, sections
+from scripts.dashboard import PAGE, PANELS, Metric, build, main, panels_of, read_metrics, sections
 from tests.support.wandb_server import WandbServer
 from tests.support.warm import run_script
 from tests.test_metrics_doc import documented, logged_by_runs
@@ -28,7 +26,7 @@ def read() -> list[Metric]:
 
 def shown() -> list[str]:
     """The metrics of the page that reach W&B."""
-    return [name for name in documented() if not name.startswith(FAMILY)]
+    return [name for name in documented() if not name.startswith("benchmark/")]
 
 
 def test_every_metric_that_runs_log_is_read_with_its_meaning() -> None:
