@@ -11,11 +11,8 @@ SCALE ?= paper
 # runs of a sweep at a time: a number, or null for as many as cores and memory allow; empty: as the
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
-# what `make board` shows, and the file that it writes
-RUNS ?= outputs
-PAGE ?= board.html
 
-.PHONY: help install demo test test-slow test-all lint lock check-gpu smollm2 benchmark benchmarks debate board report clean
+.PHONY: help install demo test test-slow test-all lint lock check-gpu smollm2 benchmark benchmarks debate report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -68,9 +65,6 @@ benchmark: install ## Measure how fast iterations are, beside TRL and CoMLRL, an
 # the question reaches the command through the environment, whatever characters it has
 debate: install ## Let a MAFT run's agents debate: make debate RUN=<run directory> [QUESTION="..."]
 	$(BIN)/python scripts/debate.py $(RUN) $(if $(QUESTION),--question "$$QUESTION")
-
-board: install ## Write one HTML file that shows runs: make board [RUNS="outputs/a outputs/b"] [PAGE=board.html]
-	$(BIN)/cory-board $(RUNS) -o $(PAGE)
 
 # A page is written also when a run has failed: it names what is missing. Tables of settings
 # and what is computed exactly have no sweep; where a scale has one of its own, cory.train takes it.

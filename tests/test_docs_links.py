@@ -28,7 +28,7 @@ REFERENCE = ["architecture.md", "details.md", "log.md"]
 GUIDES = [
     *["agents.md", "clusters.md", "endpoints.md", "gpu.md", "memory.md", "methods.md", "models.md"],
     *["own.md", "performance.md", "prompts.md", "reports.md", "resuming.md", "running.md"],
-    *["sweeps.md", "wandb.md"],
+    *["sweeps.md", "mirrors.md"],
 ]
 LONGEST = 300  # lines of a guide
 all_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

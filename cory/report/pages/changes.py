@@ -15,7 +15,8 @@ from cory.report.records.collect import CountedRuns
 from cory.report.tables.markdown import cell, markdown
 
 # settings that say how fast, where, and under which name a run was made, not what it does
-NOT_COMPARED = ("hardware", "wandb", "tensorboard", "experiment", "sweep", "scale", "seed")
+MIRRORS = ("wandb", "tensorboard", "trackio")
+NOT_COMPARED = ("hardware", *MIRRORS, "experiment", "sweep", "scale", "seed")
 KEEPING = (
     "samples_every",
     "samples_kept",

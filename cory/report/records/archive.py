@@ -42,6 +42,7 @@ MANNER = (
     "hardware",
     "wandb",
     "tensorboard",
+    "trackio",
     "sweep",
     "checkpoint_every",
     "keep_last",

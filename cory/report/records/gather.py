@@ -48,6 +48,7 @@ ALLOWED = (
     "hardware",
     "wandb",
     "tensorboard",
+    "trackio",
     "checkpoint_every",
     "parallel_runs",
 )
