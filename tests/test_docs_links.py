@@ -12,8 +12,9 @@ from tests.test_layers import LAYERS
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
-# the pages of docs/results are generated
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# the pages of docs/results are generated, and the log names what is no more
+GUIDE_PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "log.md"]
+PAGES = [ROOT / "README.md", *GUIDE_PAGES]
 WIDTH = 120  # characters of a line; rows of tables and code have no place to break
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 # a file or folder of this repository; `cory/fig3` and the like name an experiment or a sweep

@@ -26,7 +26,7 @@ LAYERS = [  # low to high; packages of one layer may import each other, but not 
     ["inference"],
     ["report"],
     ["runtime"],
-    ["train", "notebook", "gpu_check", "performance"],
+    ["train", "notebook"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 AT_THE_TOP = {"notebook", "train", "episode", "seeding", "distributed"}  # modules in no package
@@ -34,7 +34,7 @@ TOO_WIDE: set[str] = set()  # still to be divided
 MOST_MODULES = 19  # in a package, without its __init__ and sub-packages
 ONLY_IN = {  # outside library -> the packages that may import it
     "deepspeed": {"models"},
-    "transformers": {"gpu_check", "memory", "models", "runs", "runtime"},
+    "transformers": {"memory", "models", "runs", "runtime"},
     "hydra": {"train", "runtime"},
     "wandb": {"runs"},
     "trackio": {"runs"},
