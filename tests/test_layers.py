@@ -26,7 +26,7 @@ LAYERS = [  # low to high; packages of one layer may import each other, but not 
     ["inference"],
     ["report"],
     ["runtime"],
-    ["train", "notebook", "gpu_check", "performance"],
+    ["train", "notebook"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 AT_THE_TOP = {"notebook", "train", "episode", "seeding", "distributed"}  # modules in no package
@@ -34,9 +34,10 @@ TOO_WIDE: set[str] = set()  # still to be divided
 MOST_MODULES = 19  # in a package, without its __init__ and sub-packages
 ONLY_IN = {  # outside library -> the packages that may import it
     "deepspeed": {"models"},
-    "transformers": {"gpu_check", "memory", "models", "runs", "runtime"},
+    "transformers": {"memory", "models", "runs", "runtime"},
     "hydra": {"train", "runtime"},
     "wandb": {"runs"},
+    "trackio": {"runs"},
     "openai": {"endpoint"},
     "lm_eval": {"benchmarks"},
     "peft": {"models"},
@@ -46,6 +47,7 @@ ONLY_IN = {  # outside library -> the packages that may import it
 ONE_MODULE = {  # outside library -> the one module of its package that may import it
     "deepspeed": "models/engine",
     "wandb": "runs/mirrors/wandb_mirror",
+    "trackio": "runs/mirrors/trackio_mirror",
     "openai": "endpoint/client",
     "lm_eval": "benchmarks/harness",
     "peft": "models/lora",
@@ -109,6 +111,7 @@ def test_every_library_is_imported_where_it_may_be() -> None:
     ("library", "place"),
     [
         ("wandb", "runs/mirrors/wandb_mirror"),
+        ("trackio", "runs/mirrors/trackio_mirror"),
         ("openai", "endpoint/client"),
         ("lm_eval", "benchmarks/harness"),
         ("datasets", "tasks/data/tables"),
@@ -152,7 +155,7 @@ def started_with(name: str) -> set[str]:
     ("name", "libraries"),
     [
         ("cory.train", {"torch", "numpy", "transformers", "deepspeed", "pandas"}),
-        ("cory.runtime.worker", {"datasets", "matplotlib", "wandb", "peft", "openai"}),
+        ("cory.runtime.worker", {"datasets", "matplotlib", "wandb", "trackio", "peft", "openai"}),
     ],
 )
 def test_nothing_slow_is_imported_before_it_is_needed(name: str, libraries: set[str]) -> None:

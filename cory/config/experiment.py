@@ -9,6 +9,14 @@ from cory.config.hardware import HardwareConfig
 from cory.config.model import ModelConfig
 
 
+def require_project(key: str, name: str) -> None:
+    """Refuse a name of a project that W&B would not take, or trackio would change."""
+    require(
+        0 < len(name.strip()) <= len(name) <= 128 and not set(name) & set("/\\#?%:"),
+        f"{key} must be 1 to 128 characters without / \\ # ? % :, got '{name}'",
+    )
+
+
 @dataclass
 class WandbConfig:
     """Where metrics are mirrored to; nothing is ever read back from it."""
@@ -25,10 +33,7 @@ class WandbConfig:
 
     def __post_init__(self) -> None:
         require_choice("wandb.mode", self.mode, ("disabled", "offline", "online"))
-        require(
-            0 < len(self.project) <= 128 and not set(self.project) & set("/\\#?%:"),
-            f"wandb.project must be 1 to 128 characters without / \\ # ? % :, got '{self.project}'",
-        )
+        require_project("wandb.project", self.project)
         if self.entity is not None:
             require(
                 0 < len(self.entity) <= 128 and not set(self.entity) & set("/\\#?%: "),
@@ -62,6 +67,7 @@ class Config:
     hardware: HardwareConfig
     wandb: WandbConfig
     tensorboard: bool  # also write event files for TensorBoard
+    trackio: str | None  # name of a trackio project that also gets the run
     seed: int
     evaluate_every: int  # iterations; 0: only at the end
     evaluation: EvaluationConfig
@@ -96,6 +102,8 @@ class Config:
         for key in ("seed", "samples_kept", *every):
             require_at_least(key, getattr(self, key), 0)
         require_at_least("keep_last", self.keep_last, 1)
+        if self.trackio is not None:
+            require_project("trackio", self.trackio)
         require_choice("keep_best_mode", self.keep_best_mode, ("max", "min"))
         if self.parallel_runs is not None:
             require_at_least("parallel_runs", self.parallel_runs, 1)

@@ -56,7 +56,7 @@ class Reached:
 
 
 # The fastest, the expected and the slowest that is taken to be possible. Starts took 27 to 37
-# microseconds on an H100 in a virtual machine, and 52 in 4 bits (docs/performance/check_h100.md).
+# microseconds on an H100 in a virtual machine, and 52 in 4 bits, in 2026.
 ASSUMED = (Reached(0.5, 0.8, 10e-6), Reached(0.3, 0.6, 30e-6), Reached(0.15, 0.4, 60e-6))
 
 

@@ -1,4 +1,4 @@
-"""What axes and headings say of a metric, in pictures of runs and on the board."""
+"""What axes and headings say of a metric, in pictures of runs."""
 
 # metric without its last part -> words; of the metrics that are looked at most
 AXES = {

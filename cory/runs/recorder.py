@@ -1,6 +1,6 @@
 """The records of a run: metrics, times, samples, prompt_scores (.jsonl), record.json.
 
-`mirrors` sends them to W&B and TensorBoard, too.
+`mirrors` sends them to W&B, TensorBoard and trackio, too.
 """
 
 import hashlib

@@ -29,6 +29,7 @@ FREE = (
     "hardware",
     "wandb",
     "tensorboard",
+    "trackio",
     "run_dir",
     "sweep",
     "checkpoint_every",

@@ -13,8 +13,8 @@ def keep_freed_memory() -> None:
     """Let freed memory stay with the process, for the next tensor.
 
     By default glibc gives large pieces back, and the kernel clears every page of them again at the
-    next pass: a tenth of an update's time on two cores (docs/performance.md). Other C libraries do
-    not have the setting, and keep their own ways.
+    next pass: a tenth of an update's time on two cores. Other C libraries do not have the setting,
+    and keep their own ways.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

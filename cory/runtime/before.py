@@ -208,6 +208,8 @@ def package_refusals(config: Config) -> Refusals:
     """A package that only some runs need."""
     if config.tensorboard and find_spec("tensorboard") is None:
         yield 'tensorboard=true needs the package tensorboard: pip install ".[tensorboard]"'
+    if config.trackio is not None and find_spec("trackio") is None:
+        yield f'trackio={config.trackio} needs the package trackio: pip install ".[trackio]"'
 
 
 def memory_refusals(config: Config) -> Refusals:

@@ -46,6 +46,7 @@ from cory.runs.extension import (
     why_it_cannot_grow,
 )
 from cory.runs.lock import lock
+from cory.runs.mirrors.trackio_mirror import show_hint
 from cory.runs.mirrors.wandb_mirror import sync_hint
 from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
@@ -236,7 +237,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
         from cory.report.summary import show_summary  # noqa: PLC0415
 
         show_summary(run_dir)
-        say_how_to_upload(run_dir)
+        print_mirror_hints(run_dir)
     stop_process_group()
 
 
@@ -259,11 +260,11 @@ def finish(
     put_state_away(parts.config, checkpoints, run_dir)
 
 
-def say_how_to_upload(run_dir: Path) -> None:
-    """The last line of a run whose records W&B has offline."""
-    hint = sync_hint(run_dir)
-    if hint:
-        print(hint)
+def print_mirror_hints(run_dir: Path) -> None:
+    """The last lines of a run whose records W&B has offline, or trackio has."""
+    for hint in (sync_hint(run_dir), show_hint(run_dir)):
+        if hint:
+            print(hint)
 
 
 def put_state_away(config: Config, checkpoints: Checkpoints, run_dir: Path) -> None:
@@ -310,7 +311,7 @@ def run_worker() -> None:
     except Stopped as stopped:
         if distributed.rank() == 0:
             print(stopped)
-            say_how_to_upload(run_dir)
+            print_mirror_hints(run_dir)
         stop_process_group()  # waits for the one that closes the records
         code = STOPPED
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:

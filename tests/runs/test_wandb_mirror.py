@@ -16,7 +16,8 @@ import wandb
 
 from cory.config import Config, ConfigError
 from cory.episode import Episode, Prompt, Turn
-from cory.runs.mirrors.wandb_mirror import COLUMNS, WandbMirror, is_reachable, sync_hint
+from cory.runs.mirrors.description import COLUMNS
+from cory.runs.mirrors.wandb_mirror import WandbMirror, is_reachable, sync_hint
 from cory.runs.sweeps.differences import write_varied
 from tests.support.commands import until
 from tests.support.composing import parsed

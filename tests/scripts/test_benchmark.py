@@ -1,29 +1,26 @@
-"""scripts/benchmark.py: what it prints of a workload."""
+"""scripts/benchmark.py: its table, and the runs that it times."""
 
 from __future__ import annotations
 
 import pytest
 
-from scripts.benchmark import show
+from scripts.benchmark import table
+from tests.support.warm import run_script
 
 
-def test_each_workload_says_of_how_many_iterations_its_medians_are(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    found = {
-        "iterations": 2,
-        "tokens": 600.0,
-        "seconds": {"rollout": 2.0, "iteration": 3.0},
-        "operations": {"rollout": 1e9},
-        "products_alone": {"rollout": 1.0},
-        "torch_operations": {"rollout": 7},
-        "peak_bytes": 2**30,
-    }
-    show("update", "float32", found, 1e9)
-    first, rollout, whole = capsys.readouterr().out.splitlines()
-    assert first == (
-        "update, float32, medians of 2 iterations: 300 tokens/s generated, 200 over all; "
-        "peak 1.00 GiB"
-    )
-    assert rollout.split()[:3] == ["rollout", "2.000", "s"]
-    assert whole.endswith("; its products alone 1.000 s; 7 operations of torch")
+def test_a_ratio_is_the_median_of_rounds() -> None:
+    seconds = {"ppo": [1.0, 2.0, 4.0], "cory": [3.0, 5.0, 8.0], "grpo": [1.0, 1.0, 1.0]}
+    assert table(seconds).splitlines()[2:] == [
+        "| ppo | 2.00 | - | - | - |",
+        "| cory | 5.00 | ppo | 2.50 | 2.00 to 3.00 |",
+        "| grpo | 1.00 | - | - | - |",
+    ]
+
+
+@pytest.mark.slow
+def test_runners_take_turns() -> None:
+    words = ("--rounds", "2", "--iterations", "1", "--only", "ppo", "cory")
+    done = run_script("scripts/benchmark.py", *words)
+    assert done.returncode == 0, done.stderr
+    ppo, cory = done.stdout.splitlines()[2:]
+    assert ppo.startswith("| ppo | ") and " | ppo | " in cory

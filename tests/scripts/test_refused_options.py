@@ -12,9 +12,7 @@ from tests.support.warm import run_script
     [
         ("kill_test.py --kills 0", "--kills must be at least 1, got 0"),
         ("benchmark.py --iterations 0", "--iterations must be at least 1, got 0"),
-        ("benchmark.py --threads -1", "--threads must be at least 1, got -1"),
-        ("benchmark_peers.py --rounds 0", "--rounds must be at least 1, got 0"),
-        ("benchmark_peers.py --threads 0", "--threads must be at least 1, got 0"),
+        ("benchmark.py --rounds -1", "--rounds must be at least 1, got -1"),
         ("step_documents.py --kinds foo", "invalid choice: 'foo'"),
         ("memory.py nope", "no layout begins with 'nope'; there are copies, "),
         ("export.py x --merge --public", "--public needs --push-to-hub"),

@@ -9,7 +9,7 @@ import pytest
 from tests.support.commands import ROOT, Command
 
 # in environments of their own
-ELSEWHERE = {"benchmark_trl", "benchmark_comlrl", "golden", "golden_estimators"}
+ELSEWHERE = {"golden", "golden_estimators"}
 SCRIPTS = sorted(
     path.stem for path in (ROOT / "scripts").glob("*.py") if path.stem not in ELSEWHERE
 )

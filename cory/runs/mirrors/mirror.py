@@ -6,6 +6,7 @@ from typing import Protocol
 from cory.config import Config
 from cory.episode import Episode, Metrics
 from cory.runs.mirrors.tensorboard import TensorBoard
+from cory.runs.mirrors.trackio_mirror import TrackioMirror
 from cory.runs.mirrors.wandb_mirror import WandbMirror
 
 
@@ -35,4 +36,6 @@ def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -
         mirrors.append(WandbMirror(config, run_dir, commit))
     if config.tensorboard:
         mirrors.append(TensorBoard(run_dir, logged))
+    if config.trackio is not None:
+        mirrors.append(TrackioMirror(config, run_dir))
     return mirrors

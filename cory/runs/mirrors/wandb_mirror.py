@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,17 +14,14 @@ from urllib.request import getproxies, proxy_bypass
 
 from cory.config import Config
 from cory.episode import Episode, Metrics
+from cory.runs.mirrors.description import COLUMNS, group_of, name_of, sample_rows, settings_of
 from cory.runs.run_dir import write_whole
-from cory.runs.stored_settings import SETTINGS, as_written, read_settings
-from cory.runs.sweeps.differences import SEED, read_varied, short_words
 
 RUN_ID = "wandb_id"  # file of the run directory
 FOLDER = "wandb"  # made by W&B in the run directory
-LONGEST = 128  # characters of a name or a group
 PROBE_S = 5  # seconds to wait for a connection to the server
 FLUSH_S = 1  # W&B's default, 15 s, would lose that much of a killed run
 SAMPLES = "samples"  # name of the table
-COLUMNS = ("iteration", "prompt", "role", "agent", "context", "response", "score", "credit")
 
 
 class WandbMirror:
@@ -49,13 +45,9 @@ class WandbMirror:
         self._call(lambda run: self._grow(run, iteration, episodes))
 
     def _grow(self, run: Any, iteration: int, episodes: list[Episode]) -> None:
-        for episode in episodes:
-            for t in episode.turns:
-                # one after the other: a table that has been sent takes no other change
-                self.samples.add_data(
-                    iteration, episode.prompt.id, t.role, t.agent, t.context, t.response,
-                    t.score, t.credit,
-                )  # fmt: skip
+        for row in sample_rows(iteration, episodes):
+            # one after the other: a table that has been sent takes no other change
+            self.samples.add_data(*row)
         run.log({"iteration": iteration, SAMPLES: self.samples})
 
     def finish(self) -> None:
@@ -74,12 +66,6 @@ class WandbMirror:
         except Exception as error:  # W&B's errors share no class (detail 17)
             print(f"note: W&B broke down and gets no more: {error!r}", file=sys.stderr)
             self.run = None
-
-
-def settings_of(config: Config, run_dir: Path) -> Any:
-    """The settings as the directory stores them: what environment variables hold goes nowhere."""
-    stored = (run_dir / SETTINGS).exists()
-    return as_written(read_settings(run_dir)) if stored else asdict(config)
 
 
 def start(config: Config, run_dir: Path, commit: str | None) -> Any:
@@ -129,27 +115,6 @@ def start(config: Config, run_dir: Path, commit: str | None) -> Any:
     )
     wandb.teardown()  # a start that failed half-way keeps the id in use
     return begin("offline")
-
-
-def name_of(config: Config, run_dir: Path) -> str:
-    """Experiment, what varies in its sweep, seed: `quickstart/kl_coef=0.3/seed0`."""
-    varied = _varied(run_dir)
-    parts = [config.experiment, *([varied] if varied else []), f"seed{config.seed}"]
-    return "/".join(parts)[:LONGEST]
-
-
-def group_of(config: Config, run_dir: Path) -> str:
-    """Runs that differ in their seed alone: the sweep, or experiment, and what varies in it."""
-    of_sweep = config.sweep != "adhoc"
-    parts = [config.sweep, config.experiment] if of_sweep else [config.experiment]
-    varied = _varied(run_dir)
-    return ", ".join([*parts, *([varied] if varied else [])])[:LONGEST]
-
-
-def _varied(run_dir: Path) -> str:
-    """What varies between the jobs of a sweep beside experiment and seed, in short."""
-    found = {k: v for k, v in read_varied(run_dir).items() if k not in ("experiment", SEED)}
-    return ", ".join(short_words(found, list(found)))
 
 
 def sync_hint(run_dir: Path) -> str:

@@ -1,1 +1,0 @@
-"""The check of a GPU: every way of running, on random models, beside the CPU's numbers."""
