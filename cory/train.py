@@ -28,11 +28,11 @@ from cory.config import (
 )
 from cory.runs.extension import begin, drop_earlier_record, extension_of, undo_refused
 from cory.runs.lock import lock
+from cory.runs.precision import register_resolver
 from cory.runs.run_dir import (
     CHECKPOINTS,
     MANIFEST,
     METRICS,
-    as_stored,
     is_complete,
     named_by_time,
     unfinished_run,
@@ -70,7 +70,6 @@ from cory.runtime.sweeps.jobs import (
     for_the_jobs,
     job_of_sweep,
     keep_typed,
-    named_before,
     of_this_scale,
     refuse_one_folder,
     runs_here,
@@ -93,6 +92,7 @@ _progress = Progress()
 _beside = SideBySide(_progress)
 
 look_beside(CONF)
+register_resolver()
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
@@ -253,8 +253,6 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
         )
         return run_dir
     before = unfinished_run(run_dir, cfg) if run_dir == default else None
-    if before is None and run_dir == default:
-        before = named_before(cfg)
     if before is None:
         return run_dir
     cfg.run_dir = str(before)
@@ -284,7 +282,7 @@ def prepare_run_dir(
         print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
     if words is None:
         words = [*with_folder(own_folder(sys.argv[1:])), *typed_words()]
-    write_settings(run_dir, as_stored(run_dir, cfg), words)
+    write_settings(run_dir, cfg, words)
     drop_earlier_record(run_dir, config.algorithm.iterations)
     if job is not None:
         write_varied(run_dir, job.varied)

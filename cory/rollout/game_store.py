@@ -78,7 +78,7 @@ class GameSet:
                 raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
 
     def _played_by_these_weights(self) -> bool:
-        """Whether that is so, as far as it is known; sets of earlier versions do not say."""
+        """Whether that is so, as far as it is known: what says so may be gone."""
         if self.weights is None:
             return True
         return bool(_about(self.path).get(WEIGHTS, self.weights) == self.weights)
@@ -197,7 +197,7 @@ def tokenizer_of(path: Path) -> str | None:
 def require_unchanged(path: Path, key: str) -> None:
     """ConfigError for a set of games that is not what a run has written, as far as that is known.
 
-    Sets of earlier versions, and of others, come without a hash.
+    Sets that others have written come without a hash.
     """
     known = _about(path).get(FILE)
     if known is None:

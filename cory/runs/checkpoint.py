@@ -29,6 +29,7 @@ from cory.runs.run_dir import CHECKPOINTS, ITERATIONS, MANIFEST, WriteError
 # Seconds: while the processes read files they meet at least this often, as a collective that waits
 # for some ten minutes would end the run.
 BEAT_S = 30.0
+FORMAT = 1  # of a checkpoint's files and states; one of another format is refused
 PART, OLD = ".part", ".old"  # endings of a checkpoint that is being written, or replaced
 
 
@@ -146,6 +147,12 @@ class Checkpoints:
                 if distributed.rank() == 0
                 else (None, {})
             )
+            require(
+                manifest.get("format", FORMAT) == FORMAT,
+                f"{place} is of format {manifest.get('format')}, and this version of cory reads "
+                f"format {FORMAT}: go on with the version that wrote it, or delete "
+                f"{self.folder.parent} to start again",
+            )
             if fault is None:
                 hashes = hashes_of(place, list(manifest["files"]))
                 damaged = [name for name, own in manifest["files"].items() if own != hashes[name]]
@@ -223,6 +230,7 @@ class Checkpoints:
     def _seal(self, part: Path, done: int, hashes: Mapping[str, list[Any]]) -> None:
         """Write the manifest: sizes and hashes of the files, which are on the disk already."""
         manifest = {
+            "format": FORMAT,
             "iterations": done,
             "settings": self.digest,
             "layout": self.layout,
@@ -244,6 +252,8 @@ def inspect(place: Path, *digests: str) -> tuple[str | None, dict[str, Any]]:
     """
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT:
+            return None, manifest
         files, settings, layout = manifest["files"], manifest["settings"], manifest["layout"]
         if settings not in digests:
             return "belongs to a run with other settings", {}

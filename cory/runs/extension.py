@@ -19,7 +19,6 @@ from cory.config import Config, ConfigError, MaftConfig, require
 from cory.config.algorithm import CONSTANT
 from cory.runs.durable import fault_of, sync, sync_folders
 from cory.runs.environment_values import FILE as VALUES
-from cory.runs.precision import as_begun
 from cory.runs.run_dir import (
     AGENTS,
     BENCHMARKS,
@@ -93,7 +92,7 @@ def extension_of(run_dir: Path, cfg: DictConfig, config: Config) -> Extension | 
     wanted, earlier = config.algorithm.iterations, OmegaConf.select(stored, ITERATIONS_KEY)
     if not isinstance(earlier, int) or earlier == wanted:
         return None
-    theirs, ours = comparable_settings(stored), comparable_settings(as_begun(cfg, stored))
+    theirs, ours = comparable_settings(stored), comparable_settings(cfg)
     for settings in (theirs, ours):
         settings.pop(ITERATIONS_KEY)
     if theirs != ours:

@@ -25,7 +25,6 @@ class PartialResults:
         self.digest = digest
         self.lines: list[Line] = []  # as of samples.jsonl
         self.store: JsonlStore | None = None  # in the first process, while it is open
-        self.sealed = True  # a hash follows each batch
 
     def open(self, iteration: int, weights: str, sizes: Sequence[int]) -> list[Line]:
         """Begin the results of an iteration, or go on with them; the lines found before.
@@ -46,7 +45,7 @@ class PartialResults:
 
     def _head(self, weights: str) -> Line:
         """The first line of a file whose batches are sealed."""
-        return {"settings": self.digest, "weights": weights, "sealed": True}
+        return {"settings": self.digest, "weights": weights}
 
     def _sound(
         self, store: JsonlStore, weights: str, sizes: Sequence[int]
@@ -55,27 +54,23 @@ class PartialResults:
         rows, _ = store.read()
         found = decoded(rows)
         head = self._head(weights)
-        # files of earlier versions are gone on with as they are
-        plain = {key: value for key, value in head.items() if key != "sealed"}
-        if rows and (not found or found[0] not in (head, plain)):
+        if rows and found[:1] != [head]:
             print(
                 f"note: {store.path} is of other settings or weights; what it holds is asked "
                 f"for again",
                 file=sys.stderr,
             )
-        if not found or found[0] not in (head, plain):
-            self.sealed = True
+        if found[:1] != [head]:
             return [], []
-        self.sealed = found[0] == head
         lines: list[Line] = []
         changed = len(found) < len(rows)
         place, hashed = 1, hashlib.sha256(rows[0] + b"\n")
         for size in sizes:
-            end = place + size + self.sealed
+            end = place + size + 1
             if end > len(found):
                 break
             hashed.update(b"".join(row + b"\n" for row in rows[place : place + size]))
-            if self.sealed and found[end - 1] != seal(hashed.hexdigest()):
+            if found[end - 1] != seal(hashed.hexdigest()):
                 changed = True
                 break
             hashed.update(b"".join(row + b"\n" for row in rows[place + size : end]))
@@ -93,7 +88,7 @@ class PartialResults:
         """Keep one more batch; it is on the disk itself when this returns."""
         self.lines += lines
         if self.store is not None:
-            self.store.append(lines, self.sealed)
+            self.store.append(lines, sealed=True)
 
     def clear(self) -> None:
         """Remove the file: its lines are in the records now."""

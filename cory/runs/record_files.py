@@ -32,22 +32,15 @@ class RecordFiles:
         """Length and SHA-256 of each file so far."""
         return {name: store.digest for name, store in self.stores.items()}
 
-    def check(self, done: int, saved: Mapping[str, Digest] | None) -> None:
+    def check(self, done: int, saved: Mapping[str, Digest]) -> None:
         """Compare the files with what is known of them; called before they are opened.
 
         What the checkpoint knows is required: ConfigError. Lines behind it are dropped, and written
         again, where one of the files was changed there.
 
         done: iterations before the checkpoint
-        saved: `digests` when it was written; None: by an earlier version, which kept none
+        saved: `digests` when it was written
         """
-        if saved is None:
-            print(
-                f"note: {self.run_dir} was begun before checkpoints knew the records: these are "
-                f"taken as they are",
-                file=sys.stderr,
-            )
-            return
         for name, (size, sha256) in saved.items():
             require(
                 begins_with(self.run_dir / name, size, sha256),

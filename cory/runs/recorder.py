@@ -144,9 +144,9 @@ class Recorder:
             if self.commit not in self.commits:
                 self.commits.append(self.commit)
                 print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
-            self._add_sources(state.get("sources", {}))
-            self._add_packages(state.get("packages", []))
-            self.files.check(done, state.get(FILES))
+            self._add_sources(state["sources"])
+            self._add_packages(state["packages"])
+            self.files.check(done, state[FILES])
         (self.run_dir / RECORD).unlink(missing_ok=True)
         begun = state is not None  # else the evaluation before the training is logged again, too
         lines = self.files.open(METRICS, lambda line: line["iteration"] < done)

@@ -17,7 +17,6 @@ from cory.runs.environment_values import BEGINNING as VALUES_BEGINNING
 from cory.runs.environment_values import FILE as VALUES
 from cory.runs.environment_values import changed_value, hashes_of
 from cory.runs.lock import LOCK, in_use
-from cory.runs.precision import as_begun
 from cory.runs.stored_settings import (
     SETTINGS,
     as_written,
@@ -123,8 +122,7 @@ def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
     if not any(path.name not in BEFORE_THE_START for path in _files(run_dir)):
         return False  # an earlier start was refused before anything was done
     stored = _stored(run_dir)
-    as_kept = as_begun(cfg, stored)
-    old, new = comparable_settings(stored), comparable_settings(as_kept)
+    old, new = comparable_settings(stored), comparable_settings(cfg)
     other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if extends and other == [ITERATIONS_KEY]:
         other = []
@@ -136,7 +134,7 @@ def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
             f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; repeat "
             f"what it was begun with, which its {OVERRIDES} lists, or choose another run_dir",
         )
-    changed = changed_value(run_dir, as_kept)
+    changed = changed_value(run_dir, cfg)
     require(
         changed is None,
         f"run_dir={run_dir} holds a run with another value of {changed}={new.get(changed or '')}; "
@@ -195,8 +193,6 @@ def is_shorter(record: dict[str, Any] | None, total: int) -> bool:
 def record_fault(run_dir: Path, only: tuple[str, ...] | None = None) -> str | None:
     """Why a record is not believed; None where all that it names is there, to the last byte.
 
-    Records of earlier versions name no files.
-
     only: look at these files alone
     """
     record = read_record(run_dir)
@@ -204,14 +200,13 @@ def record_fault(run_dir: Path, only: tuple[str, ...] | None = None) -> str | No
         return f"its {RECORD} cannot be read"
     if not (run_dir / METRICS).is_file():
         return f"{METRICS} is not there"
-    named = record.get(FILES, {})
     try:
         files = [
             (str(name), int(size), str(digest))
-            for name, (size, digest) in named.items()
+            for name, (size, digest) in record[FILES].items()
             if only is None or name in only
         ]
-    except (AttributeError, TypeError, ValueError, OverflowError):
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
         return f"its {RECORD} lists no files"
     return fault_of(run_dir, files)
 
@@ -221,22 +216,6 @@ def _files(run_dir: Path) -> list[Path]:
     if not run_dir.exists():
         return []
     return [path for path in run_dir.iterdir() if not path.name.startswith(".")]
-
-
-def as_stored(run_dir: Path, cfg: DictConfig) -> DictConfig:
-    """The settings, with the precision of products that this run was started with before.
-
-    As they are where the directory holds no settings, or other ones.
-    """
-    try:
-        stored = read_settings(run_dir)
-    except ConfigError:
-        return cfg
-    kept = as_begun(cfg, stored)
-    ours, theirs = comparable_settings(kept), comparable_settings(stored)
-    for settings in (ours, theirs):  # a run that is extended differs in this
-        settings.pop(ITERATIONS_KEY, None)
-    return kept if ours == theirs else cfg
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
@@ -294,19 +273,9 @@ def _goes_on_as(other: Path, cfg: DictConfig) -> bool:
         return False
     stored = read_settings(other)
     require_every_group(stored, str(other))
-    kept = as_begun(cfg, stored)
-    if comparable_settings(stored) != comparable_settings(kept):
+    if comparable_settings(stored) != comparable_settings(cfg):
         return False
-    return changed_value(other, kept) is None
-
-
-def holds_same_run(run_dir: Path, cfg: DictConfig) -> bool:
-    """Whether a directory holds a run, finished or not, with these settings."""
-    try:
-        stored = read_settings(run_dir)
-        return comparable_settings(stored) == comparable_settings(as_begun(cfg, stored))
-    except ConfigError:
-        return False
+    return changed_value(other, cfg) is None
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -14,11 +14,10 @@ from omegaconf import OmegaConf
 
 from cory.report.checks import load_table
 from cory.report.claims.sides import operands
-from cory.report.pages.changes import chosen, scale_files, scale_reasons, setting_differences
+from cory.report.pages.changes import chosen, scale_files, scale_reasons
 from cory.report.pages.write import Places, checked, tables_of
 from cory.report.paper import WHOLE_SCALES, Table, load_paper
 from cory.report.records import archive
-from cory.report.records.archive import Archived
 from cory.report.records.collect import collect
 from cory.report.tables import second_hand
 from tests.support.composing import CONF, options, parsed
@@ -476,23 +475,6 @@ def test_a_cost_that_cannot_be_said_is_refused_in_one_line(
     done = run_script("scripts/cost.py", *words, f"--docs={tmp_path}")
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {message}") and done.stderr.count("\n") == 1
-
-
-def test_a_setting_that_one_side_has_as_before_is_a_change() -> None:
-    """It is left out of what counts as the same run, and so was missing in the list."""
-    table, name = load_table(CONF, "cory", "fig3", "small"), "cory/imdb_ppo"
-    paper: Any = OmegaConf.to_container(composed(name, "paper"), resolve=True)
-    settings: Any = OmegaConf.to_container(composed(name, "paper"), resolve=True)
-    paper["algorithm"] |= {"schedule": "linear", "optimizer": "adam"}
-    settings["algorithm"]["schedule"] = "constant"
-    # of before they came; an evaluation more is no change of the training
-    del settings["algorithm"]["optimizer"], settings["model"]["attention"]
-    del settings["evaluation"]["before"]
-    run = Archived(name, 0, "small", "paper", {}, None, [], settings, [], [])
-    assert setting_differences(table, {name: run}, {name: paper}) == [
-        ["`algorithm.optimizer`", "adam", "adamw", "all"],
-        ["`algorithm.schedule`", "linear", "constant", "all"],
-    ]
 
 
 @pytest.mark.parametrize(("paper", "name"), all_tables())

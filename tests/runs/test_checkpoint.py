@@ -271,6 +271,16 @@ def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> Non
     assert not saved.folder.exists()
 
 
+@pytest.mark.parametrize("other", [0, 2, "1", [1]])
+def test_another_format_is_refused(saved: Saved, other: Any) -> None:
+    change_manifest(saved.folder / "000003", "format", other)
+    with pytest.raises(ConfigError) as refusal:
+        saved.newest()
+    said = str(refusal.value)
+    assert said.startswith(f"{saved.folder / '000003'} is of format {other}, and this version of")
+    assert "\n" not in said
+
+
 @pytest.mark.parametrize("layout", ["hardware.processes=2", "hardware.zero_stage=1"])
 def test_another_layout_is_refused(
     saved: Saved, config_of: ConfigOf, tmp_path: Path, layout: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,18 +153,3 @@ def test_batches_that_were_changed_are_answered_again(
     assert again.lines() == expected
     assert again.skipped == BATCHES[:kept]
     assert f"note: {path} is not what was written from line" in capsys.readouterr().err
-
-
-def test_a_file_of_an_earlier_version_is_gone_on_with(tmp_path: Path) -> None:
-    """Its batches have no hashes; it gets none."""
-    expected = Work(tmp_path / "whole").lines()
-    with pytest.raises(Stopped):
-        Work(tmp_path / "cut", stop_before=4).lines()
-    (path,) = (tmp_path / "cut").iterdir()
-    rows = [json.loads(row) for row in path.read_text().splitlines()]
-    head = {key: value for key, value in rows[0].items() if key != "sealed"}
-    old = [head, *(row for row in rows[1:] if "sha256" not in row)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in old))
-    again = Work(tmp_path / "cut")
-    assert again.lines() == expected and again.skipped == BATCHES[:2]
-    assert len(path.read_bytes().splitlines()) == 1 + 8

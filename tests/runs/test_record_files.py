@@ -134,15 +134,6 @@ def test_lines_that_nothing_vouches_for_are_made_again(written: Written) -> None
     assert written.again() == WHOLE
 
 
-def test_checkpoints_of_earlier_versions_are_gone_on_with(
-    written: Written, capsys: pytest.CaptureFixture[str]
-) -> None:
-    change(written.run_dir / "metrics.jsonl", 1)
-    written.saved = None  # type: ignore[assignment]
-    assert written.again() == WHOLE
-    assert "was begun before checkpoints knew the records" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "row",
     [b"3", b"[]", b'"text"', b"null", b"{}", b'{"iteration": "a"}', b'{"iteration": null}',

@@ -129,24 +129,6 @@ def test_a_changed_digit_behind_the_checkpoint_is_made_again(
 
 
 @pytest.mark.slow
-def test_a_run_begun_by_an_earlier_version_is_gone_on_with(
-    start: Start, copied: Callable[[str], Path], whole: Path
-) -> None:
-    """Its checkpoints know neither the records nor the versions of packages."""
-    run_dir = copied("stopped")
-    (run_dir / "digests.json").unlink()
-    (place,) = sorted((run_dir / "checkpoints").iterdir())[-1:]
-    state = torch.load(place / "state_0.pt", weights_only=True)
-    for key in ("files", "packages"):
-        del state["record"][key]
-    _reseal(place, state)
-    command = start(run_dir)
-    assert command.wait() == 0, command.err
-    assert "was begun before checkpoints knew the records" in command.err
-    assert_as(run_dir, whole)
-
-
-@pytest.mark.slow
 def test_other_versions_than_at_the_start_are_said_and_kept(
     start: Start, copied: Callable[[str], Path], whole: Path
 ) -> None:
@@ -266,11 +248,6 @@ def test_a_finished_run_that_was_not_changed_is_complete(
     command = start(run_dir)
     assert command.wait() == 0
     assert "is complete" in command.out and command.err == ""
-    del record["files"]  # of an earlier version
-    (run_dir / "record.json").write_text(json.dumps(record))
-    shutil.rmtree(run_dir / "agents")
-    command = start(run_dir)
-    assert command.wait() == 0 and "is complete" in command.out
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from cory.config import named_experiments, small_file, with_values_of_before
+from cory.config import named_experiments, small_file
 from cory.report.paper import PAPER_SCALE, Compose, Table
 from cory.report.records.archive import Archived
 from cory.report.records.collect import CountedRuns
@@ -140,7 +140,7 @@ def _is_used(setting: str, value: str, used: Sequence[Mapping[str, Any]]) -> boo
 
 
 def _used(run: Archived) -> Mapping[str, Any]:
-    return with_values_of_before(_flat(run.settings))
+    return _flat(run.settings)
 
 
 def setting_differences(
@@ -155,8 +155,7 @@ def setting_differences(
             labels[row["experiment"]] = f"{learning_rate}eta {row['eta']}"
     methods: dict[tuple[str, str, str], list[str]] = {}
     for name, run in first.items():
-        # a run of before a setting came had its value of before, which may not be the paper's
-        asked, used = map(with_values_of_before, (_flat(paper[name]), _flat(run.settings)))
+        asked, used = _flat(paper[name]), _flat(run.settings)
         for key in asked.keys() & used.keys():
             if {key, key.partition(".")[0]} & {*NOT_COMPARED, *KEEPING}:
                 continue
