@@ -65,7 +65,6 @@ class Config:
     seed: int
     evaluate_every: int  # iterations; 0: only at the end
     evaluation: EvaluationConfig
-    untrained_store: str | None  # folder where runs share evaluations of untrained agents
     samples_every: int  # iterations between the episodes kept as text; 0: only at the end
     samples_kept: int  # episodes kept each time
     checkpoint_every: int  # iterations; 0: after the last one, or where it is asked to stop
@@ -90,6 +89,13 @@ class Config:
         """The language models that agents start from, by their group of settings."""
         partner = self.partner
         return {"model": self.model} | ({} if partner is None else {"partner": partner})
+
+    @property
+    def evaluates_before(self) -> bool:
+        """Whether agents are evaluated before the training: where there is one."""
+        algorithm = self.algorithm
+        trains = algorithm.iterations > 0 and not getattr(algorithm, "collect_only", False)
+        return self.evaluation.before and trains
 
     def __post_init__(self) -> None:
         every = ("evaluate_every", "samples_every", "checkpoint_every", "export_every")

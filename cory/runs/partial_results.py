@@ -94,9 +94,17 @@ class PartialResults:
         """Remove the file: its lines are in the records now."""
         store = self.store
         self.close()
-        if store is None:
-            return
-        store.path.unlink()
+        if store is not None:
+            self._remove(store.path)
+
+    def remove(self, iteration: int) -> None:
+        """Remove the file of an iteration that is closed, if there is one."""
+        path = file_of(self.folder, iteration)
+        if distributed.rank() == 0 and path.exists():
+            self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        path.unlink()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 

@@ -40,7 +40,6 @@ FREE = (
     "stretch_schedule",
     "parallel_runs",
     "preflight_only",
-    "untrained_store",
 )
 
 

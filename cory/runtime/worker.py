@@ -31,7 +31,6 @@ from cory.config import (
     products_of,
     require,
 )
-from cory.evaluation.shared_evaluations import key_of
 from cory.memory import preflight
 from cory.memory.workload import longest_context
 from cory.models.engine import start_process_group, stop_process_group
@@ -40,6 +39,7 @@ from cory.models.team import Team
 from cory.report import run_summary
 from cory.report.before_after import changes
 from cory.rewards import Reward, RunFacts, RunReward
+from cory.runs.best import BestAgents
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.extension import (
     accepted_digests,
@@ -63,13 +63,11 @@ from cory.runs.run_dir import (
 from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import read_settings
 from cory.runtime.allocator import keep_freed_memory
-from cory.runtime.best_agents import BestAgents
 from cory.runtime.exporting import export_agents, export_iteration
 from cory.runtime.folder_watch import FolderWatch
 from cory.runtime.loop import Loop
 from cory.runtime.progress import above_bars
 from cory.runtime.reasons import keep_reason
-from cory.runtime.untrained import Untrained, of_sources, wanted
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import Task
@@ -213,13 +211,12 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     checkpoints = Checkpoints(
         run_dir, digest, config.hardware, config.keep_last, earlier, finished_part(run_dir)
     )
-    own = of_sources(sources)  # answers that other code has scored are not gone on with
-    key = key_of({"settings": checkpoints.digest} | own) if own else checkpoints.digest
+    # answers that other code has scored are not gone on with
+    key = " ".join([checkpoints.digest, *sources.values()])
     pieces = PartialResults(run_dir / EVALUATION, key)
-    untrained = Untrained(algorithm, config, parts.task, sources) if wanted(config) else None
     try:
         stop.begun = True
-        best = best_agents(config, algorithm, parts, checkpoints)
+        best = best_agents(config, algorithm, parts)
 
         def export(done: int) -> None:
             export_iteration(algorithm.agents, parts, run_dir / ITERATIONS / str(done), done)
@@ -234,7 +231,6 @@ def work(run_dir: Path, stop: StopRequest) -> None:
                 stop,
                 export,
                 reward=watched,
-                untrained=untrained,
                 best=best,
             ).run()
         finish(algorithm, parts, record, best, checkpoints)
@@ -289,15 +285,12 @@ def put_state_away(config: Config, checkpoints: Checkpoints, run_dir: Path) -> N
         )
 
 
-def best_agents(
-    config: Config, algorithm: Algorithm, parts: Parts, checkpoints: Checkpoints
-) -> BestAgents | None:
+def best_agents(config: Config, algorithm: Algorithm, parts: Parts) -> BestAgents | None:
     """What keeps the best agents; None where none are to be kept, or there are none."""
     if config.keep_best is None or not algorithm.agents:
         return None
     write = partial(export_iteration, algorithm.agents, parts)
-    place = Path(config.run_dir)
-    return BestAgents(place, config.keep_best, config.keep_best_mode, write, checkpoints.done)
+    return BestAgents(Path(config.run_dir), config.keep_best, config.keep_best_mode, write)
 
 
 def run_worker() -> None:
