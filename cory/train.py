@@ -26,7 +26,7 @@ from cory.config import (
     cores,
     require,
 )
-from cory.runs.extension import begin, drop_earlier_record, extension_of, undo_refused
+from cory.runs.extension import extends
 from cory.runs.lock import lock
 from cory.runs.precision import register_resolver
 from cory.runs.run_dir import (
@@ -35,6 +35,7 @@ from cory.runs.run_dir import (
     METRICS,
     is_complete,
     named_by_time,
+    remove_unbegun,
     unfinished_run,
     write_settings,
 )
@@ -153,21 +154,21 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
             _progress.say_once(f"note: in some runs of this sweep {line}")
     # Nothing is written before the lock is held. With several nodes each of them comes here, and
     # the worker that writes the records takes the lock.
-    locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
+    one_node = config.hardware.nodes == 1
     with ExitStack() as stack:
-        held = stack.enter_context(locked)
+        stack.enter_context(lock(run_dir) if one_node else nullcontext())
         if not prepare_run_dir(run_dir, cfg, config, job):
             return objective_of(run_dir, config.objective)
         at_once = at_once or runs_at_once(config)
-        if job is not None and held is not None and at_once > 1:
-            stack.pop_all()  # closed when the run ends
+        if job is not None and one_node and at_once > 1:
+            held = stack.pop_all()  # closed when the run ends
             _beside.start(job, run_dir, config, held, at_once)
             return None
         if job is not None:
             _progress.say_begin(job)
-        if not launch(run_dir, config.hardware, held):
-            if held is not None and not stopping():
-                undo_refused(run_dir)
+        if not launch(run_dir, config.hardware):
+            if one_node and not stopping():
+                remove_unbegun(run_dir)
             raise JobFailed(take_reason(run_dir))
         if job is not None:
             _progress.say_end(job, FINISHED)
@@ -268,14 +269,15 @@ def prepare_run_dir(
     """
     if job is not None:
         job.run_dir = run_dir
-    extension = extension_of(run_dir, cfg, config)
-    if is_complete(run_dir, cfg, extension is not None):
+    earlier = extends(run_dir, cfg, config)
+    if is_complete(run_dir, cfg, earlier is not None):
         print(f"{run_dir} is complete; delete it to run it again")
         if job is not None:
             _progress.say_end(job, BEFORE)
         return False
-    if extension is not None:
-        begin(run_dir, extension)
+    if earlier is not None:
+        total = config.algorithm.iterations
+        print(f"{run_dir}: the run of {earlier} iterations goes on to {total}")
     elif any((run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}")):
         print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
     elif (run_dir / METRICS).exists():
@@ -283,7 +285,6 @@ def prepare_run_dir(
     if words is None:
         words = [*with_folder(own_folder(sys.argv[1:])), *typed_words()]
     write_settings(run_dir, cfg, words)
-    drop_earlier_record(run_dir, config.algorithm.iterations)
     if job is not None:
         write_varied(run_dir, job.varied)
     return True

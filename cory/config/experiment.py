@@ -71,7 +71,6 @@ class Config:
     export_every: int  # iterations between agents written as folders; 0: only at the end
     keep_last: int  # checkpoints kept while the run lasts
     keep_state: bool | None  # keep a finished run's last one; None: up to 1 GiB, not in sweeps
-    stretch_schedule: bool  # an extended run goes on with the rates of a run of the new length
     keep_best: str | None  # metric: the agents of the iteration with its best value stay in best/
     keep_best_mode: str  # max | min: which value is the best
     init_from: str | None  # directory of a finished run whose agents this one starts from

@@ -15,7 +15,7 @@ from pathlib import Path
 from cory import distributed
 from cory.config import nearest, require
 from cory.episode import Metrics
-from cory.runs.durable import sync, sync_folders
+from cory.runs.durable import sync, sync_tree
 from cory.runs.run_dir import BEST, WriteError
 
 FILE = "best.json"
@@ -79,7 +79,7 @@ class BestAgents:
         self.best = Best(self.metric, self.mode, value, iteration)
         if distributed.rank() == 0:
             try:
-                sync_folders(self.part)
+                sync_tree(self.part)
                 (self.part / FILE).write_text(json.dumps(asdict(self.best), indent=1) + "\n")
                 sync(self.part / FILE)
                 sync(self.part)

@@ -1,13 +1,12 @@
 """Results of an unfinished evaluation or data collection, so that a killed run keeps them."""
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import TypeVar
 
 from cory import distributed
-from cory.runs.jsonl import JsonlStore, Line, decoded, seal
+from cory.runs.jsonl import JsonlStore, Line, decoded
 
 ADVICE = "; the same command goes on with what is in it"
 G = TypeVar("G", bound=Sized)
@@ -38,57 +37,37 @@ class PartialResults:
             self.lines, kept = self._sound(store, weights, sizes)
             store.open(kept)
             if not kept:
-                store.append([self._head(weights)])
+                store.append([{"settings": self.digest, "weights": weights}])
             self.store = store
         self.lines = distributed.from_first(self.lines)
         return list(self.lines)
 
-    def _head(self, weights: str) -> Line:
-        """The first line of a file whose batches are sealed."""
-        return {"settings": self.digest, "weights": weights}
-
     def _sound(
         self, store: JsonlStore, weights: str, sizes: Sequence[int]
     ) -> tuple[list[Line], list[bytes]]:
-        """The lines of whole batches as they were written, and all rows of the file up to there."""
+        """The lines of whole batches, and all rows of the file up to there."""
         rows, _ = store.read()
         found = decoded(rows)
-        head = self._head(weights)
-        if rows and found[:1] != [head]:
-            print(
-                f"note: {store.path} is of other settings or weights; what it holds is asked "
-                f"for again",
-                file=sys.stderr,
-            )
-        if found[:1] != [head]:
+        if found[:1] != [{"settings": self.digest, "weights": weights}]:
+            if rows:
+                print(
+                    f"note: {store.path} is of other settings or weights; what it holds is asked "
+                    f"for again",
+                    file=sys.stderr,
+                )
             return [], []
-        lines: list[Line] = []
-        changed = len(found) < len(rows)
-        place, hashed = 1, hashlib.sha256(rows[0] + b"\n")
+        end = 1
         for size in sizes:
-            end = place + size + 1
-            if end > len(found):
+            if end + size > len(found):
                 break
-            hashed.update(b"".join(row + b"\n" for row in rows[place : place + size]))
-            if found[end - 1] != seal(hashed.hexdigest()):
-                changed = True
-                break
-            hashed.update(b"".join(row + b"\n" for row in rows[place + size : end]))
-            lines += found[place : place + size]
-            place = end
-        if changed:
-            print(
-                f"note: {store.path} is not what was written from line {place + 1} on; that part "
-                f"is asked for again",
-                file=sys.stderr,
-            )
-        return lines, rows[:place]
+            end += size
+        return found[1:end], rows[:end]
 
     def add(self, lines: list[Line]) -> None:
         """Keep one more batch; it is on the disk itself when this returns."""
         self.lines += lines
         if self.store is not None:
-            self.store.append(lines, sealed=True)
+            self.store.append(lines)
 
     def clear(self) -> None:
         """Remove the file: its lines are in the records now."""

@@ -37,7 +37,6 @@ FREE = (
     "keep_state",
     "keep_best",
     "keep_best_mode",
-    "stretch_schedule",
     "parallel_runs",
     "preflight_only",
 )

@@ -17,7 +17,6 @@ from types import FrameType
 from typing import IO
 
 from cory.config import HardwareConfig
-from cory.runs.lock import RunLock
 from cory.runs.run_dir import RECORD, STOP
 from cory.runtime.reasons import COMMAND_STOP, keep_reason
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
@@ -100,14 +99,12 @@ class Run:
         self,
         run_dir: Path,
         hardware: HardwareConfig,
-        lock: RunLock | None,
         at_once: int = 1,
         out: IO[bytes] | None = None,
         err: IO[bytes] | None = None,
     ) -> None:
         """Start the workers.
 
-        lock: of the run directory; the workers inherit it, in case this process is killed
         at_once: runs that share the cores of this machine
         out, err: where the workers write; None: where this process does
         """
@@ -125,7 +122,6 @@ class Run:
             [sys.executable, "-m", module, str(run_dir)],
             env=environment(hardware, at_once),
             start_new_session=True,
-            pass_fds=[] if lock is None else lock.filenos(),
             stdout=out,
             stderr=err,
         )
@@ -186,12 +182,11 @@ def version_of(path: Path) -> tuple[int, int] | None:
 def launch(
     run_dir: Path,
     hardware: HardwareConfig,
-    lock: RunLock | None,
     out: IO[bytes] | None = None,
     err: IO[bytes] | None = None,
 ) -> bool:
     """Run the workers in other processes; whether they finished the run. Arguments as of `Run`."""
-    run = Run(run_dir, hardware, lock, 1, out, err)
+    run = Run(run_dir, hardware, 1, out, err)
     try:
         while (finished := run.finished()) is None:
             time.sleep(INTERVAL)

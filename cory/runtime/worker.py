@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 import warnings
+from contextlib import nullcontext
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -41,24 +42,19 @@ from cory.report.before_after import changes
 from cory.rewards import Reward, RunFacts, RunReward
 from cory.runs.best import BestAgents
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.extension import (
-    accepted_digests,
-    command_to_go_on,
-    finished_part,
-    why_it_cannot_grow,
-)
-from cory.runs.lock import lock
+from cory.runs.extension import command_to_go_on, why_it_cannot_grow
+from cory.runs.lock import WORKER_LOCK, WORKER_WAIT_S, lock
 from cory.runs.mirrors.wandb_mirror import sync_hint
 from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
 from cory.runs.recorder import NoRecord, Record, Recorder
 from cory.runs.run_dir import (
-    AGENTS,
     EVALUATION,
     ITERATIONS,
     METRICS,
     WriteError,
     read_lines,
+    settings_digest,
 )
 from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import read_settings
@@ -68,7 +64,7 @@ from cory.runtime.folder_watch import FolderWatch
 from cory.runtime.loop import Loop
 from cory.runtime.progress import above_bars
 from cory.runtime.reasons import keep_reason
-from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
+from cory.runtime.watchdog import REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.divergence import TrainingDiverged
@@ -181,12 +177,15 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
 
 def work(run_dir: Path, stop: StopRequest) -> None:
     """Run the settings of `run_dir`, from the newest checkpoint on."""
+    writes = os.environ.get("RANK", "0") == "0"
+    with lock(run_dir, WORKER_LOCK, WORKER_WAIT_S) if writes else nullcontext():
+        _work(run_dir, stop)
+
+
+def _work(run_dir: Path, stop: StopRequest) -> None:
     settings = read_settings(run_dir)
     config = parse_config(settings)
     hardware = config.hardware
-    # on one machine, the launching process holds the lock
-    if os.environ.get("RANK", "0") == "0" and (hardware.nodes > 1 or PARENT not in os.environ):
-        lock(run_dir)
     check_devices(hardware)
     start_process_group(hardware.device)
     require(
@@ -207,10 +206,8 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     record: Record = NoRecord()
     if distributed.rank() == 0:
         record = Recorder(run_dir, config, used_before, sources)
-    digest, *earlier = accepted_digests(run_dir, settings)
-    checkpoints = Checkpoints(
-        run_dir, digest, config.hardware, config.keep_last, earlier, finished_part(run_dir)
-    )
+    digest = settings_digest(settings)
+    checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     # answers that other code has scored are not gone on with
     key = " ".join([checkpoints.digest, *sources.values()])
     pieces = PartialResults(run_dir / EVALUATION, key)
@@ -254,12 +251,9 @@ def finish(
     Until both are on the disk itself, only the state is: in another order a crash would lose all.
     """
     run_dir = Path(parts.config.run_dir)
-    files = export_agents(algorithm.agents, parts, run_dir)
+    export_agents(algorithm.agents, parts, run_dir)
     rows = changes(run_dir, read_lines(run_dir / METRICS)) if distributed.rank() == 0 else []
-    record.finish(
-        {f"{AGENTS}/{name}": digest for name, digest in files.items()},
-        [row.as_line() for row in rows],
-    )
+    record.finish([row.as_line() for row in rows])
     if best is not None:
         best.finish()
     put_state_away(parts.config, checkpoints, run_dir)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,10 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from cory import distributed
 from cory.config import Config, ConfigError
 from cory.episode import Metrics
-from cory.runs.checkpoint import Checkpoints, by_size, hashes_of
+from cory.runs.checkpoint import Checkpoints
 from cory.runs.run_dir import WriteError
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
@@ -171,6 +169,15 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
         damage(saved.folder / folder)
     assert saved.newest() is None
     assert "no checkpoint can be used: the run starts again" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_not_started_again(saved: Saved, tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text("{}")
+    assert saved.newest() == 3
+    for folder in saved.folder.iterdir():
+        truncate(folder)
+    with pytest.raises(ConfigError, match="no sound training state from which the finished run"):
+        saved.newest()
 
 
 def test_a_foreign_checkpoint_is_not_taken(
@@ -390,26 +397,3 @@ def test_everything_that_changes_an_engine_is_noticed(config_of: ConfigOf, tmp_p
         engine.saved_in = tmp_path
         action()
         assert engine.saved_in is None
-
-
-def test_each_file_is_read_by_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The processes meet before all is read; each then has the hashes of all."""
-    for number in range(5):
-        (tmp_path / f"{number}").write_bytes(bytes([number]) * (100 - number))
-    names = by_size(tmp_path, {"4": None})
-    assert names == ["0", "1", "2", "3"]
-    whole = hashes_of(tmp_path, names, to_disk=True)
-    assert whole["2"] == [98, hashlib.sha256(b"\2" * 98).hexdigest()]
-    monkeypatch.setattr("cory.runs.checkpoint.BEAT_S", -1.0)  # they meet after every piece
-    monkeypatch.setattr("cory.runs.checkpoint.PIECE", 10)
-    monkeypatch.setattr(distributed, "count", lambda: 2)
-    met: list[bool] = []
-    parts = []
-    for rank in (0, 1):
-        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-        monkeypatch.setattr(distributed, "any_of", lambda flag: met.append(flag) or flag)
-        monkeypatch.setattr(distributed, "gathered", lambda own: parts.append(own) or own)
-        hashes_of(tmp_path, names)
-    assert [[name for name, _ in part] for part in parts] == [["0", "2"], ["1", "3"]]
-    assert dict(parts[0] + parts[1]) == whole
-    assert met.count(True) == 4 * 10 and met.count(False) == 2

@@ -16,7 +16,6 @@ from cory.runs.run_dir import (
     line_of,
     read_lines,
     read_record,
-    record_fault,
 )
 from cory.runs.stored_settings import read_settings, require_every_group
 
@@ -70,9 +69,6 @@ def read_run(run_dir: Path) -> Run:
     if record is None and (run_dir / RECORD).exists():
         raise ValueError(f"{run_dir}: its {RECORD} cannot be read")
     if record is not None:
-        fault = record_fault(run_dir, only=(METRICS, TIMES, SAMPLES))
-        if fault is not None:
-            raise ValueError(f"{run_dir}: {fault}")
         for row in record.get("before_after", []):
             if not {"metric", "before", "after", "low", "high", "n"} <= row.keys():
                 raise ValueError(f"{run_dir}: its {RECORD} holds a torn table of before and after")

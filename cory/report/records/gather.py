@@ -24,15 +24,12 @@ from cory.report.records.benchmarks import (
 from cory.runs.lock import in_use
 from cory.runs.provenance import git
 from cory.runs.run_dir import (
-    FILES,
     METRICS,
     OVERRIDES,
     RECORD,
     SAMPLES,
-    TIMES,
     read_lines,
     read_record,
-    record_fault,
 )
 from cory.runs.stored_settings import SETTINGS, read_settings
 
@@ -133,7 +130,7 @@ def load_run(run_dir: Path, experiment: str, scale: str) -> Archived:
             seed=int(record["seed"]),
             scale=scale,
             fidelity=fidelity_of(overrides),
-            record={key: value for key, value in record.items() if key not in ("final", FILES)},
+            record={key: value for key, value in record.items() if key != "final"},
             code=training_code(record["commit"]),
             overrides=overrides,
             settings={str(key): value for key, value in plain.items() if key != "run_dir"},
@@ -175,7 +172,7 @@ def why_unfinished(run_dir: Path) -> str:
     except (OSError, ValueError) as error:
         return f"damaged ({error})"
     so_far = f"{len(lines)} of {asked} iterations, no {RECORD}"
-    if in_use(run_dir) is not None:
+    if in_use(run_dir):
         return f"still at work when looked at ({so_far})"
     numbers = [value for value in (lines or [{}])[-1].values() if isinstance(value, float)]
     if not all(map(math.isfinite, numbers)):
@@ -210,9 +207,6 @@ def _flaws(
     digest = hashlib.sha256((run_dir / SETTINGS).read_bytes()).hexdigest()
     if record["settings_sha256"] != digest:
         yield f"{SETTINGS} was changed after the run"
-    fault = record_fault(run_dir, (METRICS, TIMES, SAMPLES))
-    if fault is not None:
-        yield fault
     # a run without training has one line, of its evaluation
     if len(run.lines) != max(record["iterations"], 1):
         yield f"{METRICS} holds {len(run.lines)} of {record['iterations']} iterations"
