@@ -55,7 +55,6 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
-from cory.runtime.reasons import take_reason
 from cory.runtime.side_by_side import SideBySide
 from cory.runtime.sweeps.begin import (
     composed_job,
@@ -169,7 +168,7 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
         if not launch(run_dir, config.hardware):
             if one_node and not stopping():
                 remove_unbegun(run_dir)
-            raise JobFailed(take_reason(run_dir))
+            raise JobFailed
         if job is not None:
             _progress.say_end(job, FINISHED)
         return objective_of(run_dir, config.objective)

@@ -55,7 +55,9 @@ class Checkpoints:
         try:
             if distributed.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
-                part.mkdir(parents=True)
+                # not its parents: a run directory that was moved or deleted is not made again
+                self.folder.mkdir(exist_ok=True)
+                part.mkdir()
             linked = distributed.from_first(
                 link_unchanged(part, agents) if distributed.rank() == 0 else {}
             )

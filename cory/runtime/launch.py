@@ -18,9 +18,11 @@ from typing import IO
 
 from cory.config import HardwareConfig
 from cory.runs.run_dir import RECORD, STOP
-from cory.runtime.reasons import COMMAND_STOP, keep_reason
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
 
+# environment variable: path of a file in a folder that the command makes for its own time; the file
+# is made when the command is asked to stop, and holds the signal's number
+COMMAND_STOP = "CORY_STOP"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Where a launcher has started several processes, only that of rank 0 prints the refusal. A launcher
 # ends all processes once one has ended, so the others wait this long first.
@@ -152,7 +154,6 @@ class Run:
             say_interrupted(self.run_dir)
         elif code != REFUSED:
             self._leave_the_bar()
-            keep_reason(self.run_dir, f"the worker {ending(code)}")
             print(f"error: the worker of {self.run_dir} {ending(code)}", file=sys.stderr)
         return False
 

@@ -12,7 +12,6 @@ from typing import IO, Any
 from cory.config import Config
 from cory.runs.run_dir import OUTPUT, remove_unbegun
 from cory.runtime.launch import INTERVAL, JobFailed, Run, stopping
-from cory.runtime.reasons import take_reason
 from cory.runtime.sweeps.progress import FAILED, FINISHED, STOPPED, Job, Progress
 
 
@@ -128,7 +127,7 @@ class SideBySide:
         text = said.decode("utf-8", errors="replace")
         errors = [line for line in text.splitlines() if line.startswith("error: ")]
         how = FINISHED if finished else STOPPED if stopping() else FAILED
-        reason = take_reason(one.run.run_dir) or (errors[0] if errors else "")
+        reason = errors[0] if errors else ""
         self._progress.say_end(one.job, how, reason)
         one.out.write(said)
         sys.stderr.write(text)

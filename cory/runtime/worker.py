@@ -60,10 +60,8 @@ from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import read_settings
 from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.exporting import export_agents, export_iteration
-from cory.runtime.folder_watch import FolderWatch
 from cory.runtime.loop import Loop
 from cory.runtime.progress import above_bars
-from cory.runtime.reasons import keep_reason
 from cory.runtime.watchdog import REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import Task
@@ -300,7 +298,6 @@ def run_worker() -> None:
     stop = StopRequest(run_dir)
     stop_on_signal(stop)
     watch = WorkerWatch(stop)
-    folder = FolderWatch(run_dir, watch)
     code = 0
     try:
         work(run_dir, stop)
@@ -312,19 +309,12 @@ def run_worker() -> None:
         code = STOPPED
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
         code = REFUSED
-        if folder.gone():
-            folder.say()
-        elif watch.first_to_fail():
-            keep_reason(run_dir, str(error))
+        if watch.first_to_fail():
             print(f"error: {error}", file=sys.stderr)
-    except Exception as error:  # unforeseen: its traceback is printed once (detail 17)
+    except Exception:  # unforeseen: its traceback is printed, by one process
         code = REFUSED
-        if folder.gone():  # whatever it was that missed a file
-            folder.say()
-        elif watch.first_to_fail():
-            keep_reason(run_dir, f"{type(error).__name__}: {error}")
+        if watch.first_to_fail():
             traceback.print_exc()
-    folder.close()
     if code != REFUSED:
         watch.close()
     sys.stdout.flush()

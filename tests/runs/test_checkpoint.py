@@ -183,6 +183,7 @@ def test_a_finished_run_is_not_started_again(saved: Saved, tmp_path: Path) -> No
 def test_a_foreign_checkpoint_is_not_taken(
     saved: Saved, config_of: ConfigOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "other").mkdir()
     other = Checkpoints(tmp_path / "other", "another run", config_of().hardware, 3)
     other.save(9, {}, {"number": 9})
     shutil.copytree(tmp_path / "other/checkpoints/000009", saved.folder / "000009")
@@ -397,3 +398,12 @@ def test_everything_that_changes_an_engine_is_noticed(config_of: ConfigOf, tmp_p
         engine.saved_in = tmp_path
         action()
         assert engine.saved_in is None
+
+
+def test_a_run_directory_that_was_deleted_is_not_made_again(
+    config_of: ConfigOf, tmp_path: Path
+) -> None:
+    checkpoints = Checkpoints(tmp_path / "gone", "this run", config_of().hardware, 2)
+    with pytest.raises(WriteError, match=r"could not be written, .*No such file or directory"):
+        checkpoints.save(1, {}, {})
+    assert not (tmp_path / "gone").exists()
