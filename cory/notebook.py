@@ -23,7 +23,6 @@ import pandas as pd
 from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
-from cory.runs.extension import undo_refused
 from cory.runs.lock import lock
 from cory.runs.run_dir import (
     METRICS,
@@ -31,6 +30,7 @@ from cory.runs.run_dir import (
     TIMES,
     read_lines,
     read_record,
+    remove_unbegun,
     unfinished_run,
 )
 from cory.runtime.before import parsed, refuse_early
@@ -112,17 +112,17 @@ def run(
     run_dir = Path(config.run_dir)
     listens = threading.current_thread() is threading.main_thread()
     refuse_early(run_dir, config)
-    with lock(run_dir) as held, stoppable(listens):
+    with lock(run_dir), stoppable(listens):
         if not prepare_run_dir(run_dir, cfg, config, None, words):
             return FinishedRun(run_dir)
         with shown(sys.stdout) as (out, _), shown(sys.stderr) as (err, said):
-            finished = launch(run_dir, config.hardware, held, out, err)
+            finished = launch(run_dir, config.hardware, out, err)
         if finished:
             return FinishedRun(run_dir)
         stopped = stop_code() is not None
         begun = (run_dir / METRICS).exists() or stopped
         if not stopped:
-            undo_refused(run_dir)
+            remove_unbegun(run_dir)
     if stopped:
         raise KeyboardInterrupt(f"the run in {run_dir} has saved; the same call goes on with it")
     raise failure(run_dir, said, begun)

@@ -26,15 +26,16 @@ from cory.config import (
     cores,
     require,
 )
-from cory.runs.extension import begin, drop_earlier_record, extension_of, undo_refused
+from cory.runs.extension import extends
 from cory.runs.lock import lock
+from cory.runs.precision import register_resolver
 from cory.runs.run_dir import (
     CHECKPOINTS,
     MANIFEST,
     METRICS,
-    as_stored,
     is_complete,
     named_by_time,
+    remove_unbegun,
     unfinished_run,
     write_settings,
 )
@@ -54,7 +55,6 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
-from cory.runtime.reasons import take_reason
 from cory.runtime.side_by_side import SideBySide
 from cory.runtime.sweeps.begin import (
     composed_job,
@@ -70,7 +70,6 @@ from cory.runtime.sweeps.jobs import (
     for_the_jobs,
     job_of_sweep,
     keep_typed,
-    named_before,
     of_this_scale,
     refuse_one_folder,
     runs_here,
@@ -93,6 +92,7 @@ _progress = Progress()
 _beside = SideBySide(_progress)
 
 look_beside(CONF)
+register_resolver()
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
@@ -153,22 +153,22 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
             _progress.say_once(f"note: in some runs of this sweep {line}")
     # Nothing is written before the lock is held. With several nodes each of them comes here, and
     # the worker that writes the records takes the lock.
-    locked = lock(run_dir) if config.hardware.nodes == 1 else nullcontext()
+    one_node = config.hardware.nodes == 1
     with ExitStack() as stack:
-        held = stack.enter_context(locked)
+        stack.enter_context(lock(run_dir) if one_node else nullcontext())
         if not prepare_run_dir(run_dir, cfg, config, job):
             return objective_of(run_dir, config.objective)
         at_once = at_once or runs_at_once(config)
-        if job is not None and held is not None and at_once > 1:
-            stack.pop_all()  # closed when the run ends
+        if job is not None and one_node and at_once > 1:
+            held = stack.pop_all()  # closed when the run ends
             _beside.start(job, run_dir, config, held, at_once)
             return None
         if job is not None:
             _progress.say_begin(job)
-        if not launch(run_dir, config.hardware, held):
-            if held is not None and not stopping():
-                undo_refused(run_dir)
-            raise JobFailed(take_reason(run_dir))
+        if not launch(run_dir, config.hardware):
+            if one_node and not stopping():
+                remove_unbegun(run_dir)
+            raise JobFailed
         if job is not None:
             _progress.say_end(job, FINISHED)
         return objective_of(run_dir, config.objective)
@@ -253,8 +253,6 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
         )
         return run_dir
     before = unfinished_run(run_dir, cfg) if run_dir == default else None
-    if before is None and run_dir == default:
-        before = named_before(cfg)
     if before is None:
         return run_dir
     cfg.run_dir = str(before)
@@ -270,22 +268,22 @@ def prepare_run_dir(
     """
     if job is not None:
         job.run_dir = run_dir
-    extension = extension_of(run_dir, cfg, config)
-    if is_complete(run_dir, cfg, extension is not None):
+    earlier = extends(run_dir, cfg, config)
+    if is_complete(run_dir, cfg, earlier is not None):
         print(f"{run_dir} is complete; delete it to run it again")
         if job is not None:
             _progress.say_end(job, BEFORE)
         return False
-    if extension is not None:
-        begin(run_dir, extension)
+    if earlier is not None:
+        total = config.algorithm.iterations
+        print(f"{run_dir}: the run of {earlier} iterations goes on to {total}")
     elif any((run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}")):
         print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
     elif (run_dir / METRICS).exists():
         print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
     if words is None:
         words = [*with_folder(own_folder(sys.argv[1:])), *typed_words()]
-    write_settings(run_dir, as_stored(run_dir, cfg), words)
-    drop_earlier_record(run_dir, config.algorithm.iterations)
+    write_settings(run_dir, cfg, words)
     if job is not None:
         write_varied(run_dir, job.varied)
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from cory.config import ConfigError
 from cory.config.parse import OWN_EXPERIMENT
 from cory.notebook import run
 from cory.runs.run_dir import CHECKPOINTS, METRICS, OVERRIDES, RECORD, is_complete, write_settings
-from cory.runs.stored_settings import SETTINGS
+from cory.runs.stored_settings import SETTINGS, read_settings
 from cory.runtime.hydra_options import look_beside
 from cory.runtime.side_by_side import SideBySide
 from tests.support.commands import Command
@@ -273,7 +274,8 @@ def test_the_same_run_may_start_again_and_is_skipped_when_done(
     before = (run / SETTINGS).read_text()
     assert_refused(typed("seed=3"), f"run_dir={run} holds a run with seed=0, not 3; repeat")
     assert (run / SETTINGS).read_text() == before
-    (run / RECORD).write_text("{}")
+    iterations = read_settings(run).algorithm.iterations
+    (run / RECORD).write_text(json.dumps({"iterations": iterations}))
     assert typed() == (0, f"{run} is complete; delete it to run it again\n", "")
 
 

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -94,7 +93,7 @@ def measure_benchmarks(request: BenchmarkRequest) -> dict[str, Entry]:
     settings = _settings(request.run_dir)
     source = _source(request, settings)
     run_dir, suite = request.run_dir, request.suite
-    with closing(lock(run_dir)):
+    with lock(run_dir):
         measured = read_scores(run_dir).get(request.section, {}).get(request.model, {})
         conditions = _conditions(request, version, source)
         benchmarks = [

@@ -1,6 +1,5 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
-from cory.config.added import as_before, with_values_of_before
 from cory.config.algorithm import (
     ADAMW_8BIT,
     GAE,
@@ -166,7 +165,6 @@ __all__ = [
     "VerifierConfig",
     "VerifierRewardConfig",
     "WandbConfig",
-    "as_before",
     "batch_plan",
     "builder",
     "check_together",
@@ -193,5 +191,4 @@ __all__ = [
     "require",
     "require_function_name",
     "small_file",
-    "with_values_of_before",
 ]

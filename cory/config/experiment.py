@@ -71,14 +71,12 @@ class Config:
     seed: int
     evaluate_every: int  # iterations; 0: only at the end
     evaluation: EvaluationConfig
-    untrained_store: str | None  # folder where runs share evaluations of untrained agents
     samples_every: int  # iterations between the episodes kept as text; 0: only at the end
     samples_kept: int  # episodes kept each time
     checkpoint_every: int  # iterations; 0: after the last one, or where it is asked to stop
     export_every: int  # iterations between agents written as folders; 0: only at the end
     keep_last: int  # checkpoints kept while the run lasts
     keep_state: bool | None  # keep a finished run's last one; None: up to 1 GiB, not in sweeps
-    stretch_schedule: bool  # an extended run goes on with the rates of a run of the new length
     keep_best: str | None  # metric: the agents of the iteration with its best value stay in best/
     keep_best_mode: str  # max | min: which value is the best
     init_from: str | None  # directory of a finished run whose agents this one starts from
@@ -96,6 +94,13 @@ class Config:
         """The language models that agents start from, by their group of settings."""
         partner = self.partner
         return {"model": self.model} | ({} if partner is None else {"partner": partner})
+
+    @property
+    def evaluates_before(self) -> bool:
+        """Whether agents are evaluated before the training: where there is one."""
+        algorithm = self.algorithm
+        trains = algorithm.iterations > 0 and not getattr(algorithm, "collect_only", False)
+        return self.evaluation.before and trains
 
     def __post_init__(self) -> None:
         every = ("evaluate_every", "samples_every", "checkpoint_every", "export_every")

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cory.config.added import complete
 from cory.config.checks import ConfigError, nearest, renamed, require
 from cory.config.experiment import Config
 from cory.config.options import option
@@ -51,8 +50,6 @@ def parse_groups(cfg: DictConfig) -> tuple[Config | None, list[str]]:
         schema = _schema_of(cfg)
     except ConfigError as error:
         return None, [str(error)]
-    with open_dict(cfg):
-        complete(cfg, schema)
     merged: Any = None
     try:
         merged = OmegaConf.merge(schema, cfg)

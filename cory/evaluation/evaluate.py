@@ -19,7 +19,7 @@ from cory.evaluation.responses import (
     as_line,
     line_turn,
 )
-from cory.models.fingerprint import alike, weights_fingerprint
+from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Actor, Policy
 from cory.models.sampling.generation import draw_uniforms
 from cory.rewards import Reward
@@ -66,9 +66,8 @@ class TeamEvaluator:
     def __call__(
         self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
     ) -> Metrics:
-        """As `Evaluator`; agents that are still alike are asked once."""
-        twins = alike(self.agents) if request.untrained and self.alone else {}
-        sets = self._response_sets(request, twins)
+        """As `Evaluator`."""
+        sets = self._response_sets(request)
         # as much at once as the processes together take, so that memory does not grow with the rows
         rows_each = self.rows or next(iter(self.agents.values())).hardware.responses_at_once
         size = rows_each * distributed.count()
@@ -94,17 +93,14 @@ class TeamEvaluator:
             responses.lines += lines
         metrics: Metrics = {}
         request.scores.prompts = [prompt.id for prompt in sets[0].prompts]
-        for responses in [*sets, *twin_sets(sets, twins)]:
+        for responses in sets:
             if responses.kind == MEASURED:
                 metrics_of = self.team_metrics if responses.who == TEAM else score_metrics
                 metrics |= metrics_of(self.task, responses, request)
         return metrics
 
-    def _response_sets(self, request: EvalRequest, twins: Mapping[str, str]) -> list[ResponseSet]:
-        """The responses to sample, without their lines, in the order in which they are sampled.
-
-        twins: agent -> the one that is asked in its place
-        """
+    def _response_sets(self, request: EvalRequest) -> list[ResponseSet]:
+        """The responses to sample, without their lines, in the order in which they are sampled."""
         config, seed, agents = request.config, request.seed, self.agents
         prompts = self.task.held_out(config.prompts, config.split)
         probes = [
@@ -118,13 +114,8 @@ class TeamEvaluator:
         sets: list[ResponseSet] = []
         for samples in (config.samples, None) if config.greedy else (config.samples,):
             asked = agents if self.alone else {}
-            alone = {
-                name: own(name, MEASURED, prompts, samples)
-                for name in asked
-                if twins.get(name, name) == name
-            }
+            alone = {name: own(name, MEASURED, prompts, samples) for name in asked}
             sets += alone.values()
-            alone |= {name: alone[twins[name]] for name in asked if name not in alone}
             if config.team:
                 streams = [place_stream(seed, place) for place in range(self.places)]
                 sets.append(ResponseSet(TEAM, MEASURED, prompts, samples, streams, alone))
@@ -192,17 +183,6 @@ class SpeakOrRepeat:
     ) -> list[list[Turn]]:
         """As `SpeaksTogether`; pioneers do not speak with others."""
         return self.speak.together(actor, roles, round, contexts)
-
-
-def twin_sets(sets: Sequence[ResponseSet], twins: Mapping[str, str]) -> list[ResponseSet]:
-    """What agents alone say that were not asked: the same as their twins."""
-    return [
-        replace(responses, who=name)
-        for responses in sets
-        if responses.kind == MEASURED and responses.who != TEAM
-        for name, twin in twins.items()
-        if twin == responses.who and name != twin
-    ]
 
 
 def repeated(line: Line, agent: str, role: str) -> Turn:

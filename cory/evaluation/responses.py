@@ -14,9 +14,10 @@ from cory.evaluation.prompt_scores import PromptScores
 from cory.runs.jsonl import Line
 
 TEAM = "team"
-# kinds of line in samples.jsonl; runs/recorder.py and runtime/untrained.py write the others
+# kinds of line in samples.jsonl; runs/recorder.py and runtime/loop.py write the others
 MEASURED = "evaluation"
 PROBE = "probe"
+BEFORE_ANY = -1  # iteration of the evaluation before the training; the first one is 0
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,12 @@ class EvalRequest:
     seed: int
     iteration: int
     final: bool  # no training follows: the probes are asked, too
-    # agents are as they were before any training; only what is compared with later is measured
-    untrained: bool = False
     scores: PromptScores = field(default_factory=PromptScores)  # filled by the evaluator
+
+    @property
+    def untrained(self) -> bool:
+        """Agents are as before any training; only what is compared with later is measured."""
+        return self.iteration == BEFORE_ANY
 
 
 @dataclass

@@ -69,13 +69,12 @@ def disk_usage(config: Config, rows: Sequence[Usage]) -> DiskUsage:
 def best_exports(config: Config) -> int:
     """How many times `keep_best` holds all agents at the same time, at most.
 
-    In `best/`, in `best.part/` while better ones are written, and in `best.before/`, which only a
-    checkpoint before the last iteration makes necessary (`cory/runtime/best_agents.py`).
+    In `best/`, and in `best.part/` while better ones are written (`cory/runs/best.py`).
     """
     if config.keep_best is None:
         return 0
     iterations: int = config.algorithm.iterations  # each may have better agents, once
-    return min(3 if config.checkpoint_every else 2, iterations)
+    return min(2, iterations)
 
 
 def room_for(run_dir: Path) -> int:

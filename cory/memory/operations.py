@@ -324,11 +324,7 @@ def prompts_asked(
 
 
 def evaluations(config: Config) -> int:
-    """How often a run is evaluated: before the training where it is asked for, within, and after.
-
-    Agents that start alike are asked once before the training; they count as if they were not.
-    """
-    algorithm, every = config.algorithm, config.evaluate_every
-    trains = algorithm.iterations > 0 and not getattr(algorithm, "collect_only", False)
-    before = 1 if trains and config.evaluation.before else 0
-    return before + (max(1, -(-algorithm.iterations // every)) if every else 1)
+    """How often a run is evaluated: before the training if it is asked for, within, and after."""
+    every = config.evaluate_every
+    within = max(1, -(-config.algorithm.iterations // every)) if every else 1
+    return int(config.evaluates_before) + within

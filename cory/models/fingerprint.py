@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from cory.models.value_head import is_of_head
-
 if TYPE_CHECKING:
     from cory.models.policy import Policy
 
@@ -37,24 +35,3 @@ def weights_fingerprint(policies: Mapping[str, Policy]) -> str:
     """SHA-256 of the policies' trained weights, in hexadecimal digits."""
     lines = (f"{name} {total}\n" for name, total in weight_sums(policies).items())
     return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def alike(policies: Mapping[str, Policy]) -> dict[str, str]:
-    """Each policy's name -> that of the first one that says the same, which may be itself.
-
-    Their weights are the same, but for value heads, and for adapters that add nothing yet. Adapters
-    of one base; copies of one model. Policies of different models are never alike.
-    """
-    first: dict[tuple[int, str], str] = {}
-    found = {}
-    for name, policy in policies.items():
-        sums = {
-            key.removeprefix(f"{name} "): total
-            for key, total in weight_sums({name: policy}).items()
-        }
-        spoken = {key: total for key, total in sums.items() if not is_of_head(key)}
-        idle = {key for key, total in spoken.items() if ".lora_B." in key and total == 0}
-        idle |= {key.replace(".lora_B.", ".lora_A.") for key in idle}
-        said = repr(sorted((key, total) for key, total in spoken.items() if key not in idle))
-        found[name] = first.setdefault((id(policy.team), said), name)
-    return found

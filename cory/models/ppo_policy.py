@@ -130,4 +130,4 @@ class PPOPolicy(Policy):
         self.kl_coef = state["kl_coef"]
         self.moments = RunningMoments(**state["moments"])
         self.updates = state["updates"]
-        self.updated = state.get("updated", self.updates > 0)  # older checkpoints do not have it
+        self.updated = state["updated"]

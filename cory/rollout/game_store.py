@@ -17,7 +17,7 @@ from cory import distributed
 from cory.config import ConfigError, require
 from cory.games import GameRules
 from cory.games.transcript import IDS, FinishedGame, game_statistics, read_games
-from cory.runs.durable import begins_with
+from cory.runs.durable import sha256_of
 from cory.runs.jsonl import JsonlStore, decoded, unwritten
 from cory.runs.run_dir import write_whole
 
@@ -78,7 +78,7 @@ class GameSet:
                 raise ConfigError(f"{self.path}, line {number}: {error!s}") from None
 
     def _played_by_these_weights(self) -> bool:
-        """Whether that is so, as far as it is known; sets of earlier versions do not say."""
+        """Whether that is so, as far as it is known: what says so may be gone."""
         if self.weights is None:
             return True
         return bool(_about(self.path).get(WEIGHTS, self.weights) == self.weights)
@@ -101,7 +101,6 @@ class GameSet:
         games = [self.found[number] for number in sorted(self.found)]
         if self.store is not None:
             self.store.close()
-            size, sha256 = self.store.digest
             self.store = None
             # of a set that is known to be right, as it was
             weights = self.weights or _about(self.path).get(WEIGHTS)
@@ -110,7 +109,7 @@ class GameSet:
                     **({} if weights is None else {WEIGHTS: weights}),
                     **game_statistics(games),
                     TOKENIZER: self.tokenizer,
-                    FILE: {"bytes": size, "sha256": sha256},
+                    FILE: {"bytes": self.path.stat().st_size, "sha256": sha256_of(self.path)},
                 }
             )
         return games
@@ -197,7 +196,7 @@ def tokenizer_of(path: Path) -> str | None:
 def require_unchanged(path: Path, key: str) -> None:
     """ConfigError for a set of games that is not what a run has written, as far as that is known.
 
-    Sets of earlier versions, and of others, come without a hash.
+    Sets that others have written come without a hash.
     """
     known = _about(path).get(FILE)
     if known is None:
@@ -207,7 +206,7 @@ def require_unchanged(path: Path, key: str) -> None:
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"{about_of(path)} cannot be read: its '{FILE}'") from error
     require(
-        path.stat().st_size == size and begins_with(path, size, sha256),
+        path.stat().st_size == size and sha256_of(path) == sha256,
         f"{key}={path}: it is not what was written, which {about_of(path)} tells; put it back, or "
         f"take '{FILE}' out of there",
     )

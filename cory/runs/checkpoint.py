@@ -5,14 +5,12 @@ renamed, so it is there whole or not at all; a manifest of sizes and hashes reve
 files of a policy that has not changed since the last checkpoint are linked, not written again.
 """
 
-import hashlib
 import json
 import os
 import shutil
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +21,10 @@ from cory.config import HardwareConfig, require
 from cory.models.policy import Policy
 from cory.models.shared_engine import AS_BUILT
 from cory.models.weight_files import load_plain
-from cory.runs.durable import PIECE, sync
-from cory.runs.run_dir import CHECKPOINTS, ITERATIONS, MANIFEST, WriteError
+from cory.runs.durable import sha256_of, sync, sync_tree
+from cory.runs.run_dir import CHECKPOINTS, MANIFEST, RECORD, WriteError
 
-# Seconds: while the processes read files they meet at least this often, as a collective that waits
-# for some ten minutes would end the run.
-BEAT_S = 30.0
+FORMAT = 1  # of a checkpoint's files and states; one of another format is refused
 PART, OLD = ".part", ".old"  # endings of a checkpoint that is being written, or replaced
 
 
@@ -36,24 +32,13 @@ class Checkpoints:
     """The checkpoints of one run. Every process calls each method.
 
     digest: hash of the run's settings; checkpoints of other settings are not used
-    earlier: hashes of its settings before it was given more iterations
-    floor: iterations of the finished run that this one extends; without a checkpoint of these or
-        more, the run is refused instead of started again
     """
 
     def __init__(
-        self,
-        run_dir: Path,
-        digest: str,
-        hardware: HardwareConfig,
-        keep_last: int,
-        earlier: Sequence[str] = (),
-        floor: int = 0,
+        self, run_dir: Path, digest: str, hardware: HardwareConfig, keep_last: int
     ) -> None:
         self.folder = run_dir / CHECKPOINTS
         self.digest = digest
-        self.earlier = tuple(earlier)
-        self.floor = floor
         self.layout = {"processes": hardware.world, "zero_stage": hardware.zero_stage}
         self.keep_last = keep_last
         self.passed_over: set[Path] = set()  # faulty ones; none of those that are kept
@@ -70,7 +55,9 @@ class Checkpoints:
         try:
             if distributed.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
-                part.mkdir(parents=True)
+                # not its parents: a run directory that was moved or deleted is not made again
+                self.folder.mkdir(exist_ok=True)
+                part.mkdir()
             linked = distributed.from_first(
                 link_unchanged(part, agents) if distributed.rank() == 0 else {}
             )
@@ -80,10 +67,10 @@ class Checkpoints:
             torch.save(state, part / state_file())
             distributed.wait_for_all()
             known = {name: value for files in linked.values() for name, value in files.items()}
-            names = distributed.from_first(by_size(part, known) if distributed.rank() == 0 else [])
-            hashes = known | hashes_of(part, names, to_disk=True)
+            fault = distributed.first_works(partial(self._seal, part, done, known))
+            if fault is not None:
+                raise OSError(fault)
             if distributed.rank() == 0:
-                self._seal(part, done, hashes)
                 self._replace(place, part)
                 self.passed_over.discard(place)
                 sync(self.folder.parent)
@@ -109,12 +96,11 @@ class Checkpoints:
         returns: None when there is none; faults of newer ones are reported on stderr
         """
         found = self._newest_sound()
+        finished = distributed.from_first((self.folder.parent / RECORD).exists())
         require(
-            self.floor == 0 or (found is not None and found[0] >= self.floor),
-            f"{self.folder} holds no sound training state after {self.floor} iterations or more, "
-            f"which this run extends; the finished run is in {ITERATIONS}/{self.floor}: "
-            f"init_from={self.folder.parent / ITERATIONS / str(self.floor)} begins a new run from "
-            f"its agents",
+            found is not None or not finished,
+            f"{self.folder} holds no sound training state from which the finished run could go "
+            f"on; init_from={self.folder.parent} begins a new run from its agents",
         )
         if found is None:
             return None
@@ -141,21 +127,19 @@ class Checkpoints:
         self.passed_over.clear()
         places = distributed.from_first(self._places())
         for place in places:
-            fault, manifest = distributed.from_first(
-                inspect(place, self.digest, *self.earlier)
-                if distributed.rank() == 0
-                else (None, {})
+            fault, manifest = distributed.first_works(partial(inspect, place, self.digest))
+            require(
+                manifest.get("format", FORMAT) == FORMAT,
+                f"{place} is of format {manifest.get('format')}, and this version of cory reads "
+                f"format {FORMAT}: go on with the version that wrote it, or delete "
+                f"{self.folder.parent} to start again",
             )
             if fault is None:
-                hashes = hashes_of(place, list(manifest["files"]))
-                damaged = [name for name, own in manifest["files"].items() if own != hashes[name]]
-                if not damaged:
-                    return int(place.name), manifest["layout"], list(hashes)
-                fault = f"is damaged: {damaged[0]} is not what was written"
+                return int(place.name), manifest["layout"], list(manifest["files"])
             self.passed_over.add(place)
             if distributed.rank() == 0:
                 print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
-        if places and self.floor == 0 and distributed.rank() == 0:
+        if places and distributed.rank() == 0:
             print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
         return None
 
@@ -220,9 +204,27 @@ class Checkpoints:
             else:
                 shutil.rmtree(left)
 
-    def _seal(self, part: Path, done: int, hashes: Mapping[str, list[Any]]) -> None:
-        """Write the manifest: sizes and hashes of the files, which are on the disk already."""
+    def _seal(self, part: Path, done: int, known: Mapping[str, list[Any]]) -> str | None:
+        """Write the manifest: sizes and hashes of the files, which are put on the disk before.
+
+        known: of files that an earlier checkpoint has, too
+        returns: why this was not possible; None: it was
+        """
+        try:
+            self._write_manifest(part, done, known)
+        except OSError as error:
+            return str(error)
+        return None
+
+    def _write_manifest(self, part: Path, done: int, known: Mapping[str, list[Any]]) -> None:
+        names = {str(path.relative_to(part)) for path in part.rglob("*") if path.is_file()}
+        hashes = dict(known) | {
+            name: [(part / name).stat().st_size, sha256_of(part / name)]
+            for name in names - known.keys()
+        }
+        sync_tree(part)
         manifest = {
+            "format": FORMAT,
             "iterations": done,
             "settings": self.digest,
             "layout": self.layout,
@@ -237,15 +239,17 @@ def state_file() -> str:
     return f"state_{distributed.rank()}.pt"
 
 
-def inspect(place: Path, *digests: str) -> tuple[str | None, dict[str, Any]]:
-    """A checkpoint's fault, None if there is none but perhaps in a hash; and its manifest.
+def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
+    """A checkpoint's fault, None if there is none; and its manifest.
 
-    digests: of the settings whose checkpoints are used
+    digest: of the settings whose checkpoints are used
     """
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT:
+            return None, manifest
         files, settings, layout = manifest["files"], manifest["settings"], manifest["layout"]
-        if settings not in digests:
+        if settings != digest:
             return "belongs to a run with other settings", {}
         if not all(type(layout[key]) is int for key in ("processes", "zero_stage")):
             raise TypeError
@@ -255,6 +259,9 @@ def inspect(place: Path, *digests: str) -> tuple[str | None, dict[str, Any]]:
                 return f"lacks {name}", {}
             if path.stat().st_size != size:
                 return f"is torn: {name} has {path.stat().st_size} of {size} bytes", {}
+        for name, (_, sha256) in files.items():
+            if sha256_of(place / name) != sha256:
+                return f"is damaged: {name} is not what was written", {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return f"is torn: its {MANIFEST} cannot be read", {}
     return None, manifest
@@ -288,51 +295,3 @@ def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[s
         else:
             linked[name] = own
     return linked
-
-
-def by_size(folder: Path, known: Mapping[str, Any]) -> list[str]:
-    """Names of the folder's files but `known` ones, the largest first."""
-    sizes = {
-        str(path.relative_to(folder)): path.stat().st_size
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-    return sorted(sizes.keys() - known.keys(), key=lambda name: (-sizes[name], name))
-
-
-def hashes_of(folder: Path, names: Sequence[str], to_disk: bool = False) -> dict[str, list[Any]]:
-    """Size in bytes and SHA-256 of files, in every process; each file is read by one of them.
-
-    to_disk: return once the files are on the disk itself
-    """
-    found: dict[str, list[Any]] = {}
-    own = names[distributed.rank() :: distributed.count()]
-    reading = _reading(folder, own, to_disk, found)
-    going_on = True
-    while going_on:
-        until = time.monotonic() + BEAT_S
-        left = False
-        for _ in reading:
-            if left := time.monotonic() > until:
-                break
-        going_on = distributed.any_of(left)
-    return dict(distributed.gathered(list(found.items())))
-
-
-def _reading(
-    folder: Path, names: Sequence[str], to_disk: bool, found: dict[str, list[Any]]
-) -> Iterator[None]:
-    """Read files piece by piece, and put their sizes and hashes into `found`."""
-    for name in names:
-        digest, path = hashlib.sha256(), folder / name
-        with path.open("rb") as file:
-            while piece := file.read(PIECE):
-                digest.update(piece)
-                yield
-        if to_disk:
-            with ThreadPoolExecutor(1) as thread:  # minutes, of a large file
-                synced = thread.submit(sync, path)
-                while wait([synced], timeout=1).not_done:
-                    yield
-            synced.result()
-        found[name] = [path.stat().st_size, digest.hexdigest()]

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 PIECE = 2**22  # bytes that are read at once
@@ -17,38 +16,16 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def sync_folders(top: Path) -> None:
-    """Return once a folder and all folders below it are on the disk itself."""
-    for path in [*(path for path in top.rglob("*") if path.is_dir()), top]:
+def sync_tree(top: Path) -> None:
+    """Return once a folder and all that is below it are on the disk itself."""
+    for path in [*top.rglob("*"), top]:
         sync(path)
 
 
-def begins_with(path: Path, size: int, sha256: str) -> bool:
-    """Whether the first `size` bytes of a file have this hash; False where it is shorter."""
-    digest, left = hashlib.sha256(), size
-    try:
-        with path.open("rb") as file:
-            while left and (piece := file.read(min(left, PIECE))):
-                digest.update(piece)
-                left -= len(piece)
-    except OSError:
-        return size == 0 and not path.exists()
-    return left == 0 and digest.hexdigest() == sha256
-
-
-def fault_of(folder: Path, files: Iterable[tuple[str, int, str]]) -> str | None:
-    """What is wrong with the first of these files that is not as it was written; None: nothing.
-
-    files: name, length in bytes and SHA-256 of each
-    """
-    listed = sorted(files)
-    for name, size, _ in listed:  # before anything is read
-        path = folder / name
-        if not path.is_file():
-            return f"{name} is not there"
-        if path.stat().st_size != size:
-            return f"{name} has {path.stat().st_size} of {size} bytes"
-    for name, size, sha256 in listed:
-        if not begins_with(folder / name, size, sha256):
-            return f"{name} is not what was written"
-    return None
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest()

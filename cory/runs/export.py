@@ -263,7 +263,5 @@ def load_likelihood_coef(path: Path, key: str) -> float:
 def trained_without_values(run_dir: Path) -> bool:
     """Whether a finished run's agents had no value head, by its settings."""
     algorithm = read_settings(run_dir).algorithm
-    if "advantages" in algorithm:
-        return bool(algorithm.advantages != GAE)
-    # PPO's settings of before have no estimator; a verifier estimates no advantages
-    return "gae_lambda" not in algorithm and algorithm.get("name") != "verifier"
+    # a verifier estimates no advantages, and has a head
+    return bool(algorithm.get("advantages") != GAE and algorithm.name != "verifier")

@@ -1,7 +1,6 @@
 """Files of JSON lines that are appended to and survive a kill at any moment."""
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,6 @@ from cory.runs.durable import sync
 from cory.runs.run_dir import WriteError, line_of
 
 Line = dict[str, Any]
-Digest = tuple[int, str]  # length in bytes and SHA-256
 
 
 class JsonlStore:
@@ -32,7 +30,6 @@ class JsonlStore:
         self.advice = advice
         self.name = name or str(path)
         self.sync_each = sync_each
-        self.size, self._hash = 0, hashlib.sha256()  # of all lines, while it is open
         self._file: IO[bytes] | None = None
         self._error: OSError | None = None  # the first failure to write
 
@@ -64,23 +61,15 @@ class JsonlStore:
             sync(self.path.parent)  # that the file is there
         except OSError as error:
             raise self._unwritten(error) from error
-        self.size, self._hash = len(kept), hashlib.sha256(kept)
 
     @property
-    def digest(self) -> Digest:
-        """Length and SHA-256 of all lines so far."""
-        return self.size, self._hash.hexdigest()
+    def size(self) -> int:
+        """Bytes of all lines so far."""
+        return self.path.stat().st_size if self.path.exists() else 0
 
-    def append(self, lines: Iterable[Line], sealed: bool = False) -> None:
-        """Write lines at the end; after a failure nothing more, as a torn line may be there.
-
-        sealed: a line with the SHA-256 of all before it follows them; see `seal`
-        """
+    def append(self, lines: Iterable[Line]) -> None:
+        """Write lines at the end; after a failure nothing more, as a torn line may be there."""
         data = "".join(map(encoded, lines)).encode("utf-8")
-        if sealed:
-            so_far = self._hash.copy()
-            so_far.update(data)
-            data += encoded(seal(so_far.hexdigest())).encode("utf-8")
         assert self._file is not None, "open comes first"
         if self._error is not None:
             raise self._unwritten(self._error)
@@ -92,8 +81,6 @@ class JsonlStore:
         except OSError as error:
             self._error = error
             raise self._unwritten(error) from error
-        self.size += len(data)
-        self._hash.update(data)
 
     def sync(self) -> None:
         """Return once every line is on the disk itself."""
@@ -119,11 +106,6 @@ class JsonlStore:
 def unwritten(name: str | Path, error: OSError, advice: str) -> WriteError:
     """A failure to write a file, in one line."""
     return WriteError(f"{name} cannot be written ({error.strerror}){advice}")
-
-
-def seal(sha256: str) -> Line:
-    """The line that says what all lines before it hash to."""
-    return {"sha256": sha256}
 
 
 def encoded(line: Line) -> str:

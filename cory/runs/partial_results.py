@@ -1,13 +1,12 @@
 """Results of an unfinished evaluation or data collection, so that a killed run keeps them."""
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import TypeVar
 
 from cory import distributed
-from cory.runs.jsonl import JsonlStore, Line, decoded, seal
+from cory.runs.jsonl import JsonlStore, Line, decoded
 
 ADVICE = "; the same command goes on with what is in it"
 G = TypeVar("G", bound=Sized)
@@ -25,7 +24,6 @@ class PartialResults:
         self.digest = digest
         self.lines: list[Line] = []  # as of samples.jsonl
         self.store: JsonlStore | None = None  # in the first process, while it is open
-        self.sealed = True  # a hash follows each batch
 
     def open(self, iteration: int, weights: str, sizes: Sequence[int]) -> list[Line]:
         """Begin the results of an iteration, or go on with them; the lines found before.
@@ -39,69 +37,53 @@ class PartialResults:
             self.lines, kept = self._sound(store, weights, sizes)
             store.open(kept)
             if not kept:
-                store.append([self._head(weights)])
+                store.append([{"settings": self.digest, "weights": weights}])
             self.store = store
         self.lines = distributed.from_first(self.lines)
         return list(self.lines)
 
-    def _head(self, weights: str) -> Line:
-        """The first line of a file whose batches are sealed."""
-        return {"settings": self.digest, "weights": weights, "sealed": True}
-
     def _sound(
         self, store: JsonlStore, weights: str, sizes: Sequence[int]
     ) -> tuple[list[Line], list[bytes]]:
-        """The lines of whole batches as they were written, and all rows of the file up to there."""
+        """The lines of whole batches, and all rows of the file up to there."""
         rows, _ = store.read()
         found = decoded(rows)
-        head = self._head(weights)
-        # files of earlier versions are gone on with as they are
-        plain = {key: value for key, value in head.items() if key != "sealed"}
-        if rows and (not found or found[0] not in (head, plain)):
-            print(
-                f"note: {store.path} is of other settings or weights; what it holds is asked "
-                f"for again",
-                file=sys.stderr,
-            )
-        if not found or found[0] not in (head, plain):
-            self.sealed = True
+        if found[:1] != [{"settings": self.digest, "weights": weights}]:
+            if rows:
+                print(
+                    f"note: {store.path} is of other settings or weights; what it holds is asked "
+                    f"for again",
+                    file=sys.stderr,
+                )
             return [], []
-        self.sealed = found[0] == head
-        lines: list[Line] = []
-        changed = len(found) < len(rows)
-        place, hashed = 1, hashlib.sha256(rows[0] + b"\n")
+        end = 1
         for size in sizes:
-            end = place + size + self.sealed
-            if end > len(found):
+            if end + size > len(found):
                 break
-            hashed.update(b"".join(row + b"\n" for row in rows[place : place + size]))
-            if self.sealed and found[end - 1] != seal(hashed.hexdigest()):
-                changed = True
-                break
-            hashed.update(b"".join(row + b"\n" for row in rows[place + size : end]))
-            lines += found[place : place + size]
-            place = end
-        if changed:
-            print(
-                f"note: {store.path} is not what was written from line {place + 1} on; that part "
-                f"is asked for again",
-                file=sys.stderr,
-            )
-        return lines, rows[:place]
+            end += size
+        return found[1:end], rows[:end]
 
     def add(self, lines: list[Line]) -> None:
         """Keep one more batch; it is on the disk itself when this returns."""
         self.lines += lines
         if self.store is not None:
-            self.store.append(lines, self.sealed)
+            self.store.append(lines)
 
     def clear(self) -> None:
         """Remove the file: its lines are in the records now."""
         store = self.store
         self.close()
-        if store is None:
-            return
-        store.path.unlink()
+        if store is not None:
+            self._remove(store.path)
+
+    def remove(self, iteration: int) -> None:
+        """Remove the file of an iteration that is closed, if there is one."""
+        path = file_of(self.folder, iteration)
+        if distributed.rank() == 0 and path.exists():
+            self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        path.unlink()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 

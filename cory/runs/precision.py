@@ -1,7 +1,7 @@
-"""The precision of a run: what a CPU chooses, what a run directory keeps, what a record names.
+"""The precision of a run: what a CPU chooses, and what a record names.
 
-`compute_precision: ${products_of_cpu:}` in conf/ is decided when a run starts, and its run
-directory stores what was decided: a run that goes on elsewhere keeps the precision it began with.
+`compute_precision: ${products_of_cpu:}` in conf/ is decided when a run starts. Its run
+directory stores what was decided, and a CPU that decides otherwise does not go on with it.
 """
 
 import os
@@ -11,10 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from omegaconf import Container, DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from cory.config import require
-from cory.runs.begun import keep_begun
 
 BY_CPU = "${products_of_cpu:}"
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
@@ -66,30 +65,6 @@ def _listed(machine: str, cpu_info: Path) -> bool:
     return False
 
 
-def as_begun(cfg: DictConfig, stored: Container) -> DictConfig:
-    """The settings, with the products of a run that has begun wherever this CPU would choose them.
-
-    And with its values where conf/ has others since (cory/runs/begun.py).
-
-    stored: config.yaml of that run
-    returns: a copy; what was typed, or stands in conf/ as a value, is as it was
-    """
-    kept = cfg.copy()
-    keep_begun(kept, stored)
-    for group in MODELS:
-        began_with = _plain(stored, group).get("compute_precision")
-        if began_with is not None and _plain(cfg, group).get("compute_precision") == BY_CPU:
-            kept[group].compute_precision = began_with
-    return kept
-
-
-def _plain(cfg: Container, group: str) -> dict[Any, Any]:
-    """A group of settings as it stands there; empty where there is none."""
-    found = OmegaConf.to_container(cfg, resolve=False)
-    group_of = found.get(group) if isinstance(found, dict) else None
-    return group_of if isinstance(group_of, dict) else {}
-
-
 def precision_of(settings: Mapping[str, Any]) -> dict[str, str]:
     """In words: the precision of every language model of a run, and of classifiers unless fp32.
 
@@ -100,7 +75,6 @@ def precision_of(settings: Mapping[str, Any]) -> dict[str, str]:
     parts = models["reward"].get("parts", {})
     models |= {f"reward.parts.{name}": part for name, part in parts.items()}
     words = {group: _words(model) for group, model in models.items() if "precision" in model}
-    # records of before classifiers had a precision do not name it: all of them were float32
     return {
         group: said
         for group, said in words.items()
@@ -115,4 +89,6 @@ def _words(model: Mapping[str, Any]) -> str:
     return weights if products == weights else f"{weights} weights, {products} products"
 
 
-OmegaConf.register_new_resolver(BY_CPU.strip("${:}"), products_of_cpu, replace=True)
+def register_resolver() -> None:
+    """Make `${products_of_cpu:}` known to OmegaConf, before settings are composed."""
+    OmegaConf.register_new_resolver(BY_CPU.strip("${:}"), products_of_cpu, replace=True)

@@ -4,10 +4,11 @@
 """
 
 import hashlib
+import json
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,13 +18,20 @@ import torch
 
 from cory.config import Config, require
 from cory.episode import Episode, Metrics, reward_columns
-from cory.runs.extension import HISTORY, extensions_of
-from cory.runs.jsonl import Digest, Line
+from cory.runs.jsonl import JsonlStore, Line, unwritten
 from cory.runs.mirrors.mirror import Mirror, mirrors_of
 from cory.runs.precision import precision_of
 from cory.runs.provenance import changed_files, device_name, git, memory_used, versions
-from cory.runs.record_files import RecordFiles
-from cory.runs.run_dir import DIGESTS, FILES, METRICS, RECORD, SAMPLES, SCORES, TIMES
+from cory.runs.run_dir import (
+    BENCHMARKS,
+    METRICS,
+    RECORD,
+    SAMPLES,
+    SCORES,
+    TIMES,
+    line_of,
+    write_whole,
+)
 from cory.runs.stored_settings import SETTINGS
 
 ADVICE = "; the same command goes on from the last checkpoint"
@@ -66,11 +74,8 @@ class Record(Protocol):
         """Return once everything logged is on the disk itself."""
         ...
 
-    def finish(self, files: Mapping[str, Digest]) -> None:
-        """Mark the run as complete.
-
-        files: length and SHA-256 of each file that the run leaves beside the records
-        """
+    def finish(self) -> None:
+        """Mark the run as complete."""
         ...
 
     def close(self) -> None:
@@ -92,7 +97,7 @@ class NoRecord:
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def finish(self, files: Mapping[str, Digest]) -> None: ...
+    def finish(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -122,8 +127,8 @@ class Recorder:
         self.clean = changed_files() == ""
         self.commits = [self.commit]  # of every start of this run, each once
         self.packages = versions()
-        self.earlier_packages: list[dict[str, str | None]] = []  # of earlier starts, each once
-        self.files = RecordFiles(run_dir, ADVICE)
+        self.stores: dict[str, JsonlStore] = {}
+        self.sizes: dict[str, int] = {}  # bytes of each file that a checkpoint relies on
         self.mirrors: list[Mirror] = []
         self.last: Metrics = {}
 
@@ -143,30 +148,56 @@ class Recorder:
             if self.commit not in self.commits:
                 self.commits.append(self.commit)
                 print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
-            self._add_sources(state.get("sources", {}))
-            self._add_packages(state.get("packages", []))
-            self.files.check(done, state.get(FILES))
-        (self.run_dir / RECORD).unlink(missing_ok=True)
+            self._add_sources(state["sources"])
+            self.sizes = state["sizes"]
         begun = state is not None  # else the evaluation before the training is logged again, too
-        lines = self.files.open(METRICS, lambda line: line["iteration"] < done)
+        lines = self._open(METRICS, lambda line: line["iteration"] < done)
         logged = len(lines)
         require(
             done - 1 <= logged <= done,
             f"{self.run_dir / METRICS} has {logged} of the {done} iterations before the newest "
             f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
         )
-        self.files.open(TIMES, lambda line: line["iteration"] < logged)
-        self.files.open(
+        self._open(TIMES, lambda line: line["iteration"] < logged)
+        self._open(
             SAMPLES,
             lambda line: (
                 begun and line["iteration"] < (done if line["kind"] == TRAINING else logged)
             ),
         )
-        self.files.open(SCORES, lambda line: begun and line["iteration"] < logged)
+        self._open(SCORES, lambda line: begun and line["iteration"] < logged)
+        for name in (RECORD, BENCHMARKS):  # of a finished run that goes on
+            (self.run_dir / name).unlink(missing_ok=True)
         for line in lines:
             self.last |= {key: value for key, value in line.items() if key != "iteration"}
         self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
         return logged
+
+    def _open(self, name: str, counts: Callable[[Line], bool]) -> list[Line]:
+        """Cut a file back to the sound lines that count, and open it for more; those lines.
+
+        ConfigError where the part that the checkpoint relies on is damaged, or not there.
+        """
+        store = self.stores[name] = JsonlStore(self.run_dir / name, ADVICE, sync_each=False)
+        rows, _ = store.read()
+        kept, sound = [], 0
+        for row in rows:
+            try:
+                line = line_of(row)
+                counted = counts(line)
+            except (ValueError, LookupError, TypeError):  # damaged, and so all that follows
+                break
+            sound += len(row) + 1
+            if counted:
+                kept.append((row, line))
+        require(
+            sound >= self.sizes.get(name, 0),
+            f"{store.path} is not what the run has written: of the {self.sizes.get(name, 0)} bytes "
+            f"before the newest checkpoint only {sound} can be read; put them back, or delete "
+            f"{self.run_dir} to start again",
+        )
+        store.open([row for row, _ in kept])
+        return [line for _, line in kept]
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """A line of metrics.jsonl and one of times.jsonl, and both to the mirrors.
@@ -179,21 +210,19 @@ class Recorder:
         for mirror in self.mirrors:
             mirror.log(iteration, metrics)
         if times:
-            self.files.append(TIMES, [{"iteration": iteration, **times}])
+            self.stores[TIMES].append([{"iteration": iteration, **times}])
         # it marks the iteration as done
-        self.files.append(METRICS, [{"iteration": iteration, **numbers}])
-        # last: what comes after the newest checkpoint counts as far as this goes
-        self.files.vouch()
+        self.stores[METRICS].append([{"iteration": iteration, **numbers}])
 
     def sync(self) -> None:
         """Return once the records are on the disk itself; a checkpoint relies on them."""
-        self.files.sync()
+        for store in self.stores.values():
+            store.sync()
 
     def state_dict(self) -> dict[str, Any]:
-        """Start time, seconds of work and commits so far; length and hash of each file."""
+        """Start time, seconds of work and commits so far; the length of each file."""
         return {
-            FILES: self.files.digests,
-            "packages": [*self.earlier_packages, self.packages],
+            "sizes": {name: store.size for name, store in self.stores.items()},
             "began": self.began,
             "wall_s": self._wall_s(),
             "commits": self.commits,
@@ -208,17 +237,6 @@ class Recorder:
             if earlier and own not in earlier:
                 print(f"note: {self.run_dir} was begun with another {name}", file=sys.stderr)
             self.sources[name] = [*(one for one in earlier if one != own), own]
-
-    def _add_packages(self, before: Sequence[dict[str, str | None]]) -> None:
-        """Say which packages have other versions than at an earlier start."""
-        for theirs in before:
-            changed = {name: old for name, old in theirs.items() if self.packages.get(name) != old}
-            if changed:
-                self.earlier_packages.append(theirs)
-                named = ", ".join(
-                    f"{name} {old}, now {self.packages.get(name)}" for name, old in changed.items()
-                )
-                print(f"note: {self.run_dir} was begun with {named}", file=sys.stderr)
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
@@ -243,19 +261,19 @@ class Recorder:
                 "prompt": episode.prompt.text,
                 "turns": turns,
             }
-            self.files.append(SAMPLES, [line])
+            self.stores[SAMPLES].append([line])
         for mirror in self.mirrors:
             mirror.log_samples(iteration, episodes)
 
     def log_lines(self, lines: list[Line]) -> None:
         """Lines of samples.jsonl as they are."""
-        self.files.append(SAMPLES, lines)
+        self.stores[SAMPLES].append(lines)
 
     def log_scores(self, line: Line) -> None:
         """A line of prompt_scores.jsonl."""
-        self.files.append(SCORES, [line])
+        self.stores[SCORES].append([line])
 
-    def finish(self, files: Mapping[str, Digest]) -> None:
+    def finish(self) -> None:
         """Write record.json, which marks the run as complete, once all else is on the disk."""
         self.sync()
         settings = (self.run_dir / SETTINGS).read_bytes()
@@ -282,19 +300,17 @@ class Recorder:
                 "peak_gib": round(memory_used(self.config.hardware.device) / 2**30, 3),
             },
         }
-        if self.earlier_packages:
-            record["earlier_packages"] = self.earlier_packages
         if self.sources:
             record["user_code_sha256"] = self.sources
-        if (self.run_dir / HISTORY).exists():
-            record["extended"] = [asdict(one) for one in extensions_of(self.run_dir)]
-        record[FILES] = {**self.files.digests, **files}
-        self.files.write(RECORD, record, to_disk=True)
-        (self.run_dir / DIGESTS).unlink(missing_ok=True)
+        try:
+            write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
+        except OSError as error:
+            raise unwritten(self.run_dir / RECORD, error, ADVICE) from error
 
     def close(self) -> None:
         """Close the files and the mirrors, whether or not the run finished."""
-        self.files.close()
+        for store in self.stores.values():
+            store.close()
         for mirror in self.mirrors:
             mirror.finish()
 

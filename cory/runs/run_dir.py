@@ -12,12 +12,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import ConfigError, require
-from cory.runs.durable import fault_of, sync
-from cory.runs.environment_values import BEGINNING as VALUES_BEGINNING
-from cory.runs.environment_values import FILE as VALUES
-from cory.runs.environment_values import changed_value, hashes_of
-from cory.runs.lock import LOCK, in_use
-from cory.runs.precision import as_begun
+from cory.runs.durable import sync
+from cory.runs.lock import LOCK, WORKER_LOCK, in_use
 from cory.runs.stored_settings import (
     SETTINGS,
     as_written,
@@ -42,8 +38,6 @@ ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder li
 BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
 RECORD = "record.json"
 MANIFEST = "manifest.json"  # of a whole checkpoint: length and SHA-256 of its files
-DIGESTS = "digests.json"  # length and SHA-256 of the records of an unfinished run
-FILES = "files"  # in the record: length and SHA-256 of each file that the run has left
 STOP = "stop"  # while it exists, the run is asked to save and leave
 FAILED_NODE = "failed"  # several nodes: the name of one whose part failed
 ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow (cory/runs/extension.py)
@@ -55,8 +49,7 @@ class WriteError(RuntimeError):
 
 
 # what a command leaves before its workers begin
-BEFORE_THE_START = (SETTINGS, OVERRIDES, VARIED, VALUES, LOCK, OUTPUT, STOP, FAILED_NODE)
-LOCK_TEXT = re.compile(r"(process \d+ on \S+)?\s*")
+BEFORE_THE_START = (SETTINGS, OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT, STOP, FAILED_NODE)
 INSTEAD = "delete it or choose another run_dir"
 
 
@@ -97,12 +90,9 @@ def remove_unbegun(run_dir: Path) -> None:
 
 def _is_ours(path: Path) -> bool:
     """Whether a command of before may have left this file in a folder without settings."""
-    if path.name == LOCK:
-        return path.is_file() and bool(LOCK_TEXT.fullmatch(path.read_text(errors="replace")))
-    partials = tuple(f".{name}." for name in BEFORE_THE_START)  # of `write_whole`
-    if path.name == VALUES:  # written before the settings that need it
-        return path.is_file() and path.read_text(errors="replace").startswith(VALUES_BEGINNING)
-    return path.name.startswith(partials)
+    if path.name in (LOCK, WORKER_LOCK):
+        return path.is_file() and path.stat().st_size == 0
+    return path.name.startswith(tuple(f".{name}." for name in BEFORE_THE_START))  # `write_whole`
 
 
 def _stored(run_dir: Path) -> DictConfig:
@@ -123,10 +113,10 @@ def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
     if not any(path.name not in BEFORE_THE_START for path in _files(run_dir)):
         return False  # an earlier start was refused before anything was done
     stored = _stored(run_dir)
-    as_kept = as_begun(cfg, stored)
-    old, new = comparable_settings(stored), comparable_settings(as_kept)
+    old, new = comparable_settings(stored), comparable_settings(cfg)
     other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    if extends and other == [ITERATIONS_KEY]:
+    record, wanted = read_record(run_dir), cfg.algorithm.iterations
+    if other == [ITERATIONS_KEY] and (extends or has_iterations(record, wanted)):
         other = []
     if other:
         # more iterations would be allowed: then it is what else differs
@@ -136,15 +126,10 @@ def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
             f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; repeat "
             f"what it was begun with, which its {OVERRIDES} lists, or choose another run_dir",
         )
-    changed = changed_value(run_dir, as_kept)
-    require(
-        changed is None,
-        f"run_dir={run_dir} holds a run with another value of {changed}={new.get(changed or '')}; "
-        f"set the variable as it was, or {INSTEAD}",
-    )
-    saved = (run_dir / CHECKPOINTS).exists()
-    done = not extends and _is_believed(run_dir, saved, cfg.algorithm.iterations)
-    if saved and not done:
+    for name in (METRICS, TIMES, SAMPLES):
+        require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {INSTEAD}")
+    done = has_iterations(record, wanted)
+    if (run_dir / CHECKPOINTS).exists() and not done:
         for key in ("nodes", "processes", "zero_stage"):
             ours, theirs = cfg.hardware[key], stored.hardware[key]
             require(
@@ -156,27 +141,6 @@ def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
     return done
 
 
-def _is_believed(run_dir: Path, saved: bool, iterations: int) -> bool:
-    """Whether there is a record, and all that it names; ConfigError where something is lost.
-
-    saved: there are checkpoints, from which the run can go on
-    iterations: that the run is to have; the record of fewer is of a run that goes on
-    """
-    for name in (METRICS, TIMES, SAMPLES):
-        require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {INSTEAD}")
-    if not (run_dir / RECORD).exists() or is_shorter(read_record(run_dir), iterations):
-        return False
-    fault = record_fault(run_dir)
-    require(
-        fault is None or saved,
-        f"run_dir={run_dir} holds a finished run, but {fault}; put it back, or delete the "
-        f"directory to run it again",
-    )
-    if fault is not None:
-        print(f"note: {run_dir} is not finished: {fault}", file=sys.stderr)
-    return fault is None
-
-
 def read_record(run_dir: Path) -> dict[str, Any] | None:
     """The record of a finished run; None where there is none that can be read."""
     try:
@@ -186,34 +150,9 @@ def read_record(run_dir: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def is_shorter(record: dict[str, Any] | None, total: int) -> bool:
-    """Whether a record is of fewer iterations than the run is to have now."""
-    iterations = None if record is None else record.get("iterations")
-    return isinstance(iterations, int) and iterations < total
-
-
-def record_fault(run_dir: Path, only: tuple[str, ...] | None = None) -> str | None:
-    """Why a record is not believed; None where all that it names is there, to the last byte.
-
-    Records of earlier versions name no files.
-
-    only: look at these files alone
-    """
-    record = read_record(run_dir)
-    if record is None:
-        return f"its {RECORD} cannot be read"
-    if not (run_dir / METRICS).is_file():
-        return f"{METRICS} is not there"
-    named = record.get(FILES, {})
-    try:
-        files = [
-            (str(name), int(size), str(digest))
-            for name, (size, digest) in named.items()
-            if only is None or name in only
-        ]
-    except (AttributeError, TypeError, ValueError, OverflowError):
-        return f"its {RECORD} lists no files"
-    return fault_of(run_dir, files)
+def has_iterations(record: dict[str, Any] | None, total: int) -> bool:
+    """Whether a record is of a finished run of so many iterations."""
+    return record is not None and record.get("iterations") == total
 
 
 def _files(run_dir: Path) -> list[Path]:
@@ -223,47 +162,23 @@ def _files(run_dir: Path) -> list[Path]:
     return [path for path in run_dir.iterdir() if not path.name.startswith(".")]
 
 
-def as_stored(run_dir: Path, cfg: DictConfig) -> DictConfig:
-    """The settings, with the precision of products that this run was started with before.
-
-    As they are where the directory holds no settings, or other ones.
-    """
-    try:
-        stored = read_settings(run_dir)
-    except ConfigError:
-        return cfg
-    kept = as_begun(cfg, stored)
-    ours, theirs = comparable_settings(kept), comparable_settings(stored)
-    for settings in (ours, theirs):  # a run that is extended differs in this
-        settings.pop(ITERATIONS_KEY, None)
-    return kept if ours == theirs else cfg
-
-
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
     """Start a run directory with its settings (`as_written`) and the typed overrides."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        hashes = hashes_of(cfg)
-        if hashes is not None:  # before the settings that need it
-            write_whole(run_dir / VALUES, hashes)
         write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(as_written(cfg))))
         write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
     except OSError as error:
         require(False, f"run_dir={run_dir} cannot be written: {error.strerror}")
 
 
-def write_whole(path: Path, text: str, to_disk: bool = False) -> None:
-    """Write a file in one step: a reader sees all of it or what was there before.
-
-    to_disk: return once it is on the disk itself
-    """
+def write_whole(path: Path, text: str) -> None:
+    """Write a file to the disk itself, in one step: a reader sees it whole or as it was before."""
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
-    if to_disk:
-        sync(partial)
+    sync(partial)
     partial.replace(path)
-    if to_disk:
-        sync(path.parent)
+    sync(path.parent)
 
 
 def named_by_time(run_dir: Path) -> bool:
@@ -294,19 +209,7 @@ def _goes_on_as(other: Path, cfg: DictConfig) -> bool:
         return False
     stored = read_settings(other)
     require_every_group(stored, str(other))
-    kept = as_begun(cfg, stored)
-    if comparable_settings(stored) != comparable_settings(kept):
-        return False
-    return changed_value(other, kept) is None
-
-
-def holds_same_run(run_dir: Path, cfg: DictConfig) -> bool:
-    """Whether a directory holds a run, finished or not, with these settings."""
-    try:
-        stored = read_settings(run_dir)
-        return comparable_settings(stored) == comparable_settings(as_begun(cfg, stored))
-    except ConfigError:
-        return False
+    return comparable_settings(stored) == comparable_settings(cfg)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -333,6 +236,8 @@ def line_of(row: bytes | str) -> dict[str, Any]:
 
 
 def settings_digest(cfg: DictConfig) -> str:
-    """A hash of the settings that must be the same when a run is resumed."""
-    flat = json.dumps(comparable_settings(cfg), sort_keys=True, default=str)
+    """A hash of the settings that must be the same when a run goes on; its length may grow."""
+    settings = comparable_settings(cfg)
+    settings.pop(ITERATIONS_KEY, None)
+    flat = json.dumps(settings, sort_keys=True, default=str)
     return hashlib.sha256(flat.encode()).hexdigest()

@@ -15,7 +15,7 @@ from omegaconf import resolvers as built_in
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import ConfigError, as_before, require
+from cory.config import ConfigError, require
 
 SETTINGS = "config.yaml"
 # every run has these, whatever its other settings
@@ -38,10 +38,8 @@ FREE = (
     "keep_state",
     "keep_best",
     "keep_best_mode",
-    "stretch_schedule",
     "parallel_runs",
     "preflight_only",
-    "untrained_store",
 )
 
 
@@ -81,7 +79,7 @@ def as_written(cfg: Container) -> Any:
 
 
 def comparable_settings(cfg: Any) -> dict[str, Any]:
-    """Settings by dotted keys, without those in FREE and those that are as before they came."""
+    """Settings by dotted keys, without those in FREE."""
     return comparable_values(as_written(cfg))
 
 
@@ -99,7 +97,7 @@ def comparable_values(written: dict[str, Any]) -> dict[str, Any]:
                 flat[f"{prefix}{key}"] = value
 
     walk(written, "")
-    return as_before(flat)
+    return flat
 
 
 @contextmanager

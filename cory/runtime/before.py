@@ -32,7 +32,7 @@ from cory.games.word_files import read_words
 from cory.memory.machine import main_memory
 from cory.models.context import described_length
 from cory.models.places import resolve
-from cory.runs.run_dir import AGENTS, RECORD, is_shorter, read_record, require_own
+from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
 from cory.runs.stored_settings import read_settings
 from cory.runs.user_function import require_functions
 from cory.runtime.data_before import data_refusals
@@ -65,8 +65,7 @@ def refuse_early(run_dir: Path, config: Config) -> None:
 
     A run that is finished needs nothing any more, unless it is to go on.
     """
-    shorter = is_shorter(read_record(run_dir), config.algorithm.iterations)
-    if (run_dir / RECORD).exists() and not shorter:
+    if has_iterations(read_record(run_dir), config.algorithm.iterations):
         require_own(run_dir)
         return
     found = [*said_by(require_own, run_dir), *refusals(config)]

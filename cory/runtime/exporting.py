@@ -10,25 +10,21 @@ from safetensors import SafetensorError
 from cory import distributed
 from cory.algorithms.parts import Parts
 from cory.models.policy import Policy
-from cory.runs.checkpoint import by_size, hashes_of
-from cory.runs.durable import sync, sync_folders
+from cory.runs.durable import sync, sync_tree
 from cory.runs.export import export, model_card, publish
-from cory.runs.jsonl import Digest
 from cory.runs.run_dir import AGENTS, WriteError
 from cory.runs.stored_settings import SETTINGS
 
 
 def export_agents(
     agents: Mapping[str, Policy], parts: Parts, run_dir: Path, done: int | None = None
-) -> dict[str, Digest]:
+) -> None:
     """Export every agent to a folder that others can load, on the disk itself.
 
     done: iterations so far, where the run is not over
-
-    returns: length and SHA-256 of each file, by its name below that folder
     """
     if not agents:  # a model behind an endpoint spoke for all
-        return {}
+        return
     part = run_dir / f"{AGENTS}.part"
     if distributed.rank() == 0:
         shutil.rmtree(part, ignore_errors=True)
@@ -39,17 +35,20 @@ def export_agents(
         if fault is not None:
             raise WriteError(f"{part} cannot be written ({fault})")
     distributed.wait_for_all()
+    fault = distributed.first_works(partial(_published, part, run_dir))
+    if fault is not None:
+        raise WriteError(f"{part} cannot be written ({fault})")
+
+
+def _published(part: Path, run_dir: Path) -> str | None:
+    """Put the agents in their place once they are on the disk; why that was not possible."""
     try:
-        names = distributed.from_first(by_size(part, {}) if distributed.rank() == 0 else [])
-        files = hashes_of(part, names, to_disk=True)
-        if distributed.rank() == 0:
-            sync_folders(part)
-            publish(part, run_dir)
-            sync(run_dir)
+        sync_tree(part)
+        publish(part, run_dir)
+        sync(run_dir)
     except OSError as error:
-        raise WriteError(f"{part} cannot be written ({error})") from error
-    distributed.wait_for_all()
-    return {name: (size, digest) for name, (size, digest) in files.items()}
+        return str(error)
+    return None
 
 
 def _written(agent: Policy, parts: Parts, part: Path, done: int | None) -> str | None:

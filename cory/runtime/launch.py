@@ -17,11 +17,12 @@ from types import FrameType
 from typing import IO
 
 from cory.config import HardwareConfig
-from cory.runs.lock import RunLock
 from cory.runs.run_dir import RECORD, STOP
-from cory.runtime.reasons import COMMAND_STOP, keep_reason
 from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
 
+# environment variable: path of a file in a folder that the command makes for its own time; the file
+# is made when the command is asked to stop, and holds the signal's number
+COMMAND_STOP = "CORY_STOP"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Where a launcher has started several processes, only that of rank 0 prints the refusal. A launcher
 # ends all processes once one has ended, so the others wait this long first.
@@ -100,14 +101,12 @@ class Run:
         self,
         run_dir: Path,
         hardware: HardwareConfig,
-        lock: RunLock | None,
         at_once: int = 1,
         out: IO[bytes] | None = None,
         err: IO[bytes] | None = None,
     ) -> None:
         """Start the workers.
 
-        lock: of the run directory; the workers inherit it, in case this process is killed
         at_once: runs that share the cores of this machine
         out, err: where the workers write; None: where this process does
         """
@@ -125,7 +124,6 @@ class Run:
             [sys.executable, "-m", module, str(run_dir)],
             env=environment(hardware, at_once),
             start_new_session=True,
-            pass_fds=[] if lock is None else lock.filenos(),
             stdout=out,
             stderr=err,
         )
@@ -156,7 +154,6 @@ class Run:
             say_interrupted(self.run_dir)
         elif code != REFUSED:
             self._leave_the_bar()
-            keep_reason(self.run_dir, f"the worker {ending(code)}")
             print(f"error: the worker of {self.run_dir} {ending(code)}", file=sys.stderr)
         return False
 
@@ -186,12 +183,11 @@ def version_of(path: Path) -> tuple[int, int] | None:
 def launch(
     run_dir: Path,
     hardware: HardwareConfig,
-    lock: RunLock | None,
     out: IO[bytes] | None = None,
     err: IO[bytes] | None = None,
 ) -> bool:
     """Run the workers in other processes; whether they finished the run. Arguments as of `Run`."""
-    run = Run(run_dir, hardware, lock, 1, out, err)
+    run = Run(run_dir, hardware, 1, out, err)
     try:
         while (finished := run.finished()) is None:
             time.sleep(INTERVAL)

@@ -15,15 +15,15 @@ from cory.algorithms import Algorithm
 from cory.config import Config
 from cory.episode import Metrics
 from cory.evaluation.evaluate import BeforeEach
-from cory.evaluation.responses import EvalRequest
+from cory.evaluation.prompt_scores import BEFORE
+from cory.evaluation.responses import BEFORE_ANY, EvalRequest
 from cory.rewards import RunReward
+from cory.runs.best import BestAgents
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
 from cory.runs.stop import Stopped, StopRequest
-from cory.runtime.best_agents import BestAgents
 from cory.runtime.progress import bar_stream, progress
-from cory.runtime.untrained import Untrained
 from cory.trainers.divergence import TrainingDiverged
 
 SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its next stop point
@@ -47,7 +47,6 @@ class Loop:
         [int], None
     ]  # takes done; writes the agents as they are after `done` iterations
     reward: RunReward | None = None  # one that follows the run: logged with each iteration
-    untrained: Untrained | None = None  # evaluates the agents before the first iteration
     best: BestAgents | None = None  # keeps the agents of the best iteration
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
 
@@ -98,8 +97,6 @@ class Loop:
         if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
             self._save(iteration + 1, metrics)
             saved = True
-            if self.untrained is not None:
-                self.untrained.put_away()
         to_measure = last or due(iteration, config.evaluate_every)
         if to_measure:
             where = f"the evaluation after iteration {iteration + 1} of {iterations}"
@@ -164,16 +161,21 @@ class Loop:
         return metrics
 
     def _measure_untrained(self) -> Metrics:
-        """Metrics of the agents before any training; responses and scores go to the records."""
-        if self.untrained is None:
+        """Metrics of the agents before any training; responses and scores go to the records.
+
+        The partial results stay until a checkpoint is written: before it the records begin anew.
+        """
+        config = self.config
+        if not config.evaluates_before:
             return {}
         if self.reward is not None:
             self.reward.at(0)
-        request = self.untrained.request
-        with watched(self.config, self.stop, "the evaluation before the training") as before_each:
-            lines = self.untrained.measure(before_each)
-        self.record.log_lines(lines)
-        self.record.log_scores(request.scores.as_line(request.iteration))
+        request = EvalRequest(config.evaluation, config.seed, BEFORE_ANY, final=False)
+        with watched(config, self.stop, "the evaluation before the training") as before_each:
+            self.algorithm.evaluate(request, self.pieces, before_each)
+        self.record.log_lines([line | {"kind": BEFORE} for line in self.pieces.lines])
+        self.record.log_scores(request.scores.as_line(BEFORE_ANY))
+        self.pieces.close()
         if self.reward is not None:
             self.reward.metrics()  # which are of these responses, and of no iteration
         return request.scores.metrics()
@@ -197,6 +199,7 @@ class Loop:
         self.record.sync()
         self.checkpoints.save(done, self.algorithm.agents, state)
         self.saved = done
+        self.pieces.remove(BEFORE_ANY)  # the records have them from now on
 
     def _resume(self) -> tuple[int, Metrics | None, Metrics | None]:
         """Restore everything from the newest checkpoint.

@@ -4,17 +4,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from cory.config import Config
-from cory.runs.extension import undo_refused
-from cory.runs.lock import RunLock
-from cory.runs.run_dir import OUTPUT
+from cory.runs.run_dir import OUTPUT, remove_unbegun
 from cory.runtime.launch import INTERVAL, JobFailed, Run, stopping
-from cory.runtime.reasons import take_reason
 from cory.runtime.sweeps.progress import FAILED, FINISHED, STOPPED, Job, Progress
 
 
@@ -25,7 +22,7 @@ class _Working:
     job: Job
     run: Run
     at_once: int  # runs that may share the cores with it, itself among them
-    lock: RunLock
+    lock: ExitStack
     out: IO[bytes]
     err: IO[bytes]
 
@@ -65,19 +62,19 @@ class SideBySide:
         if stopping():
             raise JobFailed
 
-    def start(self, job: Job, run_dir: Path, config: Config, lock: RunLock, at_once: int) -> None:
+    def start(self, job: Job, run_dir: Path, config: Config, lock: ExitStack, at_once: int) -> None:
         """Start a run, after `wait_for_room`.
 
         job: what the sweep knows it as
         run_dir: locked, with the settings in it
-        lock: of the run directory; closed when the run ends
+        lock: holds that of the run directory; closed when the run ends
         """
         if not self._introduced:
             self._introduce(config, at_once)
         self._progress.at_once = at_once
         self._progress.say_begin(job)
         out, err = (run_dir / OUTPUT).open("ab"), tempfile.TemporaryFile()  # noqa: SIM115
-        run = Run(run_dir, config.hardware, lock, at_once, out, err)
+        run = Run(run_dir, config.hardware, at_once, out, err)
         self._working.append(_Working(job, run, at_once, lock, out, err))
 
     @contextmanager
@@ -130,7 +127,7 @@ class SideBySide:
         text = said.decode("utf-8", errors="replace")
         errors = [line for line in text.splitlines() if line.startswith("error: ")]
         how = FINISHED if finished else STOPPED if stopping() else FAILED
-        reason = take_reason(one.run.run_dir) or (errors[0] if errors else "")
+        reason = errors[0] if errors else ""
         self._progress.say_end(one.job, how, reason)
         one.out.write(said)
         sys.stderr.write(text)
@@ -138,7 +135,7 @@ class SideBySide:
         for stream in (one.out, one.err):
             stream.close()
         if not finished and not stopping():
-            undo_refused(one.run.run_dir)
+            remove_unbegun(one.run.run_dir)
         one.lock.close()
 
 

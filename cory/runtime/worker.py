@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 import warnings
+from contextlib import nullcontext
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -31,38 +32,29 @@ from cory.config import (
     products_of,
     require,
 )
-from cory.evaluation.shared_evaluations import key_of
 from cory.memory import preflight
 from cory.memory.workload import longest_context
 from cory.models.engine import start_process_group, stop_process_group
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
 from cory.rewards import Reward, RunFacts, RunReward
+from cory.runs.best import BestAgents
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.extension import (
-    accepted_digests,
-    command_to_go_on,
-    finished_part,
-    why_it_cannot_grow,
-)
-from cory.runs.lock import lock
+from cory.runs.extension import command_to_go_on, why_it_cannot_grow
+from cory.runs.lock import WORKER_LOCK, WORKER_WAIT_S, lock
 from cory.runs.mirrors.trackio_mirror import show_hint
 from cory.runs.mirrors.wandb_mirror import sync_hint
 from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
 from cory.runs.recorder import NoRecord, Record, Recorder
-from cory.runs.run_dir import AGENTS, EVALUATION, ITERATIONS, WriteError
+from cory.runs.run_dir import EVALUATION, ITERATIONS, WriteError, settings_digest
 from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import read_settings
 from cory.runtime.allocator import keep_freed_memory
-from cory.runtime.best_agents import BestAgents
 from cory.runtime.exporting import export_agents, export_iteration
-from cory.runtime.folder_watch import FolderWatch
 from cory.runtime.loop import Loop
 from cory.runtime.progress import above_bars
-from cory.runtime.reasons import keep_reason
-from cory.runtime.untrained import Untrained, of_sources, wanted
-from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, WorkerWatch, stop_on_signal
+from cory.runtime.watchdog import REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.divergence import TrainingDiverged
@@ -175,12 +167,15 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
 
 def work(run_dir: Path, stop: StopRequest) -> None:
     """Run the settings of `run_dir`, from the newest checkpoint on."""
+    writes = os.environ.get("RANK", "0") == "0"
+    with lock(run_dir, WORKER_LOCK, WORKER_WAIT_S) if writes else nullcontext():
+        _work(run_dir, stop)
+
+
+def _work(run_dir: Path, stop: StopRequest) -> None:
     settings = read_settings(run_dir)
     config = parse_config(settings)
     hardware = config.hardware
-    # on one machine, the launching process holds the lock
-    if os.environ.get("RANK", "0") == "0" and (hardware.nodes > 1 or PARENT not in os.environ):
-        lock(run_dir)
     check_devices(hardware)
     start_process_group(hardware.device)
     require(
@@ -201,17 +196,14 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     record: Record = NoRecord()
     if distributed.rank() == 0:
         record = Recorder(run_dir, config, used_before, sources)
-    digest, *earlier = accepted_digests(run_dir, settings)
-    checkpoints = Checkpoints(
-        run_dir, digest, config.hardware, config.keep_last, earlier, finished_part(run_dir)
-    )
-    own = of_sources(sources)  # answers that other code has scored are not gone on with
-    key = key_of({"settings": checkpoints.digest} | own) if own else checkpoints.digest
+    digest = settings_digest(settings)
+    checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
+    # answers that other code has scored are not gone on with
+    key = " ".join([checkpoints.digest, *sources.values()])
     pieces = PartialResults(run_dir / EVALUATION, key)
-    untrained = Untrained(algorithm, config, parts.task, sources) if wanted(config) else None
     try:
         stop.begun = True
-        best = best_agents(config, algorithm, parts, checkpoints)
+        best = best_agents(config, algorithm, parts)
 
         def export(done: int) -> None:
             export_iteration(algorithm.agents, parts, run_dir / ITERATIONS / str(done), done)
@@ -226,7 +218,6 @@ def work(run_dir: Path, stop: StopRequest) -> None:
                 stop,
                 export,
                 reward=watched,
-                untrained=untrained,
                 best=best,
             ).run()
         finish(algorithm, parts, record, best, checkpoints)
@@ -253,8 +244,8 @@ def finish(
     Until both are on the disk itself, only the state is: in another order a crash would lose all.
     """
     run_dir = Path(parts.config.run_dir)
-    files = export_agents(algorithm.agents, parts, run_dir)
-    record.finish({f"{AGENTS}/{name}": digest for name, digest in files.items()})
+    export_agents(algorithm.agents, parts, run_dir)
+    record.finish()
     if best is not None:
         best.finish()
     put_state_away(parts.config, checkpoints, run_dir)
@@ -280,15 +271,12 @@ def put_state_away(config: Config, checkpoints: Checkpoints, run_dir: Path) -> N
         )
 
 
-def best_agents(
-    config: Config, algorithm: Algorithm, parts: Parts, checkpoints: Checkpoints
-) -> BestAgents | None:
+def best_agents(config: Config, algorithm: Algorithm, parts: Parts) -> BestAgents | None:
     """What keeps the best agents; None where none are to be kept, or there are none."""
     if config.keep_best is None or not algorithm.agents:
         return None
     write = partial(export_iteration, algorithm.agents, parts)
-    place = Path(config.run_dir)
-    return BestAgents(place, config.keep_best, config.keep_best_mode, write, checkpoints.done)
+    return BestAgents(Path(config.run_dir), config.keep_best, config.keep_best_mode, write)
 
 
 def run_worker() -> None:
@@ -304,7 +292,6 @@ def run_worker() -> None:
     stop = StopRequest(run_dir)
     stop_on_signal(stop)
     watch = WorkerWatch(stop)
-    folder = FolderWatch(run_dir, watch)
     code = 0
     try:
         work(run_dir, stop)
@@ -316,19 +303,12 @@ def run_worker() -> None:
         code = STOPPED
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
         code = REFUSED
-        if folder.gone():
-            folder.say()
-        elif watch.first_to_fail():
-            keep_reason(run_dir, str(error))
+        if watch.first_to_fail():
             print(f"error: {error}", file=sys.stderr)
-    except Exception as error:  # unforeseen: its traceback is printed once (detail 17)
+    except Exception:  # unforeseen: its traceback is printed, by one process
         code = REFUSED
-        if folder.gone():  # whatever it was that missed a file
-            folder.say()
-        elif watch.first_to_fail():
-            keep_reason(run_dir, f"{type(error).__name__}: {error}")
+        if watch.first_to_fail():
             traceback.print_exc()
-    folder.close()
     if code != REFUSED:
         watch.close()
     sys.stdout.flush()

@@ -292,8 +292,7 @@ class OfflineTrainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        # older checkpoints keep the components' states apart
-        load_states(self.carried, state.get("carried", state))
+        load_states(self.carried, state)
         self.updates = state["updates"]
         self.digest = state["digest"]
         self.order = list(state["order"])

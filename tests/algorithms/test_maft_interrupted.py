@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 def looped(config: Config, stops: Callable[[], bool]) -> SupervisedTrainer:
     """Agents after a run, which goes on where one of before was left. stops: asked when due."""
+    config = replace(config, evaluation=replace(config.evaluation, before=False))
     path = Path(config.run_dir)
     path.mkdir(exist_ok=True)
     trainer = build_agents(config)

@@ -543,24 +543,3 @@ def test_what_prompts_contribute_has_the_metrics_as_its_mean(tmp_path: Path) -> 
         for turn in line["turns"]
     ]
     assert scores.values["eval/score/agent_1"][3] == sum(right) / 4
-
-
-@pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_untrained_agents_that_are_alike_are_asked_once(tmp_path: Path, weight: float) -> None:
-    """As if each were asked; agents with other weights are."""
-    found = {}
-    for untrained in (False, True):
-        evaluator, actors = evaluator_of((0.4, 0.4))
-        actors[1].model.weights = {
-            "w": torch.full((1,), weight), "value_head.weight": torch.ones(2)
-        }  # fmt: skip
-        results = PartialResults(tmp_path / str(untrained), "settings")
-        request = EvalRequest(settings(), 0, -1, False, untrained)
-        metrics = evaluator(request, results, lambda done, rows: None)
-        solo = sum(len(asked) for role, asked in actors[1].asked if role == "solo")
-        found[untrained] = (metrics, request.scores, solo)
-        whom = {line["who"] for line in results.lines}
-        assert ("agent_1" in whom) is (not untrained or weight == 1.0)
-    assert found[False][:2] == found[True][:2]
-    assert found[False][2] == 50
-    assert found[True][2] == (50 if weight == 1.0 else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,10 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from cory import distributed
 from cory.config import Config, ConfigError
 from cory.episode import Metrics
-from cory.runs.checkpoint import Checkpoints, by_size, hashes_of
+from cory.runs.checkpoint import Checkpoints
 from cory.runs.run_dir import WriteError
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
@@ -173,9 +171,19 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert "no checkpoint can be used: the run starts again" in capsys.readouterr().err
 
 
+def test_a_finished_run_is_not_started_again(saved: Saved, tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text("{}")
+    assert saved.newest() == 3
+    for folder in saved.folder.iterdir():
+        truncate(folder)
+    with pytest.raises(ConfigError, match="no sound training state from which the finished run"):
+        saved.newest()
+
+
 def test_a_foreign_checkpoint_is_not_taken(
     saved: Saved, config_of: ConfigOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "other").mkdir()
     other = Checkpoints(tmp_path / "other", "another run", config_of().hardware, 3)
     other.save(9, {}, {"number": 9})
     shutil.copytree(tmp_path / "other/checkpoints/000009", saved.folder / "000009")
@@ -269,6 +277,16 @@ def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> Non
     assert sorted(p.name for p in saved.folder.iterdir()) == ["000002", "000003"]
     saved.checkpoints.clear()
     assert not saved.folder.exists()
+
+
+@pytest.mark.parametrize("other", [0, 2, "1", [1]])
+def test_another_format_is_refused(saved: Saved, other: Any) -> None:
+    change_manifest(saved.folder / "000003", "format", other)
+    with pytest.raises(ConfigError) as refusal:
+        saved.newest()
+    said = str(refusal.value)
+    assert said.startswith(f"{saved.folder / '000003'} is of format {other}, and this version of")
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize("layout", ["hardware.processes=2", "hardware.zero_stage=1"])
@@ -382,24 +400,10 @@ def test_everything_that_changes_an_engine_is_noticed(config_of: ConfigOf, tmp_p
         assert engine.saved_in is None
 
 
-def test_each_file_is_read_by_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The processes meet before all is read; each then has the hashes of all."""
-    for number in range(5):
-        (tmp_path / f"{number}").write_bytes(bytes([number]) * (100 - number))
-    names = by_size(tmp_path, {"4": None})
-    assert names == ["0", "1", "2", "3"]
-    whole = hashes_of(tmp_path, names, to_disk=True)
-    assert whole["2"] == [98, hashlib.sha256(b"\2" * 98).hexdigest()]
-    monkeypatch.setattr("cory.runs.checkpoint.BEAT_S", -1.0)  # they meet after every piece
-    monkeypatch.setattr("cory.runs.checkpoint.PIECE", 10)
-    monkeypatch.setattr(distributed, "count", lambda: 2)
-    met: list[bool] = []
-    parts = []
-    for rank in (0, 1):
-        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-        monkeypatch.setattr(distributed, "any_of", lambda flag: met.append(flag) or flag)
-        monkeypatch.setattr(distributed, "gathered", lambda own: parts.append(own) or own)
-        hashes_of(tmp_path, names)
-    assert [[name for name, _ in part] for part in parts] == [["0", "2"], ["1", "3"]]
-    assert dict(parts[0] + parts[1]) == whole
-    assert met.count(True) == 4 * 10 and met.count(False) == 2
+def test_a_run_directory_that_was_deleted_is_not_made_again(
+    config_of: ConfigOf, tmp_path: Path
+) -> None:
+    checkpoints = Checkpoints(tmp_path / "gone", "this run", config_of().hardware, 2)
+    with pytest.raises(WriteError, match=r"could not be written, .*No such file or directory"):
+        checkpoints.save(1, {}, {})
+    assert not (tmp_path / "gone").exists()

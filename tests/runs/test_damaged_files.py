@@ -27,14 +27,10 @@ from cory.games import rules_of
 from cory.games.transcript import read_games
 from cory.inference.question_files import DebateFile, Question
 from cory.rollout.game_store import GameSet, read_set
-from cory.runs.checkpoint import inspect
-from cory.runs.jsonl import JsonlStore, decoded, seal
+from cory.runs.checkpoint import FORMAT, inspect
+from cory.runs.jsonl import JsonlStore, decoded
 from cory.runs.partial_results import PartialResults
-from cory.runs.record_files import RecordFiles
-from cory.runs.run_dir import (
-    read_lines,
-    record_fault,
-)
+from cory.runs.run_dir import read_lines
 from cory.runs.stored_settings import read_settings
 from cory.tasks.data.tables import local_table
 from tests.support.damage import damaged_bytes, damaged_json, damaged_lines
@@ -70,26 +66,6 @@ def one_line(*allowed: type[Exception]) -> Iterator[Path]:
 
 
 METRICS = rows_of(*({"iteration": n, "objective/score/agent_0": n / 7} for n in range(4)))
-SAMPLES = rows_of(*({"iteration": n, "kind": "training", "turns": [{}]} for n in range(4)))
-
-
-@pytest.mark.slow
-@fuzzed
-@given(damaged_lines(METRICS), damaged_lines(SAMPLES))
-def test_records(metrics: bytes, samples: bytes) -> None:
-    with one_line(ConfigError) as folder:
-        (folder / "metrics.jsonl").write_bytes(metrics)
-        (folder / "samples.jsonl").write_bytes(samples)
-        files = RecordFiles(folder, "")
-        kept = files.open("metrics.jsonl", lambda line: line["iteration"] < 3)
-        files.open("samples.jsonl", lambda line: line["iteration"] < (3 if line["kind"] else 2))
-        files.vouch()
-        digests = files.digests
-        files.close()
-        again = RecordFiles(folder, "")
-        again.check(3, digests)  # what was opened is what it vouches for
-        assert again.open("metrics.jsonl", lambda line: True) == kept
-        again.close()
 
 
 @pytest.mark.slow
@@ -102,23 +78,9 @@ def test_lines(content: bytes) -> None:
         assert all(isinstance(line, dict) for line in read_lines(path))
 
 
-RECORD = json.dumps(
-    {"final": {"a": 1.0}, "files": {"metrics.jsonl": [0, hashlib.sha256(b"").hexdigest()]}}
-).encode()
-
-
-@fuzzed
-@given(st.one_of(damaged_json(RECORD), damaged_bytes(RECORD)))
-def test_a_record(content: bytes) -> None:
-    with one_line() as folder:
-        (folder / "metrics.jsonl").touch()
-        (folder / "record.json").write_bytes(content)
-        fault = record_fault(folder)
-        assert fault is None or "\n" not in fault
-
-
 MANIFEST = json.dumps(
     {
+        "format": FORMAT,
         "iterations": 1,
         "settings": "s",
         "layout": {"processes": 1, "zero_stage": 0},
@@ -134,33 +96,24 @@ def test_a_manifest(content: bytes) -> None:
         (folder / "state_0.pt").touch()
         (folder / "manifest.json").write_bytes(content)
         fault, manifest = inspect(folder, "s")
+        if manifest.get("format", FORMAT) != FORMAT:
+            return  # refused
         assert fault is not None or all(len(own) == 2 for own in manifest["files"].values())
 
 
-HEAD = {"settings": "s", "weights": "w", "sealed": True}
+HEAD = {"settings": "s", "weights": "w"}
 ANSWERS = [{"row": n, "text": f"answer {n}"} for n in range(4)]
 
 
-def sealed_rows() -> list[bytes]:
-    """A head and two batches of two lines, each with its hash."""
-    rows = rows_of(HEAD)
-    for batch in (ANSWERS[:2], ANSWERS[2:]):
-        rows += rows_of(*batch)
-        so_far = hashlib.sha256(b"".join(row + b"\n" for row in rows)).hexdigest()
-        rows += rows_of(seal(so_far))
-    return rows
-
-
 @fuzzed
-@given(damaged_lines(sealed_rows()))
+@given(damaged_lines(rows_of(HEAD, *ANSWERS)))
 def test_partial_results(content: bytes) -> None:
-    """Whatever is in the file, its lines are those that were written, or none."""
+    """Whatever is in the file, whole batches of lines are taken from it, or none."""
     with one_line() as folder:
         (folder / "000000.jsonl").write_bytes(content)
         results = PartialResults(folder, "s")
         found = results.open(0, "w", [2, 2])
-        if results.sealed:
-            assert found in ([], ANSWERS[:2], ANSWERS)
+        assert len(found) in (0, 2, 4) and all(isinstance(line, dict) for line in found)
         results.add([{"row": "new"}])
         results.close()
 

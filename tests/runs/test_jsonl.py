@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -80,14 +79,13 @@ def test_damage_ends_the_values() -> None:
         assert decoded([b'{"n": 1}', damaged, b'{"n": 2}']) == [{"n": 1}]
 
 
-def test_length_and_hash_are_those_of_the_file(path: Path) -> None:
+def test_the_size_is_that_of_the_file(path: Path) -> None:
     store = JsonlStore(path)
     rows, _ = store.read()
     for kept in (rows, rows[:1], []):
         store.open(kept)
         for number in range(3):
-            content = path.read_bytes()
-            assert store.digest == (len(content), hashlib.sha256(content).hexdigest())
+            assert store.size == len(path.read_bytes())
             store.append([{"n": number, "text": "é"}])
         store.close()
 

@@ -37,7 +37,6 @@ def files_of(folder: Path) -> dict[str, bytes]:
         (one_file("overrides.txt"), "holds overrides.txt but no config.yaml"),
         (one_file("output.txt"), "holds output.txt but no config.yaml"),
         (one_file("stop"), "holds stop but no config.yaml"),
-        (one_file("environment.json"), "holds environment.json but no config.yaml"),
         (one_file(".git/config"), "holds .git but no config.yaml"),
         (one_file("checkpoints/000001/x"), "holds checkpoints but no config.yaml"),
         (one_file(LOCK), "holds lock but no config.yaml"),
@@ -86,9 +85,7 @@ def test_new_and_empty_folders_and_runs_are_taken(tmp_path: Path) -> None:
     with lock(tmp_path):  # as a command does that is refused after it
         pass
     require_own(tmp_path)
-    for name in (SETTINGS, "environment.json"):
-        (tmp_path / f".{name}.host.17").touch()  # killed within `write_whole`
-    (tmp_path / "environment.json").write_text('{\n "salt": "0",\n "scrypt": {}\n}\n')  # or after
+    (tmp_path / f".{SETTINGS}.host.17").touch()  # killed within `write_whole`
     require_own(tmp_path)
     write_settings(tmp_path, compose_config(), [])
     require_own(tmp_path)

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from cory.config import ConfigError, parse_config
 from cory.runs import precision
-from cory.runs.precision import CPU_HAS_BF16, as_begun, cpu_has_bf16, precision_of
-from cory.runs.run_dir import as_stored, is_complete, unfinished_run, write_settings
+from cory.runs.precision import CPU_HAS_BF16, cpu_has_bf16, precision_of
+from cory.runs.run_dir import is_complete, unfinished_run, write_settings
 from tests.support.commands import last_wins, metrics, short_settings
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
@@ -127,55 +126,26 @@ def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatc
         cpu_has_bf16()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("began_with", [True, False])
-def test_a_run_keeps_the_precision_that_it_began_with(
+def test_a_cpu_that_chooses_otherwise_does_not_go_on_with_a_run(
     began_with: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a CPU that would choose the other one; where it is typed, it is another run."""
+    """Unless the precision that the run began with is typed."""
     kept, other = ("bf16", "fp32") if began_with else ("fp32", "bf16")
     cfg = compose_config(*HETERO, "reward=verifier", "reward.path=here")
     run_dir = tmp_path / "2026-11-01_10-00-00_seed0"
     with_bf16(monkeypatch, began_with)
     write_settings(run_dir, cfg, [])
     (run_dir / "metrics.jsonl").touch()
-    with_bf16(monkeypatch, not began_with)
-    assert parse_config(cfg).model.compute_precision == other
-    assert is_complete(run_dir, cfg) is False
     new = tmp_path / "2026-11-02_10-00-00_seed0"
     assert unfinished_run(new, cfg) == run_dir
-    config = parse_config(as_stored(run_dir, cfg))
-    assert config.partner is not None
-    for model in (config.model, config.partner, config.reward):
-        assert model.compute_precision == kept
-    assert parse_config(cfg).model.compute_precision == other  # a copy was changed
-    cfg.model.compute_precision = other
-    assert as_stored(run_dir, cfg).model.compute_precision == other
+    with_bf16(monkeypatch, not began_with)
     assert unfinished_run(new, cfg) is None
     with pytest.raises(ConfigError, match=f"compute_precision={kept}, not {other}"):
         is_complete(run_dir, cfg)
-
-
-def test_settings_of_another_run_are_not_taken_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A start that was refused before anything was done leaves settings, too."""
-    with_bf16(monkeypatch, True)
-    write_settings(tmp_path, compose_config("algorithm.gamma=0.9"), [])
-    with_bf16(monkeypatch, False)
-    assert as_stored(tmp_path, compose_config()).model.compute_precision == "fp32"
-    same = as_stored(tmp_path, compose_config("algorithm.gamma=0.9"))
-    assert same.model.compute_precision == "bf16"
-    (tmp_path / "config.yaml").write_text("- torn")
-    assert as_stored(tmp_path, compose_config()).model.compute_precision == "fp32"
-    (tmp_path / "config.yaml").unlink()
-    assert as_stored(tmp_path, compose_config()).model.compute_precision == "fp32"
-
-
-def test_what_stands_in_conf_is_not_replaced() -> None:
-    cfg = compose_config("experiment=cory/imdb_cory")  # a run of the paper's own, not by CPU
-    stored = OmegaConf.create({"model": {"compute_precision": "bf16"}})
-    assert as_begun(cfg, stored).model.compute_precision == "fp32"
+    for group in ("model", "partner", "reward"):
+        cfg[group].compute_precision = kept
+    assert is_complete(run_dir, cfg) is False
 
 
 @pytest.mark.parametrize(

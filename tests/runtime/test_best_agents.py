@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cory.config import ConfigError, parse_config
+from cory.runs.best import BestAgents, read_best
 from cory.runtime.before import refusals
-from cory.runtime.best_agents import BestAgents, read_best
 from cory.runtime.metric_names import NAMES, require_metric
 from tests.support.commands import ROOT, last_wins, metrics, short_settings
 from tests.support.composing import compose_config, parsed
@@ -25,8 +25,7 @@ class Run:
 
     def __init__(self, run_dir: Path, metric: str = METRIC, mode: str = "max") -> None:
         self.run_dir = run_dir
-        self.saved = 0
-        self.best = BestAgents(run_dir, metric, mode, self.export, lambda: self.saved)
+        self.best = BestAgents(run_dir, metric, mode, self.export)
         self.exported: list[int] = []
 
     def export(self, folder: Path, done: int) -> None:
@@ -61,75 +60,55 @@ def test_the_best_stay(tmp_path: Path, mode: str, expected: int, exported: list[
 
 
 @pytest.mark.parametrize("saved", [0, 1, 2, 3, 4, 5])
-@pytest.mark.parametrize("after", [[0.3, 0.5, 0.9, 0.2], [0.2, 0.2, 0.2, 0.2]])
-def test_what_a_kill_undoes_is_undone_here_too(
-    tmp_path: Path, saved: int, after: list[float]
+def test_a_run_that_repeats_iterations_ends_with_the_same_agents(
+    tmp_path: Path, saved: int
 ) -> None:
-    """The iterations after the newest checkpoint are trained again, perhaps to other values."""
-    run = Run(tmp_path)
-    run.best.start(0)
-    for iteration, score in enumerate(SCORES[:5]):
-        run.saved = min(saved, iteration + 1)  # a checkpoint is written before the iteration's log
-        run.best.offer(iteration, {METRIC: score})
+    """Killed after five iterations, it goes on after those of the newest checkpoint."""
+    Run(tmp_path).iterate(0, SCORES[:5])
     again = Run(tmp_path)
-    again.saved = saved
-    scores = [*SCORES[:saved], *[*SCORES[:2], *after][saved:]]
-    again.iterate(saved, scores[saved:])
+    again.iterate(saved, SCORES[saved:])
     whole = Run(tmp_path / "whole")
-    whole.iterate(0, scores)
+    whole.iterate(0, SCORES)
     assert again.kept() == whole.kept()
 
 
-def test_a_kill_between_two_renames_loses_nothing(tmp_path: Path) -> None:
+def test_a_run_that_begins_anew_forgets_its_best_agents(tmp_path: Path) -> None:
+    Run(tmp_path).iterate(0, [0.5])
+    again = Run(tmp_path)
+    again.iterate(0, [0.1])
+    assert again.kept() == 1 and again.exported == [1]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_kill_before_the_new_ones_are_renamed_loses_nothing(tmp_path: Path, whole: bool) -> None:
     run = Run(tmp_path)
     run.iterate(0, [0.5])
-    (tmp_path / "best").rename(tmp_path / "best.before")
-    (tmp_path / "best.part").mkdir()
-    Run(tmp_path).iterate(1, [0.4])
-    assert run.kept() == 1 and not (tmp_path / "best.before").exists()
+    (tmp_path / "best").rename(tmp_path / "best.part")
+    Run(tmp_path / "older").iterate(0, [0.2])
+    (tmp_path / "older" / "best").rename(tmp_path / "best")
+    if not whole:  # best.json is written last
+        (tmp_path / "best.part" / "best.json").unlink()
+    again = Run(tmp_path)
+    again.best.start(1)
+    assert again.best.best is not None and again.best.best.value == (0.5 if whole else 0.2)
+    assert again.kept() == 1 and not (tmp_path / "best.part").exists()
 
 
-def test_another_metric_replaces_what_there_was(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_metric_replaces_what_there_was(tmp_path: Path) -> None:
     Run(tmp_path).iterate(0, [0.5])
     other = Run(tmp_path, mode="min")
     other.iterate(1, [0.7])
     assert other.kept() == 2
-    assert f"is the best by {METRIC} (max)" in capsys.readouterr().err
 
 
-def test_values_that_are_no_numbers_are_not_the_best(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    run.iterate(0, [float("nan"), 0.1, float("inf")])
-    assert run.kept() == 2
-
-
-def test_a_metric_that_the_run_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    run = Run(tmp_path, metric="objective/score/agent_1")
-    with pytest.raises(ConfigError, match=f"did you mean {METRIC}\\?"):
-        run.iterate(0, [0.5])
-    measured = Run(tmp_path, metric="eval/score/agent_1")
-    measured.iterate(0, [0.5])  # not evaluated yet
+def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    run = Run(tmp_path, metric="eval/score/agent_1")
+    run.iterate(0, [0.5])  # not evaluated yet
     with pytest.raises(ConfigError, match="did you mean eval/score/agent_0"):
-        measured.best.offer(1, {METRIC: 0.5, "eval/score/agent_0": 0.5})
+        run.best.offer(1, {METRIC: 0.5, "eval/score/agent_0": 0.5})
 
 
-def test_a_metric_that_only_some_iterations_have_is_looked_at_there(tmp_path: Path) -> None:
-    run = Run(tmp_path, metric="game/attacker_wins")
-    run.best.start(0)
-    for iteration, found in enumerate((0.5, None, 0.7)):
-        metrics = {} if found is None else {run.best.metric: found}
-        run.best.offer(iteration, {METRIC: 0.1, **metrics})
-    assert run.kept() == 3
-    (tmp_path / "metrics.jsonl").write_text('{"iteration": 0, "game/attacker_wins": 0.5}\n')
-    again = Run(tmp_path, metric="game/attacker_wins", mode="min")
-    again.best.start(3)
-    again.best.offer(3, {METRIC: 0.1})
-    assert again.kept() == 3
-
-
-def test_what_an_agent_learns_later_is_waited_for(
+def test_iterations_without_the_metric_are_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A critic without an example in the first iteration has no loss in it."""
@@ -139,10 +118,14 @@ def test_what_an_agent_learns_later_is_waited_for(
     run.best.finish()
     assert "no iteration had a finite keep_best=supervised/loss/critic_0" in capsys.readouterr().out
     run.best.offer(1, {"supervised/loss/critic_0": 0.5})
+    run.best.offer(2, {"supervised/examples/critic_0": 0.0})
     assert run.kept() == 2
-    other = Run(tmp_path / "other", metric="supervised/loss/critic_7", mode="min")
-    with pytest.raises(ConfigError, match="is no metric of this run"):
-        other.best.offer(0, {"supervised/examples/critic_0": 0.0})
+
+
+def test_values_that_are_no_numbers_are_not_the_best(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.iterate(0, [float("nan"), 0.1, float("inf")])
+    assert run.kept() == 2
 
 
 def test_the_names_are_those_of_the_page() -> None:

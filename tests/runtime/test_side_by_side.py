@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,24 +28,24 @@ class Scripted:
     time: float
     started: list[tuple[str, float, int]]  # folder, time, at_once
     killed: list[str]
+    unlocked: list[str]
 
     def __init__(
         self,
         run_dir: Path,
         hardware: Any,
-        lock: IO[str],
         at_once: int,
         out: IO[bytes],
         err: IO[bytes],
     ) -> None:
-        self.run_dir, self.err, self.lock = run_dir, err, lock
+        self.run_dir, self.err = run_dir, err
         self.began = Scripted.time
         Scripted.started.append((run_dir.name, Scripted.time, at_once))
         out.write(b"said\n")
         (run_dir / METRICS).touch()
 
     def finished(self) -> bool | None:
-        assert not self.lock.closed
+        assert self.run_dir.name not in Scripted.unlocked
         lasts, well = Scripted.ends[self.run_dir.name]
         if Scripted.time < self.began + lasts:
             return None
@@ -74,6 +75,7 @@ def beside(monkeypatch: pytest.MonkeyPatch, progress: Progress) -> SideBySide:
         Scripted.time += 1
 
     Scripted.time, Scripted.started, Scripted.killed = 0.0, [], []
+    Scripted.unlocked = []
     Scripted.ends = {}
     monkeypatch.setattr(side_by_side, "Run", Scripted)
     monkeypatch.setattr(side_by_side, "stopping", lambda: False)
@@ -87,24 +89,22 @@ def beside(monkeypatch: pytest.MonkeyPatch, progress: Progress) -> SideBySide:
 @pytest.fixture
 def start(
     beside: SideBySide, config: Config, tmp_path: Path, progress: Progress
-) -> Callable[..., IO[str]]:
-    def start(
-        name: str, lasts: float, well: bool = True, at_once: int = 2, seed: int = 0
-    ) -> IO[str]:
+) -> Callable[..., None]:
+    def start(name: str, lasts: float, well: bool = True, at_once: int = 2, seed: int = 0) -> None:
         job = progress.job(len(progress.known) + 1, {"seed": str(seed)}, f"seed={seed}")
         beside.wait_for_room(config, at_once)
         run_dir = tmp_path / name
         run_dir.mkdir(exist_ok=True)
         Scripted.ends[name] = (lasts, well)
-        lock = (run_dir / "lock").open("w")
+        lock = ExitStack()
+        lock.callback(Scripted.unlocked.append, name)
         beside.start(job, run_dir, replace(config, seed=seed), lock, at_once)
-        return lock
 
     return start
 
 
 def test_a_run_starts_once_one_of_those_at_work_has_ended(
-    beside: SideBySide, start: Callable[..., IO[str]]
+    beside: SideBySide, start: Callable[..., None]
 ) -> None:
     for name, lasts in {"a": 10, "b": 3, "c": 4, "d": 1}.items():
         start(name, lasts)
@@ -112,7 +112,7 @@ def test_a_run_starts_once_one_of_those_at_work_has_ended(
 
 
 def test_a_run_that_needs_the_machine_has_it(
-    beside: SideBySide, start: Callable[..., IO[str]]
+    beside: SideBySide, start: Callable[..., None]
 ) -> None:
     start("a", 5, at_once=3)
     start("b", 9, at_once=3)
@@ -125,7 +125,7 @@ def test_a_run_that_needs_the_machine_has_it(
 
 
 def test_a_run_waits_for_the_run_that_it_starts_from(
-    beside: SideBySide, start: Callable[..., IO[str]], config: Config, tmp_path: Path
+    beside: SideBySide, start: Callable[..., None], config: Config, tmp_path: Path
 ) -> None:
     start("a", 5, at_once=9)
     start("ab", 9, at_once=9)
@@ -140,15 +140,17 @@ def test_a_run_waits_for_the_run_that_it_starts_from(
 
 def test_a_failed_run_stops_no_other_and_fails_the_sweep(
     beside: SideBySide,
-    start: Callable[..., IO[str]],
+    start: Callable[..., None],
     tmp_path: Path,
     progress: Progress,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     progress.jobs = 3
     with pytest.raises(JobFailed), beside.waited_for():
-        locks = [start("a", 3, well=False), start("b", 9, seed=1), start("c", 2, seed=2)]
-    assert all(lock.closed for lock in locks)
+        start("a", 3, well=False)
+        start("b", 9, seed=1)
+        start("c", 2, seed=2)
+    assert sorted(Scripted.unlocked) == ["a", "b", "c"]
     out, err = capsys.readouterr()
     assert err == (
         "job 1 of 3: seed=0 failed after 0:03; 1 over, 1 at work, 0:03 elapsed\nerror: it broke\n"
@@ -172,7 +174,7 @@ def test_a_failed_run_stops_no_other_and_fails_the_sweep(
 
 
 def test_a_run_that_fails_before_it_has_begun_leaves_no_folder(
-    beside: SideBySide, start: Callable[..., IO[str]], tmp_path: Path
+    beside: SideBySide, start: Callable[..., None], tmp_path: Path
 ) -> None:
     with pytest.raises(JobFailed), beside.waited_for():
         start("a", 3, well=False)
@@ -182,7 +184,7 @@ def test_a_run_that_fails_before_it_has_begun_leaves_no_folder(
 
 def test_what_is_left_is_reckoned_from_the_runs_that_are_over(
     beside: SideBySide,
-    start: Callable[..., IO[str]],
+    start: Callable[..., None],
     progress: Progress,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -203,7 +205,7 @@ def test_what_is_left_is_reckoned_from_the_runs_that_are_over(
 
 
 def test_a_run_that_waits_for_room_is_not_at_work(
-    start: Callable[..., IO[str]], progress: Progress, capsys: pytest.CaptureFixture[str]
+    start: Callable[..., None], progress: Progress, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in "ab":
         start(name, 5)
@@ -212,7 +214,7 @@ def test_a_run_that_waits_for_room_is_not_at_work(
 
 
 def test_an_error_waits_for_the_runs_at_work_and_an_interrupt_ends_them(
-    beside: SideBySide, start: Callable[..., IO[str]]
+    beside: SideBySide, start: Callable[..., None]
 ) -> None:
     with pytest.raises(ValueError, match="of the next job"), beside.waited_for():
         start("a", 7)
@@ -226,7 +228,7 @@ def test_an_error_waits_for_the_runs_at_work_and_an_interrupt_ends_them(
 
 
 def test_no_run_begins_when_the_sweep_is_to_stop(
-    beside: SideBySide, start: Callable[..., IO[str]], monkeypatch: pytest.MonkeyPatch
+    beside: SideBySide, start: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start("a", 2)
     start("b", 5)

@@ -161,8 +161,3 @@ def test_a_run_of_a_sweep_starts_from_another_of_it(sweep: list[str], tmp_path: 
     )
     assert first.name == "init_from-null" and (first / "record.json").exists()
     assert (second / "record.json").exists()
-    # earlier versions added no hash; such a run is the same, and is not made again
-    second.rename(tmp_path / "jobs" / "init_from-jobs-init_from-null")
-    again = WarmCommand(tmp_path, words)
-    assert again.wait() == 0, again.err
-    assert "2 of 2 jobs finished, 2 of them before" in again.out and not second.exists()

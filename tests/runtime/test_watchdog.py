@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from cory.config import ConfigError, HardwareConfig
-from cory.runs.lock import LOCK, in_use, lock
+from cory.runs.lock import LOCK, WORKER_LOCK, in_use, lock
 from cory.runs.stop import StopRequest
 from cory.runtime.launch import Run, environment
 from cory.runtime.torchrun import exit_code
@@ -35,21 +34,34 @@ from tests.support.warm import Fork
 
 @pytest.mark.slow
 def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
-    assert in_use(tmp_path) is None
+    assert not in_use(tmp_path)
     code = (
-        "import sys, time; from pathlib import Path; from cory.runs.lock import lock;"
-        f"lock(Path({str(tmp_path)!r})); print('locked', flush=True); time.sleep(60)"
+        "import time; from pathlib import Path; from cory.runs.lock import lock\n"
+        f"with lock(Path({str(tmp_path)!r})): print('locked', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
-    name = f"process {holder.pid} on {socket.gethostname()}"
-    assert in_use(tmp_path) == name
-    with pytest.raises(ConfigError, match=f"^run_dir={tmp_path} is in use by {name}$"):
-        lock(tmp_path)
+    assert in_use(tmp_path)
+    said = f"^run_dir={tmp_path} is in use by another process$"
+    with pytest.raises(ConfigError, match=said), lock(tmp_path):
+        pass
     holder.kill()
-    until(lambda: in_use(tmp_path) is None, SOON)  # killed, and not even waited for
+    with lock(tmp_path, wait_s=SOON):  # killed, and not even waited for
+        assert in_use(tmp_path)
     holder.wait()
-    assert (tmp_path / LOCK).exists()
+    assert (tmp_path / LOCK).exists() and not in_use(tmp_path)
+
+
+def test_the_next_worker_waits_until_the_one_before_is_gone(tmp_path: Path) -> None:
+    """Whose command was killed; the command's own lock is another one."""
+    with lock(tmp_path, WORKER_LOCK):
+        with lock(tmp_path):
+            assert in_use(tmp_path)
+        assert in_use(tmp_path)
+        with pytest.raises(ConfigError, match="is in use"), lock(tmp_path, WORKER_LOCK, 0.1):
+            pass
+    with lock(tmp_path, WORKER_LOCK, 0.1):
+        pass
 
 
 def test_a_process_that_nobody_waited_for_is_not_alive() -> None:
@@ -212,7 +224,7 @@ def test_a_run_gets_its_share_of_the_cores_and_the_files_it_writes_to(
     monkeypatch.setattr("cory.runtime.launch.subprocess.Popen", popen)
     (tmp_path / "stop").touch()  # of an earlier request
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
-        Run(tmp_path, parsed().hardware, None, 3, out, err)
+        Run(tmp_path, parsed().hardware, 3, out, err)
         assert begun["env"]["OMP_NUM_THREADS"] == "2"
         assert (begun["stdout"], begun["stderr"]) == (out, err)
     assert not (tmp_path / "stop").exists()

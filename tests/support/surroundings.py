@@ -13,7 +13,7 @@ import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
 
-from cory.runtime.reasons import COMMAND_STOP
+from cory.runtime.launch import COMMAND_STOP
 from cory.runtime.sweeps.jobs import TYPED
 
 # of new variables, those that say how a process is to work; libraries set others when they are

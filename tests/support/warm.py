@@ -140,7 +140,6 @@ class Forked:
         args: Sequence[str],
         env: Mapping[str, str],
         start_new_session: bool,
-        pass_fds: Sequence[int] = (),
         stdout: IO[bytes] | None = None,
         stderr: IO[bytes] | None = None,
     ) -> None:
@@ -154,7 +153,7 @@ class Forked:
             for number, stream in ((1, stdout), (2, stderr)):
                 if stream is not None:
                     os.dup2(stream.fileno(), number)
-            _run(lambda: _started(module, run_dir, env, pass_fds))
+            _run(lambda: _started(module, run_dir, env))
 
     def poll(self) -> int | None:
         if self._code is None:
@@ -190,12 +189,10 @@ def _run(task: Callable[[], None]) -> None:
         os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def _started(
-    module: str, run_dir: str, variables: Mapping[str, str], pass_fds: Sequence[int]
-) -> None:
+def _started(module: str, run_dir: str, variables: Mapping[str, str]) -> None:
     """`python -m <module> <run_dir>`, in a fork of what starts it."""
     os.setsid()
-    _let_go_of_files(pass_fds)
+    _let_go_of_files()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     _become(variables)
@@ -210,7 +207,7 @@ def _started(
     MODULES[module]()
 
 
-def _let_go_of_files(kept: Sequence[int]) -> None:
+def _let_go_of_files() -> None:
     """What a new program would not inherit, among it the lock of a run directory.
 
     Python objects of the parent still name the files, so that each number stays taken.
@@ -218,7 +215,7 @@ def _let_go_of_files(kept: Sequence[int]) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in map(int, os.listdir("/proc/self/fd")):
         try:
-            if number not in (*kept, nothing) and not os.get_inheritable(number):
+            if number != nothing and not os.get_inheritable(number):
                 os.dup2(nothing, number, inheritable=False)
         except OSError:  # the one that listed them
             continue

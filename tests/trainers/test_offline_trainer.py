@@ -285,11 +285,9 @@ def test_neither_padding_nor_microbatches_change_anything(imitation: Settings, m
             assert parts[key] == pytest.approx(value, rel=2e-3, abs=2e-4), key
 
 
-@pytest.mark.parametrize("older", [False, True])
 def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
-    self_play: Settings, older: bool
+    self_play: Settings,
 ) -> None:
-    """older: as checkpoints were before the components' states lay beside the trainer's own."""
     config = self_play(
         "algorithm.iterations=3",
         "algorithm.iterations_per_epoch=3",
@@ -299,8 +297,6 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     whole = build_games(config)
     whole.step(0)
     state = whole.state_dict()
-    if older:
-        state["carried"] = {name: state.pop(name) for name in ("task", "streams")}
     weights = {k: v.clone() for k, v in whole.policy.model.state_dict().items()}
     expected = [whole.step(1), whole.step(2)]
     again = build_games(config)

@@ -73,7 +73,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("kind", STATES)
-def test_the_state_has_the_names_of_older_checkpoints(kind: str) -> None:
+def test_the_state_has_a_name_for_each_component(kind: str) -> None:
     trainer, _ = trainer_of(kind, 1)
     assert trainer.state_dict() == STATES[kind]
 
@@ -83,11 +83,3 @@ def test_every_component_goes_on_where_its_state_was_taken(kind: str) -> None:
     trainer, components = trainer_of(kind, 2)
     trainer.load_state_dict(STATES[kind])
     assert [component.number for component in components] == [1] * len(components)
-
-
-def test_offline_checkpoints_that_keep_the_components_apart_are_read() -> None:
-    trainer, components = trainer_of("offline", 2)
-    own = {"updates": 3, "digest": "d", "order": [1, 0], "references": [[0.5]]}
-    trainer.load_state_dict(own | {"carried": COMPONENTS})
-    assert [component.number for component in components] == [1, 1, 1]
-    assert (trainer.updates, trainer.order, trainer.references) == (3, [1, 0], [[0.5]])

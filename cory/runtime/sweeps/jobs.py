@@ -20,7 +20,6 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import require
-from cory.runs.run_dir import holds_same_run
 from cory.runs.sweeps.differences import short_keys
 from cory.runtime.sweeps.progress import Job, Progress
 
@@ -30,7 +29,6 @@ QUICK = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, wh
 OTHER_SCALES = ("small", "medium")  # than the papers' own
 FOLDER = "varied_settings"  # the resolver for names of folders
 LONGEST = 120  # characters of a folder's name
-HASH = re.compile(r"-[0-9a-f]{8}(?=/|$)")  # at its end
 # what else has no place in a name: init_from=<folder> is read by Hydra, to which = and , mean more
 IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]")
 NUMBER = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
@@ -227,19 +225,6 @@ def job_of_sweep(progress: Progress) -> Job | None:
     progress.folder = Path(hydras.sweep.dir)
     values = varied(hydras)
     return progress.job(int(hydras.job.num) + 1, values, name_of(values))
-
-
-def named_before(cfg: DictConfig) -> Path | None:
-    """The same run in a sweep's folder as earlier versions named it.
-
-    They numbered the folders, and later added no hash where a value has a slash.
-    """
-    hydras = HydraConfig.get()
-    if hydras.mode != RunMode.MULTIRUN:
-        return None
-    above, now = Path(hydras.sweep.dir).absolute(), str(hydras.sweep.subdir)
-    names = {str(hydras.job.num), HASH.sub("", now)} - {now}
-    return next((above / name for name in names if holds_same_run(above / name, cfg)), None)
 
 
 def varied_settings(*besides: str, _root_: DictConfig) -> str:

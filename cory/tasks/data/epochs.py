@@ -37,12 +37,9 @@ class EpochSampler:
         return {"left": list(self.left), PROMPTS: self.data}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a `state_dict`; ConfigError where it is of other data.
-
-        States of earlier versions do not say.
-        """
+        """Continues from a `state_dict`; ConfigError where it is of other data."""
         require(
-            state.get(PROMPTS, self.data) == self.data,
+            state[PROMPTS] == self.data,
             f"{self.name}: the data are not those that this run began with; put them back, or "
             f"begin a new run",
         )

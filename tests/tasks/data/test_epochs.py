@@ -105,8 +105,6 @@ def test_changed_data_are_refused(
         read(changed(rows, place)).load_state_dict(state)
     said = str(refusal.value)
     assert said.startswith(name) and "the data are not those that this run began with" in said
-    del state["prompts"]  # a checkpoint of an earlier version goes on as it did
-    read(changed(rows, place)).load_state_dict(state)
 
 
 @pytest.mark.parametrize("place", [0, 3])

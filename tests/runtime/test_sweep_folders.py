@@ -1,4 +1,4 @@
-"""Why a run failed, and what a sweep that never began leaves."""
+"""Requests to stop a job elsewhere, and what a sweep that never began leaves."""
 
 from __future__ import annotations
 
@@ -11,24 +11,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from cory.runtime.launch import ask_to_stop, listen, stop_code, stopping
-from cory.runtime.reasons import COMMAND_STOP, keep_reason, take_reason
+from cory.runtime.launch import COMMAND_STOP, ask_to_stop, listen, stop_code, stopping
 from cory.runtime.sweeps.folder import MULTIRUN, SweepFolder, remove_empty, remove_unbegun_sweep
 from tests.support.warm import WarmCommand
-
-
-def test_the_first_reason_of_a_run_is_taken_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(COMMAND_STOP, str(tmp_path / "stop"))
-    one, other = tmp_path / "one", tmp_path / "other"
-    keep_reason(one, "first\nand more")
-    keep_reason(one, "second")
-    assert take_reason(other) == "" and take_reason(one) == "first"
-    assert take_reason(one) == ""
-    monkeypatch.delenv(COMMAND_STOP)
-    keep_reason(one, "nobody asks")
-    assert take_reason(one) == ""
 
 
 @pytest.mark.parametrize("there", ["elsewhere", None])
@@ -46,8 +31,6 @@ def test_a_job_on_another_machine_stops_by_a_folder_of_its_own(
     assert not stopping()
     ask_to_stop(signal.SIGTERM)
     assert stopping() and stop_code() == 143
-    keep_reason(tmp_path, "why")
-    assert take_reason(tmp_path) == "why"
     (folder,) = ends
     assert [path.name for path in folder.iterdir()] == ["stop"]
     before = os.environ[COMMAND_STOP]
@@ -106,18 +89,3 @@ def test_sweeps_that_are_refused_leave_nothing(tmp_path: Path) -> None:
         assert command.wait() == 1
         assert command.err.startswith(said), command.err
         assert not (tmp_path / "outputs").exists()
-
-
-@pytest.mark.slow
-def test_the_end_of_a_sweep_says_why_a_worker_failed(tmp_path: Path, tiny_model: str) -> None:
-    """One job after another: the worker writes to the screen, and the command has not read it."""
-    empty = tmp_path / "model"  # of weights and tokenizer
-    empty.mkdir()
-    (empty / "config.json").write_bytes((Path(tiny_model) / "config.json").read_bytes())
-    words = ["-m", "seed=0,1", f"model.path={empty}", "parallel_runs=1", "hydra.sweep.dir=jobs"]
-    command = WarmCommand(tmp_path, words)
-    assert command.wait() == 1
-    errors = [line for line in command.err.splitlines() if line.startswith("error: ")]
-    reason = errors[0].removeprefix("error: ")
-    end = command.out[command.out.index("not finished:") :].splitlines()
-    assert end[1] == f"  job 1: seed=0 failed: {reason}", end  # it has left no folder
