@@ -15,12 +15,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from omegaconf import DictConfig
-
 from cory.report.checks import load_table
-from cory.report.costs.cost import cost
 from cory.report.kinds import PRESET
 from cory.report.records import archive
+from omegaconf import DictConfig
+
+from cory.report.costs.cost import cost
 from cory.train import CONF, compose_or_refuse
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cory.report.checks import load_table
+from cory.report.paper import PAPER_SCALE, load_paper
+
 from cory.config import Config, parse_config
 from cory.memory.disk import disk_usage
 from cory.memory.estimate import peak
 from cory.memory.operations import estimated_hours
 from cory.memory.preflight import GIB, WARN_ABOVE, rows_of
-from cory.report.checks import load_table
 from cory.report.costs.cost import duration
-from cory.report.paper import PAPER_SCALE, load_paper
 from cory.train import CONF, compose
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "paper_scale.md"

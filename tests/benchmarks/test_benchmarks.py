@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import torch
+from cory.report.pages.write import checked, gather_tables
+from cory.report.records.archive import read as read_archive
 from datasets import Dataset, DatasetDict
 from omegaconf import OmegaConf
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -24,8 +26,6 @@ from cory.benchmarks.measure import BenchmarkRequest, chosen_benchmarks, measure
 from cory.benchmarks.store import geometric_mean, read_scores
 from cory.config import ConfigError, SuiteConfig, load_suite
 from cory.models.places import ASSETS
-from cory.report.pages.write import checked, gather_tables
-from cory.report.records.archive import read as read_archive
 from tests.support.close import assert_close
 from tests.support.composing import CONF
 from tests.support.made_up_runs import WriteRun, lines_of

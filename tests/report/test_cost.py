@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from cory.report.checks import load_table
+from cory.report.records import archive, gather
 from omegaconf import DictConfig
 
-from cory.report.checks import load_table
 from cory.report.costs.cost import cost
-from cory.report.records import archive, gather
 from cory.runs.provenance import device_name
 from tests.support.composing import CONF, compose_config
 from tests.support.made_up_runs import lines_of, run_writer

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cory.report.records.archive import Archived
+from cory.report.records.gather import load_run
 
 from cory.config import Config, parse_config
 from cory.memory.operations import counted_operations
 from cory.report.costs.durations import KINDS, MODEL, same_experiment, same_kind
-from cory.report.records.archive import Archived
-from cory.report.records.gather import load_run
 from cory.runs.provenance import device_name
 from tests.support.composing import compose_config
 from tests.support.made_up_runs import lines_of, run_writer

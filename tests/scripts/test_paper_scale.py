@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from cory.report.paper import load_paper
 
 from cory.config import parse_config
 from cory.report.costs.cost import duration
-from cory.report.paper import load_paper
 from scripts import paper_scale
 from tests.support.composing import compose_config
 
