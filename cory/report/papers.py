@@ -1,7 +1,8 @@
 """What conf/paper/<paper>.yaml says of a paper's tables and figures: rows, columns, figures.
 
-A row is `label: experiment`, without the paper's name and slash, or `label: [experiment, word, printed ...]`: the word stands for {}
-in the columns' metrics, and the printed values follow in the order of the columns. Rows below a
+A row is `label: experiment`, without the paper's name and slash, or `label: [experiment, word,
+printed ...]`: the word stands for {} in the columns' metrics, and the printed values follow in the
+order of the columns. Rows below a
 name of their own (a task, say) are compared with the first of them. A table with `models` has all
 of its rows for each of them: the model's name stands for {model}, and printed values are given as
 {model: [value, ...]}. A column is `name: metric`, or `name: [metric, task]`, where the task stands

@@ -1,4 +1,4 @@
-"""The settings that CORY's tables 1 and 2 print are those of the experiments, at the paper's scale."""
+"""CORY's experiments have the settings that tables 1 and 2 print, at the paper's scale."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.support.composing import compose_config
 
 IMDB = ["cory/imdb_ppo", "cory/imdb_ppo_xl", "cory/imdb_cory"]
 GSM8K = ["cory/gsm8k_ppo", "cory/gsm8k_13b_ppo", "cory/gsm8k_cory"]
+RATES = (1e-5, 1e-5, 1e-4)
 # Of table 1, the same for all three: mini batches of 256, accumulated once; no early stopping.
 # `Epochs` (1) counts passes over the data; every iteration samples anew here.
 ALL = {
@@ -35,8 +36,8 @@ TABLE_1 = {
 TABLE_2 = {**ALL, "prompts_per_iteration": 32, "minibatch_size": 2 * 16, "kl_coef": 0.01}
 ROWS = [
     *((name, TABLE_1) for name in IMDB),
-    *((name, {**TABLE_2, "learning_rate": rate}) for name, rate in zip(GSM8K, (1e-5, 1e-5, 1e-4), strict=True)),
-]  # fmt: skip
+    *((name, {**TABLE_2, "learning_rate": rate}) for name, rate in zip(GSM8K, RATES, strict=True)),
+]
 
 
 @pytest.mark.parametrize(("experiment", "printed"), ROWS, ids=[name for name, _ in ROWS])

@@ -77,4 +77,3 @@ def test_what_cannot_be_is_refused() -> None:
         update([0.7, -0.1])
     with pytest.raises(ValueError, match="questions=1 are too few"):
         starts(100, 3, 1, seed=0)
-

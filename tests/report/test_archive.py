@@ -41,5 +41,5 @@ def test_a_run_becomes_rows(write_run: WriteRun, tmp_path: Path) -> None:
 def test_a_run_that_is_not_finished_is_refused(write_run: WriteRun) -> None:
     run_dir = write_run("cory/imdb_ppo", 1, lines_of(2, 20, 1, 0))
     (run_dir / RECORD).unlink()
-    with pytest.raises(ValueError, match="has no record.json: its run is not finished"):
+    with pytest.raises(ValueError, match=r"has no record\.json: its run is not finished"):
         run_frame(run_dir)
