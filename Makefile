@@ -15,7 +15,7 @@ PARALLEL ?=
 RUNS ?= outputs
 PAGE ?= board.html
 
-.PHONY: help install demo test test-slow test-all lint lock check-gpu smollm2 benchmark benchmarks debate board report clean
+.PHONY: help install demo test test-slow test-all lint lock check-gpu smollm2 benchmark benchmarks ask board report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -66,8 +66,8 @@ benchmark: install ## Measure how fast iterations are, beside TRL and CoMLRL, an
 	$(BIN)/python scripts/performance_page.py
 
 # the question reaches the command through the environment, whatever characters it has
-debate: install ## Let a MAFT run's agents debate: make debate RUN=<run directory> [QUESTION="..."]
-	$(BIN)/python scripts/debate.py $(RUN) $(if $(QUESTION),--question "$$QUESTION")
+ask: install ## Ask the agents of a finished run: make ask RUN=<run directory> [QUESTION="..."]
+	$(BIN)/python scripts/ask.py $(RUN) $(if $(QUESTION),"$$QUESTION")
 
 board: install ## Write one HTML file that shows runs: make board [RUNS="outputs/a outputs/b"] [PAGE=board.html]
 	$(BIN)/cory-board $(RUNS) -o $(PAGE)

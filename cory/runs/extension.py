@@ -22,7 +22,6 @@ from cory.runs.environment_values import FILE as VALUES
 from cory.runs.precision import as_begun
 from cory.runs.run_dir import (
     AGENTS,
-    BENCHMARKS,
     CHECKPOINTS,
     DIGESTS,
     FILES,
@@ -219,8 +218,6 @@ def begin(run_dir: Path, extension: Extension) -> None:
         # one that was cut off before the settings were written is made again
         before = [one for one in extensions_of(run_dir) if one.earlier < earlier]
         _write_history(run_dir, [*before, extension])
-        if extension.finished:  # they are of the earlier agents
-            (run_dir / BENCHMARKS).unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"run_dir={run_dir} cannot be written: {error.strerror}") from error
     end = "finished" if extension.finished else "unfinished"
@@ -254,7 +251,7 @@ def take_back(run_dir: Path) -> None:
     if fault_of(run_dir, files) is not None:  # something has been trained
         return
     _write_history(run_dir, history[:-1])
-    for name in (OVERRIDES, VALUES, SETTINGS, RECORD, BENCHMARKS):
+    for name in (OVERRIDES, VALUES, SETTINGS, RECORD):
         if (place / name).exists():
             text = (place / name).read_text(encoding="utf-8")
             write_whole(run_dir / name, text, to_disk=True)
@@ -282,11 +279,9 @@ def _set_aside(run_dir: Path, earlier: int) -> None:
     part = place.with_name(f"{place.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    for name in (SETTINGS, OVERRIDES, VALUES, RECORD, BENCHMARKS):
-        # scores may be there from a start that was cut off
-        source = run_dir / name if (run_dir / name).exists() else place / name
-        if source.exists() and (name == BENCHMARKS or source.parent == run_dir):
-            shutil.copy(source, part / name)
+    for name in (SETTINGS, OVERRIDES, VALUES, RECORD):
+        if (run_dir / name).exists():
+            shutil.copy(run_dir / name, part / name)
             sync(part / name)
     if (run_dir / AGENTS).is_dir():
         shutil.copytree(run_dir / AGENTS, part / AGENTS, copy_function=_link)
