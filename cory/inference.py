@@ -119,7 +119,7 @@ class TrainedTeam:
         The agents speak in the roles with which training began: pioneer and observers, which read
         what was said before (`cory`); a debate (`maporl`, `sft`, `maft`); else the first one alone.
 
-        agent: this one alone; `base` is the model before training, where it is a reference
+        agent: this one alone; `base` is the model before training
         how: `greedy=True` takes the likeliest token instead of sampling as the run did; `seed` is
             of the random numbers (default: the run's); `max_tokens` is the most of a response
             (default: the run's)
@@ -147,13 +147,13 @@ class TrainedTeam:
 
     def episodes(
         self,
-        prompts: Sequence[str | Prompt],
+        prompts: Sequence[str],
         interact: Interaction,
         greedy: bool = False,
         seed: int | None = None,
         max_tokens: int | None = None,
     ) -> list[Episode]:
-        """An episode per prompt, a text or one of the task's; arguments as of `ask_all`."""
+        """An episode per prompt; arguments as of `ask_all`."""
         sampling = self.config.algorithm.sampling
         limit = sampling.max_response_tokens if max_tokens is None else max_tokens
         require_at_least("max_tokens", limit, 1)
@@ -163,10 +163,10 @@ class TrainedTeam:
         speak = speak_with(self.actors, limit, None if greedy else sampling, streams)
         return interact(asked, speak) if asked else []
 
-    def _prompt(self, asked: str | Prompt, limit: int) -> Prompt:
-        text = asked if isinstance(asked, str) else asked.text
+    def _prompt(self, text: str, limit: int) -> Prompt:
+        """A text in the form of the task; at most `limit` tokens are to follow it."""
         require(bool(text.strip()), "a prompt is empty")
-        prompt = self.form.prompt_of(asked) if isinstance(asked, str) else asked
+        prompt = self.form.prompt_of(text)
         for group, team in self.models.items():
             tokens = team.tokens(prompt.opening)
             require(
@@ -216,10 +216,9 @@ class TrainedTeam:
 
     def _actors(self) -> dict[str, Actor]:
         """Everybody who may speak: the agents, and the model before training."""
-        if isinstance(self.config.algorithm, DebateConfig):
-            return self._debates().actors(self.policies)
-        first = next(iter(self.policies.values()))
-        return {**self.policies, BASE: first.reference(BASE)}
+        debates = isinstance(self.config.algorithm, DebateConfig)
+        actors = self._debates().actors(self.policies) if debates else self.policies
+        return {**actors, BASE: next(iter(self.policies.values())).reference(BASE)}
 
     def _interaction(self) -> Interaction:
         """Who speaks when, seeing what."""
