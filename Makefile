@@ -12,7 +12,7 @@ SCALE ?= paper
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
 
-.PHONY: help install demo test test-slow test-gpu test-all lint lock smollm2 benchmark benchmarks debate report clean
+.PHONY: help install demo test test-slow test-gpu test-all lint lock smollm2 benchmark benchmarks ask report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -61,8 +61,8 @@ benchmark: install ## Time iterations of PPO, CORY and GRPO, and of TRL's GRPO w
 	$(BIN)/python scripts/benchmark.py
 
 # the question reaches the command through the environment, whatever characters it has
-debate: install ## Let a MAFT run's agents debate: make debate RUN=<run directory> [QUESTION="..."]
-	$(BIN)/python scripts/debate.py $(RUN) $(if $(QUESTION),--question "$$QUESTION")
+ask: install ## Ask the agents of a finished run: make ask RUN=<run directory> [QUESTION="..."]
+	$(BIN)/python scripts/ask.py $(RUN) $(if $(QUESTION),"$$QUESTION")
 
 # A table is shown also when a run has failed. What is computed has no sweep; where a scale has a
 # sweep of its own, cory.train takes it. SEEDS=0 runs that seed alone.

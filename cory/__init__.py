@@ -1,6 +1,6 @@
 """Fine-tune small teams of language models with multi-agent reinforcement learning.
 
-    from cory import run, load_agents
+    from cory import run, load_team
 
 For notebooks and programs (docs/python.md); each name is imported when it is first used.
 """
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cory.config import ConfigError
-    from cory.inference.agents import load_agents
+    from cory.inference import load_team
     from cory.notebook import FinishedRun, RunFailed, run
 
-__all__ = ["ConfigError", "FinishedRun", "RunFailed", "load_agents", "run"]
+__all__ = ["ConfigError", "FinishedRun", "RunFailed", "load_team", "run"]
 _PLACES = {
     "ConfigError": "cory.config",
     "FinishedRun": "cory.notebook",
     "RunFailed": "cory.notebook",
-    "load_agents": "cory.inference.agents",
+    "load_team": "cory.inference",
     "run": "cory.notebook",
 }
 
@@ -27,7 +27,7 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'cory' has no attribute '{name}'")
-    if name == "load_agents":  # else DeepSpeed guesses while it is imported, and says so
+    if name == "load_team":  # else DeepSpeed guesses while it is imported, and says so
         cuda = import_module("torch").cuda.is_available()
         os.environ.setdefault("DS_ACCELERATOR", "cuda" if cuda else "cpu")
     return getattr(import_module(_PLACES[name]), name)

@@ -1,29 +1,28 @@
 """`from cory import run`: train from a notebook or a program, as the command does.
 
-The run works in a process of its own, which the command would start, too: whatever happens to it,
-the notebook lives on. What it prints appears where this process prints.
+The command runs in a process of its own: whatever happens to it, the notebook lives on. What it
+prints appears where this process prints.
 """
 
 import json
-import os
 import re
+import signal
+import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
-from cory.runs.lock import lock
 from cory.runs.run_dir import (
     METRICS,
     SAMPLES,
@@ -33,16 +32,9 @@ from cory.runs.run_dir import (
     remove_unbegun,
     unfinished_run,
 )
-from cory.runtime.before import parsed, refuse_early
+from cory.runtime.before import parsed
 from cory.runtime.hydra_options import refuse_same_names
-from cory.runtime.launch import launch, stop_code, stoppable
-from cory.train import (
-    CONF,
-    compose_or_refuse,
-    expand_home,
-    prepare_run_dir,
-    with_folder,
-)
+from cory.train import CONF, compose_or_refuse, expand_home
 
 PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*")  # a text that Hydra takes without quotes
 LAST_LINES = 30  # of what a failed run said
@@ -83,9 +75,9 @@ class FinishedRun:
         """record.json: final metrics, versions, device, time."""
         return read_record(self.run_dir) or {}
 
-    def agents(self, **how: Any) -> Any:
-        """The trained agents, as `load_agents` gives them; how: its other arguments."""
-        return import_module("cory").load_agents(self.run_dir, **how)
+    def team(self, **how: Any) -> Any:
+        """The trained agents, as `load_team` gives them; how: its other arguments."""
+        return import_module("cory").load_team(self.run_dir, **how)
 
 
 def run(
@@ -101,7 +93,6 @@ def run(
     """
     words = words_of(overrides)
     cfg = composed(words, config_dir)
-    words = [*with_folder(None if config_dir is None else Path(config_dir)), *words]
     expand_home(cfg)
     config = parsed(cfg)
     require(
@@ -110,22 +101,65 @@ def run(
         "command",
     )
     run_dir = Path(config.run_dir)
-    listens = threading.current_thread() is threading.main_thread()
-    refuse_early(run_dir, config)
-    with lock(run_dir), stoppable(listens):
-        if not prepare_run_dir(run_dir, cfg, config, None, words):
-            return FinishedRun(run_dir)
-        with shown(sys.stdout) as (out, _), shown(sys.stderr) as (err, said):
-            finished = launch(run_dir, config.hardware, out, err)
-        if finished:
-            return FinishedRun(run_dir)
-        stopped = stop_code() is not None
-        begun = (run_dir / METRICS).exists() or stopped
-        if not stopped:
-            remove_unbegun(run_dir)
+    before = size(run_dir / METRICS)
+    if "run_dir" not in map(key_of, words):
+        words.append(f"run_dir={written(config.run_dir)}")
+    if config_dir is not None:
+        words.insert(0, f"--config-dir={Path(config_dir).expanduser().absolute()}")
+    code, stopped, said = run_command(words)
+    if code == 0:
+        return FinishedRun(run_dir)
     if stopped:
         raise KeyboardInterrupt(f"the run in {run_dir} has saved; the same call goes on with it")
-    raise failure(run_dir, said, begun)
+    raise failure(run_dir, said, begun=size(run_dir / METRICS) != before)
+
+
+def run_command(words: Sequence[str]) -> tuple[int, bool, list[str]]:
+    """Run the command with these words, and show what it prints.
+
+    returns: its exit code; whether it was asked to stop, by an interrupt of this process, whose
+        second one kills it; the last lines that it printed
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cory.train", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # a Ctrl-C on a terminal reaches this process alone
+    )
+    assert process.stdout is not None
+    # a bar that is drawn anew ends with a carriage return, which stays
+    printed = TextIOWrapper(process.stdout, "utf-8", "replace", newline="")
+    lines: list[str] = []
+    stopped = False
+    try:
+        try:
+            show(printed, lines)
+        except KeyboardInterrupt:
+            stopped = True
+            process.send_signal(signal.SIGINT)
+            show(printed, lines)
+        return process.wait(), stopped, lines
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
+def show(printed: Iterable[str], lines: list[str]) -> None:
+    """Print what comes from a process, and keep its last lines."""
+    for line in printed:
+        print(line, end="", flush=True)
+        lines.append(line.rstrip())
+        del lines[:-LAST_LINES]
+
+
+def size(path: Path) -> int:
+    """Bytes of a file; 0 where there is none."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def key_of(word: str) -> str:
+    """The setting that a word sets."""
+    return word.partition("=")[0].lstrip("+")
 
 
 def failure(run_dir: Path, said: Sequence[str], begun: bool) -> Exception:
@@ -133,7 +167,7 @@ def failure(run_dir: Path, said: Sequence[str], begun: bool) -> Exception:
     errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
     if errors and not begun:
         return ConfigError("\n".join(errors))
-    return RunFailed("\n".join(errors or [f"{run_dir}:", *said[-LAST_LINES:]]))
+    return RunFailed("\n".join(errors or [f"{run_dir}:", *said]))
 
 
 def words_of(overrides: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[str]:
@@ -175,7 +209,7 @@ def written(value: Any) -> str:
 
 def composed(words: list[str], config_dir: str | Path | None) -> DictConfig:
     """The settings; `run_dir` as the command chooses it unless a word names one."""
-    named = [word.partition("=")[0].lstrip("+") for word in words]
+    named = [key_of(word) for word in words]
     require(
         "sweep" not in named,
         "run() makes one run; for a sweep call it in a loop, or use the command",
@@ -192,27 +226,3 @@ def composed(words: list[str], config_dir: str | Path | None) -> DictConfig:
         run_dir = Path.cwd() / "outputs" / cfg.experiment / f"{now}_seed{cfg.seed}"
         cfg.run_dir = str(unfinished_run(run_dir, cfg) or run_dir)
     return cfg
-
-
-@contextmanager
-def shown(stream: TextIO) -> Iterator[tuple[IO[bytes], list[str]]]:
-    """A file for a process to write to, and the last lines that it wrote; they go to `stream`.
-
-    A notebook's streams are no files, which a process could be given.
-    """
-    lines: list[str] = []
-    reader, writer = os.pipe()
-
-    def pass_on() -> None:
-        with open(reader, encoding="utf-8", errors="replace", newline="") as file:
-            for line in file:
-                stream.write(line)
-                stream.flush()
-                lines.append(line.rstrip())
-                del lines[:-LAST_LINES]
-
-    thread = threading.Thread(target=pass_on, daemon=True)
-    thread.start()
-    with open(writer, "wb") as file:
-        yield file, lines
-    thread.join(timeout=5)  # a process that outlives the run may hold the pipe

@@ -5,22 +5,27 @@
     python scripts/benchmarks.py RUN_DIR --cot                 those with a chain of thought
     python scripts/benchmarks.py RUN_DIR --base                the model that the run started from
 
-Scores go to RUN_DIR/benchmarks.json and RUN_DIR/record.json; existing ones are not measured again.
+Scores go to RUN_DIR/record.json under `benchmarks`; existing ones are not measured again.
 Needs `pip install '.[eval]'`, and once per machine the network, for the questions.
 """
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
 
 import torch
 
-from cory.benchmarks.measure import BenchmarkRequest, chosen_benchmarks, measure_benchmarks
-from cory.benchmarks.store import Entry
+# else DeepSpeed guesses while it is imported, and says so
+os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
+
+from cory.benchmarks import Entry, Measurement, measure
 from cory.config import ConfigError, SuiteConfig, load_suite, require
-from cory.inference.exported import require_device
+from cory.inference import require_device
 from cory.train import CONF
+
+TASKS = CONF / "benchmarks" / "tasks"  # further ones of the harness, for the suites of conf
 
 
 def arguments() -> argparse.Namespace:
@@ -39,7 +44,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--include", type=Path, help="a folder of further task files")
     parser.add_argument(
-        "--limit", type=int, help="questions per task, to try; never in record.json or on pages"
+        "--limit", type=int, help="questions per task, to try; never in record.json"
     )
     parser.add_argument("--batch-size", default="8", help="texts at once, or auto")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -54,8 +59,22 @@ def suite_of(name: str) -> SuiteConfig:
     )
 
 
-def request_of(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> BenchmarkRequest:
-    """The request for one of the runs."""
+def chosen(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
+    """The benchmarks listed in `tasks`; else all of the suite without or with chain of thought."""
+    if tasks is None:
+        return suite.names(cot)
+    names = [name.strip() for name in tasks.split(",")]
+    for name in names:
+        require(
+            name in suite.benchmarks,
+            f"--tasks: {name} is no benchmark of suite {suite.name}; choose from "
+            f"{', '.join(suite.benchmarks)}",
+        )
+    return names
+
+
+def measurement(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> Measurement:
+    """How the command line asks for one of the runs."""
     require(args.limit is None or args.limit > 0, f"--limit={args.limit} must be above 0")
     batch = args.batch_size
     require(
@@ -64,26 +83,23 @@ def request_of(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> B
     )
     require_device(args.device, "--device")
     require(args.tasks is None or not args.cot, "--cot and --tasks both choose: type one")
-    return BenchmarkRequest(
+    return Measurement(
         run_dir=run_dir,
         agent=args.agent,
         base=args.base,
         suite=suite,
-        names=chosen_benchmarks(suite, args.tasks, args.cot),
-        include=args.include,
+        include=(TASKS, *(() if args.include is None else (args.include,))),
         limit=args.limit,
         batch_size=batch if batch == "auto" else int(batch),
         device=args.device,
-        again=args.again,
     )
 
 
 def line(name: str, entry: Entry) -> str:
     """A line with a score in per cent."""
     error = "" if entry["stderr"] is None else f" ± {100 * entry['stderr']:.2f}"
-    shots = "" if entry["shots"] is None else f", {entry['shots']} shots"
-    limit = "" if entry["limit"] is None else f", only {entry['limit']} questions per task"
-    return f"  {name:15} {100 * entry['value']:6.2f}{error} % ({entry['metric']}{shots}{limit})"
+    shots = f", {entry['shots']} shots" if "shots" in entry else ""
+    return f"  {name:15} {100 * entry['value']:6.2f}{error} % ({entry['metric']}{shots})"
 
 
 def main() -> None:
@@ -91,13 +107,14 @@ def main() -> None:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     try:
         suite = suite_of(args.suite)
-        requests = [request_of(run_dir, args, suite) for run_dir in args.runs]
+        wanted = [measurement(run_dir, args, suite) for run_dir in args.runs]
         if args.device == "cpu":
             print(f"note: on the CPU weights are in {suite.cpu_dtype}", file=sys.stderr)
-        for request in requests:
-            entries = measure_benchmarks(request)
-            print(f"{request.run_dir} {request.model}")
-            print("\n".join(line(name, entry) for name, entry in entries.items()), flush=True)
+        for one in wanted:
+            scores = measure(one, chosen(suite, args.tasks, args.cot), args.again)
+            limit = "" if args.limit is None else f", only {args.limit} questions per task"
+            print(f"{one.run_dir} {one.key}{limit}")
+            print("\n".join(line(name, entry) for name, entry in scores.items()), flush=True)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

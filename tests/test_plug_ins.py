@@ -13,7 +13,7 @@ from cory.config import ConfigError, builder, game, option, plug_in_folders
 from cory.config.options import KINDS
 from cory.games import rules_of
 from cory.games.state import GameState
-from cory.inference.agents import load_agents
+from cory.inference import load_team
 from cory.runtime.hydra_options import OtherPlaces, refuse_same_names
 from cory.train import CONF
 from tests.support.commands import Command, last_wins, metrics, short_settings
@@ -264,7 +264,7 @@ def test_a_team_with_names_of_its_own(
     command = Command(place, ["-m", "cory.train", *words], PYTHONPATH=f"{CONF.parent}:{place}")
     assert command.wait() == 0, command.err
     assert (place / "run" / "curves.png").is_file() and "planner" in command.out
-    agents = load_agents(place / "run", "cpu")
-    assert list(agents) == ["planner", "solver"] and agents["solver"].answer("The film", seed=1)
+    team = load_team(place / "run", "cpu")
+    assert team.names == ["planner", "solver"] and team.ask("The film", "solver", seed=1)
     with pytest.raises(ConfigError, match="speak together is known to its package alone"):
-        agents.together("The film")
+        team.ask("The film")

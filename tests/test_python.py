@@ -1,4 +1,4 @@
-"""`from cory import run, load_agents`: the examples of docs/python.md, and what they promise."""
+"""`from cory import run, load_team`: the examples of docs/python.md, and what they promise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,8 @@ import pytest
 
 from cory.config import ConfigError
 from cory.notebook import RunFailed, composed, failure, run, words_of
-from cory.runtime import launch
 from tests.support.commands import ROOT, last_wins, short_settings
-from tests.support.warm import Fork, Forked
+from tests.support.warm import Fork
 
 PAGE = ROOT / "docs" / "python.md"
 
@@ -28,10 +26,8 @@ def examples() -> list[str]:
     return re.findall(r"^```python\n(.+?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def execute(sources: list[str], warm: bool) -> None:
-    """Execute sources one after another, in one namespace; warm: the workers are forks of this."""
-    if warm:
-        launch.subprocess = SimpleNamespace(Popen=Forked)  # type: ignore[assignment]
+def execute(sources: list[str]) -> None:
+    """Execute sources one after another, in one namespace."""
     names: dict[str, Any] = {}
     for source in sources:
         exec(compile(source, str(PAGE), "exec"), names)
@@ -46,7 +42,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
         "assert trained.metrics.equals(longer.metrics[:3][list(trained.metrics)])",
         "assert longer.record['extended'][0]['earlier'] == 3",
     )
-    began = Fork(tmp_path, partial(execute, [*sources, *checks], True))
+    began = Fork(tmp_path, partial(execute, [*sources, *checks]))
     assert began.wait(600) == 0, began.err
     assert "4 iterations; the first three are as they were" in began.out
     assert "algorithm.learning_rate must be above 0 and finite, got -1.0" in began.out
@@ -193,7 +189,7 @@ def test_runs_that_are_refused_interrupted_and_finished(
 ) -> None:
     words = last_wins(short_settings(tiny_model, tiny_judge, reviews_file))
     sources = [f"words = {words}", REFUSED, FROM_A_THREAD, INTERRUPTED]
-    began = Fork(tmp_path, partial(execute, sources, True))
+    began = Fork(tmp_path, partial(execute, sources))
     assert began.wait(600) == 0, began.err
     assert re.search("^refused: evaluation.probes: the [0-9]+ tokens", began.out, re.MULTILINE)
     assert re.search("^failed: iteration [0-9]: objective/kl/agent_0 is", began.out, re.MULTILINE)

@@ -17,7 +17,7 @@ from cory.algorithms.maft_endpoint import EndpointActor, EndpointDebate, Endpoin
 from cory.algorithms.parts import Parts
 from cory.algorithms.sft import no_statistics, response_nll
 from cory.config import CORRECT, GENERATION_ONLY, MaftConfig
-from cory.endpoint.batch import Endpoint
+from cory.endpoint import Endpoint
 from cory.episode import Context, Episode, Prompt
 from cory.evaluation.diversity import Diversity
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
@@ -28,7 +28,7 @@ from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Plain
 from cory.rollout.interactions import Interaction, Speak
 from cory.rollout.maft_prompts import Identified, SumUp, Told
-from cory.rollout.opponents import JOURNAL
+from cory.rollout.opponents import REPLIES
 from cory.tasks import Form, Task
 from cory.tasks.data.subset import refuse_shared
 from cory.tasks.judged import judged
@@ -50,7 +50,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         actors |= policies
         actors[BASE] = next(iter(policies.values())).reference(BASE)
     else:  # one model speaks for every agent, and none learns
-        endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / JOURNAL)
+        endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / REPLIES)
         interact = remote = EndpointDebate(endpoint, evaluated)
         actors |= {name: EndpointActor(name, remote) for name in (*config.names(), BASE)}
     prompts = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)

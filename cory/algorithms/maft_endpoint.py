@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from cory.config import SamplingConfig, require
-from cory.endpoint.batch import Ask, Endpoint
-from cory.endpoint.client import TOO_LONG, Reply
+from cory.endpoint import TOO_LONG, Ask, Endpoint, Reply
 from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn, as_messages
 from cory.evaluation.evaluate import BeforeEach, Evaluator
 from cory.evaluation.responses import TEAM, EvalRequest
@@ -110,10 +109,10 @@ class EndpointEvaluator:
             self.debate.watch = lambda come, asked: before_each(done, rows)
 
         metrics = self.evaluate(request, partial_results, watched)
-        spent = self.debate.endpoint.spent()
+        requests, tokens = self.debate.endpoint.spent()
         return metrics | {
-            f"eval/endpoint_requests/{TEAM}": float(spent.requests),
-            f"eval/endpoint_tokens/{TEAM}": float(spent.prompt_tokens + spent.completion_tokens),
+            f"eval/endpoint_requests/{TEAM}": float(requests),
+            f"eval/endpoint_tokens/{TEAM}": float(tokens),
         }
 
 

@@ -204,9 +204,9 @@ class GameCollector:
         examples, selected = self.selection.examples(games, epoch, same_tokens)
         metrics = set_metrics(games, training.reward) | selected
         if training.opponents.endpoint is not None:
-            spent = training.opponents.endpoint.spent()
-            metrics["game/endpoint_requests"] = float(spent.requests)
-            metrics["game/endpoint_tokens"] = float(spent.prompt_tokens + spent.completion_tokens)
+            requests, tokens = training.opponents.endpoint.spent()
+            metrics["game/endpoint_requests"] = float(requests)
+            metrics["game/endpoint_tokens"] = float(tokens)
         kept = training.parts.config.samples_kept
         return StoredGames(examples, [self._episode(played) for played in games[:kept]], metrics)
 

@@ -77,7 +77,6 @@ class BenchmarkConfig:
     shots: int
     metric: str
     filter: str
-    steps: list[str] | None
     cot: bool
 
 

@@ -126,7 +126,7 @@ def is_this_machine(host: str) -> bool:
 
 @dataclass
 class EndpointConfig:
-    """Which model is asked where, how it samples, how fast and for how much it may be asked."""
+    """Which model is asked where, how it samples, and how patiently it is asked."""
 
     key: ClassVar[str] = "algorithm.endpoint"  # the group of these settings, for refusals
     base_url: str  # without /chat/completions
@@ -137,13 +137,9 @@ class EndpointConfig:
     max_tokens: int  # of one reply
     limit_name: str  # max_tokens | max_completion_tokens: what the server calls this limit
     parallel: int  # requests under way at once
-    requests_per_minute: float | None  # tries count; None: no limit
     retries: int  # further tries of a request that failed for a passing reason
     timeout: float  # seconds without a sign of life after which a try has failed
     plain_http: bool  # whether the key may go to another machine without encryption
-    input_price: float | None  # of a million prompt tokens; None: unknown
-    output_price: float | None  # of a million reply tokens; None: unknown
-    max_cost: float | None  # all that a journal may cost, as prices count; None: no limit
 
     def __post_init__(self) -> None:
         key = self.key
@@ -162,19 +158,11 @@ class EndpointConfig:
         for name, least in (("max_tokens", 1), ("parallel", 1), ("retries", 0)):
             require_at_least(f"{key}.{name}", getattr(self, name), least)
         require_positive(f"{key}.timeout", self.timeout)
-        for name in ("temperature", "input_price", "output_price"):
-            if getattr(self, name) is not None:
-                require_at_least(f"{key}.{name}", getattr(self, name), 0)
-        for name in ("requests_per_minute", "max_cost"):
-            if getattr(self, name) is not None:
-                require_positive(f"{key}.{name}", getattr(self, name))
+        if self.temperature is not None:
+            require_at_least(f"{key}.temperature", self.temperature, 0)
         require(
             self.top_p is None or 0 < self.top_p <= 1,
             f"{key}.top_p must lie in (0, 1], got {self.top_p}",
-        )
-        require(
-            self.max_cost is None or None not in (self.input_price, self.output_price),
-            f"{key}.max_cost={self.max_cost} needs {key}.input_price and {key}.output_price",
         )
 
     def _check_url(self, key: str) -> None:
@@ -205,9 +193,3 @@ class EndpointConfig:
             f"{self.key_variable} without encryption: use https://, set key_variable=null where "
             f"the server asks for none, or allow it by {self.key}.plain_http=true",
         )
-
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """What so many tokens cost; None where prices are unknown."""
-        if self.input_price is None or self.output_price is None:
-            return None
-        return (prompt_tokens * self.input_price + completion_tokens * self.output_price) / 1e6

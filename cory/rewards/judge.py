@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from cory.config import JudgeConfig, require
-from cory.endpoint.batch import Ask, Endpoint
-from cory.endpoint.client import Message, Reply, require_client
+from cory.endpoint import Ask, Endpoint, Message, Reply, client_of
 from cory.episode import Episode, Metrics, Prompt, Turn, from_user
 from cory.rewards import RunFacts
 
-JOURNAL = "judge"  # in the run directory: the judge's replies; of a part of a sum with its name
+REPLIES = "judge"  # in the run directory: the judge's replies; of a part of a sum with its name
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
 
 
@@ -32,11 +31,11 @@ class Judge:
     @staticmethod
     def prepare(config: JudgeConfig) -> None:
         """Refuse an endpoint without its package or key, before models are loaded."""
-        require_client(config.endpoint)
+        client_of(config.endpoint)
 
     def begin(self, run: RunFacts) -> None:
         """As `RunReward`."""
-        name = JOURNAL if run.part is None else f"{JOURNAL}_{run.part}"
+        name = REPLIES if run.part is None else f"{REPLIES}_{run.part}"
         self.endpoint = Endpoint(self.config.endpoint, run.folder / f"{name}.jsonl")
 
     def at(self, done: int) -> None:
@@ -107,7 +106,7 @@ class Judge:
         asks again when it is started again.
         """
         assert self.endpoint is not None  # `begin` has opened it
-        new = self.endpoint.unanswered(asks)
+        new = self.endpoint.lacking(asks)
         replies = self.endpoint.complete(asks)
         self.requests += len(replies)
         self.tokens += sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)

@@ -7,7 +7,6 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,14 @@ from cory import distributed
 from cory.config import ConfigError, PythonRewardConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
 from cory.rewards import RunFacts
-from cory.rewards.user_code import RAISED, load_function, told
-from cory.runs.user_function import find_function
+from cory.runs.user_function import RAISED, load_function, told
 from cory.tasks import Task
 
 Row = tuple[Prompt, Turn]
 # TRL gives `prompts`, `completions` and `completion_ids` in place of these columns
 NOT_COLUMNS = ("prompt", "completion", "completion_ids", "prompts", "completions")
 STANDARD = {  # keywords that do not depend on the data
-    *("prompts", "completions", "completion_ids", "completions_ids", "trainer_state"),
+    *("prompts", "completions", "completion_ids", "trainer_state"),
     *("log_extra", "log_metric", "role", "agent", "round"),
 }
 
@@ -36,9 +34,6 @@ class TrainerState:
     max_steps: int = 0  # iterations of the run
     is_world_process_zero: bool = True  # functions are called by the first process alone
     is_local_process_zero: bool = True
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"trainer_state has global_step and max_steps here, and no {name}")
 
 
 @dataclass
@@ -59,9 +54,9 @@ class PythonReward:
     """
 
     def __init__(self, config: PythonRewardConfig, task: Task, device: Any) -> None:
-        self.found = find_function("reward.function", config.function)
+        self.found = load_function("reward.function", config.function)
         self.said = self.found.said
-        self.function = load_function(self.found)
+        self.function = self.found.call
         self.partial = False  # None may be returned: another part of a sum scores the turn
         self.tokenizer: Any = None
         self.prefix = ""  # of logged columns, in a sum of rewards
@@ -71,13 +66,13 @@ class PythonReward:
         # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
         self.loop = asyncio.new_event_loop()
         weakref.finalize(self, self.loop.close)
-        self.accepted, self.takes_all = _accepted(self.said, self.function)
+        self.accepted, self.takes_all = _accepted(self.function)
         self._require_known(task)
 
     @staticmethod
     def prepare(config: PythonRewardConfig) -> None:
         """Import the function, before models are loaded."""
-        load_function(find_function("reward.function", config.function))
+        load_function("reward.function", config.function)
 
     def _require_known(self, task: Task) -> None:
         """ConfigError where the function cannot do without an argument that nothing gives it."""
@@ -91,7 +86,7 @@ class PythonReward:
         columns = ", ".join(name for name in known if name not in STANDARD) or "none"
         require(
             not lacking,
-            f"{self.said}: {self.found.name} needs {', '.join(lacking)}, which neither cory nor a "
+            f"{self.said}: it needs {', '.join(lacking)}, which neither cory nor a "
             f"column of the data gives it (columns: {columns})",
         )
 
@@ -151,7 +146,7 @@ class PythonReward:
                 returned = self.loop.run_until_complete(_awaited(returned))
             if _is_listed(returned):
                 returned = list(returned)  # of a generator, the function's body runs only now
-        except RAISED as error:  # whatever a user's function raises (detail 17)
+        except RAISED as error:  # whatever a user's function raises
             called.refusal = f"{self.said}: {told(error, self.found.file)}"
             return called
         try:
@@ -165,7 +160,6 @@ class PythonReward:
     def _arguments(self, rows: Sequence[Row], called: Called) -> dict[str, Any]:
         """All keywords that TRL gives a function, and `role`, `agent` and `round`, by row."""
         prompts, turns = [row[0] for row in rows], [row[1] for row in rows]
-        ids = [self._ids(turn) for turn in turns]
         given: dict[str, Any] = {
             "role": [turn.role for turn in turns],
             "agent": [turn.agent for turn in turns],
@@ -177,12 +171,10 @@ class PythonReward:
         for name in columns:  # a column of the user's data has the last word about a name
             if name not in NOT_COLUMNS:
                 given[name] = [prompt.columns.get(name) for prompt in prompts]
-        if "completions_ids" in self.accepted:  # so in older pages of TRL's documentation
-            given["completions_ids"] = ids
         return given | {
             "prompts": [_asked(prompt) for prompt in prompts],
             "completions": [_completion(prompt, turn) for prompt, turn in rows],
-            "completion_ids": ids,
+            "completion_ids": [self._ids(turn) for turn in turns],
             "trainer_state": self.state,
             "log_extra": lambda column, values: called.columns.update(
                 {str(column): [_plain(value) for value in values]}
@@ -236,17 +228,12 @@ def _is_listed(returned: Any) -> bool:
     return hasattr(returned, "__iter__")
 
 
-def _accepted(said: str, function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
+def _accepted(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
     """The keywords that a function takes, each with whether it has a default; and whether any."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some functions of C have none
         return {}, True
-    by_place = [p.name for p in parameters if p.kind == p.POSITIONAL_ONLY and p.default is p.empty]
-    require(
-        not by_place,
-        f"{said}: {', '.join(by_place)} must be arguments that can be given by name",
-    )
     named = {
         p.name: p.default is not p.empty
         for p in parameters
@@ -275,13 +262,11 @@ def _completion(prompt: Prompt, turn: Turn) -> str | list[dict[str, str]]:
 
 def as_number(value: Any) -> float | None:
     """A finite number of Python, numpy or torch as a float; None where it is none."""
-    if not isinstance(value, Real):
-        if isinstance(value, str) or not hasattr(value, "item") or getattr(value, "ndim", 1) != 0:
-            return None
-        value = value.item()
+    if isinstance(value, str | bytes):
+        return None
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
     return number if math.isfinite(number) else None
 

@@ -13,7 +13,7 @@ from cory.config import (
     OfflineConfig,
     SamplingConfig,
 )
-from cory.endpoint.batch import Ask, Endpoint
+from cory.endpoint import Ask, Endpoint
 from cory.games.prompts import GamePrompts
 from cory.models.policy import Actor, Policy
 from cory.models.tokenization import Codec
@@ -21,7 +21,7 @@ from cory.models.visitor import Visitor
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
 from cory.tasks.game import GameTask
 
-JOURNAL = "endpoint.jsonl"  # in the run directory: the endpoint's replies
+REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
 
 
 @dataclass(frozen=True)
@@ -114,5 +114,5 @@ class Opponents:
     def _endpoint(self) -> Endpoint:
         if self.endpoint is None:
             assert self.config.endpoint is not None  # settings without one were refused
-            self.endpoint = Endpoint(self.config.endpoint, self.run_dir / JOURNAL)
+            self.endpoint = Endpoint(self.config.endpoint, self.run_dir / REPLIES)
         return self.endpoint

@@ -113,7 +113,9 @@ def model_card(
     )
     task, length = config.task, config.algorithm.iterations if done is None else done
     data = f"source {task.source}" + ("" if task.source == "package" else f", {task.path}")
-    front = ["---", f"base_model: {own.path}", "tags: [cory, reinforcement-learning]"]
+    front = ["---", "tags: [cory, reinforcement-learning]"]
+    if is_hub_name(own.path):  # the hub takes no other
+        front.insert(1, f"base_model: {own.path}")
     if model.base is not None:
         front.append("library_name: peft")
     return (
@@ -135,6 +137,12 @@ A {kind} of `{own.path}`, trained by cory with `algorithm={config.algorithm.name
 {note}    {load}
 {head}"""
     )
+
+
+def is_hub_name(path: str) -> bool:
+    """Whether a model's path is a name on the hub, which others can load too."""
+    local = path.startswith((".", "/", "~", "package:", "asset:")) or Path(path).exists()
+    return not local and path.count("/") <= 1
 
 
 def publish(part: Path, run_dir: Path) -> None:

@@ -24,7 +24,6 @@ from cory.runs.stored_settings import (
 from cory.runs.sweeps.differences import VARIED
 
 OVERRIDES = "overrides.txt"
-BENCHMARKS = "benchmarks.json"  # scores of the agents, if they were measured
 METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"

@@ -1,31 +1,30 @@
-"""A user's own function, named as `file.py:name` or `package.module:name`: found, and not run."""
+"""A user's own function, named as `file.py:name` or `package.module:name`, imported."""
 
-import ast
+import importlib
+import importlib.util
 import sys
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
+from hashlib import sha256
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from cory.config import (
-    ConfigError,
-    PythonRewardConfig,
-    judges,
-    nearest,
-    require,
-    require_function_name,
-)
+from cory.config import ConfigError, PythonRewardConfig, judges, require, require_function_name
+
+# what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
+RAISED = (Exception, SystemExit)
 
 
 @dataclass(frozen=True)
 class UserFunction:
-    """Where a function of the user's is."""
+    """A function of the user's."""
 
     key: str  # the setting, for refusals: reward.function
     value: str  # as it was typed
-    module: str | None  # dotted name; None: a file was named
     file: Path  # its source
-    name: str  # in that file
+    call: Callable[..., Any]
 
     @property
     def said(self) -> str:
@@ -33,81 +32,72 @@ class UserFunction:
         return f"{self.key}={self.value}"
 
 
-def find_function(key: str, value: str) -> UserFunction:
-    """The function's source, which is read and not executed.
-
-    Relative files, and modules, are looked for from the folder that the command is typed in.
-
-    ConfigError where there is no such file or module, where its source cannot be parsed, and where
-    nothing in it has the function's name
-    """
-    place, name = require_function_name(key, value)
-    if place.endswith(".py"):
-        file = Path(place).expanduser().absolute()
-        require(file.is_file(), f"{key}={value}: there is no file {file}")
-        found = UserFunction(key, value, None, file, name)
-    else:
-        found = UserFunction(key, value, place, _source_of(key, value, place), name)
-    _require_defined(found)
-    return found
-
-
 def require_functions(reward: Any) -> None:
-    """ConfigError where a function that a reward names cannot be found; none is run."""
+    """ConfigError where a file that a reward names is not there; nothing is run."""
     for key, judge in judges(reward).items():
         if isinstance(judge, PythonRewardConfig):
-            find_function(f"{key}.function", judge.function)
-
-
-def _source_of(key: str, value: str, module: str) -> Path:
-    """The source file of a module; the packages around it are not imported."""
-    path: list[str] | None = [str(Path.cwd()), *sys.path]
-    parts = module.split(".")
-    for count in range(1, len(parts) + 1):
-        dotted = ".".join(parts[:count])
-        spec = None if path is None else PathFinder.find_spec(dotted, path)
-        if spec is None:
-            raise ConfigError(
-                f"{key}={value}: there is no module {dotted} in {Path.cwd()} or among the "
-                f"installed packages"
+            place, _ = require_function_name(f"{key}.function", judge.function)
+            file = Path(place).expanduser().absolute()
+            require(
+                not place.endswith(".py") or file.is_file(),
+                f"{key}.function={judge.function}: there is no file {file}",
             )
-        path = spec.submodule_search_locations and [*spec.submodule_search_locations]
-    origin = spec.origin if spec is not None else None
-    require(
-        origin is not None and origin.endswith(".py"),
-        f"{key}={value}: {module} has no Python source; name the module that defines {value}",
-    )
-    return Path(str(origin))
 
 
-def _require_defined(found: UserFunction) -> None:
+def load_function(key: str, value: str) -> UserFunction:
+    """Import a function; files, and modules too, are looked for from the current folder.
+
+    ConfigError, in one line with the user's own file and line, where that cannot be done
+    """
+    place, name = require_function_name(key, value)
     try:
-        tree = ast.parse(found.file.read_bytes(), str(found.file))
-    except SyntaxError as error:
-        raise ConfigError(f"{found.said}: {found.file}, line {error.lineno}: {error.msg}") from None
-    except (OSError, ValueError) as error:  # ValueError: null bytes
-        raise ConfigError(f"{found.said}: {found.file} cannot be read ({error})") from None
-    names = _names(tree)
-    functions = sorted(
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_"
-    )
-    known = f"; it defines {', '.join(functions)}" if functions else ""
+        module = _module(place)
+    except RAISED as error:  # whatever a user's module raises
+        file = Path(place).expanduser().absolute()
+        raise ConfigError(f"{key}={value}: cannot be imported: {told(error, file)}") from error
+    function: Any = getattr(module, name, None)
     require(
-        found.name in names or "*" in names,
-        f"{found.said}: {found.file} has no {found.name}{nearest(found.name, functions) or known}",
+        callable(function) and not isinstance(function, type) and bool(module.__file__),
+        f"{key}={value}: {name} in {module.__file__} must be a function, got "
+        f"{type(function).__name__}",
     )
+    return UserFunction(key, value, Path(str(module.__file__)), function)
 
 
-def _names(tree: ast.Module) -> set[str]:
-    """Every name that is bound anywhere in a module; `*` where it imports all of another's."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name.partition(".")[0])
-    return names
+def _module(place: str) -> ModuleType:
+    """The module of a name or of a file, imported once per process."""
+    if not place.endswith(".py"):
+        _search(Path.cwd())
+        return importlib.import_module(place)
+    file = Path(place).expanduser().absolute()
+    # a name of its own: the file's may be that of a module that is there already
+    name = f"cory_user_{file.stem}_{sha256(str(file).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    _search(file.parent)  # for modules beside it
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # of a .py file there always is one
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _search(folder: Path) -> None:
+    """Let modules of a folder be imported; those found before are not hidden by them."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def told(error: BaseException, file: Path) -> str:
+    """An error of a user's code in one line: place in the user's own file, type, message."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
+    text = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == file]
+    return f"{file}, line {lines[-1]}: {text}" if lines else text

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cory.config import Config, ConfigError, builder
-from cory.endpoint import client
 from cory.episode import Metrics
 from cory.evaluation.responses import EvalRequest
 from cory.runs.jsonl import Line
@@ -35,7 +34,6 @@ def answer(number: int, body: Body) -> Said:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setenv("WISE_KEY", KEY)
-    monkeypatch.setattr(client, "FIRST_WAIT_S", 0.01)
     found = ChatServer(answer)
     yield found
     found.shutdown()
@@ -119,7 +117,7 @@ def test_a_run_that_begins_again_pays_for_nothing_twice(
     server.answer = lambda number, body: (
         failure(400, "down") if number == 13 else answer(number, body)
     )
-    with pytest.raises(ConfigError, match="refuses model wise with 400"):
+    with pytest.raises(ConfigError, match="model wise: Error code: 400"):
         evaluated(config_to())
     assert len(server.asked) == 14
     found, lines = evaluated(config_to())
@@ -194,7 +192,7 @@ def test_a_question_that_is_too_long_by_itself_ends_the_run(
 def test_it_can_be_asked_to_stop_while_replies_come(
     config_to: Callable[..., Config], server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cory.endpoint.batch.BEAT_S", 0.01)
+    monkeypatch.setattr("cory.endpoint.BEAT_S", 0.01)
     server.answer = lambda number, body: Said(answer(number, body).body, after=0.1)
     looked = 0
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
 from cory.config import Config, ConfigError, builder, parse_config
 from cory.episode import Context, Episode, Prompt
 from cory.evaluation.responses import EvalRequest
-from cory.inference.debaters import Debaters
-from cory.inference.question_files import Question
+from cory.inference import load_team
 from cory.memory.workload import longest_context
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.verifier import shown
 from cory.runs.partial_results import PartialResults
+from cory.runtime.exporting import export_agents
 from cory.runtime.worker import build_parts
 from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
@@ -241,16 +242,15 @@ def test_without_answers_a_refusal_names_the_setting(own: Settings, method: str,
 
 
 def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_path: Path) -> None:
-    config = own("texts", *ANSWERS, *MAFT)
+    config = own("texts", *ANSWERS, *MAFT, f"run_dir={tmp_path}")
+    parts = build_parts(config)
+    export_agents(builder("algorithm", "maft")(config.algorithm, parts).agents, parts, tmp_path)
+    OmegaConf.save(OmegaConf.create(asdict(config)), tmp_path / "config.yaml")
     (tmp_path / "texts.jsonl").unlink()
-    debaters = Debaters(tmp_path, config, "cpu", base=True)
-    asked = [Question("3 and 4?", "7"), Question("1 and 1?", None)]
-    debaters.check(asked)
-    first, second = debaters.debate(asked)
-    assert first["question"] == "3 and 4?" and first["right"] is not None
-    assert second["right"] is None
-    with pytest.raises(ConfigError, match="question 0: task=prompts reads no answer in 'seven'"):
-        debaters.check([Question("3 and 4?", "seven")])
+    team = load_team(tmp_path, "cpu")
+    said = team.ask("3 and 4?")
+    assert {one.agent for one in said} <= {*team.names}
+    assert len(said) == config.algorithm.evaluation_agents * config.algorithm.evaluation_turns
 
 
 def test_the_estimate_counts_the_longest_prompt(own: Settings) -> None:

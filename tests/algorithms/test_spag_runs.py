@@ -178,7 +178,7 @@ def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
     assert {"eval/win_rate/endpoint", "offline/loss/agent_0"} <= line.keys()
     for file in (folder / "taught").rglob("*"):
         assert not file.is_file() or b"secret-of-the-test" not in file.read_bytes(), file
-    # a run that begins anew with the same journal asks for nothing that was answered before
+    # a run that begins anew with the same cache asks for nothing that was answered before
     asked = len(server.asked)
     for name in ("record.json", "games/epoch_000.jsonl", "metrics.jsonl"):
         (folder / "taught" / name).unlink()

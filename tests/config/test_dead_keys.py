@@ -20,8 +20,6 @@ from tests.support.settings_read import ROOT, Reads, function_at, in_config, is_
 THROUGH = {
     "param_sharing": "policy",
     "train_turns": "trained",
-    "input_price": "cost",
-    "output_price": "cost",
     "cot": "names",
     "iterations_per_epoch": "per_epoch",
     "minibatch_size": "plan_of",

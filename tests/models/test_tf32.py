@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from cory import inference
 from cory.config import ConfigError, products_of
-from cory.inference import debaters
 from cory.models.precision import set_float32_products
 from cory.runtime import worker
 from cory.trainers.sanity_checks import tolerance_of
@@ -93,7 +93,7 @@ def test_a_run_and_a_debate_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def loaded(*_: object) -> None:
         raise Enough
 
-    for module in (worker, debaters):
+    for module in (worker, inference):
         monkeypatch.setattr(module, "set_float32_products", lambda chosen, _: asked.append(chosen))
         monkeypatch.setattr(module, "Team", loaded)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
@@ -101,5 +101,5 @@ def test_a_run_and_a_debate_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
         worker.build_parts(parsed(*TF32, "reward.compute_precision=tf32"))
     config = parsed("experiment=maft/phi3_arithmetic_maft", "scale=small", *TF32)
     with pytest.raises(Enough):
-        debaters.Debaters(Path("unused"), config, "cuda", base=True)
+        inference.TrainedTeam(Path("unused"), config, "cuda")
     assert [{*chosen.values()} for chosen in asked] == [{"tf32"}, {"tf32"}]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from cory.config import ConfigError, JudgeConfig
-from cory.endpoint import client
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.judge import Judge
@@ -22,9 +21,8 @@ Start = Callable[..., tuple[ChatServer, Judge]]
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
-    """`start(answer, **settings)`: a server that answers so, and a judge with a journal."""
-    monkeypatch.setattr(client, "FIRST_WAIT_S", 0.01)
+def start(tmp_path: Path) -> Iterator[Start]:
+    """`start(answer, **settings)`: a server that answers so, and a judge with a cache."""
     servers = []
 
     def make(answer: Callable[[int, Body], Said], **settings: Any) -> tuple[ChatServer, Judge]:
@@ -174,7 +172,9 @@ def test_a_run_that_was_refused_asks_again(start: Start, tmp_path: Path) -> None
 
 def test_what_the_endpoint_refuses_names_the_reward(start: Start) -> None:
     _, reward = start(lambda n, body: Said({"error": {"message": "no"}}, 404))
-    with pytest.raises(ConfigError, match=r"^reward\.endpoint: http.* refuses model wise with 404"):
+    with pytest.raises(
+        ConfigError, match=r"^reward\.endpoint\.base_url=http.*, model wise: Error code: 404"
+    ):
         scores(reward, "abcd")
     config = reward.config
     keyed = replace(config, endpoint=replace(config.endpoint, key_variable="NOT_SET_HERE"))

@@ -22,7 +22,7 @@ from cory.config import (
 from cory.episode import TEXT_ONLY, Episode, Prompt, Turn, reward_columns
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.python_function import PythonReward, as_number
-from cory.runs.user_function import find_function, require_functions
+from cory.runs.user_function import require_functions
 from cory.runtime.worker import build_parts
 from tests.support.composing import parsed
 
@@ -124,8 +124,6 @@ def test_it_gets_columns_ids_roles_agents_rounds_and_where_the_run_stands(write:
     assert seen["agent"] == ["agent_0", "agent_1"] * 2
     assert seen["prompts"] == ["asked 0", "asked 0", "asked 1", "asked 1"]
     assert "prompt" not in seen
-    with pytest.raises(AttributeError, match="global_step and max_steps here, and no epoch"):
-        _ = reward.state.epoch
 
 
 def test_only_what_it_asks_for_is_given_and_its_own_column_wins(write: Write) -> None:
@@ -160,7 +158,7 @@ def test_numbers_of_torch_and_numpy_are_numbers(write: Write) -> None:
     assert scores(function) == [1.0, 2.0, 3.0, 4.5]
     for value, number in ((True, 1.0), (np.float32(0.5), 0.5), (torch.tensor(2), 2.0)):
         assert as_number(value) == number
-    for value in ("1", None, float("nan"), float("inf"), [1], torch.ones(1), 1j, "nan"):
+    for value in ("1", None, float("nan"), float("inf"), [1], torch.ones(2), 1j, "nan"):
         assert as_number(value) is None
 
 
@@ -260,7 +258,6 @@ def test_an_importable_module_is_found_from_the_current_folder(write: Write) -> 
     write("raise ValueError('imported')", file="own_pkg/__init__.py")
     place = "own_pkg.inner:score"
     write("def score(completions): return [2] * len(completions)", file="own_pkg/inner.py")
-    assert find_function("reward.function", place).file.name == "inner.py"  # nothing is imported
     with pytest.raises(
         ConfigError, match=r"cannot be imported: .*__init__\.py|ValueError: imported"
     ):
@@ -279,28 +276,13 @@ def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> 
     assert scores(f"{tmp_path}/{function}") == [3.0] * 4
 
 
-NOT_THERE = [
-    ("nowhere.py:score", "there is no file .*/nowhere.py$"),
-    ("mine.py:scor", r"mine\.py has no scor; did you mean score\?"),
-    ("mine.py:other", r"mine\.py has no other; it defines score"),
-    ("broken.py:score", r"broken\.py, line 2: .*was never closed"),
-    ("mine.py", r"must be <file>\.py:<function> or <package\.module>:<function>, got 'mine\.py'"),
-    ("my-rewards:score", "must be <file>"),
-    ("no_such_package.mine:score", "there is no module no_such_package in "),
-    ("json.nothing:score", r"there is no module json\.nothing in "),
-    ("math:sqrt", "math has no Python source"),
-]
-
-
-@pytest.mark.parametrize(("function", "rule"), NOT_THERE)
-def test_what_is_not_there_is_refused_without_running_it(
-    function: str, rule: str, write: Write
-) -> None:
-    write("raise SystemExit\ndef score(completions): return []")
-    write("x = 1\ndef score(", file="broken.py")
-    with pytest.raises(ConfigError, match=rule) as refused:
-        require_functions(PythonRewardConfig("python", function))
-    assert str(refused.value).startswith((f"reward.function={function}: ", "reward.function must"))
+def test_a_file_that_is_not_there_is_refused_without_running_one(write: Write) -> None:
+    with pytest.raises(ConfigError, match=r"^reward\.function=nowhere\.py:score: there is no file"):
+        require_functions(PythonRewardConfig("python", "nowhere.py:score"))
+    require_functions(PythonRewardConfig("python", write("raise SystemExit")))
+    for value in ("mine.py", "my-rewards:score"):
+        with pytest.raises(ConfigError, match="must be <file>"):
+            PythonRewardConfig("python", value)
 
 
 def test_the_part_of_a_sum_is_named(write: Write) -> None:
@@ -315,6 +297,8 @@ CANNOT_BE_IMPORTED = [
     ("import nothing_like_it\ndef score(): 0", r"mine\.py, line 1: ModuleNotFoundError: No module"),
     ("def score(): 0\n\n1 / 0", r"mine\.py, line 3: ZeroDivisionError: division by zero"),
     ("def score(): 0\nraise SystemExit(3)", r"mine\.py, line 2: SystemExit: 3"),
+    ("def score(", r"mine\.py, line 1: .*was never closed"),
+    ("other = 3", r"score in .*mine\.py must be a function, got NoneType"),
     ("score = 3", r"score in .*mine\.py must be a function, got int"),
     ("class score: pass", r"must be a function, got type"),
 ]
@@ -331,9 +315,8 @@ def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write
 
 
 WRONG_ARGUMENTS = [
-    ("def score(completions, truth): return []", r"score needs truth, .*\(columns: level\)"),
-    ("def score(completions, environments, *, b): return []", "score needs environments, b, "),
-    ("def score(completions, /): return []", "completions must be arguments that can be given by"),
+    ("def score(completions, truth): return []", r"it needs truth, .*\(columns: level\)"),
+    ("def score(completions, environments, *, b): return []", "it needs environments, b, "),
 ]
 
 

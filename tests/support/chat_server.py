@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from cory.config import EndpointConfig, JudgeConfig, JudgeEndpointConfig
-from cory.endpoint.batch import Ask
+from cory.endpoint import Ask
 
 Body = dict[str, Any]
 KEY = "sk-never-to-be-written"
@@ -25,12 +25,8 @@ CONFIG = EndpointConfig(
     max_tokens=20,
     limit_name="max_tokens",
     parallel=4,
-    requests_per_minute=None,
     retries=2,
     timeout=5.0,
-    input_price=None,
-    output_price=None,
-    max_cost=None,
 )
 
 
@@ -92,11 +88,10 @@ def reply(text: str | None, reason: str = "stop", tokens: tuple[int, int] = (10,
     )
 
 
-def failure(status: int, message: str, code: str | None = None, **headers: str) -> Said:
-    """An error as the real server writes it."""
+def failure(status: int, message: str, code: str | None = None) -> Said:
+    """An error as the real server writes it, which may be tried again soon."""
     said = {"error": {"message": message, "type": "error", "code": code}}
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Said(said, status, named)
+    return Said(said, status, {"retry-after-ms": "10"})
 
 
 def echo(number: int, body: Body) -> Said:

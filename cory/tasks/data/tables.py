@@ -6,7 +6,6 @@ import io
 import json
 import re
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import product, zip_longest
 from pathlib import Path
@@ -15,9 +14,6 @@ from typing import Any
 from cory.config import ConfigError, require
 from cory.config.task import MessageConfig, QuestionsConfig
 
-# letters and signs by their category, of which nothing is seen
-INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
-ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 FORMATS = (".jsonl", ".json", ".csv", ".parquet")
 
 
@@ -78,10 +74,7 @@ def row_texts(where: str, *columns: tuple[str, object]) -> list[str]:
 
 def is_blank(text: str) -> bool:
     """Whether a text shows nothing: white space, control and zero-width characters."""
-    return all(
-        character in INVISIBLE or unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc", "Cf")
-        for character in text
-    )
+    return not any(sign.isprintable() and not sign.isspace() for sign in text)
 
 
 def hub_table(
@@ -195,15 +188,20 @@ def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         where = f"{key}={file}: line {number}"
         require(bool(line.strip()), f"{where} is empty")
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:  # ... brackets within brackets
-            raise ConfigError(f"{where} is not JSON: {error}") from None
+        row = _json(line, where)
         require(isinstance(row, dict), f"{where} must be an object with keys")
-        if ESCAPED_HALF.search(line):
-            _refuse_halves(row, where)
         rows.append(row)
     return rows
+
+
+def _json(text: str, where: str) -> Any:
+    """The value of a text; ConfigError where it is no JSON, or no UTF-8 can hold its texts."""
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()  # half of a pair of surrogates
+    except (ValueError, RecursionError) as error:  # ... brackets within brackets
+        raise ConfigError(f"{where} is not JSON: {error}") from None
+    return value
 
 
 def file_of_split(path: str, split: str, key: str = "task.path") -> Path:
@@ -258,33 +256,13 @@ def _parquet_rows(file: Path, key: str) -> list[dict[str, Any]]:
 
 def _json_list(file: Path, key: str) -> list[dict[str, Any]]:
     """The objects of a .json file, which is a list of them."""
-    try:
-        rows = json.loads(_text(file, key))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"{key}={file} is not JSON: {error}; with an object on each line it must end in .jsonl"
-        ) from None
+    rows: Any = _json(_text(file, key), f"{key}={file}")
     require(
         isinstance(rows, list) and all(isinstance(row, dict) for row in rows),
         f"{key}={file} must be a list of objects with keys",
     )
-    for number, row in enumerate(rows, 1):
-        _refuse_halves(row, f"{key}={file}: row {number}")
     found: list[dict[str, Any]] = rows
     return found
-
-
-def _refuse_halves(row: dict[str, Any], where: str) -> None:
-    """ConfigError for half of a surrogate pair, which JSON can escape and no text can hold."""
-    for name, value in row.items():
-        try:
-            json.dumps([name, value], ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            half = f"\\u{ord(error.object[error.start]):04x}"
-            raise ConfigError(
-                f"{where}: '{name.encode(errors='replace').decode()}' holds {half}, half of a "
-                f"character (a lone surrogate)"
-            ) from None
 
 
 def _text(file: Path, key: str, newline: str | None = None) -> str:

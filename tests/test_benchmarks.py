@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import lm_eval
 import pytest
 import torch
-from cory.report.pages.write import checked, gather_tables
-from cory.report.records.archive import read as read_archive
 from datasets import Dataset, DatasetDict
 from omegaconf import OmegaConf
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cory.benchmarks import harness, measure
-from cory.benchmarks.measure import BenchmarkRequest, chosen_benchmarks, measure_benchmarks
-from cory.benchmarks.store import geometric_mean, read_scores
+from cory import benchmarks
+from cory.benchmarks import Measurement, geometric_mean, measure
 from cory.config import ConfigError, SuiteConfig, load_suite
 from cory.models.places import ASSETS
+from scripts import benchmarks as command
 from tests.support.close import assert_close
-from tests.support.composing import CONF
-from tests.support.made_up_runs import WriteRun, lines_of
-from tests.support.reporting import places_in
+from tests.support.composing import CONF, parsed
 
 TINY = ASSETS / "tiny"
 CHOICES = [" good", " bad", " an awful waste of time"]
@@ -43,11 +38,10 @@ max_new_tokens: 6
 bos: false
 seed: 1
 benchmarks:
-  choice: {task: own_choices, shots: 0, metric: acc, filter: none, steps: null, cot: false}
-  echo: {task: own_echoes, shots: 1, metric: exact_match, filter: clean,
-    steps: [remove_whitespace, take_first], cot: false}
-  raw: {task: own_echo, shots: 1, metric: exact_match, filter: none, steps: null, cot: false}
-  mute: {task: own_mute, shots: 0, metric: exact_match, filter: none, steps: null, cot: true}
+  choice: {task: own_choices, shots: 0, metric: acc, filter: none, cot: false}
+  echo: {task: own_echoes, shots: 1, metric: exact_match, filter: clean, cot: false}
+  raw: {task: own_echo, shots: 1, metric: exact_match, filter: none, cot: false}
+  mute: {task: own_mute, shots: 0, metric: exact_match, filter: none, cot: true}
 geometric_mean: [choice, echo]
 """
 
@@ -116,7 +110,10 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "aggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"
     )
     (folder / "echoes.yaml").write_text(
-        "group: own_echoes\ntask: [own_echo]\naggregate_metric_list: [{metric: exact_match}]\n"
+        "group: own_echoes\ntask: [own_echo]\n"
+        "filter_list: [{name: clean, filter: [{function: remove_whitespace}, "
+        "{function: take_first}]}]\n"
+        "aggregate_metric_list: [{metric: exact_match, filter_list: clean}]\n"
     )
     # three right answers, which the model gives after a space, and a wrong one
     right = [{"text": text, "answer": said(text).strip()} for text in OPENINGS[:3]]
@@ -138,16 +135,16 @@ def run_dir(tmp_path: Path) -> Path:
     """A finished run whose only agent is the shipped model."""
     folder = tmp_path / "run"
     shutil.copytree(TINY, folder / "agents" / "agent_0")
-    model = {"path": "asset:tiny", "quantisation": "none"}
-    OmegaConf.save({"model": model, "partner": None}, folder / "config.yaml")
+    settings = asdict(parsed("model=tiny", "algorithm=ppo"))
+    OmegaConf.save(OmegaConf.create(settings), folder / "config.yaml")
     (folder / "record.json").write_text('{"seed": 3, "final": {"eval/x": 0.1, "y": NaN}}')
     return folder
 
 
 @pytest.fixture
-def request_(run_dir: Path, suite: SuiteConfig, tasks: Path) -> BenchmarkRequest:
-    names = suite.names(cot=False)
-    return BenchmarkRequest(run_dir, "agent_0", False, suite, names, tasks, None, 2, "cpu", False)
+def wanted(run_dir: Path, suite: SuiteConfig, tasks: Path) -> Measurement:
+    include = (command.TASKS, tasks)
+    return Measurement(run_dir, "agent_0", False, suite, include, None, 2, "cpu")
 
 
 @torch.no_grad()
@@ -173,93 +170,75 @@ def by_hand(model: Any) -> float:
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> list[harness.Benchmark]:
-    """The benchmarks that are measured during a test, with their answers."""
-    kept: list[harness.Benchmark] = []
+def samples(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the harness asked and got, of each benchmark that is measured during a test."""
+    kept: list[dict[str, Any]] = []
+    real = lm_eval.simple_evaluate
 
-    def load(*words: Any) -> harness.Benchmark:
-        kept.append(harness.load_benchmark(*words))
-        return kept[-1]
+    def evaluate(*words: Any, **how: Any) -> Any:
+        output = real(*words, **how | {"log_samples": True})
+        kept.append(output["samples"])
+        return output
 
-    monkeypatch.setattr(measure, "load_benchmark", load)
+    monkeypatch.setattr(lm_eval, "simple_evaluate", evaluate)
     return kept
 
 
-def harness_says(benchmark: harness.Benchmark) -> list[float]:
+def harness_says(samples: dict[str, Any]) -> list[float]:
     """The log-likelihood of each choice after the second review, by the harness."""
-    (task,) = [task for task in benchmark.tasks if task.config.task == "own_one"]
-    asked = [request for request in task.instances if request.doc_id == 1]
-    return [request.resps[0][0] for request in sorted(asked, key=lambda request: request.idx)]
+    (asked,) = [sample for sample in samples["own_one"] if sample["doc_id"] == 1]
+    return [float(answers[0][0]) for answers in asked["resps"]]
 
 
 @pytest.mark.slow
-def test_choices_are_scored_as_by_hand(
-    request_: BenchmarkRequest, loaded: list[harness.Benchmark]
-) -> None:
-    found = measure_benchmarks(replace(request_, names=["choice"]))["choice"]
+def test_choices_are_scored_as_by_hand(wanted: Measurement, samples: list[dict[str, Any]]) -> None:
+    found = measure(wanted, ["choice"], again=False)["choice"]
     model = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
-    assert_close(harness_says(loaded[0]), likelihoods(model, REVIEWS[1]))
+    assert_close(harness_says(samples[0]), likelihoods(model, REVIEWS[1]))
     assert (found["value"], found["questions"]) == (by_hand(model), 4)
-    assert found["included"] and found["empty_share"] is None
-    parts = found["parts"]
-    assert [parts[name]["questions"] for name in ("own_one", "own_two")] == [3, 1]
-    assert parts["own_two"]["stderr"] is None and parts["own_one"]["version"] == "3.0"
-    assert found["dtype"] == "float32" and found["harness"] == "0.4.13" and found["seed"] == 1
+    assert found["dtype"] == "float32" and found["harness"] == "0.4.13"
 
 
 @pytest.mark.slow
-def test_generated_answers_are_filtered_and_empty_ones_counted(request_: BenchmarkRequest) -> None:
-    found = measure_benchmarks(replace(request_, names=["echo", "raw", "mute"]))
+def test_generated_answers_are_filtered(wanted: Measurement) -> None:
+    found = measure(wanted, ["echo", "raw", "mute"], again=False)
     assert all(said(text).startswith(" ") for text in OPENINGS[:3])
     assert {name: found[name]["value"] for name in found} == {"echo": 0.75, "raw": 0, "mute": 0}
     # sqrt(3/4 * 1/4 / (4 - 1)), with the variance of a sample
     assert_close(found["echo"]["stderr"], 0.25)
-    empty = [said(text, before="").startswith(" ") for text in OPENINGS]
-    assert found["mute"]["empty_share"] == sum(empty) / 4 == 0.75
-    assert found["echo"]["empty_share"] == 0
 
 
 @pytest.mark.slow
 def test_scores_are_kept_and_change_nothing_else(
-    request_: BenchmarkRequest, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: Measurement, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = json.loads((run_dir / "record.json").read_text())
-    assert "geometric_mean" not in measure_benchmarks(replace(request_, names=["echo"]))
-    found = measure_benchmarks(replace(request_, names=["choice", "echo"]))
-    record = json.loads((run_dir / "record.json").read_text())
-    scores = record.pop("benchmarks")["agent_0"]
+    path = run_dir / "record.json"
+    before = json.loads(path.read_text())
+    assert "geometric_mean" not in measure(wanted, ["echo"], again=False)
+    measure(replace(wanted, limit=1), ["choice"], again=False)  # to try: not kept
+    assert json.loads(path.read_text())["benchmarks"]["agent_0"].keys() == {"echo"}
+    found = measure(wanted, ["choice", "echo"], again=False)
+    record = json.loads(path.read_text())
+    assert record.pop("benchmarks") == {"agent_0": found}
     assert json.dumps(record) == json.dumps(before)
-    assert scores.keys() == {"choice", "echo", "geometric_mean"}
-    for name in ("choice", "echo"):
-        said_there = {key: scores[name][key] for key in ("value", "stderr", "metric", "shots")}
-        assert said_there == {key: found[name][key] for key in said_there}
     expected = geometric_mean([(found[n]["value"], found[n]["stderr"]) for n in ("choice", "echo")])
-    mean = scores["geometric_mean"]
+    mean = found["geometric_mean"]
     assert (mean["value"], mean["stderr"]) == expected
 
-    # nothing is measured twice
-    monkeypatch.setattr(measure, "_load", lambda *words: pytest.fail("measured again"))
-    files = [run_dir / name for name in ("record.json", "benchmarks.json")]
-    contents = [path.read_text() for path in files]
-    measure_benchmarks(replace(request_, names=["choice", "echo"]))
-    assert [path.read_text() for path in files] == contents
-    with pytest.raises(ConfigError, match=r"has echo of agent_0 with harness=0\.4\.13, not 9"):
-        monkeypatch.setattr(measure, "harness_version", lambda: "9")
-        measure_benchmarks(replace(request_, names=["choice"], again=True))
-
-
-@pytest.mark.slow
-def test_a_few_questions_are_never_a_score(request_: BenchmarkRequest, run_dir: Path) -> None:
-    before = (run_dir / "record.json").read_bytes()
-    found = measure_benchmarks(replace(request_, names=["choice", "echo"], limit=1))
-    assert found["choice"]["limit"] == 1 and found["choice"]["questions"] == 2
-    assert (run_dir / "record.json").read_bytes() == before
-    assert list(read_scores(run_dir)) == ["limited"]
+    # nothing is measured twice, unless it is asked for
+    monkeypatch.setattr(benchmarks, "harness", lambda wanted: pytest.fail("measured again"))
+    content = path.read_text()
+    assert measure(wanted, ["choice", "echo"], again=False) == found
+    assert path.read_text() == content
+    other = {"value": 0.5, "stderr": None}
+    monkeypatch.setattr(benchmarks, "harness", lambda wanted: lambda name, benchmark: other)
+    changed = measure(wanted, ["choice"], again=True)
+    assert changed["choice"] == other and changed["geometric_mean"]["stderr"] is None
 
 
 @pytest.mark.slow
 def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
-    request_: BenchmarkRequest, run_dir: Path, loaded: list[harness.Benchmark]
+    wanted: Measurement, run_dir: Path, samples: list[dict[str, Any]]
 ) -> None:
     agent = run_dir / "agents" / "agent_0"
     shutil.rmtree(agent)
@@ -267,15 +246,9 @@ def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
     base = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     how = LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
     get_peft_model(base, how).save_pretrained(agent)
-    AutoTokenizer.from_pretrained(TINY).save_pretrained(agent)
-    settings = json.loads((agent / "adapter_config.json").read_text())
-    # trained where cory lay in another folder
-    settings["base_model_name_or_path"] = "/elsewhere/cory/assets/tiny"
-    (agent / "adapter_config.json").write_text(json.dumps(settings))
-    one = replace(request_, names=["choice"])
-    measure_benchmarks(one)
-    measure_benchmarks(replace(one, base=True))
-    adapted, alone = map(harness_says, loaded)
+    measure(wanted, ["choice"], again=False)
+    measure(replace(wanted, base=True), ["choice"], again=False)
+    adapted, alone = map(harness_says, samples)
     plain = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     assert_close(alone, likelihoods(plain, REVIEWS[1]))
     assert_close(adapted, likelihoods(PeftModel.from_pretrained(plain, str(agent)), REVIEWS[1]))
@@ -302,55 +275,33 @@ def test_the_error_of_a_geometric_mean_is_the_delta_methods() -> None:
     assert geometric_mean([(0.5, 0.1), (0.0, 0.1)]) == (0.0, None)
 
 
-def refusal(request: BenchmarkRequest) -> str:
+def refusal(wanted: Measurement, name: str = "choice") -> str:
     with pytest.raises(ConfigError) as error:
-        measure_benchmarks(request)
+        measure(wanted, [name], again=False)
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
 @pytest.mark.slow
 def test_what_cannot_be_measured_is_refused(
-    request_: BenchmarkRequest, run_dir: Path, suite: SuiteConfig, monkeypatch: pytest.MonkeyPatch
+    wanted: Measurement, run_dir: Path, suite: SuiteConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asking(**changes: Any) -> BenchmarkRequest:
+    def asking(**changes: Any) -> Measurement:
         other = replace(suite.benchmarks["choice"], **changes)
         changed = replace(suite, benchmarks={**suite.benchmarks, "choice": other})
-        return replace(request_, suite=changed, names=["choice"])
+        return replace(wanted, suite=changed)
 
     assert "choice.task=nothing: lm-evaluation-harness 0.4.13 has no such task" in refusal(
         asking(task="nothing")
     )
-    assert "choice.task=own_lost: its data cannot be loaded: " in refusal(asking(task="own_lost"))
-    assert "choice.task=piqa: its data cannot be loaded: " in refusal(asking(task="piqa"))
-    assert "has no metric=f1 with filter=none; it has acc,none" in refusal(asking(metric="f1"))
-    long = replace(request_, suite=replace(suite, max_new_tokens=256), names=["echo"])
-    assert "the model sees 256 tokens" in refusal(long)
-    assert "--agent=agent_1: " in refusal(replace(request_, agent="agent_1"))
-    assert "no CUDA device" in refusal(replace(request_, device="cuda"))
-    assert "--tasks: mmlu is no benchmark of suite own; choose" in refusal_of_choice(suite)
-    assert "there is no such folder" in refusal(replace(request_, include=run_dir / "x"))
+    assert "choice.task=own_lost cannot be measured: " in refusal(asking(task="own_lost"))
+    assert "no metric=f1 with filter=none; it has acc,none" in refusal(asking(metric="f1"))
+    assert "--agent=agent_1: " in refusal(replace(wanted, agent="agent_1"))
+    assert "there is no such folder" in refusal(replace(wanted, include=(run_dir / "x",)))
     (run_dir / "record.json").unlink()
-    assert refusal(request_).endswith("the run is not finished: it has no record.json")
-    assert "there is no run" in refusal(replace(request_, run_dir=run_dir / "x"))
-    monkeypatch.setattr(harness.importlib.util, "find_spec", lambda name: None)
-    assert refusal(request_) == "benchmarks need the package lm_eval: pip install '.[eval]'"
-
-
-def refusal_of_choice(suite: SuiteConfig) -> str:
-    with pytest.raises(ConfigError) as error:
-        chosen_benchmarks(suite, "choice,mmlu", cot=False)
-    return str(error.value)
-
-
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "script", CONF.parent / "scripts" / "benchmarks.py"
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    assert refusal(wanted).endswith("the run is not finished: it has no record.json")
+    monkeypatch.setattr(benchmarks.importlib.util, "find_spec", lambda name: None)
+    assert refusal(wanted) == "benchmarks need the package lm_eval: pip install '.[eval]'"
 
 
 def test_the_command_says_scores_or_one_line(
@@ -359,17 +310,21 @@ def test_the_command_says_scores_or_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def command(*words: str) -> None:
+    def run(*words: str) -> None:
         monkeypatch.setattr(sys, "argv", ["benchmarks.py", str(run_dir), *words])
-        script().main()
+        command.main()
 
     own = ["--suite", str(tasks / "suite.yaml"), "--include", str(tasks), "--device", "cpu"]
-    command(*own, "--cot")
+    run(*own, "--cot")
     assert "mute              0.00 ± 0.00 % (exact_match, 0 shots)" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        command("--suite", "spagg")
-    error = capsys.readouterr().err
-    assert error.startswith("error: --suite=spagg: there is no ") and error.count("\n") == 1
+    for words, part in (
+        (["--suite", "spagg"], "--suite=spagg: there is no "),
+        ([*own, "--tasks", "choice,mmlu"], "--tasks: mmlu is no benchmark of suite own; choose"),
+    ):
+        with pytest.raises(SystemExit):
+            run(*words)
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert error.startswith(f"error: {part}")
 
 
 def test_a_wrong_suite_is_refused(tasks: Path, tmp_path: Path) -> None:
@@ -390,7 +345,7 @@ def test_a_wrong_suite_is_refused(tasks: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_papers_suite_names_what_the_harness_has(tasks: Path) -> None:
     suite = load_suite(CONF / "benchmarks" / "spag.yaml")
-    index = harness.manager(tasks).task_index  # reading all task files takes seconds: once
+    index = benchmarks.task_index((command.TASKS, tasks)).task_index
     assert suite.names(cot=False) == suite.geometric_mean and len(suite.geometric_mean) == 8
 
     def leaves(task: str) -> list[dict[str, Any]]:
@@ -407,7 +362,7 @@ def test_the_papers_suite_names_what_the_harness_has(tasks: Path) -> None:
             metrics = [entry["metric"] for entry in part["metric_list"]]
             assert benchmark.metric in metrics, name
             filters = [entry["name"] for entry in part.get("filter_list", [{"name": "none"}])]
-            assert benchmark.steps is not None or benchmark.filter in filters, name
+            assert benchmark.filter in (*filters, "stripped"), name  # ours, of the whole group
         assert len(parts) == {"mmlu": 57, "bbh": 27, "bbh_cot": 27}.get(name, 1)
 
 
@@ -428,7 +383,7 @@ MADE_UP: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 def test_the_papers_suite_runs_on_made_up_questions(
-    request_: BenchmarkRequest, tasks: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: Measurement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rows(path: str, **_: Any) -> DatasetDict:
         several = Dataset.from_list([MADE_UP[path]] * 5)
@@ -436,17 +391,16 @@ def test_the_papers_suite_runs_on_made_up_questions(
 
     monkeypatch.setattr("datasets.load_dataset", rows)
     suite = replace(load_suite(CONF / "benchmarks" / "spag.yaml"), max_new_tokens=4)
+    found: dict[bool, dict[str, Any]] = {}
     for cot in (False, True):
-        names = suite.names(cot)
-        found = measure_benchmarks(
-            replace(request_, suite=suite, names=names, limit=1, batch_size=64)
-        )
-        assert all(found[name]["shots"] == suite.benchmarks[name].shots for name in names)
-    assert found.keys() == {*suite.benchmarks, "geometric_mean"}
-    assert found["geometric_mean"]["value"] == 0  # the small model is never right on BBH
-    assert [found[name]["questions"] for name in ("mmlu", "bbh", "piqa")] == [57, 27, 1]
-    assert found["mutual"]["others"].keys() == {"mrr,none", "r@2,none"}
-    assert "acc_norm,none" in found["arc_easy"]["others"]
+        asked = replace(wanted, suite=suite, limit=1, batch_size=64)
+        found[cot] = measure(asked, suite.names(cot), again=False)
+        for name in suite.names(cot):
+            assert found[cot][name]["shots"] == suite.benchmarks[name].shots
+    assert {*found[False], *found[True]} == {*suite.benchmarks, "geometric_mean"}
+    assert found[False]["geometric_mean"]["value"] == 0  # the small model is never right on BBH
+    questions = [found[False][name]["questions"] for name in ("mmlu", "bbh", "piqa")]
+    assert questions == [57, 27, 1]
 
 
 def test_every_line_of_a_suite_is_explained() -> None:
@@ -457,50 +411,3 @@ def test_every_line_of_a_suite_is_explained() -> None:
             known = " # " in text or above.lstrip().startswith("#") or "name:" in text
             assert text.lstrip().startswith("#") or not value or known, text
             above = text
-
-
-def with_scores(run_dir: Path, **scores: float) -> None:
-    path = run_dir / "record.json"
-    record = json.loads(path.read_text())
-    record.pop("benchmarks", None)
-    if scores:
-        numbers = {name: {"value": value, "stderr": 0.01} for name, value in scores.items()}
-        record["benchmarks"] = {"agent_0": numbers}
-    path.write_text(json.dumps(record))
-
-
-@pytest.mark.slow
-def test_the_archive_takes_benchmarks_later_and_loses_none(
-    write_run: WriteRun, tmp_path: Path
-) -> None:
-    places = places_in(tmp_path)
-    table = checked(places, "cory", "fig3", "small")
-
-    def archived() -> dict[str, float]:
-        gather_tables([table], places, tmp_path / "outputs", allow_dirty=False)
-        (kept,) = read_archive(places.records("cory", "small"))
-        scores = kept.record.get("benchmarks", {}).get("agent_0", {})
-        start = "benchmark/"
-        shown = {key: value for key, value in kept.lines[-1].items() if key.startswith(start)}
-        for name, score in scores.items():
-            assert shown.pop(f"{start}{name}/agent_0") == score["value"]
-            assert shown.pop(f"{start}{name}_stderr/agent_0") == score["stderr"]
-        assert not shown
-        return {name: score["value"] for name, score in scores.items()}
-
-    run_dir = write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0))
-    assert archived() == {}
-    with_scores(run_dir, mmlu=0.4)
-    assert archived() == {"mmlu": 0.4}
-    with_scores(run_dir, mmlu=0.5, bbh=0.3)
-    assert archived() == {"mmlu": 0.5, "bbh": 0.3}
-    with_scores(run_dir)  # another copy of the run directory, from before
-    assert archived() == {"mmlu": 0.5, "bbh": 0.3}
-    with_scores(run_dir, mmlu=0.6, piqa=0.7)  # never a mixture
-    assert archived() == {"mmlu": 0.5, "bbh": 0.3}
-    shutil.rmtree(run_dir)
-    later = {"began": "2027-01-01T00:00:00+00:00"}
-    again = write_run("cory/imdb_ppo", 0, lines_of(2, 20, 1, 0), **later)
-    assert archived() == {"mmlu": 0.5, "bbh": 0.3}  # the same numbers: no need for another run
-    with_scores(again, mmlu=0.5, bbh=0.3, piqa=0.7)
-    assert archived() == {"mmlu": 0.5, "bbh": 0.3, "piqa": 0.7}

@@ -1,0 +1,203 @@
+"""Public reasoning benchmarks by lm-evaluation-harness, on the agents of a finished run.
+
+May import: inference and everything below.
+"""
+
+import functools
+import importlib.util
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cory.config import (
+    GEOMETRIC_MEAN,
+    BenchmarkConfig,
+    ConfigError,
+    SuiteConfig,
+    parse_config,
+    require,
+)
+from cory.inference import agent_folders, base_of, is_adapter
+from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.models.lora import load_adapter
+from cory.runs.provenance import device_name
+from cory.runs.run_dir import RECORD, read_record, write_whole
+from cory.runs.stored_settings import read_settings
+
+BASE = "base"  # key of the untrained model's scores, beside those of the agents
+IN_RECORD = "benchmarks"  # key of all scores in record.json
+Entry = dict[str, Any]  # a score and how it was measured
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How benchmarks are put to one agent of one run."""
+
+    run_dir: Path
+    agent: str
+    base: bool  # measure the model that the agent was trained from instead
+    suite: SuiteConfig
+    include: tuple[Path, ...]  # folders with further task files of the harness
+    limit: int | None  # questions per task, to try: such scores are not kept; None: all
+    batch_size: int | str  # texts at once, or `auto`: as many as fit
+    device: str
+
+    @property
+    def key(self) -> str:
+        """Of the scores in the record."""
+        return BASE if self.base else self.agent
+
+
+def measure(wanted: Measurement, names: Sequence[str], again: bool) -> dict[str, Entry]:
+    """Measure benchmarks of the suite; all scores of the agent by benchmark, from 0 to 1.
+
+    Each is in the run's record as soon as it is there, with the geometric mean once all of its
+    benchmarks are. again: also those that the record has. ConfigError for a run that is not
+    finished, and a task that the harness does not have or cannot load.
+    """
+    require(
+        importlib.util.find_spec("lm_eval") is not None,
+        "benchmarks need the package lm_eval: pip install '.[eval]'",
+    )
+    for folder in wanted.include:
+        require(folder.is_dir(), f"--include={folder}: there is no such folder")
+    record = read_record(wanted.run_dir)
+    require(record is not None, f"{wanted.run_dir}: the run is not finished: it has no {RECORD}")
+    assert record is not None
+    scores: dict[str, Entry] = record.get(IN_RECORD, {}).get(wanted.key, {})
+    if wanted.limit is not None:
+        scores = {}
+    left = [name for name in names if again or name not in scores]
+    ask = harness(wanted) if left else None
+    for name in left:
+        assert ask is not None
+        scores[name] = ask(name, wanted.suite.benchmarks[name])
+        scores.pop(GEOMETRIC_MEAN, None)  # it was of the score before
+        parts = [scores.get(part) for part in wanted.suite.geometric_mean]
+        if all(parts):
+            value, stderr = geometric_mean([(p["value"], p["stderr"]) for p in parts if p])
+            scores[GEOMETRIC_MEAN] = {"value": value, "stderr": stderr, "metric": "geometric mean"}
+        if wanted.limit is None:
+            record.setdefault(IN_RECORD, {})[wanted.key] = scores
+            write_whole(wanted.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
+    return scores
+
+
+def harness(wanted: Measurement) -> Callable[[str, BenchmarkConfig], Entry]:
+    """A function that puts a benchmark, by its name in the suite, to the agent's model."""
+    from lm_eval import simple_evaluate  # noqa: PLC0415  an extra, and slow to import
+    from lm_eval.models.huggingface import HFLM  # noqa: PLC0415
+
+    suite = wanted.suite
+    tasks = task_index(wanted.include)
+    model, tokenizer, conditions = model_of(wanted)
+    lm = HFLM(
+        model,
+        tokenizer=tokenizer,
+        batch_size=wanted.batch_size,
+        add_bos_token=suite.bos,
+        trust_remote_code=False,
+    )
+
+    def ask(name: str, benchmark: BenchmarkConfig) -> Entry:
+        key = f"benchmarks.{name}.task={benchmark.task}"
+        require(
+            benchmark.task in {*tasks.all_subtasks, *tasks.all_groups},
+            f"{key}: lm-evaluation-harness {version('lm_eval')} has no such task",
+        )
+        try:
+            output: Any = simple_evaluate(
+                lm,
+                tasks=[benchmark.task],
+                task_manager=tasks,
+                num_fewshot=benchmark.shots,
+                fewshot_random_seed=suite.seed,
+                gen_kwargs={"max_gen_toks": suite.max_new_tokens},
+                limit=wanted.limit,
+                log_samples=False,
+            )
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ConfigError(f"{key} cannot be measured: {reason}") from error
+        score = score_of(output, benchmark, key)
+        return {**score, "suite": suite.name, **asdict(benchmark), **conditions}
+
+    return ask
+
+
+@functools.cache
+def task_index(include: tuple[Path, ...]) -> Any:
+    """The harness's index of tasks; cached, since reading all task files takes seconds."""
+    from lm_eval.tasks import TaskManager  # noqa: PLC0415  as in `harness`
+
+    return TaskManager(include_path=[str(folder) for folder in include])
+
+
+def score_of(output: Any, benchmark: BenchmarkConfig, key: str) -> Entry:
+    """The benchmark's score in the harness's output; ConfigError where its metric is not there."""
+    whole = output["results"].get(benchmark.task, {})  # empty for a group without an average
+    name = f"{benchmark.metric},{benchmark.filter}"
+    known = sorted(metric for metric in whole if "," in metric and "_stderr" not in metric)
+    require(
+        name in whole,
+        f"{key}: no metric={benchmark.metric} with filter={benchmark.filter}; it has "
+        f"{'; '.join(known)} (metric,filter)",
+    )
+    ignored = {task: n for task, n in output["n-shot"].items() if n != benchmark.shots}
+    require(not ignored, f"{key}: shots={benchmark.shots}, but the harness gave {ignored}")
+    stderr = whole[f"{benchmark.metric}_stderr,{benchmark.filter}"]
+    return {
+        "value": float(whole[name]),
+        "stderr": None if stderr == "N/A" else float(stderr),
+        "questions": sum(n["effective"] for n in output["n-samples"].values()),
+    }
+
+
+def model_of(wanted: Measurement) -> tuple[Any, Any, Entry]:
+    """The agent's model on its device, its tokenizer, and the conditions of the measurement."""
+    (folder,) = agent_folders(wanted.run_dir, [wanted.agent])
+    config = base_of(parse_config(read_settings(wanted.run_dir)), wanted.agent)
+    adapted = is_adapter(folder)
+    path = config.path if adapted or wanted.base else str(folder)
+    name = wanted.suite.cpu_dtype if wanted.device == "cpu" else wanted.suite.dtype
+    dtype: torch.dtype = getattr(torch, name)
+    packed = adapted and config.quantisation == "nf4"
+    quantisation = nf4(config.double_quantisation, dtype, dtype) if packed else None
+    place = torch.device(wanted.device)
+    model = load_language_model(path, "model.path", False, dtype, quantisation, place)
+    if quantisation is None:
+        model.to(place)
+    if adapted and not wanted.base:
+        load_adapter(model, folder)
+    conditions = {
+        "harness": version("lm_eval"),
+        "dtype": name,
+        "quantisation": config.quantisation if packed else "none",
+        "device": device_name(wanted.device.partition(":")[0]),
+    }
+    return model.eval(), load_tokenizer(path, "model.path"), conditions
+
+
+def geometric_mean(numbers: Sequence[tuple[float, float | None]]) -> tuple[float, float | None]:
+    """The geometric mean of independent numbers, and its standard error by the delta method.
+
+    numbers: (value, standard error); None for an unknown error
+    returns: (mean, standard error); None where an error is unknown or a value is 0
+    """
+    values = [value for value, _ in numbers]
+    if 0 in values:
+        return 0.0, None
+    mean = math.exp(math.fsum(map(math.log, values)) / len(values))
+    # the mean changes by mean / (n * value) when a value changes by 1
+    terms = []
+    for value, stderr in numbers:
+        if stderr is None:
+            return mean, None
+        terms.append((mean * stderr / (len(values) * value)) ** 2)
+    return mean, math.sqrt(math.fsum(terms))

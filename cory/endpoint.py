@@ -1,0 +1,260 @@
+"""A chat model behind an OpenAI-compatible endpoint: requests in parallel, replies kept on disk.
+
+May import: config, distributed, runs.
+"""
+
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cory import distributed
+from cory.config import ConfigError, EndpointConfig, require
+from cory.runs.jsonl import JsonlStore
+from cory.runs.run_dir import line_of
+
+Message = Mapping[str, str]  # role (system, user, assistant) and content
+Name = tuple[str, str]  # of a request: its key, and a digest of its content and settings
+
+# seconds: the processes meet at least this often, as a collective that waits for some ten minutes
+# would end the run
+BEAT_S = 10.0
+TOO_LONG = "too_long"  # finish reason of a request that the server refuses for its length
+# what servers say then: OpenAI and llama.cpp by a code, vLLM, TGI and others by their message
+LENGTH_CODES = ("context_length_exceeded", "exceed_context_size_error")
+LENGTH_WORDS = re.compile(
+    r"(?i)context (?:length|window|size)|prompt is too long|inputs?`? tokens .* must be <="
+)
+NO_COMPLETION = "the answer is not a chat completion with usage"
+FILTERED = "content_filter"  # finish reason or error code of a reply that the server withholds
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The model's reply to one request."""
+
+    text: str  # may be empty, as after a content filter
+    prompt_tokens: int
+    completion_tokens: int
+    finish_reason: str  # stop | length | content_filter | too_long | ...
+    model: str  # the server's name of the model that replied, mostly with a version
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request, and the key under which its reply is kept."""
+
+    key: str  # made by the run, as `game-7/3`; the same request is sent once per key
+    messages: Sequence[Message]
+    shorter: bool = False  # where it is too long for the server, a shorter one is asked instead
+
+
+class Endpoint:
+    """A chat model that gets requests in batches; every process calls each method.
+
+    The first process sends them and shares the replies. Each reply is on the disk before the next
+    request of its thread, so a run that was killed pays for none of them again.
+    """
+
+    def __init__(self, config: EndpointConfig, cache: Path) -> None:
+        """cache: a .jsonl file of replies; it is made with the first of them."""
+        self.config = config
+        self.first = distributed.rank() == 0
+        if self.first:
+            self.client = client_of(config)
+            self.cache = ReplyCache(cache)
+
+    def complete(
+        self, asks: Sequence[Ask], before_each: Callable[[int, int], None] | None = None
+    ) -> list[Reply]:
+        """A reply to each request, in order; those in the cache are not requested again.
+
+        A request with `shorter` that is too long gets an empty reply with the finish reason
+        TOO_LONG, which is kept, too. ConfigError, in one line with address and model, for any
+        other that the server refuses, and where the last try fails.
+
+        before_each(replies so far, replies in all): called every few seconds; what it raises ends
+            the batch, with replies to requests under way still waited for and kept
+        """
+        names = [self._name(ask) for ask in asks]
+        with self._requests(dict(zip(names, asks, strict=True))) as requests:
+            while left := distributed.from_first(unanswered(requests)):
+                if before_each is not None:
+                    before_each(len(asks) - left, len(asks))
+        return distributed.from_first(
+            [self.cache.replies[name] for name in names] if self.first else []
+        )
+
+    def lacking(self, asks: Sequence[Ask]) -> list[bool]:
+        """Of each request, whether it would be sent: no reply to it is in the cache."""
+        return distributed.from_first(
+            [self._name(ask) not in self.cache.replies for ask in asks] if self.first else []
+        )
+
+    def spent(self) -> tuple[int, int]:
+        """Requests answered and tokens sent and received, over all starts of the run."""
+        replies = list(self.cache.replies.values()) if self.first else []
+        tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
+        return distributed.from_first((len(replies), tokens))
+
+    @contextmanager
+    def _requests(self, asks: Mapping[Name, Ask]) -> Iterator[list[Future[None]]]:
+        """Requests without a reply in the cache, sent by threads of the first process."""
+        if not self.first:
+            yield []
+            return
+        ended = threading.Event()  # no further request begins
+        threads = ThreadPoolExecutor(self.config.parallel)
+        try:
+            yield [
+                threads.submit(self._keep, name, ask, ended)
+                for name, ask in asks.items()
+                if name not in self.cache.replies
+            ]
+        finally:
+            ended.set()
+            threads.shutdown(cancel_futures=True)
+
+    def _keep(self, name: Name, ask: Ask, ended: threading.Event) -> None:
+        if ended.is_set():
+            return
+        try:
+            self.cache.add(name, self._reply(ask))
+        except BaseException:
+            ended.set()  # here, before this thread takes up another request
+            raise
+
+    def _reply(self, ask: Ask) -> Reply:
+        import openai  # noqa: PLC0415  an extra, and nearly all runs do without
+
+        config = self.config
+        settings = {
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            config.limit_name: config.max_tokens,
+        }
+        try:
+            answer = self.client.chat.completions.create(
+                model=config.model,
+                messages=[dict(message) for message in ask.messages],
+                **{name: value for name, value in settings.items() if value is not None},
+            )
+        except openai.APIError as error:
+            if error.code == FILTERED:  # some servers filter prompts so
+                return Reply("", 0, 0, FILTERED, config.model)
+            if ask.shorter and too_long(error):
+                return Reply("", 0, 0, TOO_LONG, config.model)
+            raise self._refusal(error) from None
+        except ValueError:  # no JSON
+            raise self._refusal(NO_COMPLETION) from None
+        return self._read(answer)
+
+    def _read(self, answer: Any) -> Reply:
+        """The reply in an answer, which servers do not always give in the client's types."""
+        try:
+            choice, usage = answer.choices[0], answer.usage
+            reason = choice.finish_reason or ""
+            text = "" if reason == FILTERED else choice.message.content or ""
+            # max_tokens may cut a character in half, which cannot be encoded
+            text = text.encode("utf-8", "replace").decode("utf-8")
+            tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
+            return Reply(text, *tokens, str(reason), str(answer.model))
+        except (AttributeError, IndexError, TypeError):
+            raise self._refusal(NO_COMPLETION) from None
+
+    def _refusal(self, reason: object) -> ConfigError:
+        """One line with address and model, and without the key, which some servers quote."""
+        config = self.config
+        if getattr(reason, "status_code", None) == 401:  # some quote a part of the key
+            reason = f"the server does not accept the key of key_variable={config.key_variable}"
+        cause = getattr(reason, "__cause__", None)  # of a failed connection
+        said = " ".join(f"{reason} {cause or ''}".split()).replace(self.client.api_key, "***")
+        return ConfigError(
+            f"{config.key}.base_url={config.base_url}, model {config.model}: {said[:300]}; the "
+            f"replies that came are kept, the same command goes on with them"
+        )
+
+    def _name(self, ask: Ask) -> Name:
+        """Key and digest of a request; without the server's address, which may change."""
+        config = self.config
+        asked = [
+            *(config.model, config.temperature, config.top_p, config.max_tokens),
+            [[message["role"], message["content"]] for message in ask.messages],
+        ]
+        return ask.key, hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def unanswered(requests: Sequence[Future[None]]) -> int:
+    """Wait a while; the number of requests without reply. Raises the error of one that failed."""
+    done, left = wait(requests, timeout=BEAT_S, return_when=FIRST_EXCEPTION)
+    for request in done:
+        request.result()
+    return len(left)
+
+
+def too_long(error: Any) -> bool:
+    """Whether a server refuses a request for its length, by its error code or its words."""
+    refused = getattr(error, "status_code", None) in (400, 413, 422)
+    return refused and (error.code in LENGTH_CODES or bool(LENGTH_WORDS.search(error.message)))
+
+
+def client_of(config: EndpointConfig) -> Any:
+    """The client, which retries what may pass; ConfigError without its package, or without the key.
+
+    The key is read from the environment and goes to `base_url` alone.
+    """
+    key = "none"  # never left out: the client would send OPENAI_API_KEY to any server
+    if config.key_variable is not None:
+        where = f"{config.key}.key_variable={config.key_variable}"
+        key = os.environ.get(config.key_variable, "").strip()
+        require(bool(key), f"{where}: this environment variable is not set; it has to hold the key")
+        require(key.isascii() and key.isprintable(), f"{where}: what it holds cannot be a key")
+    try:
+        import openai  # noqa: PLC0415  as in Endpoint._reply
+    except ImportError:
+        raise ConfigError(
+            f"{config.key} needs the package openai: pip install '.[openai]'"
+        ) from None
+    return openai.OpenAI(
+        api_key=key, base_url=config.base_url, timeout=config.timeout, max_retries=config.retries
+    )
+
+
+class ReplyCache:
+    """Replies by the names of their requests; each is a line of a .jsonl file."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the replies of the file, if any; ConfigError for a line that is none."""
+        self.replies: dict[Name, Reply] = {}
+        self.lock = threading.Lock()
+        self.store = JsonlStore(path)
+        # None once the file is open: a run that is refused at its start leaves no file
+        self.rows: list[bytes] | None = self.store.read()[0]
+        for number, row in enumerate(self.rows, 1):
+            try:
+                line = line_of(row)
+                name = str(line.pop("key")), str(line.pop("digest"))
+                self.replies[name] = reply = Reply(**line)
+                if [type(value) for value in asdict(reply).values()] != [str, int, int, str, str]:
+                    raise TypeError
+            except (ValueError, TypeError, LookupError):
+                raise ConfigError(
+                    f"{path}: line {number} is not a reply of an endpoint; mend or delete the line"
+                ) from None
+
+    def add(self, name: Name, reply: Reply) -> None:
+        """Keep a reply; it is on the disk itself when this returns."""
+        key, digest = name
+        with self.lock:
+            if self.rows is not None:
+                self.store.open(self.rows)
+                self.rows = None
+            self.store.append([{"key": key, "digest": digest, **asdict(reply)}])
+            self.replies[name] = reply

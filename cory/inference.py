@@ -1,0 +1,398 @@
+"""Agents of a finished run: they answer any prompt, alone or in their roles; merged and uploaded.
+
+May import: algorithms, evaluation and everything below.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub import HfApi
+
+from cory.algorithms.maft import BASE, MaftDebates
+from cory.algorithms.maporl import TrainedDebates
+from cory.algorithms.parts import Parts
+from cory.config import (
+    Config,
+    ConfigError,
+    CoryConfig,
+    MaftConfig,
+    ModelConfig,
+    builder,
+    nearest,
+    parse_config,
+    plan_of,
+    products_of,
+    require,
+)
+from cory.config.checks import require_at_least
+from cory.config.debate import DebateConfig
+from cory.config.options import is_own
+from cory.episode import Episode, Prompt
+from cory.functional.votes import VoteRule
+from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.models.lora import DESCRIPTION, load_adapter, merged
+from cory.models.policy import Actor, Policy
+from cory.models.precision import set_float32_products, store_as_products
+from cory.models.team import Team
+from cory.rollout.interactions import Interaction, Roles, pioneer_observer, single_turn
+from cory.rollout.speak import speak_with
+from cory.runs.export import VALUE_HEAD, is_hub_name, start_from, with_card
+from cory.runs.run_dir import AGENTS
+from cory.runs.stop import StopRequest
+from cory.runs.stored_settings import read_settings
+from cory.seeding import Streams, place_stream
+from cory.tasks import Form
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one agent said in its role."""
+
+    agent: str
+    role: str  # solo, pioneer, observer, debater_0, ... as in samples.jsonl
+    round: int  # from 0
+    text: str
+
+
+class BareForm:
+    """Prompts of a task without questions, as word games: a text is its own prompt."""
+
+    def prompt_of(self, text: str) -> Prompt:
+        return Prompt(id="asked", text=text)
+
+    def read(self, response: str) -> None:
+        """None: there is no answer to read."""
+
+    def is_right(self, response: str, answer: str) -> bool:
+        return False
+
+    def observer_context(self, query: str, answers: Sequence[str]) -> str:
+        return query
+
+
+class TrainedTeam:
+    """The agents of a finished run, ready to answer; see `load_team`."""
+
+    def __init__(self, run_dir: Path, config: Config, device: str) -> None:
+        self.run_dir, self.config = run_dir, config
+        place = torch.device(device)
+        set_float32_products(products_of(config), place)
+        task: Any = builder("task", config.task.name)
+        self.form: Form = task.form(config.task) if hasattr(task, "form") else BareForm()
+        self.models = {group: Team(model, place, group) for group, model in config.models.items()}
+        self.policies: dict[str, Policy] = {}
+        for group, names in self._names().items():
+            self.policies |= self._loaded(group, names)
+        for team in self.models.values():
+            store_as_products(team.pretrained)
+        self.actors = self._actors()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the agents."""
+        return list(self.policies)
+
+    def __repr__(self) -> str:
+        return f"TrainedTeam({', '.join(self.names)}; {self.run_dir})"
+
+    def ask(self, prompt: str, agent: str | None = None, **how: Any) -> list[Said]:
+        """What is said about a prompt, in the order of speaking; arguments as of `ask_all`."""
+        (said,) = self.ask_all([prompt], agent, **how)
+        return said
+
+    def ask_all(
+        self, prompts: Sequence[str], agent: str | None = None, **how: Any
+    ) -> list[list[Said]]:
+        """What is said about each prompt; with other prompts before it, other numbers are drawn.
+
+        The agents speak in the roles with which training began: pioneer and observers, which read
+        what was said before (`cory`); a debate (`maporl`, `sft`, `maft`); else the first one alone.
+
+        agent: this one alone; `base` is the model before training
+        how: `greedy=True` takes the likeliest token instead of sampling as the run did; `seed` is
+            of the random numbers (default: the run's); `max_tokens` is the most of a response
+            (default: the run's)
+        ConfigError: an agent that is not there, a prompt that is empty or too long
+        """
+        require(
+            agent is None or agent in self.actors,
+            f"agent={agent}: {self.run_dir} has {', '.join(self.actors)}",
+        )
+        interact = self._interaction() if agent is None else partial(single_turn, agent=agent)
+        return [
+            [Said(t.agent, t.role, t.round, t.response) for t in episode.turns if not t.absent]
+            for episode in self.episodes(prompts, interact, **how)
+        ]
+
+    def vote(self, said: Sequence[Said]) -> str | None:
+        """The answer that most gave in the last round, by the run's rule; None: none was read."""
+        last = [one for one in said if one.round == said[-1].round]
+        algorithm = self.config.algorithm
+        ties = getattr(algorithm, "vote_ties", "lexicographic")
+        rule = VoteRule(ties, getattr(algorithm, "unreadable_votes", "dropped"))
+        answers = [self.form.read(one.text) for one in last]
+        elected = rule.elected(answers, np.random.default_rng(self.config.seed))
+        return None if elected is None else str(elected)
+
+    def episodes(
+        self,
+        prompts: Sequence[str],
+        interact: Interaction,
+        greedy: bool = False,
+        seed: int | None = None,
+        max_tokens: int | None = None,
+    ) -> list[Episode]:
+        """An episode per prompt; arguments as of `ask_all`."""
+        sampling = self.config.algorithm.sampling
+        limit = sampling.max_response_tokens if max_tokens is None else max_tokens
+        require_at_least("max_tokens", limit, 1)
+        asked = [self._prompt(prompt, limit) for prompt in prompts]
+        base_seed = self.config.seed if seed is None else seed
+        streams = (place_stream(base_seed, place) for place in count())
+        speak = speak_with(self.actors, limit, None if greedy else sampling, streams)
+        return interact(asked, speak) if asked else []
+
+    def _prompt(self, text: str, limit: int) -> Prompt:
+        """A text in the form of the task; at most `limit` tokens are to follow it."""
+        require(bool(text.strip()), "a prompt is empty")
+        prompt = self.form.prompt_of(text)
+        for group, team in self.models.items():
+            tokens = team.tokens(prompt.opening)
+            require(
+                tokens + limit <= team.context_length,
+                f"the {tokens} tokens of '{text[:40]}' and max_tokens={limit} exceed the context "
+                f"of {group}={team.config.name} ({team.context_length} tokens)",
+            )
+        return prompt
+
+    def _debates(self) -> TrainedDebates:
+        """The debates of `maporl` and `sft`, which need neither data nor a reward."""
+        config = self.config
+        nothing: Any = None
+        parts = Parts(
+            config,
+            plan_of(config),
+            self.models["model"],
+            self.models.get("partner"),
+            self.form,  # type: ignore[arg-type]  # a debate draws no prompts
+            nothing,
+            Streams(config.seed),
+            StopRequest(self.run_dir),
+        )
+        return TrainedDebates(config.algorithm, parts)
+
+    def _names(self) -> dict[str, list[str]]:
+        """The names of the agents, by the group of settings of their model."""
+        algorithm = self.config.algorithm
+        if isinstance(algorithm, DebateConfig):
+            by_team = self._debates().names_by_team()
+            groups = {id(team): group for group, team in self.models.items()}
+            return {groups[id(team)]: names for team, names in by_team}
+        if isinstance(algorithm, MaftConfig):
+            return {"model": algorithm.names()}
+        if not is_own("algorithm", algorithm.name):
+            return {"model": [folder.name for folder in agent_folders(self.run_dir)]}
+        return {"model": [f"agent_{number}" for number in range(algorithm.policy_count())]}
+
+    def _loaded(self, group: str, names: Sequence[str]) -> dict[str, Policy]:
+        """The policies of these names, without value heads."""
+        team = self.models[group]
+        models = list(team.new_models(list(names), torch.Generator(), value_head=False))
+        start_from(self.run_dir, models, team.config, group, "load_team")
+        for model in models:
+            store_as_products(model.lm)
+        return {model.name: Policy(team, model, None, self.config.hardware) for model in models}
+
+    def _actors(self) -> dict[str, Actor]:
+        """Everybody who may speak: the agents, and the model before training."""
+        debates = isinstance(self.config.algorithm, DebateConfig)
+        actors = self._debates().actors(self.policies) if debates else self.policies
+        return {**actors, BASE: next(iter(self.policies.values())).reference(BASE)}
+
+    def _interaction(self) -> Interaction:
+        """Who speaks when, seeing what."""
+        algorithm = self.config.algorithm
+        if isinstance(algorithm, CoryConfig):
+            transfer = self.form.observer_context if algorithm.knowledge_transfer else None
+            return partial(pioneer_observer, roles=Roles(self.names), observer_context=transfer)
+        if isinstance(algorithm, DebateConfig):
+            require(
+                not getattr(algorithm, "verifier_feedback", False),
+                f"{self.run_dir}: its debaters are told a verifier's scores, which is not loaded; "
+                f"agent=<name> asks one alone",
+            )
+            return self._debates().debate(algorithm.agents, algorithm.turns)
+        if isinstance(algorithm, MaftConfig):
+            debates = MaftDebates(algorithm, self.form, self.models["model"])
+            return debates.debate(algorithm.evaluation_agents, algorithm.evaluation_turns)
+        require(
+            is_own("algorithm", algorithm.name),
+            f"{self.run_dir}: how the agents of algorithm={algorithm.name} speak together is known "
+            f"to its package alone; agent=<name> asks one",
+        )
+        return partial(single_turn, agent=self.names[0])
+
+
+def load_team(
+    run_dir: str | Path, device: str | None = None, remote_code: bool = False
+) -> TrainedTeam:
+    """The agents of a finished run; ConfigError where it has none that answer.
+
+    run_dir: of a run, or of its agents after an iteration (`iterations/<n>`, `best`)
+    device: cpu, cuda or cuda:<n>; None: a GPU if there is one
+    remote_code: the checkpoint's own Python may run; settings cannot allow it
+    """
+    place = Path(run_dir).expanduser()
+    config = parse_config(read_settings(place))
+    algorithm = config.algorithm
+    require(
+        algorithm.name != "verifier" and not algorithm.speaks_remotely(),
+        f"{place} is a run of algorithm={algorithm.name} whose agents answer no prompts: they "
+        f"judge answers, or a model behind an endpoint spoke for them",
+    )
+    agent_folders(place)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    require_device(device, "device")
+    models: dict[str, Any] = {
+        group: on_device(model, device, remote_code, f"{place}: {group}")
+        for group, model in (("model", config.model), ("partner", config.partner))
+        if model is not None
+    }
+    return TrainedTeam(place, replace(config, **models), device)
+
+
+def on_device(model: ModelConfig, device: str, remote_code: bool, said: str) -> ModelConfig:
+    """The settings of a run's model on this device: half precision in 16 bits needs a GPU."""
+    require(
+        remote_code or not model.remote_code,
+        f"{said}.remote_code=true: the checkpoint's own Python runs only with remote_code=True "
+        f"of load_team, or --remote-code",
+    )
+    model = replace(model, remote_code=remote_code)
+    if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
+        return replace(model, precision="fp32", compute_precision="fp32")
+    return model
+
+
+def require_device(device: str, key: str) -> None:
+    """ConfigError where this machine has no such device; key: the option that names it."""
+    named = re.fullmatch(r"cuda(?::(\d+))?", device)
+    there = named is not None and int(named[1] or 0) < torch.cuda.device_count()
+    require(
+        device == "cpu" or there,
+        f"{key}={device}: this machine has none; cpu, or where there is a GPU cuda or cuda:1"
+        f"{nearest(device, ['cpu', 'cuda'])}",
+    )
+
+
+def agent_folders(run_dir: Path, chosen: Sequence[str] | None = None) -> list[Path]:
+    """The folders of a run's agents, or of the chosen ones; ConfigError where there is none."""
+    read_settings(run_dir)
+    folder = run_dir / AGENTS
+    require(folder.is_dir(), f"{run_dir}: the run has no agents; they appear when it finishes")
+    there = {path.name: path for path in sorted(folder.iterdir()) if path.is_dir()}
+    for name in chosen or []:
+        require(name in there, f"--agent={name}: {run_dir} has {', '.join(there)}")
+    return [path for name, path in there.items() if chosen is None or name in chosen]
+
+
+def merge(run_dir: Path, agent: Path, out: Path, precision: str | None = None) -> None:
+    """Write an agent's adapter, added to the weights of its base: a plain model of transformers.
+
+    precision: fp32 | bf16 | fp16: of the merged weights; None: as the base had in the run
+    The sums are computed in float32; a base in 4 bits is unpacked to what the adapter was trained
+    on. ConfigError for an agent without an adapter, and where `out` is not free.
+    """
+    config = parse_config(read_settings(run_dir))
+    model = base_of(config, agent.name)
+    precision = precision or model.precision
+    require(is_adapter(agent), f"{agent} is a whole model already, which transformers loads")
+    require(not out.exists(), f"{out} exists; delete it")
+    require(precision in DTYPES, f"--precision={precision} must be fp32, bf16 or fp16")
+    lm: Any = merged(load_adapter(base_in_float32(model), agent)).to(DTYPES[precision])
+    part = out.with_name(f"{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        lm.save_pretrained(part)
+        load_tokenizer(model.path, "model.path").save_pretrained(part)
+        if (agent / VALUE_HEAD).exists():
+            shutil.copy(agent / VALUE_HEAD, part / VALUE_HEAD)
+        with_card(part, merged_card(config, model, agent.name, precision))
+        part.rename(out)
+    except OSError as error:
+        raise ConfigError(f"{out} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def is_adapter(agent: Path) -> bool:
+    """Whether an exported agent is an adapter; else it is a whole model."""
+    return (agent / DESCRIPTION).is_file()
+
+
+def base_of(config: Config, agent: str) -> ModelConfig:
+    """The settings of an agent's model: the partner's of every second agent."""
+    number = int(agent.split("_")[1]) if agent.startswith("agent_") else 0
+    return config.model if config.partner is None or number % 2 == 0 else config.partner
+
+
+def base_in_float32(model: ModelConfig) -> Any:
+    """The base with the values that its adapters were trained on, as float32 on the CPU."""
+    require(not model.remote_code, "model.remote_code=true: such a base is not merged")
+    dtype = DTYPES[model.precision]
+    packed = model.quantisation == "nf4"
+    quantisation = nf4(model.double_quantisation, torch.float32, dtype) if packed else None
+    cpu = torch.device("cpu")
+    base = load_language_model(model.path, "model.path", True, dtype, quantisation, cpu)
+    return (base.dequantize() if packed else base).float()
+
+
+def merged_card(config: Config, model: ModelConfig, agent: str, precision: str) -> str:
+    """The README.md of a merged agent."""
+    base = f"base_model: {model.path}\n" if is_hub_name(model.path) else ""
+    return f"""---
+{base}library_name: transformers
+tags: [cory, reinforcement-learning]
+---
+
+# {agent} of {config.experiment}, seed {config.seed}, merged
+
+A LoRA adapter that cory trained with `algorithm={config.algorithm.name}`, added to the weights of
+its base ({model.name}) and rounded to {precision}.
+"""
+
+
+def push(folder: Path, name: str, public: bool) -> str:
+    """Upload an agent's folder as a repository of the Hugging Face hub; returns its address.
+
+    The token is the hub client's: HF_TOKEN, or that of `hf auth login`. ConfigError, in one line,
+    for what the hub refuses, and for an adapter whose base lies on this machine alone.
+    """
+    if is_adapter(folder):
+        base = json.loads((folder / DESCRIPTION).read_text())["base_model_name_or_path"]
+        require(
+            is_hub_name(base),
+            f"--push-to-hub: {folder} is an adapter on {base}, which others do not have; add "
+            f"--merge",
+        )
+    try:
+        api = HfApi()
+        address = api.create_repo(name, private=not public, exist_ok=True)
+        api.upload_folder(
+            repo_id=address.repo_id, folder_path=folder, commit_message="Agent trained by cory"
+        )
+    except Exception as error:  # each layer of the hub's client and its network raises its own
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"--push-to-hub={name}: {reason or repr(error)}"[:400]) from None
+    return str(address)
