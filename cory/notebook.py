@@ -29,7 +29,6 @@ from cory.runs.run_dir import (
     TIMES,
     read_lines,
     read_record,
-    remove_unbegun,
     unfinished_run,
 )
 from cory.runtime.before import parsed

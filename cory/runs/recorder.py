@@ -23,7 +23,6 @@ from cory.runs.mirrors.mirror import Mirror, mirrors_of
 from cory.runs.precision import precision_of
 from cory.runs.provenance import changed_files, device_name, git, memory_used, versions
 from cory.runs.run_dir import (
-    BENCHMARKS,
     METRICS,
     RECORD,
     SAMPLES,
@@ -166,8 +165,7 @@ class Recorder:
             ),
         )
         self._open(SCORES, lambda line: begun and line["iteration"] < logged)
-        for name in (RECORD, BENCHMARKS):  # of a finished run that goes on
-            (self.run_dir / name).unlink(missing_ok=True)
+        (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
         for line in lines:
             self.last |= {key: value for key, value in line.items() if key != "iteration"}
         self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
