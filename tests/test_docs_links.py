@@ -13,7 +13,7 @@ from tests.test_layers import LAYERS
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
 # the pages of docs/results are generated, and the log names what is no more
-GUIDE_PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "log.md"]
+GUIDE_PAGES = [page for page in sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [ROOT / "README.md", *GUIDE_PAGES]
 WIDTH = 120  # characters of a line; rows of tables and code have no place to break
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
@@ -21,11 +21,10 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 PLACE = re.compile(
     r"(?<![\w/.=,-])(?:cory(?:/[\w-]+)*(?:/\w+\.py|/)|(?:conf|scripts|tests|docs)(?:/[\w.-]+)+/?)(?![\w/*<-])"
 )
-RENAMED = re.compile(r"^\| `(?P<old>[^`]+)` \| `(?P<new>[^`]+)` \|", re.MULTILINE)
 # a choice on the command line; what is not spelt out has <...>, ... or quotes
 CHOICE = re.compile(r"(?<![\w.@+/-])(?P<group>\w+)(?:@[\w.]+)?=(?P<options>[\w/.,-]*\w)(?![\w<*{])")
 # pages with a table of contents that lists every section
-REFERENCE = ["architecture.md", "details.md", "log.md"]
+REFERENCE = ["architecture.md", "details.md"]
 GUIDES = [
     *["agents.md", "clusters.md", "endpoints.md", "gpu.md", "memory.md", "methods.md", "models.md"],
     *["own.md", "performance.md", "prompts.md", "reports.md", "resuming.md", "running.md"],
@@ -95,15 +94,8 @@ def test_a_link_to_a_module_names_what_it_defines(page: Path) -> None:
 @all_pages
 def test_every_file_that_a_page_mentions_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    known = {old for old, _ in RENAMED.findall(text)}  # modules of the past, with their new names
     named = {match[0].rstrip(".") for match in PLACE.finditer(LINK.sub(r"\1", text))}
-    assert not {place for place in named - known if not (ROOT / place).exists()}
-
-
-def test_the_log_resolves_old_names() -> None:
-    table = RENAMED.findall((ROOT / "docs" / "log.md").read_text(encoding="utf-8"))
-    assert len(table) > 50
-    assert not {old: new for old, new in table if not (ROOT / new).exists()}
+    assert not {place for place in named if not (ROOT / place).exists()}
 
 
 @all_pages
