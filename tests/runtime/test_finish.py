@@ -33,12 +33,11 @@ class Ending:
             self.step("agents")
             return {"agent_0/config.json": (7, "abc")}
 
-        def record(files: object, rows: object) -> None:
+        def record(files: object) -> None:
             self.step("record")
             self.given = files
 
         monkeypatch.setattr(worker, "export_agents", agents)
-        monkeypatch.setattr(worker, "changes", lambda *_: [])
         monkeypatch.setattr(worker, "put_state_away", lambda *_: self.step("state"))
         best: Any = SimpleNamespace(finish=lambda: self.step("best"))
         ours: Any = SimpleNamespace(finish=record)
