@@ -164,8 +164,9 @@ def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[st
             f"nothing; more samples help, or prompts that are right now and then"
         )
     for who, kl in _agents(ends, "objective/kl").items():
-        combined = f"objective/combined/{who}"
-        if kl > LEAST_KL and ends[combined] < frame[combined].dropna().iloc[0]:
+        combined = frame[f"objective/combined/{who}"].dropna()
+        last = combined[-LAST:]
+        if kl > LEAST_KL and last.mean() + 2 * last.sem() < combined.iloc[0]:
             found.append(
                 f"algorithm.kl_coef: {kl:.1f} nats of KL cost {who} more than the reward that they "
                 f"brought; a higher coefficient, or a lower learning rate, holds the KL"
