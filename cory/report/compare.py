@@ -13,6 +13,7 @@ from cory.config import nearest
 from cory.report.intervals import (
     INTERVAL,
     POWER,
+    ROUNDING,
     aligned,
     interval_text,
     mean_interval,
@@ -58,7 +59,9 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
         str(name): ends[own.index].set_axis(own["seed"], axis="columns")
         for name, own in groups.groupby("group", sort=False)
     }
-    main = {metric for own in values.values() for metric in judged_by(_having(own))}
+    main = {
+        metric for own in values.values() for metric in judged_by([*own.dropna(how="all").index])
+    }
     untrained = {run_dir: frame.loc[0] for run_dir, frame in frames.items() if 0 in frame.index}
     if len(values) == 1 and untrained:
         first = pd.DataFrame(untrained).set_axis(groups.loc[[*untrained], "seed"], axis="columns")
@@ -75,10 +78,6 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
     return table, [*sorted(main), *(kl if len(kl) <= MOST_AGENTS else [])]
 
 
-def _having(values: pd.DataFrame) -> list[str]:
-    return [*values.dropna(how="all").index]
-
-
 def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, float]]:
     """One metric's row of each group that has it."""
     found: dict[str, dict[str, float]] = {}
@@ -89,7 +88,9 @@ def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, f
             continue
         row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
         if first is not None:
-            differences = (own - first).dropna()
+            both = pd.DataFrame({"own": own, "first": first}).dropna()
+            equal = np.isclose(both["own"], both["first"], rtol=ROUNDING, atol=0)
+            differences = (both["own"] - both["first"]).mask(equal, 0.0)
             low, high = mean_interval(differences) or (np.nan, np.nan)
             needed = pairs_needed(differences) or np.nan
             row |= {"pairs": len(differences), "difference": differences.mean()}
@@ -103,18 +104,16 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
     """The rows of some metrics as text, and what the columns are."""
     blocks = []
     for metric in metrics:
-        rows = [[f"{title(metric)} ({metric})", "seeds", "mean ± std", "difference",
-                 INTERVAL, "seeds to tell"]]  # fmt: skip
+        rows = [["", "seeds", "mean ± std", "difference", INTERVAL, "seeds to tell"]]
         for name, row in table.loc[metric].iterrows():
             spread = "" if np.isnan(row["std"]) else f" ± {row['std']:.3f}"
             cells = [f"  {name}", f"{row['seeds']:.0f}", f"{row['mean']:.3f}{spread}"]
-            cells += _difference(row) if row["pairs"] else ["", "", ""]
-            rows.append(cells)
-        blocks.append(aligned(rows))
+            rows.append([*cells, *(_difference(row) if row["pairs"] else ["", "", ""])])
+        blocks.append(f"{title(metric)} ({metric})\n{aligned(rows)}")
     notes = (
-        f"mean ± standard deviation over seeds; the difference is to the first row, of the seeds "
-        f"that both have;\nits interval excludes 0 where it is told; seeds to tell: with so many "
-        f"a difference of this size,\nif it is real, would show in {POWER:.0%} of all studies"
+        f"mean ± standard deviation over seeds; the difference is to the first row, over the seeds "
+        f"that both have.\nseeds to tell: so many would show such a difference, if it is real, in "
+        f"{10 * POWER:.0f} of 10 studies; told: its interval excludes 0"
     )
     if (table["seeds"] == 1).all():
         notes += (

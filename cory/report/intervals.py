@@ -79,12 +79,14 @@ def interval_text(low: float, high: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table as text: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    """A table as text: the first column to the left, the others to the right.
+
+    rows: the heads first; columns that have nothing but a head are left out
+    """
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [
+        [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
+        for first, *others in zip(*columns, strict=True)
+    ]
+    return "\n".join("  ".join(line).rstrip() for line in lines)

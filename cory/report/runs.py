@@ -108,20 +108,19 @@ def find_runs(folders: Sequence[Path], unfinished: bool = False) -> tuple[list[P
     """
     found: dict[Path, None] = {}
     for folder in folders:
-        if not folder.is_dir():
-            raise ValueError(f"{folder} is not a directory")
         runs = sorted(path.parent for path in folder.rglob(SETTINGS))
         if not runs:
             raise ValueError(f"{folder} holds no run: there is no {SETTINGS} in it or below it")
         found |= dict.fromkeys(runs)
+    # what a run keeps in its folder, such as the agents of an earlier iteration, is no run
+    runs = [run_dir for run_dir in found if not any(above in found for above in run_dir.parents)]
     needed = [METRICS] if unfinished else [METRICS, RECORD]
-    kept = [run_dir for run_dir in found if all((run_dir / name).exists() for name in needed)]
+    files = {run_dir: [run_dir / name for name in needed] for run_dir in runs}
+    kept = [r for r in runs if all(file.exists() and file.stat().st_size for file in files[r])]
     if not kept:
         hint = "" if unfinished else "; --unfinished takes runs that are not finished"
-        raise ValueError(f"{next(iter(found))} has no {' and '.join(needed)}{hint}")
-    # what a run keeps in its folder, such as the agents of an earlier iteration, is no run
-    within = {run_dir for run_dir in found for above in run_dir.parents if above in found}
-    return kept, [run_dir for run_dir in found if run_dir not in kept and run_dir not in within]
+        raise ValueError(f"{runs[0]} has no {' and '.join(needed)}{hint}")
+    return kept, [run_dir for run_dir in runs if run_dir not in kept]
 
 
 def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:

@@ -40,19 +40,8 @@ SHOWN = (
     rf"objective/combined/{AGENT}",
     r"(supervised|offline|verifier)/(loss|kl)(/.+)?",
 )
-FAR = 10.0  # nats to the reference beyond which a KL that doubles is told
-# metric, from which value on a hint is given, and the hint with that value
-SPOILT = {
-    "rollout/truncated_share": (
-        0.5,
-        "algorithm.sampling.max_response_tokens: {:.0%} of the responses are cut off",
-    ),
-    "rollout/equal_groups": (
-        0.8,
-        "algorithm.samples_per_prompt: {:.0%} of the groups have equal scores and teach nothing; "
-        "more samples help, or prompts that are right now and then",
-    ),
-}
+MOST_CUT, MOST_EQUAL = 0.5, 0.8  # shares of responses and of groups, above which a hint is given
+LEAST_KL = 1.0  # nats below which a KL is no matter
 COLUMNS = ["before", "after", "low", "high", "prompts", "needed"]
 
 
@@ -118,8 +107,7 @@ def table_text(changes: pd.DataFrame) -> str:
         numbers = [_number(row["before"]), _number(row["after"]), _number(row["change"], "+.3f")]
         interval = interval_text(row["low"], row["high"])
         rows.append([title(str(name)), *numbers, interval, _number(row["prompts"], ".0f")])
-    kept = [n for n, cells in enumerate(zip(*rows[1:], strict=True)) if any(cells)]
-    return aligned([[row[n] for n in kept] for row in rows])
+    return aligned(rows)
 
 
 def _number(value: float, form: str = ".3f") -> str:
@@ -157,20 +145,34 @@ def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[st
     one_seed: the run is none of several that differ in their seed
     """
     ends = end_values(frame)
-    equal = [who for who, spread in _agents(ends, "objective/score_std").items() if spread == 0]
     found = []
+    equal = [who for who, spread in _agents(ends, "objective/score_std").items() if spread == 0]
     if equal:
         found.append(
             f"reward: all answers of {', '.join(equal)} have the same score, so that nothing can "
             f"be learnt from them; {SAMPLES} shows what they are"
         )
-    for name, (most, hint) in SPOILT.items():
-        worst = max(_agents(ends, name).values(), default=0.0)
-        # a text that is no answer to a question may well go on
-        answers = any(re.match(r"eval/(pass_at_|vote/)", metric) for metric in ends.index)
-        if worst > most and (answers or "truncated" not in name):
-            found.append(hint.format(worst))
-    found += [*_running_away(frame, ends), *_few_prompts(changes)]
+    cut = max(_agents(ends, "rollout/truncated_share").values(), default=0.0)
+    # a text that is no answer to a question may well go on
+    if cut > MOST_CUT and any(re.match("eval/(pass_at|vote)", name) for name in ends.index):
+        setting = "algorithm.sampling.max_response_tokens"
+        found.append(f"{setting}: {cut:.0%} of the responses are cut off")
+    groups = max(_agents(ends, "rollout/equal_groups").values(), default=0.0)
+    if groups > MOST_EQUAL:
+        found.append(
+            f"algorithm.samples_per_prompt: {groups:.0%} of the groups have equal scores and teach "
+            f"nothing; more samples help, or prompts that are right now and then"
+        )
+    for who, kl in _agents(ends, "objective/kl").items():
+        combined = frame[f"objective/combined/{who}"].dropna()
+        last = combined[-LAST:]
+        if kl > LEAST_KL and last.mean() + 2 * last.sem() < combined.iloc[0]:
+            found.append(
+                f"algorithm.kl_coef: {kl:.1f} nats of KL cost {who} more than the reward that they "
+                f"brought; a higher coefficient, or a lower learning rate, holds the KL"
+            )
+            break
+    found += _few_prompts(changes)
     if one_seed:
         found.append("seed: this is one run; -m seed=0,1,2 shows how much seeds differ")
     return found
@@ -179,21 +181,6 @@ def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[st
 def _agents(ends: pd.Series, name: str) -> dict[str, float]:
     """The agents that have a metric, and its value."""
     return {m.rpartition("/")[2]: ends[m] for m in ends.index if re.fullmatch(f"{name}/{AGENT}", m)}
-
-
-def _running_away(frame: pd.DataFrame, ends: pd.Series) -> list[str]:
-    """A KL that costs more than the reward it brought, or is large and doubles; of one agent."""
-    for who, kl in _agents(ends, "objective/kl").items():
-        earlier = frame[f"objective/kl/{who}"].dropna()[-2 * LAST : -LAST]
-        combined = frame[f"objective/combined/{who}"].dropna()
-        costly = kl > 1 and ends[combined.name] < combined.iloc[0]
-        if costly or (kl > FAR and kl > 2 * earlier.mean()):
-            how = "cost more than the reward that it brought" if costly else "doubled at the end"
-            return [
-                f"algorithm.kl_coef: KL of {who} to the reference reached {kl:.1f} nats and {how}; "
-                f"a higher coefficient, or a lower learning rate, holds it"
-            ]
-    return []
 
 
 def _few_prompts(changes: pd.DataFrame) -> list[str]:

@@ -74,9 +74,19 @@ def test_differences_are_paired_by_seed(two_by_three: list[Path]) -> None:
     assert table.loc[(KL, "kl_coef=0.1"), "mean"] == 1.0
     # equal to the last digit: nothing says what other seeds would do
     assert math.isnan(table.loc[(KL, "kl_coef=0.3"), "low"])
-    row = comparison_text(table, [SCORE]).splitlines()[2].split()
+    row = comparison_text(table, [SCORE]).splitlines()[3].split()
     assert row == ["kl_coef=0.3", "3", "10.200", "±", "10.100", "+0.200",
                    "+0.031", "to", "+0.369", "told"]  # fmt: skip
+
+
+def test_rounding_makes_no_difference(tmp_path: Path) -> None:
+    runs = [
+        run(tmp_path / f"{eta}_{seed}", score, seed, eta)
+        for eta, scores in ((0.1, (0.3, 0.3, 0.3)), (0.3, (3 * 0.1, 3 * 0.1, 0.3)))
+        for seed, score in enumerate(scores)
+    ]
+    row = compared(runs)[0].loc[(SCORE, "kl_coef=0.3")]
+    assert row["difference"] == 0.0 and math.isnan(row["low"])
 
 
 def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
@@ -120,7 +130,7 @@ def test_runs_are_found_once_below_their_folder(tmp_path: Path) -> None:
     assert find_runs([other, tmp_path]) == ([other, one], [])
     (other / "record.json").unlink()
     assert find_runs([tmp_path]) == ([one], [other])
-    assert find_runs([tmp_path], unfinished=True)[0] == [one, one / "best", other]
+    assert find_runs([tmp_path], unfinished=True) == ([one, other], [])
     with pytest.raises(ValueError, match=r"b has no metrics\.jsonl and record\.json; --unfinished"):
         find_runs([other])
     (tmp_path / "empty").mkdir()

@@ -29,10 +29,9 @@ class Ending:
 
     def finish(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(worker, "export_agents", lambda *_: self.step("agents"))
-        monkeypatch.setattr(worker, "changes", lambda *_: [])
         monkeypatch.setattr(worker, "put_state_away", lambda *_: self.step("state"))
         best: Any = SimpleNamespace(finish=lambda: self.step("best"))
-        ours: Any = SimpleNamespace(finish=lambda rows: self.step("record"))
+        ours: Any = SimpleNamespace(finish=lambda: self.step("record"))
         algorithm: Any = SimpleNamespace(agents={})
         checkpoints: Any = None
         worker.finish(algorithm, self.parts, ours, best, checkpoints)
