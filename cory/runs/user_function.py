@@ -11,7 +11,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cory.config import ConfigError, PythonRewardConfig, judges, require, require_function_name
+from cory.config import (
+    ConfigError,
+    PythonRewardConfig,
+    judges,
+    nearest,
+    require,
+    require_function_name,
+)
 
 # what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
 RAISED = (Exception, SystemExit)
@@ -55,7 +62,12 @@ def load_function(key: str, value: str) -> UserFunction:
     except RAISED as error:  # whatever a user's module raises
         file = Path(place).expanduser().absolute()
         raise ConfigError(f"{key}={value}: cannot be imported: {told(error, file)}") from error
-    function: Any = getattr(module, name, None)
+    known = [word for word in vars(module) if not word.startswith("_")]
+    require(
+        hasattr(module, name),
+        f"{key}={value}: {module.__file__} has no {name}{nearest(name, known)}",
+    )
+    function: Any = getattr(module, name)
     require(
         callable(function) and not isinstance(function, type) and bool(module.__file__),
         f"{key}={value}: {name} in {module.__file__} must be a function, got "

@@ -298,7 +298,7 @@ CANNOT_BE_IMPORTED = [
     ("def score(): 0\n\n1 / 0", r"mine\.py, line 3: ZeroDivisionError: division by zero"),
     ("def score(): 0\nraise SystemExit(3)", r"mine\.py, line 2: SystemExit: 3"),
     ("def score(", r"mine\.py, line 1: .*was never closed"),
-    ("other = 3", r"score in .*mine\.py must be a function, got NoneType"),
+    ("scores = 3", r"mine\.py has no score; did you mean scores\?"),
     ("score = 3", r"score in .*mine\.py must be a function, got int"),
     ("class score: pass", r"must be a function, got type"),
 ]
