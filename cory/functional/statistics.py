@@ -1,4 +1,4 @@
-"""Means with standard errors, pass@k, and confidence intervals of means, shares, differences."""
+"""Means with standard errors, pass@k, and confidence intervals of means and shares."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 Z = 1.959963984540054  # standard deviations around the mean that hold 95 % of a normal law
-Z_80 = 0.8416212335729143  # that 80 % of it lie below
 
 
 def mean(values: Iterable[float]) -> float:
@@ -87,70 +86,6 @@ def wilson(share: float, of: float) -> tuple[float, float]:
     low = 0.0 if share == 0 else max(0.0, centre - half)
     high = 1.0 if share == 1 else min(1.0, centre + half)
     return low, high
-
-
-def paired_interval(
-    before: Sequence[float], after: Sequence[float], tries: int | None = None
-) -> tuple[float, float] | None:
-    """95 % confidence interval of mean(after) - mean(before), paired by position; None below two.
-
-    Student's interval of the mean of the differences. For shares it is that of Agresti and Min
-    (2005): as if two tries more had been seen, half a try of which rose by 1 and half a try of
-    which fell by 1. It stays wide where few pairs differ, and is no point where none, or every one,
-    does.
-
-    before, after: one value each per pair, as the mean of the responses to one prompt
-    tries: all values are shares, of so many right or wrong tries each; None: they are other numbers
-    """
-    count = len(before)
-    if count != len(after):
-        raise ValueError(f"{count} values before, {len(after)} after")
-    if count < 2:
-        return None
-    changes = [new - old for old, new in zip(before, after, strict=True)]
-    if tries is None:
-        centre = sum(changes) / count
-        variance = sum((change - centre) ** 2 for change in changes) / (count - 1)
-        half = student_t(count - 1) * math.sqrt(variance / count)
-        return centre - half, centre + half
-    pairs = count + 2 / tries
-    centre = sum(changes) / pairs
-    variance = (sum(change**2 for change in changes) + 1 / tries) / pairs - centre**2
-    half = student_t(count - 1) * math.sqrt(variance / pairs)
-    return max(-1.0, centre - half), min(1.0, centre + half)
-
-
-def student_t(degrees: int) -> float:
-    """The 97.5 % quantile of Student's t with so many degrees of freedom, at least one.
-
-    By bisection of the distribution function, which is a finite sum (Abramowitz and Stegun, 1964,
-    26.7.3 and 26.7.4); from 200 on by its expansion around the normal quantile (26.7.5).
-    """
-    if degrees < 1:
-        raise ValueError(f"{degrees} degrees of freedom")
-    if degrees >= 200:
-        first = (Z**3 + Z) / 4
-        second = (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96
-        return Z + first / degrees + second / degrees**2
-    low, high = 0.0, 13.0  # above the quantile of one degree
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _within(middle, degrees) > 0.95 else (middle, high)
-    return low
-
-
-def _within(t: float, degrees: int) -> float:
-    """Probability that Student's t lies between -t and t."""
-    angle = math.atan(t / math.sqrt(degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    odd = degrees % 2
-    term = total = cosine if odd else 1.0
-    for k in range(2 + odd, degrees - 1, 2):
-        term *= cosine**2 * (k - 1) / k
-        total += term
-    if not odd:
-        return sine * total
-    return 2 / math.pi * (angle + (sine * total if degrees > 1 else 0.0))
 
 
 def contributions(sums: Sequence[float], counts: Sequence[float]) -> list[float]:

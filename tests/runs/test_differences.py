@@ -15,7 +15,6 @@ from cory.runs.sweeps.differences import (
     short_value,
     short_words,
     telling_keys,
-    title_of,
     write_varied,
 )
 
@@ -76,9 +75,3 @@ def test_a_run_that_was_refused_leaves_nothing_of_this_behind(tmp_path: Path) ->
     write_varied(run_dir, {"seed": "1"})
     remove_unbegun(run_dir)
     assert not run_dir.exists()
-
-
-def test_plots_name_what_differs_once(tmp_path: Path) -> None:
-    assert title_of(tmp_path, "quickstart", 3) == "quickstart, seed 3"
-    write_varied(tmp_path, {"experiment": "cory/x", "seed": "3", "algorithm.kl_coef": "0.3"})
-    assert title_of(tmp_path, "cory/x", 3) == "cory/x, kl_coef=0.3, seed 3"

@@ -121,12 +121,6 @@ def label_of(run_dir: Path) -> str:
     return ", ".join(short_words(varied, list(varied)))
 
 
-def title_of(run_dir: Path, experiment: str, seed: int) -> str:
-    """What plots and progress bars call a run: `quickstart, kl_coef=0.3, seed 0`."""
-    varied = {k: v for k, v in read_varied(run_dir).items() if k not in (SEED, "experiment")}
-    return ", ".join([experiment, *short_words(varied, list(varied)), f"seed {seed}"])
-
-
 def _without_part(value: Any, own: str) -> Any:
     """A path with `seed*` in the place of this part; any other value as it is."""
     if not isinstance(value, str) or own not in value:
