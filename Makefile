@@ -75,9 +75,7 @@ board: install ## Write one HTML file that shows runs: make board [RUNS="outputs
 # A page is written also when a run has failed: it names what is missing. Tables of settings
 # and what is computed exactly have no sweep; where a scale has one of its own, cory.train takes it.
 # SEEDS=0 runs that seed alone, in a fraction of the time; the page keeps the other seeds of the records.
-reproduce-%: install ## Say what a sweep costs, run it, write its page: make reproduce-cory-fig3 SCALE=small
-	$(BIN)/python scripts/cost.py $(subst -, ,$*) --scale $(SCALE) $(if $(PARALLEL),--parallel $(PARALLEL)) \
-		$(if $(SEEDS),--seeds $(SEEDS))
+reproduce-%: install ## Run a sweep and write its page: make reproduce-cory-fig3 SCALE=small
 	@status=0; \
 	if [ -f conf/sweep/$(subst -,/,$*).yaml ]; then \
 		$(BIN)/python -m cory.train sweep=$(subst -,/,$*) scale=$(SCALE) \

@@ -29,7 +29,14 @@ LAYERS = [  # low to high; packages of one layer may import each other, but not 
     ["train", "notebook", "gpu_check", "performance"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-AT_THE_TOP = {"notebook", "train", "episode", "seeding", "distributed"}  # modules in no package
+AT_THE_TOP = {
+    "notebook",
+    "train",
+    "episode",
+    "seeding",
+    "distributed",
+    "memory",
+}  # modules in no package
 TOO_WIDE: set[str] = set()  # still to be divided
 MOST_MODULES = 19  # in a package, without its __init__ and sub-packages
 ONLY_IN = {  # outside library -> the packages that may import it

@@ -45,7 +45,7 @@ def test_a_checkout_does_not_hide_the_package() -> None:
 
 
 def only_shows(command: str) -> bool:
-    return "--help" in command or "preflight_only=true" in command
+    return "--help" in command
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,6 @@ def test_a_train_command_runs(command: str, tmp_path: Path) -> None:
     assert answer.wait() == 0, answer.err
     if "--help" in words:
         assert "algorithm   how agents act together and learn" in answer.out
-    elif only_shows(command):
-        assert "GiB" in answer.out
     if only_shows(command):
         assert not list(tmp_path.rglob("*.yaml"))
         return
@@ -90,20 +88,19 @@ def test_every_make_target_of_the_readme_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "cost", "sweep"),
+    ("words", "sweep"),
     [
-        ([], "--scale paper", "scale=paper"),
-        (["SCALE=small", "SEEDS=0,1"], "--scale small --seeds 0,1", "scale=small seed=0,1"),
-        (["PARALLEL=2"], "--scale paper --parallel 2", "scale=paper parallel_runs=2"),
+        ([], "scale=paper"),
+        (["SCALE=small", "SEEDS=0,1"], "scale=small seed=0,1"),
+        (["PARALLEL=2"], "scale=paper parallel_runs=2"),
     ],
 )
-def test_the_words_of_reproduce_reach_the_commands(words: list[str], cost: str, sweep: str) -> None:
+def test_the_words_of_reproduce_reach_the_command(words: list[str], sweep: str) -> None:
     shown = subprocess.run(
         ["make", "--dry-run", "reproduce-cory-fig3", *words],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     said = " ".join(shown.replace("\\\n", " ").split())
-    assert f"scripts/cost.py cory fig3 {cost} " in said
     assert f"cory.train sweep=cory/fig3 {sweep} ||" in said
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from cory.memory.operations import prompts_asked
 from cory.report.claims.measures import Lines
 from cory.report.figures import debates as draw_debates
 from cory.report.figures import fine_tuning as draw_fine_tuning
@@ -188,6 +187,19 @@ def _sizes(table: Table, found: CountedRuns) -> str:
         if len(known) == len(settings):  # else a whole split, of unknown size
             parts.append(_evaluated(table, sorted(known), settings))
     return "; ".join(parts) + "."
+
+
+def prompts_asked(
+    limit: int | None, task: Mapping[str, Any], test_problems: Mapping[str, Any]
+) -> int | None:
+    """Prompts of an evaluation by stored settings; None where nobody knows how many there are.
+
+    limit: `evaluation.prompts`
+    test_problems: of `conf/paper/`: how many problems a whole test split has
+    """
+    own = task.get("pick_test") or task.get("test_problems")
+    prompts = limit or own or test_problems.get(task["name"])
+    return None if prompts is None else int(prompts)
 
 
 def _prompts(algorithm: Mapping[str, Any]) -> int:

@@ -39,7 +39,6 @@ FREE = (
     "keep_best_mode",
     "stretch_schedule",
     "parallel_runs",
-    "preflight_only",
     "untrained_store",
 )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from cory.memory.operations import estimated_hours, weights_of
 
 from cory.config import parse_config
 from cory.gpu_check.cases import LARGE, SMALL, Case
 from cory.gpu_check.extrapolate import Hours, operations_per_iteration, paper_hours, speeds
 from cory.gpu_check.machine import Machine
 from cory.gpu_check.page import nearest, page
-from cory.memory.operations import estimated_hours, weights_of
 from tests.support.composing import compose_config
 from tests.support.made_up_case import MEASURED
 

@@ -462,22 +462,6 @@ def test_what_does_not_exist_is_refused_in_one_line(
     assert done.stderr.startswith(f"error: {message}")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("cory", "fig99"), "cory has no fig99"),
-        (("cory", "fig3", "--parallel", "{"), "parallel_runs={ cannot be read ("),
-    ],
-)
-def test_a_cost_that_cannot_be_said_is_refused_in_one_line(
-    words: tuple[str, ...], message: str, tmp_path: Path
-) -> None:
-    done = run_script("scripts/cost.py", *words, f"--docs={tmp_path}")
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {message}") and done.stderr.count("\n") == 1
-
-
 def test_a_setting_that_one_side_has_as_before_is_a_change() -> None:
     """It is left out of what counts as the same run, and so was missing in the list."""
     table, name = load_table(CONF, "cory", "fig3", "small"), "cory/imdb_ppo"

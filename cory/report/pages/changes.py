@@ -27,7 +27,6 @@ KEEPING = (
     "keep_best_mode",
     "stretch_schedule",
     "parallel_runs",
-    "preflight_only",
     "evaluation.before",  # one measurement more, before the training begins
 )
 

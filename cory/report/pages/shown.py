@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from cory.report.costs.cost import duration
 from cory.report.pages.verdicts import ClaimVerdict, controls, verdicts
 from cory.report.paper import Table
 from cory.report.records.collect import CountedRuns
@@ -70,3 +69,10 @@ def scales_of(everything: Mapping[str, Everything]) -> list[str]:
     """The scales that tables are shown at, some of them by a few tables only."""
     every = (scales for tables in everything.values() for scales in tables.values())
     return list(dict.fromkeys(scale for scales in every for scale in scales))
+
+
+def duration(hours: float) -> str:
+    """Hours as text; minutes below two hours."""
+    if hours < 1 / 60:
+        return "under a minute"
+    return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} h"

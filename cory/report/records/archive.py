@@ -49,7 +49,6 @@ MANNER = (
     "keep_best",
     "keep_best_mode",
     "parallel_runs",
-    "preflight_only",
 )
 
 
