@@ -95,9 +95,8 @@ def run(
     expand_home(cfg)
     config = parsed(cfg)
     require(
-        not config.preflight_only and config.hardware.nodes == 1,
-        "run() trains on this machine: preflight_only=true and hardware.nodes above 1 are for the "
-        "command",
+        config.hardware.nodes == 1,
+        "run() trains on this machine: hardware.nodes above 1 is for the command",
     )
     run_dir = Path(config.run_dir)
     before = size(run_dir / METRICS)

@@ -42,7 +42,6 @@ from cory.runs.run_dir import (
 from cory.runs.stored_settings import SETTINGS
 from cory.runs.sweeps.differences import write_varied
 from cory.runs.sweeps.objective import objective_of
-from cory.runs.user_function import require_functions
 from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
@@ -59,7 +58,6 @@ from cory.runtime.side_by_side import SideBySide
 from cory.runtime.sweeps.begin import (
     composed_job,
     keep_untrained,
-    known_test_splits,
     require_objective,
     say_begin,
     without_hydra,
@@ -87,6 +85,7 @@ from cory.runtime.sweeps.progress import (
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
 CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir())
+LIBRARIES = 2**29  # bytes that Python and its libraries take in every process
 # of this command, if it is a sweep
 _progress = Progress()
 _beside = SideBySide(_progress)
@@ -137,10 +136,6 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
         f"sweep={config.sweep} lists no runs: its file needs 'hydra.mode: MULTIRUN' and, under "
         f"hydra.sweeper.params, the values of each run",
     )
-    if config.preflight_only:
-        require_functions(config.reward)
-        print_plan(config)
-        return None
     at_once = runs_at_once(config) if _beside.busy else None
     if at_once is not None:  # before the run has a folder
         _beside.wait_for_room(config, at_once)
@@ -194,20 +189,11 @@ def expand_home(cfg: DictConfig) -> None:
             cfg[key] = str(Path(cfg[key]).expanduser())
 
 
-def print_plan(config: Config) -> None:
-    """What `preflight_only=true` prints: memory, disk and, for a named GPU, hours."""
-    from cory.memory import planning, preflight  # noqa: PLC0415  torch and transformers take seconds
-
-    if config.hardware.gpu is None or config.hardware.device == "cuda":
-        preflight.print_estimate(config)
-    if config.hardware.gpu is not None:
-        options = planning.read_options(CONF / "hardware")
-        known = known_test_splits(CONF, config.experiment.partition("/")[0])
-        print("\n".join(planning.plan_lines(config, options, known)))
-
-
 def runs_at_once(config: Config) -> int:
-    """How many runs of this sweep work side by side while one with these settings does."""
+    """How many runs of this sweep work side by side while one with these settings does.
+
+    As many as `parallel_runs` says, or as cores and memory allow.
+    """
     hydras = HydraConfig.get()
     if hydras.mode != RunMode.MULTIRUN or not runs_here(hydras):
         return 1
@@ -215,11 +201,17 @@ def runs_at_once(config: Config) -> int:
         return 1  # a sweeper waits for the number of each run
     if config.parallel_runs is not None:
         return config.parallel_runs
-    if cores() == 1 or not config.hardware.shares_cores:
+    hardware = config.hardware
+    if cores() == 1 or not hardware.shares_cores:
         return 1
-    from cory.memory import preflight  # noqa: PLC0415  as in print_plan
+    from cory import memory  # noqa: PLC0415  torch and transformers take seconds
 
-    return preflight.runs_at_once(config)
+    try:
+        _, most = memory.peak(memory.parts_of(config))
+    except ConfigError:
+        return 1  # its worker refuses it
+    by_memory = int(memory.WARN_ABOVE * memory.main_memory()) // (most + LIBRARIES)
+    return max(1, min(cores(), by_memory) // hardware.processes)
 
 
 def compose(*overrides: str) -> DictConfig:

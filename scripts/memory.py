@@ -1,196 +1,200 @@
-"""Measured memory of runs beside preflight's estimate, as a Markdown table.
+"""What a run will need: memory by part, and on which GPUs it fits and for about how many hours.
 
-    python scripts/memory.py                     # every row, about 15 minutes on two CPU cores
-    python scripts/memory.py adapters copies     # rows whose layout starts so
+    python scripts/memory.py experiment=cory/gsm8k_cory               settings as for a run
+    python scripts/memory.py experiment=cory/gsm8k_cory hardware=gpu1
 
-Each row is the real command, `python -m cory.train`, on a random GPT-2 whose weights outweigh all
-else, with few short prompts, in a process of its own; a hundred reviews are enough (all of them,
-which a usual run holds, are 0.14 GiB of main memory). `measured` is the most that the first process
-held (ru_maxrss) less what it held with all libraries imported and nothing loaded. So that memory
-which is free again does not count, the allocator is told to give pieces above 64 KiB back at once.
+Nothing is loaded and no GPU is needed. All figures are estimates: of memory as a run makes them
+before it starts (docs/memory.md); hours are an order of magnitude, without exchanges between GPUs.
 """
 
-import argparse
-import json
-import os
-import platform
-import shutil
-import subprocess
 import sys
-import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import torch
-import transformers
-from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
-
-from cory.config import parse_config
-from cory.memory import preflight
-from cory.memory.estimate import peak
-from cory.models.places import ASSETS
-from cory.runs.run_dir import RECORD
-from cory.runs.stored_settings import read_settings
-from cory.tasks.data.reviews import package_reviews
-
-LAYERS = {"copies": 14, "adapters": 28, "adapter_copies": 28}  # 102 M and 202 M parameters
-WIDTH, LONGEST = 768, 128
-SETTINGS_OF_ALL = (
-    "model=tiny",
-    "reward=sentiment_tiny",
-    "algorithm.iterations=2",
-    "algorithm.prompts_per_iteration=4",
-    "algorithm.minibatch_size=4",
-    "algorithm.epochs=1",
-    "algorithm.sampling.min_response_tokens=4",
-    "algorithm.sampling.max_response_tokens=4",
-    "task.observer_template='{answers}: {query}'",
-    "task.max_prompt_tokens=4",
-    "task.source=path",
-    "task.train_split='train[:90%]'",
-    "task.test_split='train[90%:]'",
-    "evaluation.prompts=4",
-    "checkpoint_every=0",
+from cory.config import (
+    SELF_PLAY,
+    Config,
+    ConfigError,
+    MaftConfig,
+    OfflineConfig,
+    PPOConfig,
+    VerifierConfig,
+    parse_config,
 )
+from cory.memory import (
+    ALWAYS,
+    BYTES,
+    GIB,
+    LOADING,
+    SPLIT,
+    WARN_ABOVE,
+    Part,
+    Shape,
+    checkpoint_bytes,
+    held,
+    parts_of,
+    peak,
+)
+from cory.models.context import longest_context
+from cory.models.loading import skeleton
+from cory.train import compose_or_refuse
 
-
-USUAL = ("none", "fp32")
+LAYOUTS = ("gpu1", "gpu4_zero2", "gpu8_zero3", "gpu8_zero3_offload")  # of conf/hardware/
 
 
 @dataclass(frozen=True)
-class Case:
-    """One row of the table."""
+class Gpu:
+    """What its maker says of a GPU: dense products that are summed in float32."""
 
-    sharing: str
-    agents: int
-    zero_stage: int = 0
-    processes: int = 1
-    quantisation: str = "none"
-    precision: str = "fp32"
-
-    @property
-    def name(self) -> str:
-        kinds = [kind for kind in (self.quantisation, self.precision) if kind not in USUAL]
-        return ", ".join([self.sharing, *kinds])
-
-    def overrides(self) -> list[str]:
-        """The settings of this row, as typed."""
-        # each agent sees the bare query: longer prompts would be more activations, not weights
-        chain = ["algorithm=cory", f"algorithm.agents={self.agents}"]
-        chain += ["algorithm.swap_every=null", "algorithm.knowledge_transfer=false"]
-        return [
-            *(["algorithm=ppo"] if self.agents == 1 else chain),
-            f"model.sharing={self.sharing}",
-            f"model.quantisation={self.quantisation}",
-            f"model.precision={self.precision}",
-            f"hardware.zero_stage={self.zero_stage}",
-            f"hardware.processes={self.processes}",
-        ]
+    memory: float  # GiB, as torch finds it
+    bandwidth: float  # bytes of its memory, read in a second
+    fp32: float  # operations in a second: products of float32
+    tf32: float  # ... rounded to TF32
+    half: float  # ... of bfloat16 and float16
 
 
-CASES = (
-    Case("copies", 1),
-    Case("copies", 2),
-    Case("copies", 1, zero_stage=1),
-    Case("copies", 1, zero_stage=2),
-    Case("copies", 1, zero_stage=3),
-    Case("copies", 1, processes=2),
-    Case("copies", 1, zero_stage=1, processes=2),
-    Case("copies", 1, zero_stage=2, processes=2),
-    Case("copies", 1, zero_stage=3, processes=2),
-    Case("copies", 1, precision="bf16"),
-    Case("copies", 1, zero_stage=2, precision="bf16"),
-    Case("adapters", 1),
-    Case("adapters", 2),
-    Case("adapters", 5),
-    Case("adapters", 2, zero_stage=2, processes=2),
-    Case("adapters", 2, zero_stage=3, processes=2),
-    Case("adapters", 1, quantisation="nf4"),
-    Case("adapters", 2, quantisation="nf4"),
-    Case("adapter_copies", 2),
-)
+GPUS = {
+    "h200": Gpu(139.8, 4.8e12, 67e12, 494e12, 989e12),
+    "h100": Gpu(79.2, 3.35e12, 67e12, 494e12, 989e12),
+    "a100": Gpu(79.2, 2.04e12, 19.5e12, 156e12, 312e12),
+    "a100_40": Gpu(39.4, 1.56e12, 19.5e12, 156e12, 312e12),
+    "l40s": Gpu(44.4, 0.864e12, 91.6e12, 183e12, 362e12),
+    "a6000": Gpu(47.5, 0.768e12, 38.7e12, 77.4e12, 154.8e12),
+    "rtx4090": Gpu(23.5, 1.008e12, 82.6e12, 82.6e12, 165.2e12),
+    "rtx3090": Gpu(23.6, 0.936e12, 35.6e12, 35.6e12, 71e12),
+}
+# Shares of them that a run is taken to reach; an H100 started the kernels of a layer in 1.2 ms
+PRODUCTS, BANDWIDTH, LAYER_SECONDS = 0.3, 0.6, 1.2e-3
 
 
-def make_model(folder: Path, layers: int) -> None:
-    """A random GPT-2, most of it in its layers, with the tokenizer of a shipped model."""
-    tokenizer = AutoTokenizer.from_pretrained(ASSETS / "tiny", trust_remote_code=False)
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=len(tokenizer),
-        n_positions=LONGEST,
-        n_embd=WIDTH,
-        n_layer=layers,
-        n_head=WIDTH // 64,
-        bos_token_id=tokenizer.eos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+def turns_of(config: Config) -> tuple[float, float]:
+    """Turns after a prompt of training, and how many times one is learned."""
+    algorithm, epochs = config.algorithm, config.algorithm.epochs
+    if isinstance(algorithm, OfflineConfig):  # games of two roles, one of which is learned
+        turns = config.task.max_turns
+        return 2 * turns if algorithm.games == SELF_PLAY else 0, turns * epochs
+    if isinstance(algorithm, VerifierConfig):
+        return algorithm.answers_per_question, 2 * algorithm.keep_per_label * epochs
+    if not algorithm.holds_debates:
+        return algorithm.policy_count(), algorithm.policy_count() * epochs
+    said = algorithm.agents * algorithm.turns
+    if isinstance(algorithm, MaftConfig):  # first answers, and last ones
+        return said, algorithm.agents * (epochs + algorithm.critic_epochs)
+    return said, said * epochs * getattr(algorithm, "keep_share", 1)
+
+
+def estimated_hours(config: Config, gpu: Gpu) -> float | None:
+    """Hours of a run on such GPUs, an order of magnitude; None: an endpoint speaks for the agents.
+
+    Products; and for each token that is sampled, the weights and the cache that are read, and the
+    kernels that are started. Exchanges between processes are left out.
+    """
+    algorithm, hardware, model = config.algorithm, config.hardware, config.model
+    if algorithm.speaks_remotely():
+        return None
+    shape = Shape(skeleton(model.path, "model.path", model.described, model.remote_code))
+    response = algorithm.sampling.max_response_tokens
+    tokens = (int(config.task.max_prompt_tokens) + longest_context(config)) / 2 + response
+    said, learned = turns_of(config)
+    step = (6 if model.sharing == "copies" else 4) + 2 * hardware.gradient_checkpointing
+    scored = 4 if isinstance(algorithm, PPOConfig) else 0  # by policy and reference
+    prompts = algorithm.iterations * algorithm.prompts_per_iteration
+    every, evaluation = config.evaluate_every, config.evaluation
+    times = evaluation.before + (max(1, -(-algorithm.iterations // every)) if every else 1)
+    held_out = (evaluation.prompts or SPLIT) * evaluation.samples
+    alone = 0 if isinstance(algorithm, MaftConfig) else algorithm.policy_count()
+    tested = times * (alone + (said if evaluation.team or not alone else 0))
+    turns = prompts * ((2 + scored) * said + step * learned) + 2 * held_out * tested
+    # side by side: all games of an epoch, all answers for a verifier
+    rows = algorithm.prompts_per_iteration * getattr(algorithm, "answers_per_question", 1)
+    rows = getattr(algorithm, "games_per_epoch", rows)
+    at_once = hardware.world * hardware.responses_at_once
+    passes = prompts / rows * said * -(-rows // at_once) + tested * -(-held_out // at_once)
+    products = model.compute_precision
+    rate = {"fp32": gpu.fp32, "tf32": gpu.tf32}.get(products, gpu.half)
+    # 4-bit weights are read, written unpacked, and read again
+    read = shape.parameters * (4.5 if model.quantisation != "none" else BYTES[products])
+    read += next(part.bytes for part in parts_of(config) if part.what == "KV cache") / 2
+    each = read / (BANDWIDTH * gpu.bandwidth) + LAYER_SECONDS * shape.layers
+    computing = turns * tokens * shape.parameters / hardware.world / (PRODUCTS * rate)
+    return float(computing + passes * response * each) / 3600
+
+
+def part_lines(config: Config, parts: list[Part]) -> Iterator[str]:
+    """Every part, sums, and the disk."""
+    model, hardware = config.model, config.hardware
+    agents = config.algorithm.policy_count()
+    yield (
+        f"ESTIMATE for each of {hardware.world} processes, GiB: model={model.name} "
+        f"({model.precision}, quantisation {model.quantisation}), agents: {agents} as "
+        f"{model.sharing}, hardware={hardware.name} (ZeRO stage {hardware.zero_stage})"
     )
-    GPT2LMHeadModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    order = [LOADING, *ALWAYS]
+    for part in sorted(parts, key=lambda part: (part.when != ALWAYS, order.index(part.when[0]))):
+        if part.bytes > 0 or "not counted" in part.what:
+            when = "always" if part.when == ALWAYS else ", ".join(part.when)
+            where = ", in main memory" if part.beside else ""
+            yield f"  {part.what:<40}{part.bytes / GIB:>9.2f}  {when}{where}"
+    yield f"  {'held at all times':<40}{held(parts) / GIB:>9.2f}"
+    phase, most = peak(parts)
+    yield f"  {'at most':<40}{most / GIB:>9.2f}  {phase}"
+    _, beside = peak(parts, beside=True)
+    if beside:
+        yield f"  {'at most in main memory':<40}{beside / GIB:>9.2f}"
+    yield f"  {'a checkpoint, of all processes':<40}{checkpoint_bytes(config, parts) / GIB:>9.2f}"
 
 
-def make_reviews(path: Path) -> None:
-    """The first reviews of the package, as a file."""
-    lines = [json.dumps({"text": review.text}) for review in package_reviews("train")[:100]]
-    path.write_text("\n".join(lines), encoding="utf-8")
+def layout_lines(own: Config, words: list[str]) -> Iterator[str]:
+    """A line for each layout: what it needs, and about how many hours on GPUs that have room."""
+    yield "about how many hours the run takes on GPUs that have room for it (-: none):"
+    yield line("hardware=", "GPUs", "GiB each", "main, GiB", GPUS)
+    kept = [word for word in words if not word.startswith("hardware=")]
+    names = LAYOUTS if own.hardware.device == "cpu" else (own.hardware.name, *LAYOUTS)
+    for name in dict.fromkeys(names):
+        try:
+            config = own if name == own.hardware.name else composed([*kept, f"hardware={name}"])
+            parts = parts_of(config)
+            need, main = (peak(parts, beside)[1] / GIB for beside in (False, True))
+            main *= config.hardware.processes
+            cells = [cell(config, gpu, need) for gpu in GPUS.values()]
+            yield line(name, str(config.hardware.world), f"{need:.1f}", f"{main:.0f}", cells)
+        except ConfigError as error:
+            yield f"  {name:<20} not possible: {error}"
 
 
-def run(case: Case, model: Path, reviews: Path, folder: Path) -> tuple[float, float]:
-    """GiB measured and GiB estimated."""
-    run_dir = folder / "run"
-    shutil.rmtree(run_dir, ignore_errors=True)
-    words = [*case.overrides(), *SETTINGS_OF_ALL, f"model.path={model}", f"task.path={reviews}"]
-    words.append(f"run_dir={run_dir}")
-    environment = {
-        **os.environ,
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "MALLOC_ARENA_MAX": "1",
-        "MALLOC_MMAP_THRESHOLD_": "65536",
-        "MALLOC_TRIM_THRESHOLD_": "65536",
-    }
-    answer = subprocess.run(
-        [sys.executable, "-m", "cory.train", *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    if answer.returncode != 0:
-        sys.exit(f"{case}: {answer.stderr}")
-    memory = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))["memory"]
-    rows, _ = preflight.rows_of(parse_config(read_settings(run_dir)))
-    return memory["peak_gib"] - memory["before_gib"], peak(rows)[1] / preflight.GIB
+def line(name: str, gpus: str, gib: str, main: str, cells: Iterable[str]) -> str:
+    """A line of the table of layouts."""
+    return f"  {name:<20}{gpus:>5}{gib:>10}{main:>11}" + "".join(f"{cell:>9}" for cell in cells)
+
+
+def cell(config: Config, gpu: Gpu, need: float) -> str:
+    """Hours where such a GPU has room for `need` GiB."""
+    if need > WARN_ABOVE * gpu.memory:
+        return "-"
+    hours = estimated_hours(config, gpu)
+    if hours is None:
+        return "unknown"  # an endpoint speaks
+    return "<0.1" if hours < 0.1 else f"{hours:.1f}" if hours < 9.5 else f"{hours:.0f}"
+
+
+def composed(words: list[str]) -> Config:
+    """The checked settings that these words make; ConfigError where they are refused."""
+    return parse_config(compose_or_refuse(*words))
 
 
 def main() -> None:
-    os.environ["DS_ACCELERATOR"] = "cpu"  # else DeepSpeed guesses, and says so
-    transformers.logging.disable_progress_bar()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("layouts", nargs="*", help="only those whose names begin with one of these")
-    asked = parser.parse_args().layouts
-    for layout in asked:
-        if not any(case.name.startswith(layout) for case in CASES):
-            known = ", ".join(dict.fromkeys(case.name for case in CASES))
-            parser.error(f"no layout begins with '{layout}'; there are {known}")
-    chosen = [case for case in CASES if not asked or case.name.startswith(tuple(asked))]
-    print(f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}\n")
-    print("| layout | agents | ZeRO stage | processes | measured, GiB | estimated, GiB | ratio |")
-    print("|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as temporary:
-        reviews = Path(temporary) / "reviews.jsonl"
-        make_reviews(reviews)
-        for case in chosen:
-            model = Path(temporary) / str(LAYERS[case.sharing])
-            if not model.exists():
-                make_model(model, LAYERS[case.sharing])
-            measured, estimated = run(case, model, reviews, Path(temporary))
-            print(
-                f"| {case.name} | {case.agents} | {case.zero_stage} | {case.processes} "
-                f"| {measured:.2f} | {estimated:.2f} | {estimated / measured:.2f} |",
-                flush=True,
-            )
+    """The command line."""
+    words = sys.argv[1:]
+    if {"-h", "--help"} & {*words}:
+        print(__doc__)
+        return
+    try:
+        config = composed(words)
+        print(*part_lines(config, parts_of(config)), sep="\n")
+        print(*layout_lines(config, words), sep="\n")
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ LAYERS = [  # low to high; packages of one layer may import each other, but not 
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 AT_THE_TOP = {  # modules in no package
-    *("benchmarks", "inference", "endpoint", "notebook", "train"),
+    *("benchmarks", "inference", "endpoint", "memory", "notebook", "train"),
     *("episode", "seeding", "distributed"),
 }
 TOO_WIDE: set[str] = set()  # still to be divided

@@ -117,7 +117,6 @@ def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
         (("seed={",), "seed={ cannot be read"),
         (("sweep=cory/fig3",), "run() makes one run"),
         (("--cfg job",), "key=value"),
-        (("preflight_only=true",), "preflight_only=true"),
     ],
 )
 def test_mistakes_raise(

@@ -45,7 +45,7 @@ def test_a_checkout_does_not_hide_the_package() -> None:
 
 
 def only_shows(command: str) -> bool:
-    return "--help" in command or "preflight_only=true" in command
+    return "--help" in command
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,6 @@ def test_a_train_command_runs(command: str, tmp_path: Path) -> None:
     assert answer.wait() == 0, answer.err
     if "--help" in words:
         assert "algorithm   how agents act together and learn" in answer.out
-    elif only_shows(command):
-        assert "GiB" in answer.out
     if only_shows(command):
         assert not list(tmp_path.rglob("*.yaml"))
         return

@@ -21,7 +21,7 @@ from cory.config.evaluation import (
 )
 from cory.config.experiment import Config, WandbConfig
 from cory.config.game import GameConfig, GameStyles, GameTexts, ScriptedConfig
-from cory.config.hardware import GPUS, BatchPlan, Gpu, HardwareConfig, batch_plan, cores
+from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
 from cory.config.maft import (
     AGREEING,
     ANSWER,
@@ -96,7 +96,6 @@ __all__ = [
     "GAE",
     "GENERATION_ONLY",
     "GEOMETRIC_MEAN",
-    "GPUS",
     "IGNORED",
     "ITSELF",
     "NONE",
@@ -128,7 +127,6 @@ __all__ = [
     "GameOutcomeConfig",
     "GameStyles",
     "GameTexts",
-    "Gpu",
     "GuardConfig",
     "HardwareConfig",
     "ImdbConfig",

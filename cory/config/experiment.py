@@ -82,7 +82,6 @@ class Config:
     init_from: str | None  # directory of a finished run whose agents this one starts from
     parallel_runs: int | None  # runs of a sweep at a time; None: as many as cores and memory allow
     objective: str | None  # metric whose last value a sweeper is told; None: nothing is told
-    preflight_only: bool  # print what the run will need and leave
     run_dir: str
     experiment: str  # the names under which Hydra composed this run
     sweep: str
@@ -122,12 +121,5 @@ class Config:
             f"objective={self.objective} needs parallel_runs=1, got {self.parallel_runs}: Hydra's "
             f"sweepers wait for the number of each run",
         )
-        for key in ("gpu", "memory"):
-            value = getattr(self.hardware, key)
-            require(
-                value is None or self.preflight_only,
-                f"hardware.{key}={value} plans for a machine, which need not be this one: it needs "
-                f"preflight_only=true",
-            )
         require(bool(self.run_dir.strip()), "run_dir is empty; name a folder, or leave it out")
         require(self.seed < 2**63, f"seed must be below 2**63, got {self.seed}")

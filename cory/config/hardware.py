@@ -1,39 +1,9 @@
 """Settings of `hardware=`: they may change speed, never the result beyond rounding."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cory.config.checks import exact_div, require, require_at_least, require_choice
-
-MOST_MEMORY = 2**20  # GiB: whoever names bytes is told so
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """What its maker says of a GPU.
-
-    Rates of products are for dense matrices, summed in float32 (NVIDIA's data sheets of the H100
-    SXM, H200, A100 SXM, L40S, RTX A6000, GeForce RTX 4090 and 3090). Memory is what torch finds.
-    """
-
-    memory: float  # GiB
-    bandwidth: float  # bytes of its memory, read in a second
-    fp32: float  # operations in a second: products of float32
-    tf32: float  # ... rounded to TF32
-    half: float  # ... of bfloat16 and float16
-
-
-GPUS: Mapping[str, Gpu] = {
-    "h200": Gpu(139.8, 4.8e12, 67e12, 494e12, 989e12),
-    "h100": Gpu(79.2, 3.35e12, 67e12, 494e12, 989e12),
-    "a100": Gpu(79.2, 2.04e12, 19.5e12, 156e12, 312e12),
-    "a100_40": Gpu(39.4, 1.56e12, 19.5e12, 156e12, 312e12),
-    "l40s": Gpu(44.4, 0.864e12, 91.6e12, 183e12, 362e12),
-    "a6000": Gpu(47.5, 0.768e12, 38.7e12, 77.4e12, 154.8e12),
-    "rtx4090": Gpu(23.5, 1.008e12, 82.6e12, 82.6e12, 165.2e12),
-    "rtx3090": Gpu(23.6, 0.936e12, 35.6e12, 35.6e12, 71e12),
-}
 
 
 @dataclass
@@ -55,8 +25,6 @@ class HardwareConfig:
     rollout_batch_size: int  # at most this many turns per scoring pass
     generation_batch_size: int | None  # at most this many per generation pass; None: as many
     cuda_graphs: bool  # while generating, the pass of each token is replayed as a CUDA graph
-    gpu: str | None  # preflight_only: plan for such a GPU; None: for this machine
-    memory: float | None  # preflight_only: GiB of each GPU, or of main memory; None: as it is
 
     def __post_init__(self) -> None:
         require_choice("hardware.device", self.device, ("cpu", "cuda"))
@@ -66,12 +34,6 @@ class HardwareConfig:
         if self.generation_batch_size is not None:
             require_at_least("hardware.generation_batch_size", self.generation_batch_size, 1)
         require_at_least("hardware.keep_whole_below", self.keep_whole_below, 0)
-        if self.gpu is not None:
-            require_choice("hardware.gpu", self.gpu, tuple(GPUS))
-        require(
-            self.memory is None or 0 < self.memory <= MOST_MEMORY,
-            f"hardware.memory is in GiB, above 0 and at most {MOST_MEMORY}, got {self.memory}",
-        )
         require(
             self.nodes == 1 or self.rendezvous is not None,
             f"hardware.nodes={self.nodes} needs hardware.rendezvous=host:port, a port on one of "

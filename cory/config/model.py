@@ -75,7 +75,7 @@ class ModelConfig:
     double_quantisation: bool  # nf4: its scales in 8 bits
     compute_precision: str  # of matrix products; other than `precision`: fp32 weights, or nf4
     attention: str  # auto | eager | sdpa | flash_attention_2
-    architecture: dict[str, Any] | None  # for preflight where config.json is out of reach
+    architecture: dict[str, Any] | None  # to estimate memory without config.json
 
     @property
     def described(self) -> dict[str, Any] | None:

@@ -1,9 +1,12 @@
-"""How many tokens a model reads at once."""
+"""How many tokens a model reads at once, and how many the prompts of a run may have."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from string import Formatter
 from typing import Any
 
-from cory.config import ConfigError
+from cory.config import Config, ConfigError, DebateConfig
+
+CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
 
 # names of a model's longest text in config.json: most architectures', GPT-2's
 LONGEST = ("max_position_embeddings", "n_positions")
@@ -57,3 +60,41 @@ def _end_of_first_set(rope: Mapping[str, Any]) -> int | None:
     if rope.get("rope_type") != "longrope" or rope["short_factor"] == rope["long_factor"]:
         return None
     return int(rope["original_max_position_embeddings"])
+
+
+def longest_context(config: Config, tokens: Callable[[str], int] | None = None) -> int:
+    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers.
+
+    tokens: counts those of a template's own words; None: they are estimated
+    """
+    task, algorithm = config.task, config.algorithm
+    query = int(task.max_prompt_tokens)
+    if algorithm.holds_debates:
+        return longest_history(config)
+    earlier = int(algorithm.policy_count()) - 1
+    if earlier == 0 or not getattr(algorithm, "knowledge_transfer", True):
+        return query
+    quoted = any(field == "query" for _, field, _, _ in Formatter().parse(task.answer_template))
+    answer = int(algorithm.sampling.max_response_tokens) + (query if quoted else 0)
+    words = task.observer_template + earlier * task.answer_template
+    words += (earlier - 1) * task.answer_separator
+    own = [text for text, _, _, _ in Formatter().parse(words)]
+    counted = len("".join(own)) // CHARACTERS_PER_TOKEN
+    return query + earlier * answer + (counted if tokens is None else sum(map(tokens, own)))
+
+
+def longest_history(config: Config) -> int:
+    """Tokens of a debater's last prompt, before it is cut to the model's context."""
+    algorithm = config.algorithm
+    query = int(config.task.max_prompt_tokens)
+    response = int(algorithm.sampling.max_response_tokens)
+    agents = max(int(algorithm.agents), int(algorithm.evaluation_agents))
+    exchanges = max(int(algorithm.turns), int(algorithm.evaluation_turns)) - 1
+    if not config.model.chat:  # the question once, and everybody's latest answer
+        return query + min(exchanges, 1) * agents * response
+    prompts = algorithm.prompts
+    words = prompts.follow_up + agents * (prompts.other + prompts.separator)
+    if isinstance(algorithm, DebateConfig) and algorithm.verifier_feedback:
+        words += prompts.own_feedback + agents * prompts.feedback
+    one = agents * response + query
+    return query + exchanges * (one + len(words) // CHARACTERS_PER_TOKEN)

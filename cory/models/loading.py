@@ -258,26 +258,6 @@ def skeleton(
     return _empty(config) if local is None else local
 
 
-def unread_architecture(
-    path: str, key: str, architecture: dict[str, Any] | None, remote_code: bool = False
-) -> str | None:
-    """What a setting of `architecture` says other than the model's config.json, which counts."""
-    if architecture is None or remote_code:
-        return None
-    local = _local_config(path, key)
-    if local is None:
-        return None
-    for name, value in architecture.items():
-        actual = getattr(local, name, None)
-        if actual != value:
-            described = f"{key.removesuffix('path')}architecture"
-            return (
-                f"{described}.{name}={value} is not read: config.json of {key}={path} has "
-                f"{actual}; for a model of your own set {described}=null"
-            )
-    return None
-
-
 def _empty(config: Any, remote_code: bool = False) -> PreTrainedModel:
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(config, trust_remote_code=remote_code)

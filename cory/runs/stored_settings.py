@@ -39,7 +39,6 @@ FREE = (
     "keep_best",
     "keep_best_mode",
     "parallel_runs",
-    "preflight_only",
 )
 
 

@@ -6,7 +6,6 @@ it can know: lengths in tokens, weights, devices.
 
 import json
 import os
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +28,6 @@ from cory.config import (
 from cory.config.options import ALGORITHMS
 from cory.config.rules.unread import unread
 from cory.games.word_files import read_words
-from cory.memory.machine import main_memory
 from cory.models.context import described_length
 from cory.models.places import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
@@ -39,9 +37,6 @@ from cory.runtime.data_before import data_refusals
 from cory.runtime.metric_names import require_metric
 
 Refusals = Iterator[str]
-GIB = 2**30
-BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
-NF4_BYTES = 0.5
 ADAPTER = "adapter_config.json"
 # device files of GPUs that torch calls CUDA: NVIDIA's, under Windows, on a board, AMD's
 GPU_FILES = ("nvidiactl", "dxg", "nvhost-gpu", "nvmap", "kfd")
@@ -53,7 +48,7 @@ def parsed(cfg: DictConfig) -> Config:
     config, errors = parse_groups(cfg)
     if config is not None:
         errors = [*said_by(check_together, config)]
-        if errors and not config.preflight_only:
+        if errors:
             errors += refusals(config)
     require(config is not None and not errors, "\n".join(errors))
     assert config is not None
@@ -211,64 +206,6 @@ def package_refusals(config: Config) -> Refusals:
         yield f'trackio={config.trackio} needs the package trackio: pip install ".[trackio]"'
 
 
-def memory_refusals(config: Config) -> Refusals:
-    """Weights that main memory cannot hold even once; the worker estimates all of it."""
-    hardware = config.hardware
-    if hardware.device != "cpu":
-        return
-    room = main_memory() // hardware.processes
-    shared = hardware.world if hardware.zero_stage == 3 else 1
-    for key, model in config.models.items():
-        parameters = stored_parameters(model, key)
-        each = NF4_BYTES if model.quantisation != "none" else BYTES[model.precision]
-        held = parameters * each / shared
-        if held > room:
-            yield (
-                f"{key}={model.name} with hardware={hardware.name}: its weights alone take "
-                f"{held / GIB:.2f} GiB per process, and main memory for each process is "
-                f"{room / GIB:.2f} GiB; preflight_only=true says what else is needed"
-            )
-
-
-def stored_parameters(model: ModelConfig, key: str) -> int:
-    """The number of weights in a folder's safetensors files, from their headers; 0: unknown."""
-    try:
-        folder = Path(resolve(model.path, f"{key}.path"))
-        return sum(map(_elements, _weight_files(folder)))
-    except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
-        return 0  # what is wrong with them, the worker says
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """The files that transformers reads; a folder may hold the weights in another form, too."""
-    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if whole.is_file():
-        return [whole]
-    if index.is_file():
-        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-        return [folder / str(name) for name in dict.fromkeys(names)]
-    return sorted(folder.glob("*.safetensors"))
-
-
-def _elements(file: Path) -> int:
-    with file.open("rb") as opened:
-        (length,) = struct.unpack("<Q", opened.read(8))
-        if length > file.stat().st_size:
-            return 0
-        header = json.loads(opened.read(length))
-    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    if not ends or max(ends) > file.stat().st_size:
-        return 0  # cut short
-    counted = 0
-    for name, entry in header.items():
-        if name != "__metadata__":
-            size = 1
-            for side in entry["shape"]:
-                size *= int(side)
-            counted += size
-    return counted
-
-
 def endpoint_refusals(config: Config) -> Refusals:
     """A key that is not in the environment, of every endpoint that a run asks."""
     asked = config.algorithm.endpoint_asked()
@@ -309,6 +246,5 @@ CHECKS: tuple[Callable[[Config], Refusals], ...] = (
     endpoint_refusals,
     device_refusals,
     package_refusals,
-    memory_refusals,
     metric_refusals,
 )

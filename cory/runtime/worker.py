@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from cory import distributed
+from cory import distributed, memory
 from cory.algorithms import Algorithm
 from cory.algorithms.parts import Parts
 from cory.config import (
@@ -32,8 +32,7 @@ from cory.config import (
     products_of,
     require,
 )
-from cory.memory import preflight
-from cory.memory.workload import longest_context
+from cory.models.context import longest_context
 from cory.models.engine import start_process_group, stop_process_group
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
@@ -183,7 +182,9 @@ def _work(run_dir: Path, stop: StopRequest) -> None:
         f"{run_dir}: {distributed.count()} processes were started, its settings want "
         f"{hardware.world}; runs are started by python -m cory.train",
     )
-    preflight.check(config, distributed.rank() == 0)
+    needed = memory.check(config)
+    if distributed.rank() == 0:
+        print(needed, flush=True)
     keep_freed_memory()
     used_before = memory_used(config.hardware.device)
     parts = build_parts(config, stop)

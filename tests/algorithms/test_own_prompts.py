@@ -16,7 +16,7 @@ from cory.config import Config, ConfigError, builder, parse_config
 from cory.episode import Context, Episode, Prompt
 from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team
-from cory.memory.workload import longest_context
+from cory.models.context import longest_context
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.verifier import shown

@@ -12,9 +12,7 @@ from peft.tuners.lora import LoraLayer
 from transformers import Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from cory.config import Config
-from cory.memory import preflight
-from cory.memory.architecture import shape_of
-from cory.memory.estimate import ALWAYS
+from cory.memory import Shape, parts_of
 from cory.models.loading import skeleton
 from cory.models.lora import adapted_layers
 from tests.support.building import LetterShare, build
@@ -55,7 +53,7 @@ def random_model(name: str) -> Any:
 @pytest.mark.parametrize("name", SIZES)
 def test_an_architecture_is_the_models_own(name: str) -> None:
     config = parsed(f"model={name}").model
-    shape = shape_of(skeleton(config.path, "model.path", config.described))
+    shape = Shape(skeleton(config.path, "model.path", config.described))
     assert (shape.parameters, 2 * shape.cache) == SIZES[name]
 
 
@@ -64,20 +62,17 @@ def test_every_linear_layer_of_a_block_gets_an_adapter(name: str) -> None:
     config = parsed(f"model={name}").model
     adapter = config.adapter
     lm = skeleton(config.path, "model.path", config.described)
-    linear = {name.rpartition(".")[2] for name, _, _ in shape_of(lm).linear}
+    linear = {name for name, _, _ in Shape(lm).linear}
     assert set(adapted_layers(lm, adapter.targets)) == linear
     assert (adapter.rank, adapter.alpha, adapter.dropout) == (8, 16, 0.05)
     assert (config.sharing, config.quantisation, config.precision) == ("adapters", "nf4", "bf16")
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_memory_is_reckoned_without_the_hub(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_is_estimated_without_the_hub(name: str) -> None:
     config = parsed(f"model={name}", "task=gsm8k_chat", "reward=exact_match", "hardware=gpu1")
-    preflight.print_estimate(config)
-    assert f"model={name} (bf16, base in nf4), 2 agents as adapters" in capsys.readouterr().out
-    rows, _ = preflight.rows_of(config)
-    (base,) = (row.bytes for row in rows if row.what == "base of all agents, frozen")
-    (own,) = (row.bytes for row in rows if (row.what, row.when) == ("weights that train", ALWAYS))
+    sizes = {part.what: part.bytes for part in parts_of(config)}
+    base, own = sizes["base, frozen"], sizes["weights that train"]
     # half a byte per weight of the linear layers, two for embeddings and output; adapters are small
     assert 0.5 < base / SIZES[name][0] < 0.85
     assert 0.002 < own / 2 / 2 / SIZES[name][0] < 0.006

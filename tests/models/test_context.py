@@ -13,7 +13,7 @@ from transformers import GPT2Config, LlamaConfig, Phi3Config, Phi3ForCausalLM
 
 from cory.config import Config, ConfigError
 from cory.functional.masking import pad_turns
-from cory.memory.architecture import shape_of
+from cory.memory import Shape
 from cory.models.context import context_length, described_length, require_context_length
 from cory.models.policy import Policy
 from cory.models.team import Team
@@ -113,7 +113,7 @@ def test_with_one_set_the_whole_context_is_there(tmp_path: Path) -> None:
 
 
 def test_every_reader_of_a_models_length_takes_this_one() -> None:
-    assert shape_of(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
+    assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
 
 
 @pytest.mark.parametrize(("long", "length"), [(LONG, SWITCH), (SHORT, WHOLE)])

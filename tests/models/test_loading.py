@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,13 +25,11 @@ from transformers import (
 
 import cory.models.loading
 from cory.config import Config, ConfigError
-from cory.memory.architecture import shape_of
-from cory.memory.preflight import rows_of
+from cory.memory import parts_of
 from cory.models.loading import (
     load_language_model,
     load_tokenizer,
     skeleton,
-    unread_architecture,
 )
 from cory.runs.export import export, model_card
 from tests.support.building import LetterShare, build
@@ -91,41 +88,21 @@ def test_wrong_architectures_are_refused(
     assert "\n" not in str(refusal.value)
 
 
-def test_what_config_json_says_is_taken_and_what_differs_is_told(folder: Path) -> None:
+def test_what_config_json_says_is_taken(folder: Path) -> None:
     """A model of the hub has its config.json here from the second start on."""
     path, key = str(folder), "model.path"
     assert AutoConfig.from_pretrained(folder).n_layer == 2
     for layers in (2, 3):
         lm = skeleton(path, key, {"model_type": "gpt2", "n_layer": layers})
-        assert shape_of(lm).parameters == 3072
-    assert unread_architecture(path, key, {"model_type": "gpt2", "n_layer": 2}) is None
-    assert unread_architecture(path, key, None) is None
-    other = {"model_type": "gpt2", "n_layer": 3}
-    assert unread_architecture("nobody/nothing", key, other) is None
-    said = unread_architecture(path, key, other)
-    assert said == (
-        f"model.architecture.n_layer=3 is not read: config.json of model.path={folder} has 2; "
-        f"for a model of your own set model.architecture=null"
-    )
+        assert lm.num_parameters() == 3072
 
 
-def test_the_estimate_says_which_architecture_is_not_read(tiny_model: str) -> None:
-    config = parsed("algorithm=cory", f"model.path={tiny_model}")
-    config.model.architecture = {"model_type": "gpt2", "n_layer": 3}
-    assert "model.architecture.n_layer=3 is not read" in " ".join(rows_of(config)[1])
-    config.partner, config.model = config.model, replace(config.model, architecture=None)
-    assert "partner.architecture.n_layer=3 is not read" in " ".join(rows_of(config)[1])
-
-
-def test_another_model_than_the_preset_s_is_reckoned_by_its_own_config(
-    folder: Path,
-) -> None:
+def test_another_model_than_the_preset_s_is_estimated_by_its_own_config(folder: Path) -> None:
     words = ["model=qwen2_5_3b", "model.sharing=copies", "model.quantisation=none"]
-    assert rows_of(parsed(*words))[1][1:] == []
     with pytest.raises(ConfigError, match=r"^model\.path=Qwen/Qwen2\.5-7B: no local folder, "):
-        rows_of(parsed(*words, "model.path=Qwen/Qwen2.5-7B"))
-    rows, notes = rows_of(parsed(*words, f"model.path={folder}"))
-    assert sum(row.bytes for row in rows) < 2**26 and notes[1:] == []
+        parts_of(parsed(*words, "model.path=Qwen/Qwen2.5-7B"))
+    parts = parts_of(parsed(*words, f"model.path={folder}"))
+    assert sum(part.bytes for part in parts) < 2**26
 
 
 def test_a_damaged_config_is_no_missing_one(folder: Path) -> None:
@@ -262,7 +239,7 @@ def test_a_packaged_model_is_a_model_like_any_other(
     assert AutoTokenizer.from_pretrained(tmp_path)("the movie") == tokenizer("the movie")
     half = load_language_model(PATH, "model.path", False, torch.bfloat16)
     assert {p.dtype for p in half.parameters()} == {torch.bfloat16}
-    assert shape_of(skeleton(PATH, "model.path", None)).parameters == lm.num_parameters()
+    assert skeleton(PATH, "model.path", None).num_parameters() == lm.num_parameters()
 
 
 @pytest.mark.slow

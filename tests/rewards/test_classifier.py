@@ -23,7 +23,7 @@ from transformers import (
 
 from cory.config import ClassifierConfig, Config, ConfigError, SumConfig
 from cory.episode import Episode, Prompt, Turn
-from cory.memory.preflight import judge_bytes, rows_of
+from cory.memory import judge_part, parts_of
 from cory.rewards.classifier import Classifier
 from tests.support.building import CLASSIFIER
 from tests.support.close import assert_close
@@ -221,7 +221,6 @@ def test_four_bits_leave_the_output_layer_whole(kind: str, request: pytest.Fixtu
     kinds = [type(module).__name__ for module in packed.model.modules()]
     assert kinds.count("Linear4bit") >= 6
     assert type(getattr(packed.model, "score", None) or packed.model.classifier) is nn.Linear
-    assert held_bytes(packed.model) == judge_bytes(packed.config)
 
 
 def held_bytes(model: nn.Module) -> int:
@@ -246,7 +245,7 @@ def test_layers_are_kept_as_their_products_need_them(
                        compute_precision="bf16").model  # fmt: skip
     whole = sum(4 * parameter.numel() for parameter in model.parameters())
     assert 0.4 * whole < held_bytes(model) < 0.9 * whole
-    assert held_bytes(model) == judge_bytes(config)
+    assert held_bytes(model) <= judge_part("reward", config).bytes
 
 
 @pytest.mark.parametrize(("precision", "each"), [("fp32", 4), ("bf16", 2)])
@@ -254,8 +253,9 @@ def test_the_estimate_knows_the_precision(bert: str, precision: str, each: int) 
     config = replace(CLASSIFIER, path=bert, precision=precision, compute_precision=precision)
     model = classifier(bert, label="GOOD").model
     elements = sum(parameter.numel() for parameter in model.parameters())
-    assert judge_bytes(config) == each * elements
-    assert judge_bytes(replace(config, path="not/here")) is None
+    assert judge_part("reward", config).bytes == each * elements
+    away = judge_part("reward", replace(config, path="not/here"))
+    assert away.bytes == 0 and away.what == "reward (not on this machine: not counted)"
 
 
 def test_every_part_of_a_sum_is_in_the_estimate(
@@ -265,13 +265,12 @@ def test_every_part_of_a_sum_is_in_the_estimate(
     one, other = (replace(CLASSIFIER, path=path) for path in (bert, reward_model))
     away = replace(CLASSIFIER, path="not/here")
     config.reward = SumConfig("sum", {"tone": one, "taste": other, "away": away}, {})
-    rows, notes = rows_of(config)
-    found = {row.what: row.bytes for row in rows if row.what.startswith("reward model")}
+    found = {part.what: part.bytes for part in parts_of(config) if "reward" in part.what}
     assert found == {
-        "reward model (tone)": judge_bytes(one),
-        "reward model (taste)": judge_bytes(other),
+        "reward.parts.tone": judge_part("", one).bytes,
+        "reward.parts.taste": judge_part("", other).bytes,
+        "reward.parts.away (not on this machine: not counted)": 0,
     }
-    assert "not counted: reward.parts.away.path=not/here is not on this machine" in notes
 
 
 def test_texts_are_cut_to_what_is_asked_or_can_be_read(bert: str, tmp_path: Path) -> None:

@@ -8,15 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from cory import train
 from cory.config import Config, ConfigError
 from cory.models.places import ASSETS
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, write_settings
 from cory.runtime import before, data_before
-from cory.runtime.before import memory_refusals, parsed, refusals, refuse_early
+from cory.runtime.before import parsed, refusals, refuse_early
 from tests.support.composing import compose_config
 from tests.support.composing import parsed as checked
 
@@ -214,44 +212,6 @@ def test_a_gpu_that_is_not_there_is_refused(
     assert refusals(config) == []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert refusals(config) == [said]
-
-
-def test_weights_that_main_memory_cannot_hold_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = model_folder(tmp_path / "model", max_position_embeddings=4096)
-    save_file({"a": torch.zeros(100, 10), "b": torch.zeros(24)}, model / "model.safetensors")
-    words = [f"model.path={model}", "hardware=cpu2"]
-    monkeypatch.setattr(before, "main_memory", lambda: 2 * 4096)
-    assert [*memory_refusals(checked(*words))] == []
-    monkeypatch.setattr(before, "main_memory", lambda: 2 * 4095)
-    (said,) = memory_refusals(checked(*words))
-    assert said.startswith("model=tiny with hardware=cpu2: its weights alone take 0.00 GiB per")
-    assert [*memory_refusals(checked(*words, "hardware.zero_stage=3"))] == []  # shared by two
-    assert [*memory_refusals(checked(*words, "model.precision=bf16"))] == []
-    for damage in (b"", b"\xff" * 100, b"\x02\x00\x00\x00\x00\x00\x00\x00{}"):
-        (model / "model.safetensors").write_bytes(damage)
-        assert [*memory_refusals(checked(*words))] == []
-
-
-@pytest.mark.parametrize("index", [True, False])
-def test_weights_in_two_forms_are_counted_once(tmp_path: Path, index: bool) -> None:
-    """Some checkpoints hold the shards that transformers reads, and all in one file beside them."""
-    model = model_folder(tmp_path / "model", max_position_embeddings=4096)
-    save_file({"whole": torch.zeros(1024)}, model / "consolidated.safetensors")
-    for shard, size in (("a", 1000), ("b", 24)):
-        save_file({shard: torch.zeros(size)}, model / f"{shard}.safetensors")
-    config = checked(f"model.path={model}").model
-    if index:
-        places = {"weight_map": {name: f"{name}.safetensors" for name in "ab"}}
-        (model / "model.safetensors.index.json").write_text(json.dumps(places))
-        assert before.stored_parameters(config, "model") == 1024
-        for damage in ("{", '{"weight_map": []}', '{"weight_map": {"a": "gone.safetensors"}}'):
-            (model / "model.safetensors.index.json").write_text(damage)
-            assert before.stored_parameters(config, "model") == 0
-    else:  # transformers takes it before any other
-        save_file({"a": torch.zeros(7)}, model / "model.safetensors")
-        assert before.stored_parameters(config, "model") == 7
 
 
 def test_a_key_that_is_not_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

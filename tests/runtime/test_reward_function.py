@@ -98,11 +98,10 @@ def test_answers_that_another_function_scored_are_asked_for_again(run: Run, tmp_
 
 def test_what_is_wrong_is_said_before_a_run_has_a_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def scores(): pass\n")
-    for words in (["run_dir=none"], ["preflight_only=true"]):
-        refused = run(*words)
-        assert refused.wait() == 1
-        assert refused.err.splitlines() == [
-            f"error: reward.function=mine.py:score: {tmp_path}/mine.py has no score; did you mean "
-            f"scores?"
-        ]
+    refused = run("run_dir=none")
+    assert refused.wait() == 1
+    assert refused.err.splitlines() == [
+        f"error: reward.function=mine.py:score: {tmp_path}/mine.py has no score; did you mean "
+        f"scores?"
+    ]
     assert not (tmp_path / "none").exists()

@@ -133,7 +133,7 @@ def test_runs_side_by_side_are_those_in_turn(sweep: list[str], tmp_path: Path) -
         assert not (tmp_path / "in_turn" / seed / "output.txt").exists()
     assert said["in_turn"].count("records in") == 2
     for out in said.values():
-        assert out.startswith("sweep=cory/fig3: 2 runs (1 setting x 2 seeds), about ")
+        assert out.startswith("sweep=cory/fig3: 2 runs (1 setting x 2 seeds)\n")
         ends = sorted(line for line in out.splitlines() if " finished in " in line)
         assert [line[:31] for line in ends] == [
             f"job {seed + 1} of 2: seed={seed} finished in " for seed in (0, 1)

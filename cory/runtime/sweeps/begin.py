@@ -1,9 +1,8 @@
-"""What a sweep says before its first job: how many runs, below which folder, and what they cost."""
+"""What a sweep says before its first job: how many runs, and below which folder."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cory.config import Config, ConfigError, PPOConfig, parse_config, require
+from cory.config import Config, ConfigError, PPOConfig, require
 from cory.config.options import ALGORITHMS
 from cory.runs.run_dir import RECORD
 from cory.runs.sweeps.differences import SEED
@@ -22,8 +21,6 @@ from cory.runtime.sweeps.progress import Progress
 
 ADHOC = "adhoc"
 ITERATIONS = "algorithm.iterations"
-# words with which runs still take the time that runs of the same experiment took
-SAME_TIME = ("sweep", "experiment", SEED, "scale", "parallel_runs", "wandb", "run_dir")
 
 Composed = Callable[[Sequence[str]], DictConfig]
 
@@ -35,7 +32,6 @@ class Setting:
     words: list[str]  # of its first job
     seeds: list[str]
     todo: int = 0
-    config: Config | None = None  # None: such a run is refused
 
 
 def require_objective(config: Config) -> None:
@@ -58,7 +54,7 @@ def require_objective(config: Config) -> None:
 
 
 def say_begin(progress: Progress, sweeper: Any, composed: Composed, conf: Path) -> None:
-    """Print the count of runs and, of a sweep with a name, their cost.
+    """Print the count of runs and, of a sweep with a name, how many finished before.
 
     sweeper: Hydra's settings of it
     composed: the settings that the words of a job make, with Hydra's own below `hydra`
@@ -77,12 +73,10 @@ def say_begin(progress: Progress, sweeper: Any, composed: Composed, conf: Path) 
         return
     for setting in settings:
         look_at(setting, composed)
-    try:
-        price = priced(settings, conf)
-    except (ValueError, OSError) as error:  # a cost that cannot be told must not cost a run
-        price = f"cost unknown ({error})"
-    print(f"sweep={progress.sweep}: {head}, {price}", flush=True)
-    if any(setting.todo for setting in settings):
+    todo = sum(setting.todo for setting in settings)
+    before = f", {len(jobs) - todo} of them finished before" if todo < len(jobs) else ""
+    print(f"sweep={progress.sweep}: {head}{before}", flush=True)
+    if todo:
         say_uncounted(progress.sweep, conf)
 
 
@@ -112,7 +106,7 @@ def settings_of(jobs: Sequence[Sequence[str]]) -> list[Setting]:
 
 
 def look_at(setting: Setting, composed: Composed) -> None:
-    """Compose the settings of the first job, and count the runs that are to do."""
+    """Compose the settings of the first job, and count the runs that are not finished."""
     try:
         cfg = composed(setting.words)
         keep_untrained(cfg, setting.words, composed)
@@ -125,10 +119,8 @@ def look_at(setting: Setting, composed: Composed) -> None:
                 ]
             run_dir = Path(cfg.hydra.sweep.dir) / cfg.hydra.sweep.subdir
             setting.todo += not (run_dir / RECORD).exists()
-        OmegaConf.set_struct(cfg, False)
-        setting.config = parse_config(without_hydra(cfg))
     except (ConfigError, HydraException, OmegaConfBaseException, ValueError):
-        setting.config = None  # its job says what is wrong
+        setting.todo = len(setting.seeds)  # their jobs say what is wrong
 
 
 def keep_untrained(cfg: DictConfig, words: Sequence[str], composed: Composed) -> list[str]:
@@ -165,55 +157,6 @@ def without_hydra(cfg: DictConfig) -> DictConfig:
         cfg.run_dir = "unused"
     OmegaConf.set_struct(cfg, True)
     return cfg
-
-
-def priced(settings: Sequence[Setting], conf: Path) -> str:
-    """How many runs are to do, how long they take, and how that is known."""
-    todo, in_all = sum(s.todo for s in settings), sum(len(s.seeds) for s in settings)
-    before = f"{in_all - todo} of them finished before; " if todo < in_all else ""
-    if not todo:
-        return "all finished before"
-    # torch, which takes seconds to import: a sweep with a name takes longer
-    from cory.memory.operations import requests_of  # noqa: PLC0415
-    from cory.report.costs import cost  # noqa: PLC0415
-    from cory.report.records import archive  # noqa: PLC0415
-
-    results = conf.parent / "docs" / "results"  # of a checkout
-    kept_at = cache(archive.read)
-    total, longest, at_once, sources, unknown, in_turn, requests = 0.0, 0.0, 1, set(), 0, 0, 0
-    for setting in (s for s in settings if s.todo):
-        config = setting.config
-        if config is None:
-            unknown += setting.todo
-            continue
-        paper = config.experiment.partition("/")[0]
-        kept = kept_at(results / paper / "records" / config.scale)
-        as_named = all(_key(word) in SAME_TIME for word in setting.words)
-        splits = known_test_splits(conf, paper)
-        requests += setting.todo * requests_of(config, splits)
-        each = cost.reckoned(config, Path("outputs"), kept, splits, as_named)
-        total, at_once = total + each.of(setting.todo), max(at_once, each.at_once)
-        longest = max(longest, each.hours or 0.0)
-        unknown += setting.todo if each.hours is None else 0
-        in_turn += setting.todo if each.in_turn else 0
-        sources.add("measured" if each.measured else "by estimate")
-    total = max(total, longest)  # too few runs to fill all places
-    text = f"{before}about {cost.duration(total)}" if total else f"{before}time unknown"
-    if total and unknown:
-        text += f" and {_count(unknown, 'run')} of unknown length"
-    if total:
-        text += f" ({' and '.join(sorted(sources))})"
-    return f"{text}, {cost.manner(at_once, in_turn, todo - unknown)}{cost.besides(requests)}"
-
-
-def known_test_splits(conf: Path, paper: str) -> Mapping[str, Any]:
-    """How many problems whole test splits have, by task, as conf/paper/<paper>.yaml says."""
-    path = conf / "paper" / f"{paper}.yaml"
-    return (OmegaConf.select(OmegaConf.load(path), "test_problems") or {}) if path.is_file() else {}
-
-
-def _key(word: str) -> str:
-    return word.partition("=")[0].partition(".")[0]
 
 
 def _count(number: int, what: str) -> str:

@@ -1,0 +1,351 @@
+"""What a run needs, estimated from its settings before anything is loaded: memory and disk.
+
+Weights, gradients, Adam's moments and the cache are counted exactly; DeepSpeed's buffers are as its
+code (0.19) has them; activations follow a formula.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from cory.config import (
+    ADAMW_8BIT,
+    Config,
+    HardwareConfig,
+    ModelConfig,
+    VerifierRewardConfig,
+    judges,
+    plan_of,
+    require,
+)
+from cory.functional.logprobs import SLAB_BYTES
+from cory.models.context import context_length, longest_context
+from cory.models.loading import local_classifier, local_skeleton, skeleton
+from cory.models.precision import DTYPES, attention_for
+from cory.rewards.verifier import whole_model
+
+GIB = 2**30
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+WARN_ABOVE = 0.9  # share of the memory that there is
+
+# When memory is held. After loading there are four phases, and what is held ALWAYS adds to each.
+LOADING, SAMPLING, SCORING, PASSES, STEP = "loading", "sampling", "scoring", "passes", "step"
+ALWAYS = (SAMPLING, SCORING, PASSES, STEP)
+ALL_PASSES = (SAMPLING, SCORING, PASSES)
+
+# What a checkpoint keeps of the engines
+WEIGHTS, MASTER = "weights that train", "float32 copy of the weights"
+MOMENTS, STORED = "Adam's two moments", "weights of all policies"
+
+# Elements of DeepSpeed's buffers: gradients that stage 0 exchanges, that stages 1 to 3 reduce, and
+# weights that stage 3 gathers while it trains
+EXCHANGED, REDUCED, GATHERED = 500_000_000, 50_000_000, 1_100_000_000
+MOMENTS_8BIT = 2 + 2 * 4 / 256  # bytes of a weight: two moments, a scale for 256 elements of each
+NF4_BLOCK, NF4_SCALES = 64, 256  # weights per scale; scales per scale of scales
+UNFUSED = {"gelu_new": 3}  # tensors of the MLP's width that such an activation keeps
+SPLIT = 1000  # prompts that a whole test split is taken to have
+
+
+@dataclass(frozen=True)
+class Part:
+    """Memory that a process holds."""
+
+    what: str
+    bytes: int
+    when: tuple[str, ...] = ALWAYS
+    beside: bool = False  # in main memory, beside a GPU
+
+
+class Shape:
+    """The sizes of a language model, which need not have weights; elements, not bytes."""
+
+    def __init__(self, lm: PreTrainedModel) -> None:
+        config, head = lm.config, lm.get_output_embeddings()
+        # weights used twice count once
+        self.tensors: list[int] = [p.numel() for p in lm.parameters()]
+        self.parameters = sum(self.tensors)
+        # name, width in, width out; without the output head
+        self.linear: list[tuple[str, int, int]] = [
+            (name.rpartition(".")[2], *_widths(module))
+            for name, module in lm.named_modules()
+            if isinstance(module, nn.Linear | Conv1D) and module is not head
+        ]
+        self.products: list[int] = [wide * out for _, wide, out in self.linear]
+        self.width = int(head.weight.shape[1])
+        self.widest = max(out for _, _, out in self.linear)  # inside an MLP
+        self.layers, self.heads = int(config.num_hidden_layers), int(config.num_attention_heads)
+        per_head = getattr(config, "head_dim", None) or int(config.hidden_size) // self.heads
+        kv_heads = getattr(config, "num_key_value_heads", None) or self.heads
+        self.cache = 2 * self.layers * kv_heads * per_head  # keys and values of a token
+        self.vocabulary = int(config.vocab_size)
+        self.context = context_length(config)
+        self.unfused = UNFUSED.get(getattr(config, "activation_function", ""), 0) * self.widest
+
+    def saved(self, targets: list[str]) -> int:
+        """Elements per token that all layers keep for the backward pass.
+
+        Outputs of linear layers, inputs of those that train, two norms, the MLP's activation.
+
+        targets: names of the layers that train through an adapter; none: all layers train
+        """
+        inputs = sum(i for name, i, _ in self.linear if not targets or name in targets)
+        outputs = sum(o for _, _, o in self.linear)
+        return inputs + outputs + self.layers * (2 * self.width + self.unfused)
+
+
+def _widths(module: nn.Module) -> tuple[int, int]:
+    one, two = module.weight.shape  # type: ignore[misc]  # nn.Module knows no weight
+    return (one, two) if isinstance(module, Conv1D) else (two, one)
+
+
+def frozen_bytes(shape: Shape, model: ModelConfig | VerifierRewardConfig) -> int:
+    """Bytes of a frozen model: its linear layers in NF4, or as their products need them."""
+    each, packed = BYTES[model.precision], sum(shape.products)
+    if model.quantisation == "none":
+        return each * (shape.parameters - packed) + BYTES[model.compute_precision] * packed
+    scales = [-(-size // NF4_BLOCK) for size in shape.products]
+    if model.double_quantisation:  # a byte per scale, and a float32 for each 256 scales
+        small = sum(count + 4 * -(-count // NF4_SCALES) for count in scales)
+    else:
+        small = 4 * sum(scales)
+    return each * (shape.parameters - packed) + packed // 2 + small
+
+
+def engine_parts(config: Config, model: ModelConfig, sizes: list[int], agents: int) -> list[Part]:
+    """What DeepSpeed and AdamW hold of the weights that train, and what an update needs.
+
+    Full copies of MAFT share one engine, and between their turns each has its weights alone.
+
+    sizes: elements of each weight that one agent trains
+    """
+    hardware, stage = config.hardware, config.hardware.zero_stage
+    each, whole = BYTES[model.precision], sum(sizes)
+    share = -(-whole // hardware.world)
+    owned = share if stage else whole  # by this process's AdamW
+    gpu = hardware.device == "cuda"
+    away, apart = gpu and hardware.offload_optimizer, gpu and hardware.offload_parameters
+    one_engine = config.algorithm.one_engine(model.sharing)
+    count = min(1, agents) if one_engine else agents
+    moments = MOMENTS_8BIT if config.algorithm.optimizer == ADAMW_8BIT else 8
+    gradients = each * (whole if stage < 2 else share)
+    buffer = each * min(REDUCED, whole)
+    parts = [
+        Part(WEIGHTS, count * each * (share if stage == 3 else whole), beside=apart),
+        Part(MOMENTS, int(count * moments * owned), beside=away),
+    ]
+    if stage > 0 or model.precision != "fp32":
+        parts.append(Part(MASTER, 4 * count * owned, beside=away))
+        copied = 4 * (count if away else 1) * owned
+        parts.append(Part("gradients in float32", copied, ALWAYS if away else (STEP,), away))
+    if stage == 3:
+        parts.append(Part("gradients", count * gradients, beside=away))
+        parts.append(Part("buffer of gradients", count * buffer))
+    else:
+        parts.append(Part("gradients", gradients, (PASSES, STEP)))
+        exchanged = buffer + each * share if stage else each * min(whole, EXCHANGED)
+        parts.append(Part("gradients to exchange", exchanged, (STEP,)))
+    if moments == 8:
+        # on a GPU the square roots of all moments at once; else two tensors at a time, and stages
+        # above 0 make one tensor of all
+        between = 4 * owned if gpu and not away else 8 * (owned if stage else max(sizes))
+        parts.append(Part("AdamW's intermediate results", between, (STEP,), away))
+    if one_engine:
+        kept = 4 if config.algorithm.trains_on() else each
+        parts.append(Part(STORED, agents * kept * owned, beside=gpu))
+    if model.sharing == "copies":  # each is in an engine, which may split it, before the next one
+        copies = each * whole + (held(parts) if agents > 1 else 0)
+        parts.append(Part("the last copy, and those before it", copies, (LOADING,)))
+    return parts
+
+
+def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[str]) -> list[Part]:
+    """What roll-outs and passes hold: cache, logits, activations."""
+    algorithm, hardware, evaluation = config.algorithm, config.hardware, config.evaluation
+    each, products = BYTES[model.precision], BYTES[model.compute_precision]
+    response, longest = int(algorithm.sampling.max_response_tokens), longest_context(config)
+
+    def rows(turns: int, most: int) -> int:
+        return min(most, -(-turns // hardware.world))
+
+    length = min(longest + response, shape.context or longest + response)
+    alone = length if evaluation.team else min(length, config.task.max_prompt_tokens + response)
+    sampled = rows(algorithm.rows_sampled(), hardware.responses_at_once)
+    held_out = (evaluation.prompts or SPLIT) * evaluation.samples
+    tested = rows(held_out, hardware.responses_at_once)
+    cached = max(sampled * length, tested * alone)
+    # where rows are dropped, a layer's old keys are held beside the new for a moment
+    cache = cached * (shape.cache + shape.cache // (2 * shape.layers))
+    passing = 2 if hardware.routed_reference else 1  # policy and reference
+    scored = passing * rows(algorithm.rows_sampled(), hardware.rollout_batch_size)
+    micro, kept = plan_of(config).microbatch, shape.saved(targets)
+    dtype, device = DTYPES[model.compute_precision], torch.device(hardware.device)
+    if attention_for(model.attention, device, dtype) == "eager":  # its softmax, and that rounded
+        kept += 2 * shape.layers * shape.heads * length
+    if hardware.gradient_checkpointing:  # the input of every layer, and one layer recomputed
+        kept = shape.layers * shape.width + kept // shape.layers
+    layer, vocabulary = 3 * shape.widest + 4 * shape.width, shape.vocabulary
+    # a token's: logits and their halves, log-probabilities, probabilities, float64 sums, seen
+    drawn = 23 * max(sampled, tested) * vocabulary
+    both = min(24 * scored * response * vocabulary, SLAB_BYTES)  # by policy and reference
+    # float32: log-probabilities and two gradients of them, and the logits
+    learned = 14 * min(micro * response * vocabulary, SLAB_BYTES // 4)
+    parts = [
+        Part("KV cache", cache * (each if model.quantisation != "none" else products), (SAMPLING,)),
+        Part("logits", drawn, (SAMPLING,)),
+        Part("activations of a layer", each * scored * length * layer, (SCORING,)),
+        Part("logits", both, (SCORING,)),
+        Part("activations", each * micro * length * kept, (PASSES,)),
+        Part("logits", learned, (PASSES,)),
+    ]
+    if model.quantisation != "none":
+        unpacked = products * max(shape.products)
+        parts.append(Part("a layer unpacked from 4 bits", unpacked, ALL_PASSES))
+    elif products != each and (model.sharing == "copies" or hardware.zero_stage == 3):
+        cast = products * sum(shape.products)
+        parts.append(Part("weights cast for products", cast, ALL_PASSES))
+    return parts
+
+
+def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> list[Part]:
+    """All that a process holds of one model and the agents that start from it.
+
+    key: the model's group of settings, `model` or `partner`
+    """
+    hardware, algorithm = config.hardware, config.algorithm
+    lm = skeleton(model.path, f"{key}.path", model.described, model.remote_code)
+    shape, targets, each = Shape(lm), list[str](), BYTES[model.precision]
+    head = [shape.width, 1] if algorithm.has_value_head() else []  # weight and bias
+    frozen = frozen_bytes(shape, model)
+    loaded = frozen if model.quantisation != "none" else each * shape.parameters
+    split = hardware.zero_stage == 3
+    if model.sharing == "copies":
+        sizes = [*shape.tensors, *head]
+        parts = [Part("reference", frozen if algorithm.reads_reference() else 0)]
+        if algorithm.opponent_models() > 0:  # agents of other runs: each is loaded when it plays
+            parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
+    else:
+        from cory.models.lora import adapted_layers  # noqa: PLC0415  PEFT takes five seconds
+
+        targets = adapted_layers(lm, model.adapter.targets)
+        sides = [side for name, *both in shape.linear if name in targets for side in both]
+        sizes = [*(model.adapter.rank * side for side in sides), *head]
+        bases = 1 if model.sharing == "adapters" else agents
+        loaded *= bases
+        share = -(-loaded // hardware.world) if split else bases * frozen
+        apart = hardware.device == "cuda" and hardware.offload_parameters
+        parts = [Part("base, frozen", share, beside=apart)]
+        loaded += share if split else 0
+    parts.append(Part("the model as it is read", loaded, (LOADING,)))
+    if split and hardware.world > 1:
+        gathered = sum(sizes) + (0 if model.sharing == "copies" else shape.parameters)
+        parts.append(Part("weights put together", each * gathered, (SAMPLING, SCORING)))
+        parts.append(Part("weights put together", each * min(gathered, GATHERED), (PASSES,)))
+    parts += engine_parts(config, model, sizes, agents)
+    return parts + pass_parts(config, model, shape, targets)
+
+
+def judge_part(key: str, reward: Any) -> Part:
+    """The model of a reward, a verifier or a classifier; of one that is not here nothing counts."""
+    if not hasattr(reward, "path"):
+        return Part(key, 0)
+    if isinstance(reward, VerifierRewardConfig):
+        lm = local_skeleton(whole_model(reward), f"{key}.path")
+        size = 0 if lm is None else frozen_bytes(Shape(lm), reward)
+    else:
+        lm = local_classifier(reward.path, f"{key}.path")
+        each = BYTES[getattr(reward, "precision", "fp32")]
+        size = 0 if lm is None else each * int(lm.num_parameters())
+    return Part(f"{key} (not on this machine: not counted)" if lm is None else key, size)
+
+
+def parts_of(config: Config) -> list[Part]:
+    """The memory of a process of a run; ConfigError where a model is not known."""
+    partner, agents = config.partner, int(config.algorithm.policy_count())
+    theirs = 0 if partner is None else agents // 2
+    parts = model_parts(config, config.model, "model", agents - theirs)
+    if partner is not None:  # both are held, and one of them works at a time
+        other = model_parts(config, partner, "partner", theirs)
+        both = [part for part in (*parts, *other) if part.when in (ALWAYS, (LOADING,))]
+        working = max(parts, other, key=lambda found: peak(found)[1])
+        parts = both + [part for part in working if part not in both]
+    return parts + [judge_part(key, reward) for key, reward in judges(config.reward).items()]
+
+
+def held(parts: Sequence[Part], beside: bool = False) -> int:
+    """Bytes held at all times after loading, on the device or beside it."""
+    return sum(part.bytes for part in parts if part.when == ALWAYS and part.beside == beside)
+
+
+def peak(parts: Sequence[Part], beside: bool = False) -> tuple[str, int]:
+    """The phase that holds most, on the device or beside it, and its bytes."""
+    sizes = dict.fromkeys((LOADING, *ALWAYS), 0)
+    for part in parts:
+        for phase in part.when:
+            sizes[phase] += part.bytes if part.beside == beside else 0
+    return max(sizes.items(), key=lambda item: item[1])
+
+
+def main_memory() -> int:
+    """Bytes of main memory of this machine, or of the container that it is."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        path = Path("/sys/fs/cgroup") / name
+        if path.is_file() and (text := path.read_text(encoding="utf-8").strip()).isdigit():
+            limits.append(int(text))
+    return min(limits)
+
+
+def device_memory(hardware: HardwareConfig) -> int | None:
+    """Bytes of the device for one process; None for a GPU that this machine lacks."""
+    if hardware.device == "cpu":
+        return main_memory() // hardware.processes
+    if not torch.cuda.is_available():
+        return None
+    return int(torch.cuda.get_device_properties(0).total_memory)
+
+
+def check(config: Config) -> str:
+    """What the run will need, in a line; ConfigError where it plainly cannot fit."""
+    hardware, parts = config.hardware, parts_of(config)
+    share, room = main_memory() // hardware.processes, device_memory(hardware)
+    for beside, there in ((False, room), (True, share)):
+        size = held(parts, beside)
+        require(
+            there is None or size <= there,
+            f"model={config.model.name} with hardware={hardware.name} needs {size / GIB:.2f} GiB "
+            f"of {'main ' if beside else ''}memory per process at all times, and there are "
+            f"{(there or 0) / GIB:.2f} GiB; python scripts/memory.py says for what",
+        )
+    run_dir, checkpoint = Path(config.run_dir).absolute(), checkpoint_bytes(config, parts)
+    free = shutil.disk_usage(next(p for p in (run_dir, *run_dir.parents) if p.exists())).free
+    require(
+        checkpoint <= free or config.algorithm.iterations == 0,
+        f"run_dir={run_dir}: a checkpoint takes {checkpoint / GIB:.2f} GiB, and the disk has "
+        f"{free / GIB:.2f} GiB free",
+    )
+    phase, most = peak(parts)
+    line = f"memory: about {most / GIB:.2f} GiB per process at most, in phase: {phase}"
+    if room is None or most <= WARN_ABOVE * room:
+        return line
+    return (
+        f"warning: {line}; there are {room / GIB:.2f} GiB, and the run may end for want of memory"
+    )
+
+
+def checkpoint_bytes(config: Config, parts: Sequence[Part]) -> int:
+    """Bytes of a checkpoint of all policies, over all processes; of new optimisers none is kept."""
+    algorithm, stage, world = config.algorithm, config.hardware.zero_stage, config.hardware.world
+    owners = world if stage > 0 else 1  # without splitting the first process writes for all
+    writers = {WEIGHTS: world if stage == 3 else 1, MASTER: owners, MOMENTS: owners}
+    if algorithm.new_each_training():
+        stored = algorithm.one_engine(config.model.sharing)
+        writers = {STORED: owners} if stored else {WEIGHTS: writers[WEIGHTS]}
+    return sum(writers.get(part.what, 0) * part.bytes for part in parts)

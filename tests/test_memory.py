@@ -1,0 +1,451 @@
+"""What a run needs: arithmetic by hand, and what torch and the libraries really hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+from cory import memory
+from cory.config import Config, ConfigError, batch_plan
+from cory.memory import (
+    ALL_PASSES,
+    ALWAYS,
+    LOADING,
+    PASSES,
+    REDUCED,
+    SAMPLING,
+    SCORING,
+    STEP,
+    Part,
+    Shape,
+    check,
+    checkpoint_bytes,
+    frozen_bytes,
+    held,
+    parts_of,
+    peak,
+)
+from cory.models.engine import deepspeed_settings
+from cory.models.loading import load_language_model, nf4, skeleton
+from cory.models.lora import adapted_layers
+from cory.runs.checkpoint import Checkpoints
+from tests.support.building import LetterShare, build
+from tests.support.composing import parsed
+from tests.support.short_prompts import short_prompts
+
+# GPT-2 with 2 layers of width 8, vocabulary 100, 64 positions
+LAYER_MATRICES = [(8, 24), (8, 8), (8, 32), (32, 8)]
+LAYER = 2 * 16 + sum(i * o + o for i, o in LAYER_MATRICES)
+MODEL = 100 * 8 + 64 * 8 + 2 * LAYER + 16  # 3,072
+COPY = MODEL + 8 + 1  # with its value head
+MATRICES = 2 * (192 + 64 + 256 + 256)
+Sizes = Callable[..., dict[tuple[str, tuple[str, ...]], int]]
+ConfigOf = Callable[..., Config]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that holds config.json alone."""
+    GPT2Config(vocab_size=100, n_positions=64, n_embd=8, n_layer=2, n_head=2).save_pretrained(
+        tmp_path / "model"
+    )
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def sizes(folder: Path) -> Sizes:
+    """Bytes by name and phases, for CORY with short prompts and the given settings."""
+
+    def call(*words: str) -> dict[tuple[str, tuple[str, ...]], int]:
+        parts = parts_of(small(folder, *words))
+        found = {(part.what, part.when): part.bytes for part in parts}
+        assert len(found) == len(parts)
+        return found
+
+    return call
+
+
+def small(folder: Path, *words: str) -> Config:
+    return short_prompts(f"model.path={folder}", *words)
+
+
+def test_copies_by_hand(sizes: Sizes) -> None:
+    found = sizes()
+    assert MODEL == 3072
+    assert found["reference", ALWAYS] == 4 * MODEL
+    assert found["weights that train", ALWAYS] == 2 * 4 * COPY
+    assert found["Adam's two moments", ALWAYS] == 2 * 8 * COPY
+    assert ("float32 copy of the weights", ALWAYS) not in found
+    # one agent updates at a time
+    assert found["gradients", (PASSES, STEP)] == 4 * COPY
+    assert found["gradients to exchange", (STEP,)] == 4 * COPY
+    assert found["AdamW's intermediate results", (STEP,)] == 8 * 800  # the embeddings are largest
+
+
+def test_without_gae_no_value_head_is_held(sizes: Sizes) -> None:
+    group = ("advantages=group", "algorithm.samples_per_prompt=2")
+    found = sizes(*group)
+    assert found["weights that train", ALWAYS] == 2 * 4 * MODEL
+    assert found["Adam's two moments", ALWAYS] == 2 * 8 * MODEL
+    adapters = ("model.sharing=adapters", "model.adapter.rank=4", "algorithm.agents=5", *group)
+    assert sizes(*adapters)["weights that train", ALWAYS] == 5 * 4 * 2 * 4 * (8 + 24)
+
+
+def test_half_precision_by_hand(sizes: Sizes) -> None:
+    found = sizes("model.precision=bf16")
+    assert found["reference", ALWAYS] == 2 * MODEL
+    assert found["weights that train", ALWAYS] == 2 * 2 * COPY
+    assert found["float32 copy of the weights", ALWAYS] == 2 * 4 * COPY
+    assert found["Adam's two moments", ALWAYS] == 2 * 8 * COPY
+    assert found["gradients", (PASSES, STEP)] == 2 * COPY
+    assert found["gradients in float32", (STEP,)] == 4 * COPY
+
+
+def test_stages_split_what_they_say(sizes: Sizes) -> None:
+    part = -(-COPY // 2)
+    two = ("algorithm=ppo", "hardware.processes=2")
+    one, second, third = (sizes(*two, f"hardware.zero_stage={stage}") for stage in (1, 2, 3))
+    for found in (one, second, third):
+        assert found["float32 copy of the weights", ALWAYS] == 4 * part
+        assert found["Adam's two moments", ALWAYS] == 8 * part
+        assert found["gradients in float32", (STEP,)] == 4 * part
+        assert found["AdamW's intermediate results", (STEP,)] == 8 * part
+        assert found["reference", ALWAYS] == 4 * MODEL  # never split
+    assert one["weights that train", ALWAYS] == second["weights that train", ALWAYS] == 4 * COPY
+    assert one["gradients", (PASSES, STEP)] == 4 * COPY
+    assert second["gradients", (PASSES, STEP)] == 4 * part
+    assert third["weights that train", ALWAYS] == 4 * part
+    assert third["gradients", ALWAYS] == 4 * part
+    assert third["weights put together", (SAMPLING, SCORING)] == 4 * COPY
+    assert third["weights put together", (PASSES,)] == 4 * COPY
+
+
+def test_adapters_by_hand(sizes: Sizes) -> None:
+    # PEFT's choice for GPT-2 is c_attn: (4, 8) and (24, 4) in each of two layers
+    own = 2 * 4 * (8 + 24) + 8 + 1
+    words = ("model.sharing=adapters", "model.adapter.rank=4", "algorithm.agents=5")
+    found = sizes(*words)
+    assert found["base, frozen", ALWAYS] == 4 * MODEL
+    assert found["weights that train", ALWAYS] == 5 * 4 * own
+    assert found["Adam's two moments", ALWAYS] == 5 * 8 * own
+    assert found["gradients", (PASSES, STEP)] == 4 * own
+    assert ("reference", ALWAYS) not in found
+    split = sizes(*words, "hardware.zero_stage=3", "hardware.processes=2")
+    assert split["base, frozen", ALWAYS] == 2 * MODEL
+    assert split["weights put together", (SAMPLING, SCORING)] == 4 * (MODEL + own)
+    apart = sizes(*words, "model.sharing=adapter_copies")
+    assert apart["base, frozen", ALWAYS] == 5 * 4 * MODEL
+    assert apart["weights that train", ALWAYS] == found["weights that train", ALWAYS]
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_four_bits_by_hand(sizes: Sizes, double: bool) -> None:
+    words = ("model.sharing=adapters", "model.quantisation=nf4", "model.precision=bf16")
+    found = sizes(*words, f"model.double_quantisation={double}")
+    scales = 2 * (3 + 1 + 4 + 4)  # one per 64 weights
+    # a byte each and a float for up to 256 of them in each of 8 layers, or a float each
+    kept = scales + 8 * 4 if double else 4 * scales
+    assert found["base, frozen", ALWAYS] == MATRICES // 2 + kept + 2 * (MODEL - MATRICES)
+    assert found["a layer unpacked from 4 bits", ALL_PASSES] == 2 * 256
+
+
+def test_four_bits_are_what_the_library_holds(tmp_path: Path) -> None:
+    wide = GPT2Config(vocab_size=100, n_positions=64, n_embd=128, n_layer=2, n_head=2)
+    GPT2LMHeadModel(wide).save_pretrained(tmp_path)
+    config = small(tmp_path, "model.sharing=adapters", "model.quantisation=nf4")
+    lm = load_language_model(
+        str(tmp_path),
+        "model.path",
+        False,
+        torch.float32,
+        nf4(True, torch.float32, torch.float32),
+        torch.device("cpu"),
+    )
+    bytes_held = sum(p.numel() * p.element_size() for p in lm.parameters())
+    for p in lm.parameters():
+        state = getattr(p, "quant_state", None)
+        if state is not None:
+            scales = state.absmax, state.state2.absmax
+            bytes_held += sum(t.numel() * t.element_size() for t in scales)
+    shape = Shape(skeleton(str(tmp_path), "model.path", None))
+    assert frozen_bytes(shape, config.model) == bytes_held
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+@pytest.mark.parametrize("stage", [0, 2, 3])
+def test_torch_holds_the_weights_gradients_and_moments_that_are_estimated(
+    config_of: ConfigOf, sharing: str, stage: int
+) -> None:
+    """Two agents of the tiny model that have made an update."""
+    config = config_of(f"model.sharing={sharing}", f"hardware.zero_stage={stage}")
+    sizes = {part.what: part.bytes for part in parts_of(config)}
+    torch.manual_seed(0)
+    trainer = build(config, reward=LetterShare())
+    trainer.step(0)
+    engines = [policy.engine for policy in trainer.agents.values()]
+    weights = [weight for engine in engines for weight in engine.trainable.values()]
+    elements = sum(getattr(weight, "ds_numel", weight.numel()) for weight in weights)
+    assert sizes["weights that train"] == 4 * elements
+    assert sizes["gradients"] == 4 * elements // (1 if stage == 3 else 2)  # one updates at a time
+    # DeepSpeed fills the tensor of stage 1 or 2 up to a multiple of four elements
+    padding = sum(map(bytes_of_moments, engines)) - sizes["Adam's two moments"]
+    assert 0 <= padding < 8 * 4 * len(engines) and (padding == 0 or stage == 2)
+    assert sizes.get("float32 copy of the weights", 0) == (4 * elements if stage else 0)
+
+
+def bytes_of_moments(engine: object) -> int:
+    """Of AdamW, which DeepSpeed's optimiser of stages 1 to 3 wraps."""
+    optimiser = engine._optimizer  # type: ignore[attr-defined]
+    state = getattr(optimiser, "optimizer", optimiser).state
+    names = ("exp_avg", "exp_avg_sq")
+    return sum(4 * one[name].numel() for one in state.values() for name in names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+@pytest.mark.parametrize("stage", [0, 2, 3])
+def test_a_checkpoint_is_as_large_as_estimated(
+    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
+) -> None:
+    config = config_of(f"model.sharing={sharing}", f"hardware.zero_stage={stage}")
+    torch.manual_seed(0)
+    trainer = build(config, reward=LetterShare())
+    trainer.step(0)  # Adam has moments
+    Checkpoints(tmp_path, "this run", config.hardware, 2).save(1, trainer.agents, {})
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    written = sum(path.stat().st_size for path in files if path.suffix == ".pt")
+    # names, shapes and settings beside the numbers take some hundred kilobytes
+    assert checkpoint_bytes(config, parts_of(config)) == pytest.approx(written, rel=0.05, abs=2**19)
+
+
+@pytest.mark.parametrize("kv_heads", [1, 4])
+def test_the_cache_holds_what_is_estimated(kv_heads: int) -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "vocab_size": 50}
+    lm = LlamaForCausalLM(LlamaConfig(num_attention_heads=4, num_key_value_heads=kv_heads, **sizes))
+    cache = lm(torch.zeros(5, 7, dtype=torch.long), use_cache=True).past_key_values
+    tensors = [t for layer in cache.layers for t in (layer.keys, layer.values)]
+    elements = sum(t.numel() for t in tensors)
+    assert elements == 5 * 7 * Shape(lm).cache == 5 * 7 * 3 * 2 * kv_heads * 8
+    assert Shape(lm).parameters == sum(p.numel() for p in lm.parameters())
+
+
+def test_what_passes_through(sizes: Sizes) -> None:
+    # 8 rows; the observer sees query, answer and query again, and ": ": 4 + 4 + 6 + 0, then 6 more
+    found = sizes()
+    cache_per_token = 2 * 2 * 8
+    assert found["KV cache", (SAMPLING,)] == 4 * 8 * 20 * (cache_per_token + 8)
+    assert found["logits", (SCORING,)] == 8 * 6 * 100 * 6 * 4
+    assert found["logits", (PASSES,)] == 8 * 6 * 100 * 14
+    # in and out of every matrix, two norms, and three more of the MLP's width (gelu_new)
+    saved = 2 * (sum(i + o for i, o in LAYER_MATRICES) + 2 * 8 + 3 * 32)
+    assert found["activations", (PASSES,)] == 4 * 8 * 20 * saved
+    adapted = sizes("model.sharing=adapters")["activations", (PASSES,)]
+    assert adapted == 4 * 8 * 20 * (saved - 2 * (8 + 8 + 32))  # c_attn trains, the others do not
+    less = sizes("hardware.gradient_checkpointing=true")
+    assert less["activations", (PASSES,)] == 4 * 8 * 20 * (2 * 8 + saved // 2)
+    eager = sizes("model.attention=eager")["activations", (PASSES,)]
+    assert eager - found["activations", (PASSES,)] == 2 * 4 * 8 * 2 * 2 * 20 * 20  # 2 layers, heads
+
+
+def test_mixed_precision_by_hand(sizes: Sizes) -> None:
+    exact, mixed = sizes(), sizes("model.compute_precision=bf16", "model.attention=sdpa")
+    assert mixed["weights that train", ALWAYS] == exact["weights that train", ALWAYS]
+    assert mixed["KV cache", (SAMPLING,)] == exact["KV cache", (SAMPLING,)] // 2
+    assert mixed["weights cast for products", ALL_PASSES] == 2 * MATRICES
+    assert mixed["the model as it is read", (LOADING,)] == 4 * MODEL
+    assert mixed["reference", ALWAYS] == 4 * MODEL - 2 * MATRICES
+    frozen = sizes("model.compute_precision=bf16", "model.sharing=adapters")
+    assert "weights cast for products" not in {what for what, _ in frozen}
+    assert frozen["base, frozen", ALWAYS] == 4 * MODEL - 2 * MATRICES
+
+
+def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(sizes: Sizes) -> None:
+    each = 4 * (2 * 2 * 8 + 8)  # bytes of a token, as above
+    alone, team = 4 + 6, 20  # query and response; the observer's as in training
+
+    def cache(*words: str) -> int:
+        return sizes("hardware.rollout_batch_size=40", *words)["KV cache", (SAMPLING,)]
+
+    assert cache("evaluation.samples=4") == 32 * alone * each
+    assert cache("evaluation.samples=4", "evaluation.team=true") == 32 * team * each
+    assert cache("evaluation.samples=9") == 40 * alone * each  # as many as a batch holds
+    assert cache("evaluation.prompts=null") == 40 * alone * each
+    own = "hardware.generation_batch_size=20"
+    assert cache("evaluation.prompts=null", own) == 20 * alone * each
+
+
+def test_offloading_moves_to_main_memory(folder: Path) -> None:
+    config = small(folder, "hardware=gpu8_zero3_offload")
+    away = {part.what: part.bytes for part in parts_of(config) if part.beside}
+    share = -(-COPY // 8)
+    assert away["weights that train"] == away["float32 copy of the weights"] == 2 * 4 * share
+    assert away["Adam's two moments"] == 2 * 8 * share
+    assert away["gradients in float32"] == away["gradients"] == 2 * 4 * share
+    on_cpu = replace(config, hardware=replace(config.hardware, device="cpu"))
+    assert not any(part.beside for part in parts_of(on_cpu))
+
+
+def test_copies_are_split_one_after_the_other(folder: Path) -> None:
+    """On each of eight GPUs: the reference, a whole copy, and what was split before it."""
+    config = small(folder, "hardware=gpu8_zero3_offload", "model.precision=bf16")
+    loading = sum(part.bytes for part in parts_of(config) if LOADING in part.when)
+    assert loading == 2 * (MODEL + COPY) + 2 * 2 * COPY  # buffers of gradients; all else is away
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_agents_that_share_an_engine_by_hand(folder: Path, stage: int) -> None:
+    """One holds all that a training needs, each a copy: in float32 if it is trained again."""
+    words = (
+        "experiment=maft/phi3_arithmetic_maft",
+        f"model.path={folder}",
+        "model.chat=false",
+        "model.architecture=null",
+        "algorithm.summary=false",
+        "hardware=cpu",
+        f"hardware.zero_stage={stage}",
+    )
+
+    def found(*more: str) -> dict[str, int]:
+        return {part.what: part.bytes for part in parts_of(parsed(*words, *more))}
+
+    once, twice = found(), found("algorithm.iterations=2")
+    assert once["weights that train"] == 2 * MODEL  # no method but PPO has a value head
+    assert once["float32 copy of the weights"] == 4 * MODEL
+    assert once["Adam's two moments"] == 8 * MODEL
+    assert once["weights of all policies"] == 6 * 2 * MODEL
+    assert twice["weights of all policies"] == 6 * 4 * MODEL
+    assert found("algorithm.iterations=2", "algorithm.start=base") == once
+    assert "weights of all policies" not in found("algorithm.policies=single")
+    config = parsed(*words)
+    assert checkpoint_bytes(config, parts_of(config)) == 6 * 2 * MODEL
+
+
+def test_two_models_are_both_held_and_work_in_turn(folder: Path) -> None:
+    alone = small(folder)
+    both = replace(alone, partner=alone.model)
+    assert held(parts_of(both)) == held(parts_of(alone)) + 4 * MODEL  # a second reference
+    # of one agent each; what works is counted once
+    assert peak(parts_of(both))[1] == peak(parts_of(alone))[1] + 4 * MODEL
+
+
+def test_the_peak_is_the_largest_phase() -> None:
+    parts = [Part("a", 10), Part("b", 5, (SAMPLING,)), Part("c", 3, (PASSES, STEP))]
+    parts += [Part("d", 3, (STEP,)), Part("e", 99, beside=True)]
+    assert peak(parts) == (STEP, 16) and held(parts) == 10
+    assert peak([*parts, Part("f", 17, (LOADING,))]) == (LOADING, 17)
+    assert peak(parts, beside=True)[1] == 99
+
+
+def test_buffers_are_as_the_engine_asks() -> None:
+    for stage in (1, 2, 3):
+        hardware = parsed("hardware=cpu", f"hardware.zero_stage={stage}").hardware
+        zero = deepspeed_settings(hardware, batch_plan(8, 8, 8, 8, 1), "fp32", None)
+        assert zero["zero_optimization"]["reduce_bucket_size"] == REDUCED
+
+
+def test_llama_2_by_known_numbers() -> None:
+    """7 B: 13.5 GB in bf16, 27 GB as float32, 54 GB of Adam's moments, half a MiB a token."""
+    words = ("experiment=cory/gsm8k_cory", "model.sharing=copies", "model.quantisation=none")
+    config = parsed(*words, "hardware=gpu1")
+    lm = skeleton(config.model.path, "model.path", config.model.described)
+    shape = Shape(lm)
+    assert shape.parameters == 6_738_415_616
+    assert 2 * shape.cache == 2**19
+    assert adapted_layers(lm, None) == ["q_proj", "v_proj"]
+    sizes = {part.what: part.bytes for part in parts_of(config) if part.when == ALWAYS}
+    assert sizes["reference"] == pytest.approx(13.48e9, rel=1e-3)
+    assert sizes["weights that train"] == pytest.approx(2 * 13.48e9, rel=1e-3)  # two agents
+    assert sizes["float32 copy of the weights"] == pytest.approx(2 * 26.95e9, rel=1e-3)
+    assert sizes["Adam's two moments"] == pytest.approx(2 * 53.91e9, rel=1e-3)
+
+
+def test_moments_in_eight_bits(folder: Path) -> None:
+    config = small(folder)
+    eight = replace(config, algorithm=replace(config.algorithm, optimizer="adamw_8bit"))
+    sizes = {part.what: part.bytes for part in parts_of(eight)}
+    assert sizes["Adam's two moments"] == int(2 * COPY * (2 + 8 / 256))
+    assert "AdamW's intermediate results" not in sizes
+
+
+def test_word_games_hold_the_reference_where_it_plays_and_one_opponent_at_a_time(
+    folder: Path,
+) -> None:
+    def found(*words: str) -> dict[tuple[str, tuple[str, ...]], int]:
+        config = parsed(
+            *("experiment=spag/llama2_spag_1", "init_from=null", "hardware=cpu"),
+            *(f"model.path={folder}", "model.precision=fp32", "model.architecture=null"),
+            *("task.max_prompt_tokens=16", "algorithm.opponents.im=null"),
+            *(
+                "algorithm.sampling.min_response_tokens=8",
+                "algorithm.sampling.max_response_tokens=8",
+            ),
+            *("algorithm.instructions.max_tokens=24", *words),
+        )
+        return {(part.what, part.when): part.bytes for part in parts_of(config)}
+
+    alone = found()
+    assert alone["reference", ALWAYS] == 0
+    assert alone["the model as it is read", (LOADING,)] == 4 * MODEL
+    assert ("the opponent that plays", (SAMPLING,)) not in alone
+    assert found("algorithm.opponents.start=start")["reference", ALWAYS] == 4 * MODEL
+    many = found("algorithm.opponents.im=a/run", "+algorithm.opponents.spag_1=another/run")
+    assert many["the opponent that plays", (SAMPLING,)] == 4 * MODEL
+
+
+def test_a_run_that_cannot_fit_is_refused_and_one_that_hardly_will_is_warned_of(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small(folder)
+    parts = parts_of(config)
+    always, (phase, most) = held(parts), peak(parts)
+    monkeypatch.setattr(memory, "main_memory", lambda: 2 * most)
+    assert check(config).startswith("memory: about 0.00 GiB per process at most, in phase: ")
+    monkeypatch.setattr(memory, "main_memory", lambda: most)  # above 90 %
+    assert check(config).startswith("warning: memory: about ") and phase in check(config)
+    monkeypatch.setattr(memory, "main_memory", lambda: always)
+    check(config)
+    monkeypatch.setattr(memory, "main_memory", lambda: always - 1)
+    with pytest.raises(ConfigError, match=r"^model=tiny with hardware=cpu needs ") as refusal:
+        check(config)
+    assert "\n" not in str(refusal.value)
+
+
+def test_main_memory_beside_a_gpu_is_looked_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small(folder, "hardware=gpu8_zero3_offload")
+    each = held(parts_of(config), beside=True)
+    monkeypatch.setattr(memory, "main_memory", lambda: 8 * each)
+    check(config)
+    monkeypatch.setattr(memory, "main_memory", lambda: 8 * each - 8)
+    with pytest.raises(ConfigError, match="GiB of main memory per process at all times"):
+        check(config)
+
+
+def test_a_disk_without_room_for_a_checkpoint_is_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(small(folder), run_dir=str(tmp_path / "not/there/yet"))
+    needed = checkpoint_bytes(config, parts_of(config))
+    assert needed == 2 * (4 + 8) * COPY
+    asked: list[Path] = []
+
+    class Disk:
+        free = needed
+
+    def usage(place: Path) -> Disk:
+        asked.append(place)
+        return Disk()
+
+    monkeypatch.setattr(memory.shutil, "disk_usage", usage)
+    check(config)
+    assert asked == [tmp_path]
+    Disk.free = needed - 1
+    with pytest.raises(ConfigError, match=r"not/there/yet: a checkpoint takes 0\.00 GiB, and the"):
+        check(config)
+    check(replace(config, algorithm=replace(config.algorithm, iterations=0)))  # writes none
