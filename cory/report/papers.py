@@ -132,6 +132,7 @@ class Paper(BaseModel):
     word: str = ""  # of the tables that name none
     words: dict[str, dict[str, str]] = {}  # {name} in experiments and metrics -> its word per scale
     seeds_small: list[int] | None = None  # of the tables that name none
+    left_out: str = ""  # why some tables have no small form
     tables: dict[str, Table]
 
 

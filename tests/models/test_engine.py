@@ -38,8 +38,6 @@ def hardware(**changes: object) -> HardwareConfig:
         rollout_batch_size=64,
         generation_batch_size=None,
         cuda_graphs=False,
-        gpu=None,
-        memory=None,
     )
     return HardwareConfig(**(values | changes))  # type: ignore[arg-type]  # a table of values
 

@@ -240,8 +240,9 @@ def test_a_key_of_an_endpoint_that_plays_is_asked_for(
 def test_a_finished_run_needs_nothing_any_more(tmp_path: Path) -> None:
     cfg = compose_config(f"init_from={tmp_path}/gone")
     write_settings(tmp_path / "run", cfg, [])
-    for name in (METRICS, RECORD):
-        (tmp_path / "run" / name).write_text("{}")
+    (tmp_path / "run" / METRICS).write_text("{}")
+    done = {"iterations": cfg.algorithm.iterations}
+    (tmp_path / "run" / RECORD).write_text(json.dumps(done))
     (tmp_path / "run" / AGENTS).mkdir()
     refuse_early(tmp_path / "run", parsed(cfg))
     with pytest.raises(ConfigError, match="gone: there is no run"):

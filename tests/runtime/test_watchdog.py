@@ -191,7 +191,7 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
         "keep_whole_below": 0,
         "offload_optimizer": False, "offload_parameters": False, "gradient_checkpointing": False,
         "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
-        "generation_batch_size": None, "cuda_graphs": False, "gpu": None, "memory": None,
+        "generation_batch_size": None, "cuda_graphs": False,
     }  # fmt: skip
     monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

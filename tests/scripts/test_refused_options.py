@@ -14,7 +14,7 @@ from tests.support.warm import run_script
         ("benchmark.py --iterations 0", "--iterations must be at least 1, got 0"),
         ("benchmark.py --rounds -1", "--rounds must be at least 1, got -1"),
         ("step_documents.py --kinds foo", "invalid choice: 'foo'"),
-        ("memory.py nope", "no layout begins with 'nope'; there are copies, "),
+        ("memory.py nope", "Error parsing override 'nope'"),
         ("export.py x --merge --public", "--public needs --push-to-hub"),
         ("export.py x --push-to-hub a/b --precision bf16", "--precision needs --merge"),
         ("benchmarks.py x --device foo", "--device=foo: this machine has none"),

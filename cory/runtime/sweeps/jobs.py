@@ -58,10 +58,11 @@ def _refuse_left_out(sweep: str, scale: str, conf: Path) -> None:
     if not file.is_file():
         return
     about = yaml.load(file.read_text(encoding="utf-8"), QUICK)
-    entry, why = about["tables"].get(table, {}), about.get("left_out")
+    scales = about["tables"].get(table, {}).get("scales", [scale])
     require(
-        why is None or not entry.get("in_paper", bool(entry)),
-        f"sweep={sweep} has no form at scale={scale}: {why}",
+        scale in scales,
+        f"sweep={sweep} has no form at scale={scale}, only at {', '.join(scales)}"
+        + (f": {about['left_out']}" if "left_out" in about else ""),
     )
 
 
