@@ -2,7 +2,7 @@
 
     from cory import run, load_team
 
-For notebooks and programs (docs/python.md); each name is imported when it is first used.
+For notebooks and programs (docs/agents.md); each name is imported when it is first used.
 """
 
 import os

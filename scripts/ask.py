@@ -5,7 +5,7 @@
     python scripts/ask.py RUN_DIR --agent agent_1 --greedy "The movie was"
 
 RUN_DIR is a run, or its agents at another time (RUN_DIR/best, RUN_DIR/iterations/2). What no option
-says is as in the run. For many questions, and for what is said as values: docs/python.md.
+says is as in the run. For many questions, and for what is said as values: docs/agents.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`from cory import run, load_team`: the examples of docs/python.md, and what they promise."""
+"""`from cory import run, load_team`: the examples of docs/agents.md, and what they promise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cory.notebook import RunFailed, composed, failure, run, words_of
 from tests.support.commands import ROOT, last_wins, short_settings
 from tests.support.warm import Fork
 
-PAGE = ROOT / "docs" / "python.md"
+PAGE = ROOT / "docs" / "agents.md"
 
 
 def examples() -> list[str]:
