@@ -5,7 +5,7 @@ import ctypes
 # names and numbers of malloc.h
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 # older versions of glibc take no larger one; with 2 GiB, passes over an output head of 49,152
-# tokens took 0.9 of the time and three times the memory (docs/log.md)
+# tokens took 0.9 of the time and three times the memory
 MMAP_THRESHOLD = 32 * 2**20
 
 
