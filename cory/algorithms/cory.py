@@ -27,7 +27,7 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
             return
         roles.exchange()
         if config.official_swap:
-            # detail 1: the released code builds both trainers anew, and each seeds the run again
+            # the released code builds both trainers anew, and each seeds the run again
             for agent in agents.values():
                 agent.engine.reset_optimizer()
                 agent.start_statistics()

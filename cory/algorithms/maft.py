@@ -143,7 +143,7 @@ class MaftDebates:
         def wording(agent: int) -> DebateWording:
             if not config.identities:
                 return plain
-            critics = config.policies != GENERATION_ONLY  # detail 58: they speak in every round
+            critics = config.policies != GENERATION_ONLY  # else generators speak in every round
             return Identified(
                 plain, config.prompts, agent + 1, critics=lambda number: critics and number > 0
             )

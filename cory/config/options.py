@@ -164,7 +164,7 @@ def builder(kind: str, name: str) -> Any:
     plugged = plug_ins(kind)[name]
     try:
         return load(reference)
-    except Exception as error:  # whatever the code of another package raises (detail 17)
+    except Exception as error:  # whatever the code of another package raises
         raise ConfigError(
             f"plug-in {_named(plugged)}: its builder {reference} cannot be imported: {_told(error)}"
         ) from error
@@ -181,7 +181,7 @@ def _entry(kind: str, name: object, key: str) -> Option | Game:
     point = plugged[name]
     try:
         found = point.load()
-    except Exception as error:  # whatever the code of another package raises (detail 17)
+    except Exception as error:  # whatever the code of another package raises
         raise ConfigError(f"plug-in {_named(point)} cannot be imported: {_told(error)}") from error
     wanted = Game if kind == "game" else Option
     require(

@@ -26,7 +26,7 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
 
 
 def shared_mean(episodes: Iterable[Episode]) -> None:
-    """The credit of a turn is the mean of all scores of its episode (detail 68)."""
+    """The credit of a turn is the mean of all scores of its episode (ours)."""
     for episode in episodes:
         total = sum(score_of(turn) for turn in episode.turns)
         for turn in episode.turns:
@@ -34,7 +34,7 @@ def shared_mean(episodes: Iterable[Episode]) -> None:
 
 
 def own_and_later(episodes: Iterable[Episode]) -> None:
-    """The credit of a turn is its own score and those of the turns after it (detail 68).
+    """The credit of a turn is its own score and those of the turns after it (ours).
 
     An answer changes no score of an earlier turn, so the expected gradient of the sum of all
     scores is the same as with `shared_sum`; what is left out is noise.
@@ -146,7 +146,8 @@ def incentives(
     beta: for an agent beside whom the majority of the others changes, at the earlier round; plus
         for a change to the right answer, minus to a wrong one; beta_0 where the agent itself was
         wrong, beta_1 where it was right
-    official: with the deviations of the released code (detail 31)
+    official: as the released code, which swaps two alphas and two betas, inverts beta's signs,
+        pays nothing at the first turn and pays an agent alone
     Where the others are split evenly, or there are none (unless `official`), the bonus is 0.
     """
     bonuses = [[0.0] * len(row) for row in right]

@@ -115,7 +115,7 @@ def clipped_value_loss(
 ) -> Loss:
     """Squared error to the returns, the worse of free and clipped (Ma et al., eq. 10).
 
-    There is no factor 1/2, as in the paper; TRL and the authors' code halve it (detail 3).
+    There is no factor 1/2, as in the paper; TRL and the authors' code halve it.
 
     values: (B, R) predicted now, with gradient
     old_values: (B, R) predicted at roll-out

@@ -32,7 +32,8 @@ def offline_kl(logprobs: Tensor, reference: Tensor, sampled: Tensor, estimator: 
     """Estimate of KL(policy || reference) from utterances sampled by another policy.
 
     estimator: weighted: k1 times policy / sampling policy, unbiased for log-probabilities that are
-        summed over all that was sampled (detail 41) | k1, k3: without a weight, as in `sampled_kl`
+        summed over all that was sampled (not over winners alone) | k1, k3: without a weight, as in
+        `sampled_kl`
 
     logprobs: (B,) under the policy, with gradient
     reference: (B,) under the frozen reference

@@ -38,7 +38,7 @@ class RunningMoments:
 def scaled_credits(
     numbers: Sequence[float], moments: RunningMoments, scaling: str, clip: float | None
 ) -> list[float]:
-    """Credits scaled by the running statistics, then clipped (detail 5).
+    """Credits scaled by the running statistics, then clipped (TRL's score scaling).
 
     scaling: none | scale: divided by the running deviation | normalise: less the running mean, too
     clip: bound on the absolute value, or None

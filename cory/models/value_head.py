@@ -20,7 +20,7 @@ def is_of_head(name: str) -> bool:
 
 
 class ValueHead(nn.Linear):
-    """A linear layer on the last hidden states (Ma et al., eq. 10; detail 12).
+    """A linear layer on the last hidden states (Ma et al., eq. 10), made once per agent.
 
     Letters: N states, H hidden width.
     """

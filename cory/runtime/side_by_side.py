@@ -86,7 +86,7 @@ class SideBySide:
         try:
             try:
                 yield
-            except Exception:  # whatever it is, it is raised again (detail 17)
+            except Exception:  # whatever it is, it is raised again
                 self.wait_for_all()
                 raise
             self.wait_for_all()

@@ -63,7 +63,7 @@ class WandbMirror:
             return
         try:
             action(self.run)
-        except Exception as error:  # W&B's errors share no class (detail 17)
+        except Exception as error:  # W&B's errors share no class
             print(f"note: W&B broke down and gets no more: {error!r}", file=sys.stderr)
             self.run = None
 

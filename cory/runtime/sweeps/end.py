@@ -33,7 +33,7 @@ def told_at_the_end(progress: Progress) -> Iterator[None]:
     progress.start_anew()
     try:
         yield
-    except Exception:  # whatever it is, it is raised again (detail 17)
+    except Exception:  # whatever it is, it is raised again
         say_end(progress)
         raise
     say_end(progress)

@@ -2,7 +2,7 @@ r"""The number that a response gives as its answer.
 
 The last number of the text, with or without currency, percent, units, punctuation. Where the text
 marks its answer, as `#### 18` or `\boxed{18}`, only the last mark is read. Numbers in words do not
-count. What text from a new "Question:" on counts for is a choice (detail 18).
+count. What text from a new "Question:" on counts for is a choice: the paper is silent.
 """
 
 import re

@@ -90,7 +90,7 @@ def hub_table(
 
     try:
         return load_dataset(path, subset, split=split)
-    except Exception as error:  # its readers and its network, as in a file (detail 17)
+    except Exception as error:  # its readers and its network, which share no base class
         raise ConfigError(
             f"{key}={path}: the hub did not give split '{split}' ({_first_line(error)}); "
             f"to work offline set {offline} (HF_HUB_OFFLINE=1 stops asking the hub)"
@@ -248,7 +248,7 @@ def _parquet_rows(file: Path, key: str) -> list[dict[str, Any]]:
     try:
         exactly = glob.escape(str(file))  # the library takes names for patterns
         table = load_dataset("parquet", data_files={"train": exactly}, split="train")
-    except Exception as error:  # each reader behind `datasets` raises its own (detail 17)
+    except Exception as error:  # each reader behind `datasets` raises its own
         raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from error
     rows: list[dict[str, Any]] = table.to_list()
     return rows
