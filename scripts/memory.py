@@ -7,6 +7,7 @@ Nothing is loaded and no GPU is needed. All figures are estimates: of memory as 
 before it starts (docs/memory.md); hours are an order of magnitude, without exchanges between GPUs.
 """
 
+import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -184,10 +185,11 @@ def composed(words: list[str]) -> Config:
 
 def main() -> None:
     """The command line."""
-    words = sys.argv[1:]
-    if {"-h", "--help"} & {*words}:
-        print(__doc__)
-        return
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("overrides", nargs="*", help="settings as for a run")
+    words = parser.parse_args().overrides
     try:
         config = composed(words)
         print(*part_lines(config, parts_of(config)), sep="\n")

@@ -223,7 +223,7 @@ def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> Non
     launched = [line for line in out.splitlines() if line.startswith("launch")]
     assert len(set(launched)) == len(launched) == 15
     assert out.splitlines()[0] == "sweep=cory/fig3 at scale=small is sweep=cory/fig3_small"
-    assert out.splitlines()[1].startswith("sweep=cory/fig3_small: 15 runs (3 settings x 5 seeds), ")
+    assert out.splitlines()[1] == "sweep=cory/fig3_small: 15 runs (3 settings x 5 seeds)"
 
 
 @pytest.mark.parametrize(

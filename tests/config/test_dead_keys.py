@@ -23,6 +23,8 @@ THROUGH = {
     "cot": "names",
     "iterations_per_epoch": "per_epoch",
     "minibatch_size": "plan_of",
+    "microbatch_size": "plan_of",
+    "before": "evaluates_before",
     "plain_http": "_check_secrecy",
     "generation_batch_size": "responses_at_once",
     "opponents": "played_against",

@@ -146,12 +146,12 @@ def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
         "wandb.mode=offline",
     ]
     command = finish([*settings, "run_dir=a"], tmp_path)
-    assert "pass@4" in command.out and "right within first 4" in command.out
-    assert command.out.count("episode ") == 3 and command.out.count("(observer): ") >= 3
+    assert "held-out pass@4, agent 0" in command.out and "90 % interval" in command.out
+    assert command.out.count("iteration 1: ") == 2 == command.out.count("(observer): ")
     assert "solo" not in command.out
     again = [word for word in settings if not word.startswith("algorithm.iterations")]
     command = finish([*again, "algorithm.iterations=0", "init_from=a", "run_dir=b"], tmp_path)
-    assert "pass@4" in command.out and "episode" not in command.out
+    assert "pass@4" in command.out and "iteration 1: " not in command.out
     (line,) = metrics(tmp_path / "b")
     # the same agents, in the roles that they start with: none has been exchanged
     trained = metrics(tmp_path / "a")[-1]

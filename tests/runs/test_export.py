@@ -83,7 +83,7 @@ def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> Non
     """Leave a run directory as a finished run leaves it."""
     adapter = asdict(config.model.adapter)
     model = {"path": config.model.path, "sharing": config.model.sharing, "adapter": adapter}
-    algorithm = {"advantages": config.algorithm.advantages}
+    algorithm = {"name": "ppo", "advantages": config.algorithm.advantages}
     (run_dir / "config.yaml").write_text(json.dumps({"model": model, "algorithm": algorithm}))
     for name, agent in agents.items():
         with agent.engine.whole():

@@ -181,12 +181,12 @@ def test_precision_in_words(settings: dict[str, object], words: dict[str, str]) 
 def test_a_stopped_run_goes_on_in_its_precision_and_names_it(
     began_with: str, tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:
-    """Resumed where the CPU would choose the other precision, it ends as if it had not moved."""
+    """Where the CPU would choose the other precision, a run goes on once its own is typed."""
     base = short_settings(tiny_model, tiny_judge, reviews_file)
     words = last_wins([*base, f"algorithm.iterations={ITERATIONS}", "checkpoint_every=1"])
 
-    def start(name: str, has: str) -> WarmCommand:
-        return WarmCommand(tmp_path, [*words, f"run_dir={name}"], **{CPU_HAS_BF16: has})
+    def start(name: str, has: str, *more: str) -> WarmCommand:
+        return WarmCommand(tmp_path, [*words, *more, f"run_dir={name}"], **{CPU_HAS_BF16: has})
 
     whole, moved = start("whole", began_with), start("moved", began_with)
     lines = tmp_path / "moved" / "metrics.jsonl"
@@ -198,10 +198,13 @@ def test_a_stopped_run_goes_on_in_its_precision_and_names_it(
     record = json.loads((tmp_path / "whole" / "record.json").read_text())
     assert record["precision"] == {"model": MIXED if began_with == "1" else "fp32"}
     other = str(1 - int(began_with))
-    again = start("moved", other)
+    chosen = "model.compute_precision=" + ("bf16" if began_with == "1" else "fp32")
+    refused = start("moved", other)
+    assert refused.wait() == 1 and f"holds a run with {chosen}, not" in refused.err
+    again = start("moved", other, chosen)
     assert again.wait() == 0, again.err
     assert metrics(tmp_path / "moved") == metrics(tmp_path / "whole")
     theirs = json.loads((tmp_path / "moved" / "record.json").read_text())
     assert theirs["precision"] == record["precision"]
-    once_more = start("moved", other)
+    once_more = start("moved", other, chosen)
     assert once_more.wait() == 0 and "moved is complete" in once_more.out

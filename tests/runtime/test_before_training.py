@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import pytest
 from cory import train
 from cory.config import Config, parse_config
 from cory.episode import Metrics
+from cory.report.summary import before_after
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Recorder
@@ -80,22 +80,17 @@ def test_a_run_ends_with_what_training_changed(
     first, *_, last = metrics(run_dir)
     assert first["before/score/agent_1"] == pytest.approx(sum(scores) / 8)
     assert "before/score/agent_1" not in last
-    record = json.loads((run_dir / "record.json").read_text())
-    rows = {row["metric"]: row for row in record["before_after"]}
-    assert list(rows) == [
+    table = before_after(run_dir)
+    assert list(table.index) == [
         f"{name}/agent_{n}"
         for name in ("eval/score", "objective/kl", "objective/combined")
         for n in (0, 1)
     ]
-    row = rows["eval/score/agent_1"]
+    row = table.loc["eval/score/agent_1"]
     assert row["after"] == pytest.approx(last["eval/score/agent_1"])
-    assert row["before"] == first["before/score/agent_1"] and row["n"] == 8
-    assert row["low"] < row["difference"] < row["high"]
-    assert record["files"]["prompt_scores.jsonl"][0] == (
-        run_dir / "prompt_scores.jsonl"
-    ).stat().st_size  # fmt: skip
-    said = command.out[command.out.index("before and after training") :]
-    assert "held-out reward of agent 1 (" in said and "Held-out reward of agent 0 (" in said
+    assert row["before"] == first["before/score/agent_1"] and row["prompts"] == 8
+    assert row["low"] < row["change"] < row["high"]
+    assert "held-out reward, agent 1" in command.out
     assert not (run_dir / "evaluation").exists()
 
 

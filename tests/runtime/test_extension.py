@@ -205,7 +205,7 @@ def test_what_is_kept_of_the_state(
 
 @pytest.mark.slow
 def test_a_rate_that_falls_over_the_run_stays_as_it_is(run: Run, tmp_path: Path) -> None:
-    falling = ("run_dir=x", "algorithm.schedule=linear")
+    falling = ("run_dir=x", "algorithm.schedule=linear", "keep_state=true")
     assert run(*falling).wait() == 0
     more = run(*falling, "algorithm.iterations=4")
     refused(more, tmp_path / "x", "algorithm.schedule=linear", "ran over its 2 iterations")

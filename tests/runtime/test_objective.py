@@ -41,7 +41,7 @@ def made_up(run_dir: Path, *_: Any) -> bool:
     if score < 0.5:
         return False
     final = {SCORE: score, "objective/kl/agent_0": float("nan")}
-    (run_dir / METRICS).touch()
+    (run_dir / METRICS).write_text(json.dumps({"iteration": 0, **final}) + "\n")
     with (run_dir / RECORD).open("x", encoding="utf-8") as record:  # only once in a directory
         json.dump(
             {"final": final, "iterations": read_settings(run_dir).algorithm.iterations}, record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 from pathlib import Path
@@ -141,13 +142,16 @@ def test_runs_side_by_side_are_those_in_turn(sweep: list[str], tmp_path: Path) -
         assert "sweep over: 2 of 2 jobs finished; " in out
 
 
+@pytest.mark.slow
 def test_what_is_only_evaluated_trains_no_more_for_iterations_of_a_sweep(tmp_path: Path) -> None:
     rows = "experiment=spag/llama2_base,cory/imdb_ppo"
-    words = ["-m", rows, "scale=small", "algorithm.iterations=2", "preflight_only=true"]
-    command = WarmCommand(tmp_path, words)
+    words = ["-m", rows, "scale=small", "algorithm.iterations=2", "evaluation.prompts=1"]
+    command = WarmCommand(tmp_path, [*words, "hydra.sweep.dir=jobs"])
     assert command.wait() == 0, command.err
-    plans = command.out.split("memory of one process")[1:]
-    assert ["a checkpoint, of which 0 at once" in plan for plan in plans] == [True, False]
+    assert "experiment=spag/llama2_base stays untrained" in command.out
+    records = [json.loads(path.read_text()) for path in (tmp_path / "jobs").rglob("record.json")]
+    done = {record["experiment"]: record["iterations"] for record in records}
+    assert done == {"spag/llama2_base": 0, "cory/imdb_ppo": 2}
     assert command.out.count("note: algorithm.iterations=2 is for the runs that train;") == 1
 
 

@@ -101,8 +101,8 @@ def with_classes(text: str) -> str:
         before, after = f"    {group}: Any", "    {}: '{}'"
         assert before in text
         text = text.replace(before, after.format(group, " | ".join(k.__name__ for k in kinds)))
-        imports = "\n".join(f"from {kind.__module__} import {kind.__name__}" for kind in kinds)
-        text = text.replace("\n\n\n", f"\n{imports}\n\n\n", 1)
+        imports = "; ".join(f"from {kind.__module__} import {kind.__name__}" for kind in kinds)
+        text = text.replace("\n\n\n", f"\n{imports}\n\n", 1)  # lines keep their numbers
     return text
 
 
