@@ -1,5 +1,4 @@
-"""From run directories to committed pages: gather runs into an archive, then write pages from it.
+"""What runs logged, for readers: the end of a run, comparisons, curves, and pages of results.
 
-Rooms: claims/ records/ tables/ figures/ pages/, each importing only rooms that stand before it.
-May import config, functional, memory and what a run leaves (runs); nothing that trains.
+May import config, functional and what a run leaves (runs); nothing that trains.
 """
