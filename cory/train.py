@@ -251,13 +251,8 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
     return before
 
 
-def prepare_run_dir(
-    run_dir: Path, cfg: DictConfig, config: Config, job: Job | None, words: list[str] | None = None
-) -> bool:
-    """Write the settings into the run directory; False where the run is complete.
-
-    words: what overrides.txt is to list; None: what was typed
-    """
+def prepare_run_dir(run_dir: Path, cfg: DictConfig, config: Config, job: Job | None) -> bool:
+    """Write the settings into the run directory; False where the run is complete."""
     if job is not None:
         job.run_dir = run_dir
     earlier = extends(run_dir, cfg, config)
@@ -273,9 +268,7 @@ def prepare_run_dir(
         print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
     elif (run_dir / METRICS).exists():
         print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
-    if words is None:
-        words = [*with_folder(own_folder(sys.argv[1:])), *typed_words()]
-    write_settings(run_dir, cfg, words)
+    write_settings(run_dir, cfg, [*with_folder(own_folder(sys.argv[1:])), *typed_words()])
     if job is not None:
         write_varied(run_dir, job.varied)
     return True

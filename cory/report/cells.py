@@ -5,6 +5,7 @@ import pandas as pd
 from cory.report.archive import Runs
 from cory.report.numbers import at_the_end
 from cory.report.papers import Row, Table
+from cory.report.runs import EVALUATION, LAST
 
 Words = dict[str, dict[str, str]]  # name -> scale -> what stands for {name}
 NOTHING = pd.DataFrame({name: [] for name in ("seed", "iteration", "value", "commit", "date")})
@@ -43,7 +44,7 @@ class Numbers:
     def seeds_of(self, row: Row, column: str) -> pd.Series:
         """A cell's number for each seed: of training its last iterations' mean; may be empty."""
         name, _, iteration = self._metric(row, column).partition(" @")
-        last = 1 if name.startswith("eval/") else self.table.window
+        last = 1 if name.startswith(EVALUATION) else LAST
         lines = self.curve_of(row, column)
         return at_the_end(lines, last, int(iteration) if iteration else None)
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from cory.report.compare import add_arguments, chosen, finished
+from cory.report.plots import COLOURS, curve
 from cory.report.runs import AGENT, TITLES, group_runs, judged_by, read_metrics, split_name
 
 ABOUT = """Draw the curves of any runs side by side.
@@ -23,12 +23,9 @@ ABOUT = """Draw the curves of any runs side by side.
 A folder stands for every run below it. Runs that differ in their seed alone make one line per
 agent, with a band of one standard deviation; what else differs names the lines.
 """
-# Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dashed", "dotted", "dashdot")
 TRAINED = rf"objective/(score|kl|combined)/{AGENT}|(supervised|offline|verifier)/(loss|kl)(/.+)?"
 SMOOTH = 10  # iterations that the curves of a long run are averaged over
-MANY = 20  # points of a line from which on they have no markers
 
 Groups = Mapping[str, Sequence[pd.DataFrame]]  # name -> runs, as `read_metrics` gives them
 
@@ -74,7 +71,7 @@ def figure_of(groups: Groups, metrics: Sequence[str], smooth: int = 1, caption: 
                 label = ", ".join(filter(None, words)).replace("$", r"\$")
                 if runs:
                     dashes = DASHES[dash % len(DASHES)]
-                    legend[label] = draw_line(axes, runs, smooth, COLOURS[colour], dashes)
+                    legend[label] = curve(axes, runs, colour, dashes, smooth)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.set(xlabel="iterations done", ylabel=TITLES.get(name, name).rstrip(",: "))
         axes.grid(alpha=0.25, linewidth=0.6)
@@ -84,23 +81,6 @@ def figure_of(groups: Groups, metrics: Sequence[str], smooth: int = 1, caption: 
     notes = [caption, f"thick: running means over {smooth} iterations" if smooth > 1 else ""]
     figure.suptitle("; ".join(filter(None, notes)), x=0.01, ha="left", fontsize=8)
     return figure
-
-
-def draw_line(
-    axes: Axes, runs: Sequence[pd.Series], smooth: int, colour: str, dashes: str
-) -> Line2D:
-    """The mean of runs over the iterations that all of them have, and a band of ± one std."""
-    together = pd.concat(runs, axis="columns", join="inner")
-    mean, spread = together.mean(axis="columns"), together.std(axis="columns")
-    if 1 < smooth < len(mean):
-        axes.plot(mean, color=colour, linestyle=dashes, linewidth=0.8, alpha=0.35)
-        mean, spread = (own.rolling(smooth, center=True).mean() for own in (mean, spread))
-    if len(runs) > 1:
-        band = mean - spread, mean + spread
-        axes.fill_between(mean.index, *band, color=colour, alpha=0.15, linewidth=0)
-    marker = "o" if len(mean) < MANY else ""
-    (line,) = axes.plot(mean, color=colour, linestyle=dashes, linewidth=1.8, marker=marker)
-    return line
 
 
 def main() -> None:

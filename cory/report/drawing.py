@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from cory.report.cells import Numbers
 from cory.report.plots import add_legend, bars, curve, panels, save, scatter, style
@@ -21,13 +22,13 @@ def figure_of(numbers: Numbers, path: Path) -> bool:
     with style():
         drawing, axes = panels(len(columns) if figure.kind == "curves" else 1)
         if figure.kind == "bars":
-            drawing.set_size_inches(max(4.0, 1.1 * len(numbers.rows)), 3.4)
+            drawing.set_size_inches(max(5.4, 1.1 * len(numbers.rows)), 3.4)
         data = draw(numbers, columns, axes)
         for panel in axes if figure.kind == "curves" else []:
             panel.set_xlabel(figure.over)
             if figure.name is not None:
                 panel.set_title(figure.name, fontsize=9)
-        add_legend(drawing, axes[0], columns=2 if len(axes) == 1 else 4)
+        add_legend(drawing, axes[0])
         return save(drawing, path, [figure.kind, figure.over, *data])
 
 
@@ -38,9 +39,11 @@ def draw_curves(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) 
         for number, row in enumerate(numbers.rows):
             lines = numbers.curve_of(row, column)[["seed", "iteration", "value"]]
             if not lines.empty:
-                curve(panel, lines, row.name, number)
+                by_seed = (own.set_index("iteration").value for _, own in lines.groupby("seed"))
+                curve(panel, list(by_seed), number).set_label(row.name)
             data.append((column, row.name, lines.to_numpy().round(9).tolist()))
         panel.set_title(column, fontsize=9)
+        panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return data
 
 
@@ -57,14 +60,18 @@ def draw_bars(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) ->
         for name, cells in values.items()
     }
     bars(axes[0], present)
+    if len(columns) == 1:
+        axes[0].set_ylabel(columns[0])
     return [(name, c, s.round(9).to_list()) for name, cs in values.items() for c, s in cs.items()]
 
 
 def draw_scatter(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) -> Data:
     """The second column against the first, a point for each row."""
     across, up = columns
-    points = {row.name: (numbers.seeds_of(row, across), numbers.seeds_of(row, up))
-              for row in numbers.rows}  # fmt: skip
+    points = {
+        (row.group, row.label): (numbers.seeds_of(row, across), numbers.seeds_of(row, up))
+        for row in numbers.rows
+    }
     scatter(axes[0], points)
     axes[0].set(xlabel=across, ylabel=up)
     return [(name, x.round(9).to_list(), y.round(9).to_list()) for name, (x, y) in points.items()]

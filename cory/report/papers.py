@@ -64,7 +64,6 @@ class Table(BaseModel):
     rows: dict[str, Cells | dict[str, Cells]]
     models: dict[str, str] = {}  # the label of a group of rows -> what stands for {model}
     word: str | None = None  # for {} where a row has none
-    window: int = 10  # iterations that a number of training is averaged over
     seeds_small: list[int] | None = None  # of its small runs; None: all
     figure: Figure | None = None
     differences: list[list[Any]] = []  # [left, right, column] or [left, factor, right, column]

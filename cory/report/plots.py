@@ -10,10 +10,13 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
 MARKERS = "os^DvPX<"
+LETTERS, LINE = 16, 8  # of a legend in an inch; that its line and gap take
+MANY = 20  # points of a line from which on they have no markers
 DATA = "Data"  # the PNG's field that holds a digest of what is drawn
 STYLE = {
     "font.size": 9.0,
@@ -39,23 +42,32 @@ def colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def panels(count: int, height: float = 3.0) -> tuple[Figure, Sequence[Axes]]:
+def panels(count: int) -> tuple[Figure, Sequence[Axes]]:
     """A figure with so many axes side by side; pyplot's state stays as it is."""
-    figure = Figure(figsize=(3.6 * count, height), layout="constrained")
+    figure = Figure(figsize=(5.4 if count == 1 else 3.6 * count, 3.4), layout="constrained")
     return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
-def curve(axes: Axes, lines: pd.DataFrame, label: str | None = None, number: int = 0) -> None:
-    """Mean over seeds, with a band of one sample standard deviation.
+def curve(
+    axes: Axes, runs: Sequence[pd.Series], number: int, dashes: str = "solid", smooth: int = 1
+) -> Line2D:
+    """The mean of runs over the iterations that all of them have, and a band of ± one std.
 
-    lines: of one metric, with columns seed, iteration, value
+    number: of its colour; smooth: iterations that a running mean is taken over
     """
-    table = lines.pivot_table(index="iteration", columns="seed", values="value")
-    mean, spread = table.mean(axis=1), table.std(axis=1).fillna(0)
-    x = table.index.to_numpy()
-    marker = MARKERS[number % len(MARKERS)] if len(x) <= 12 else None
-    axes.plot(x, mean, color=colour(number), label=label, marker=marker, markersize=4)
-    axes.fill_between(x, mean - spread, mean + spread, color=colour(number), alpha=0.18, lw=0)
+    together = pd.concat(runs, axis="columns", join="inner")
+    mean, spread = together.mean(axis="columns"), together.std(axis="columns")
+    if 1 < smooth < len(mean):
+        axes.plot(mean, color=colour(number), linestyle=dashes, linewidth=0.8, alpha=0.35)
+        mean, spread = (own.rolling(smooth, center=True).mean() for own in (mean, spread))
+    if len(runs) > 1:
+        band = mean - spread, mean + spread
+        axes.fill_between(mean.index, *band, color=colour(number), alpha=0.15, linewidth=0)
+    marker = MARKERS[number % len(MARKERS)] if len(mean) < MANY else ""
+    (line,) = axes.plot(
+        mean, color=colour(number), linestyle=dashes, linewidth=1.8, marker=marker, markersize=4
+    )
+    return line
 
 
 def bars(axes: Axes, values: Mapping[str, Mapping[str, pd.Series]]) -> None:
@@ -76,12 +88,17 @@ def bars(axes: Axes, values: Mapping[str, Mapping[str, pd.Series]]) -> None:
         axes.set_ylim(bottom=min(means) - 0.4 * (max(means) - min(means)))
 
 
-def scatter(axes: Axes, points: Mapping[str, tuple[pd.Series, pd.Series]]) -> None:
-    """One point a label, x and y given per seed; whiskers: standard deviations."""
-    for number, (label, (x, y)) in enumerate(points.items()):
+def scatter(axes: Axes, points: Mapping[tuple[str, str], tuple[pd.Series, pd.Series]]) -> None:
+    """Points by group and label, x and y given per seed; whiskers: standard deviations.
+
+    A group has one colour, a label one marker.
+    """
+    groups, labels = (list(dict.fromkeys(names)) for names in zip(*points, strict=True))
+    for (group, label), (x, y) in points.items():
         axes.errorbar(
-            x.mean(), y.mean(), xerr=_spread(x), yerr=_spread(y), label=label, lw=0.8,
-            color=colour(number), marker=MARKERS[number % len(MARKERS)], markersize=5,
+            x.mean(), y.mean(), xerr=_spread(x), yerr=_spread(y), lw=0.8, markersize=5,
+            color=colour(groups.index(group)), marker=MARKERS[labels.index(label) % len(MARKERS)],
+            label=f"{group}: {label}" if group else label,
         )  # fmt: skip
 
 
@@ -89,10 +106,12 @@ def _spread(values: pd.Series) -> float:
     return float(values.std()) if len(values) > 1 else 0.0
 
 
-def add_legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
-    """One legend below all panels."""
+def add_legend(figure: Figure, axes: Axes) -> None:
+    """One legend below all panels, in as many columns as their width has room for."""
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1:
+        letters = figure.get_figwidth() * LETTERS
+        columns = max(1, int(letters // (max(map(len, labels)) + LINE)))
         figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)))
 
 

@@ -37,23 +37,18 @@ class JobFailed(Exception):
 
 
 @contextmanager
-def stoppable(listens: bool = True) -> Iterator[None]:
-    """Within this context the first Ctrl-C or SIGTERM asks to stop; the second interrupts.
-
-    listens: to these signals, which only a program's main thread can
-    """
+def stoppable() -> Iterator[None]:
+    """Within this context the first Ctrl-C or SIGTERM asks to stop; the second interrupts."""
     before = [signal.getsignal(number) for number in SIGNALS]
     with tempfile.TemporaryDirectory(prefix="cory_") as folder:
         os.environ[COMMAND_STOP] = f"{folder}/stop"
         _received.clear()
-        if listens:
-            listen()
+        listen()
         try:
             yield
         finally:
-            if listens:
-                for number, handler in zip(SIGNALS, before, strict=True):
-                    signal.signal(number, handler)
+            for number, handler in zip(SIGNALS, before, strict=True):
+                signal.signal(number, handler)
 
 
 def listen() -> None:
@@ -180,14 +175,9 @@ def version_of(path: Path) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def launch(
-    run_dir: Path,
-    hardware: HardwareConfig,
-    out: IO[bytes] | None = None,
-    err: IO[bytes] | None = None,
-) -> bool:
-    """Run the workers in other processes; whether they finished the run. Arguments as of `Run`."""
-    run = Run(run_dir, hardware, 1, out, err)
+def launch(run_dir: Path, hardware: HardwareConfig) -> bool:
+    """Run the workers in other processes; whether they finished the run."""
+    run = Run(run_dir, hardware)
     try:
         while (finished := run.finished()) is None:
             time.sleep(INTERVAL)

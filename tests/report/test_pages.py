@@ -30,7 +30,6 @@ FILE = {
             "columns": {"score": "objective/score/{}", "right %": "eval/right/{rival}"},
             "rows": {"A": "a", "B": ["b", "agent_1", 3.5]},
             "word": "agent_0",
-            "window": 2,
             "differences": [["B", 2, "A", "score"]],
             "figure": {"kind": "curves", "columns": ["score"]},
         }
@@ -39,11 +38,11 @@ FILE = {
 
 
 def rows(experiment: str, agent: str, shift: float, right: float) -> pd.DataFrame:
-    """Three seeds of three iterations; scores rise by 1, seeds differ by 10."""
+    """Three seeds of 13 iterations; scores rise by 1, seeds differ by 10."""
     lines = [
         ("small", f"some/{experiment}", seed, f"objective/score/{agent}", i, 10 * seed + i + shift)
         for seed in range(3)
-        for i in range(3)
+        for i in range(13)
     ]
     lines += [
         (
@@ -81,13 +80,13 @@ def test_a_table_has_means_differences_and_what_is_printed(
     text = markdown_of(Numbers(paper.tables["tab1"], runs, "small", paper.words))
     head, _, first, second, *rest = text.splitlines()
     assert head == "|  | score | right % | seeds |"
-    # last two of 0, 1, 2 is 1.5; seeds 1.5, 11.5, 21.5; right .5, .51, .52
-    assert first == "| A | 12 ± 10 | 51.0 ± 1.0 | 3 |"
+    # the last ten of 13 values, 3 to 12: seeds 7.5, 17.5, 27.5; right .5, .51, .52
+    assert first == "| A | 18 ± 10 | 51.0 ± 1.0 | 3 |"
     assert second == (
-        "| B | 16 ± 10<br>+4<br>paper: 3.5 | 26.0 ± 1.0<br>**-25.0 (-27.9 to -22.1)** | 3 |"
+        "| B | 22 ± 10<br>+4<br>paper: 3.5 | 26.0 ± 1.0<br>**-25.0 (-27.9 to -22.1)** | 3 |"
     )
-    # 5.5 - 3, 15.5 - 23, 25.5 - 43: mean -7.5, s = 10
-    assert "- score: B less 2 x A: -8 (-24 to 9), 3 seeds" in rest
+    # 11.5 - 15, 21.5 - 35, 31.5 - 55: mean -13.5, s = 10
+    assert "- score: B less 2 x A: -14 (-30 to 3), 3 seeds" in rest
     assert "abc1234" in rest[-1]
 
 
@@ -135,8 +134,8 @@ def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
     frame = archive.read(path)
     assert len(frame) == len(old)
     score = frame[(frame.experiment == "some/a") & (frame.metric == "objective/score/agent_0")]
-    assert score[score.seed == 0].value.tolist() == [0, 1, 2]
-    assert score[score.seed == 1].value.tolist() == [110, 111, 112]
+    assert score[score.seed == 0].value.tolist() == list(range(13))
+    assert score[score.seed == 1].value.tolist() == list(range(110, 123))
     assert frame.text.isna().all()
 
 
