@@ -3,7 +3,7 @@
     python scripts/dashboard.py ENTITY/PROJECT --dry-run    list what it would hold; no network
     python scripts/dashboard.py ENTITY/PROJECT              save it as a new view
 
-Saving needs `pip install ".[dashboard]"` and `wandb login`. Without W&B, scripts/curves.py draws
+Saving needs `pip install ".[dashboard]"` and `wandb login`. Without W&B, scripts/compare.py draws
 the three panels that come first here from run directories.
 """
 
@@ -144,7 +144,7 @@ def panels_of(metric: Metric) -> Iterator[Panel]:
 
 
 def sections(metrics: list[Metric]) -> list[Section]:
-    """First what scripts/curves.py draws, then a section for each family of names."""
+    """First what `compare.py --curves` draws, then a section for each family of names."""
     drawn = [metric for metric in metrics if metric.name in PANELS]
     curves = [panel for metric in drawn for panel in panels_of(metric)]
     # three columns: the agents in the first row, the roles in the second
@@ -168,7 +168,7 @@ def build(entity: str, project: str, content: list[Section]) -> Any:
             title=panel.title,
             x="iteration",
             metric_regex=panel.pattern,
-            groupby_aggfunc="mean",  # over the seeds of an experiment, as curves.py does
+            groupby_aggfunc="mean",  # over the seeds of an experiment, as compare.py does
             groupby_rangefunc="stddev",
         )
 

@@ -10,15 +10,9 @@ import numpy as np
 import pandas as pd
 
 from cory.config import nearest
-from cory.report.intervals import (
-    INTERVAL,
-    POWER,
-    ROUNDING,
-    aligned,
-    interval_text,
-    mean_interval,
-    pairs_needed,
-)
+from cory.functional.intervals import POWER, pairs_needed
+from cory.report.curves import draw, main_metrics
+from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.runs import (
     AGENT,
     end_values,
@@ -29,15 +23,16 @@ from cory.report.runs import (
     title,
 )
 
-ABOUT = """Compare any runs in one table.
+ABOUT = """Compare any runs in one table, and one figure.
 
-    cory-compare outputs/adhoc/2026-01-31_12-00-00
+    cory-compare outputs/adhoc/2026-01-31_12-00-00 --curves curves.png
     cory-compare outputs/mine_sweep --metric 'objective/kl/*,eval/score' --csv all.csv
 
 A folder stands for every run below it. Runs that differ in their seed alone make one row: mean and
 standard deviation over seeds, and the difference to the first row, paired by seed. What else
 differs names the rows. Runs that are not finished, and all but the last of runs with equal settings
-and seed, are left out.
+and seed, are left out. Curves have a line for each row and agent, with a band of one standard
+deviation.
 """
 UNTRAINED = "before training"  # the first row where there is but one group
 MOST_AGENTS = 4  # whose KL is shown
@@ -87,13 +82,11 @@ def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, f
         if own.empty:
             continue
         row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
-        if first is not None:
-            both = pd.DataFrame({"own": own, "first": first}).dropna()
-            equal = np.isclose(both["own"], both["first"], rtol=ROUNDING, atol=0)
-            differences = (both["own"] - both["first"]).mask(equal, 0.0)
-            low, high = mean_interval(differences) or (np.nan, np.nan)
-            needed = pairs_needed(differences) or np.nan
-            row |= {"pairs": len(differences), "difference": differences.mean()}
+        difference = None if first is None else paired(own, first)
+        if difference is not None:
+            low, high = difference.interval or (np.nan, np.nan)
+            needed = pairs_needed(difference.each) or np.nan
+            row |= {"pairs": len(difference.each), "difference": difference.mean}
             row |= {"low": low, "high": high, "needed": needed}
         first = own if first is None else first
         found[name] = row
@@ -135,18 +128,6 @@ def _difference(row: pd.Series) -> list[str]:
     return [size, interval_text(row["low"], row["high"]), "told" if told else needed]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `cory-compare` and `cory-curves` share."""
-    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
-    parser.add_argument(
-        "--metric",
-        type=lambda text: text.split(","),
-        metavar="METRIC,...",
-        help="metrics of docs/metrics.md, as objective/kl/agent_0, objective/kl or 'eval/*'",
-    )
-    parser.add_argument("--unfinished", action="store_true", help="take unfinished runs, too")
-
-
 def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """The metrics that patterns name; ValueError for a pattern that names none."""
     found: dict[str, None] = {}
@@ -158,29 +139,57 @@ def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [*found]
 
 
-def finished(folders: Sequence[Path], unfinished: bool) -> list[Path]:
-    """The runs that a command takes; a note on stderr names those that are not finished."""
-    run_dirs, left_out = find_runs(folders, unfinished)
-    if left_out:
-        print(f"note: left out, as not finished: {', '.join(map(str, left_out))}", file=sys.stderr)
-    return run_dirs
+def draw_curves(run_dirs: Sequence[Path], metrics: Sequence[str], path: Path, smooth: int) -> None:
+    """Draw what `cory-compare` compares; no metrics: the main ones."""
+    if smooth < 1:
+        raise ValueError(f"--smooth={smooth} must be at least 1")
+    groups = {
+        str(name): [read_metrics(run_dir) for run_dir in own.index]
+        for name, own in group_runs(run_dirs).groupby("group", sort=False)
+    }
+    metrics = metrics or main_metrics([frame for own in groups.values() for frame in own])
+    if not metrics:
+        raise ValueError("these runs have no main metric; --metric names what to draw")
+    draw(groups, metrics, path, smooth, "mean ± one standard deviation of runs")
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
         description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_arguments(parser)
+    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
+    parser.add_argument(
+        "--metric",
+        type=lambda text: text.split(","),
+        metavar="METRIC,...",
+        help="metrics of docs/metrics.md, as objective/kl/agent_0, objective/kl or 'eval/*'",
+    )
+    parser.add_argument("--unfinished", action="store_true", help="take unfinished runs, too")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
-    args = parser.parse_args()
+    parser.add_argument("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
+    parser.add_argument(
+        "--smooth", type=int, default=1, metavar="N", help="of curves: means over N iterations"
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """The command."""
+    args = arguments()
     try:
-        table, metrics = compared(finished(args.run_dirs, args.unfinished))
-        if args.metric:
-            metrics = chosen([*table.index.unique("metric")], args.metric)
-        print(comparison_text(table, metrics))
+        run_dirs, left_out = find_runs(args.run_dirs, args.unfinished)
+        if left_out:
+            names = ", ".join(map(str, left_out))
+            print(f"note: left out, as not finished: {names}", file=sys.stderr)
+        table, metrics = compared(run_dirs)
+        asked = chosen([*table.index.unique("metric")], args.metric) if args.metric else []
+        print(comparison_text(table, asked or metrics))
         if args.csv:
             table.to_csv(args.csv)
+        if args.curves:
+            draw_curves(run_dirs, asked, args.curves, args.smooth)
+            print(args.curves)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -1,24 +1,37 @@
-"""Numbers of runs: one for each seed, their mean, and differences that are paired by seed."""
+"""Numbers of runs: one for each seed, their mean, differences paired by seed, and as text."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from cory.report.intervals import Interval, mean_interval
+from cory.functional.intervals import LEVEL, ROUNDING, Interval, mean_interval
+
+INTERVAL = f"{100 * LEVEL:.0f} % interval"
 
 
-class Difference(NamedTuple):
-    """The mean of left - right over the seeds that both have, and its interval if it has one."""
+@dataclass(frozen=True)
+class Difference:
+    """left - right for each seed that both have, at least one."""
 
-    mean: float
-    interval: Interval | None
-    seeds: int
+    each: pd.Series
+
+    @property
+    def mean(self) -> float:
+        return float(self.each.mean())
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the mean; None where nothing says how much seeds differ."""
+        return mean_interval(self.each)
 
     @property
     def decided(self) -> bool:
         """Whether the interval lies on one side of 0."""
-        return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
+        ends = self.interval
+        return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
 
 def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> pd.Series:
@@ -34,11 +47,15 @@ def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> 
 
 
 def paired(left: pd.Series, right: pd.Series) -> Difference | None:
-    """left - right, both indexed by seed; None below two common seeds."""
-    each = (left - right).dropna()
-    if len(each) < 2:
+    """left - right, both indexed by seed; None without a common seed.
+
+    What differs by float32's rounding alone is equal.
+    """
+    both = pd.DataFrame({"left": left, "right": right}).dropna()
+    if both.empty:
         return None
-    return Difference(float(each.mean()), mean_interval(each.to_numpy()), len(each))
+    equal = np.isclose(both["left"], both["right"], rtol=ROUNDING, atol=0)
+    return Difference((both["left"] - both["right"]).mask(equal, 0.0))
 
 
 def written(value: float, digits: int) -> str:
@@ -55,3 +72,22 @@ def decimals(values: pd.Series) -> int:
     if not size or not math.isfinite(size):
         return 2
     return min(max(1 - math.floor(math.log10(size)), 0), 6)
+
+
+def interval_text(low: float, high: float) -> str:
+    """`+0.563 to +0.924`; empty where it is not known (NaN)."""
+    return "" if math.isnan(low) else f"{low + 0.0:+.3f} to {high + 0.0:+.3f}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table as text: the first column to the left, the others to the right.
+
+    rows: the heads first; columns that have nothing but a head are left out
+    """
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [
+        [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
+        for first, *others in zip(*columns, strict=True)
+    ]
+    return "\n".join("  ".join(line).rstrip() for line in lines)

@@ -50,7 +50,7 @@ def _cells(numbers: Numbers, row: Row) -> Iterator[str]:
         lines = [] if values.empty else [_mean(values)]
         if row is not first and not values.empty:
             difference = paired(values, numbers.seeds_of(first, column))
-            lines += [] if difference is None else [_interval(difference, decimals(values))]
+            lines += _interval(difference, decimals(values))
         if printed.get(column) is not None:
             lines.append(f"paper: {printed[column]}")
         yield "<br>".join(lines) or "-"
@@ -62,13 +62,16 @@ def _mean(values: pd.Series) -> str:
     return f"{mean} ± {written(values.std(), digits)}" if len(values) > 1 else mean
 
 
-def _interval(one: Difference, digits: int) -> str:
+def _interval(one: Difference | None, digits: int) -> list[str]:
+    """A difference and its interval, in bold where that excludes 0; of one seed nothing."""
+    if one is None or len(one.each) < 2:
+        return []
     mean = written(one.mean, digits)
     text = f"{'' if mean.startswith('-') else '+'}{mean}"
     if one.interval is not None:
         low, high = (written(end, digits) for end in one.interval)
         text += f" ({low} to {high})"
-    return f"**{text}**" if one.decided else text
+    return [f"**{text}**" if one.decided else text]
 
 
 def _line(numbers: Numbers, difference: list[str | float]) -> Iterator[str]:
@@ -79,11 +82,10 @@ def _line(numbers: Numbers, difference: list[str | float]) -> Iterator[str]:
         return  # it has no runs at this scale
     times = float(factor[0]) if factor else 1.0
     values, against = numbers.seeds_of(one, str(column)), numbers.seeds_of(other, str(column))
-    found = paired(values, times * against)
-    if found is not None:
-        name = f"{times:g} x {right}" if factor else right
-        digits = decimals(values)
-        yield f"{column}: {left} less {name}: {_interval(found, digits)}, {found.seeds} seeds"
+    found, name = paired(values, times * against), f"{times:g} x {right}" if factor else right
+    for text in _interval(found, decimals(values)):
+        seeds = 0 if found is None else len(found.each)
+        yield f"{column}: {left} less {name}: {text}, {seeds} seeds"
 
 
 def _seeds(numbers: Numbers, row: Row) -> str:

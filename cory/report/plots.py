@@ -106,13 +106,17 @@ def _spread(values: pd.Series) -> float:
     return float(values.std()) if len(values) > 1 else 0.0
 
 
-def add_legend(figure: Figure, axes: Axes) -> None:
-    """One legend below all panels, in as many columns as their width has room for."""
-    handles, labels = axes.get_legend_handles_labels()
-    if len(labels) > 1:
+def add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """One legend of all panels' lines below them, in as many columns as there is room for."""
+    handles: dict[str, Any] = {}
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if len(handles) > 1:
         letters = figure.get_figwidth() * LETTERS
-        columns = max(1, int(letters // (max(map(len, labels)) + LINE)))
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)))
+        columns = max(1, int(letters // (max(map(len, handles)) + LINE)))
+        columns = min(columns, len(handles))
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
 
 
 def save(figure: Figure, path: Path, data: Any = None) -> bool:

@@ -14,15 +14,9 @@ import numpy as np
 import pandas as pd
 
 from cory.evaluation.prompt_scores import compared
+from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
 from cory.report.curves import draw_run
-from cory.report.intervals import (
-    INTERVAL,
-    aligned,
-    interval_text,
-    mean_interval,
-    paired_interval,
-    pairs_needed,
-)
+from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_lines, read_record

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from cory.functional.intervals import mean_interval
 from cory.report.compare import UNTRAINED, compared, comparison_text
-from cory.report.intervals import mean_interval
 from cory.report.runs import find_runs, group_runs, judged_by
 from tests.support.recorded_runs import record_run
 from tests.support.warm import run_script

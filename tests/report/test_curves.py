@@ -1,4 +1,4 @@
-"""Curves: what is averaged, what is drawn, and `cory-curves`."""
+"""Curves: what is averaged, and what is drawn."""
 
 from __future__ import annotations
 
@@ -84,23 +84,18 @@ def test_a_run_draws_what_it_learns_from_and_what_it_is_judged_by(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_draws_what_it_compares(tmp_path: Path) -> None:
     for seed in range(2):
         record_run(tmp_path / f"one/{seed}", [{KL: 1.0}, {KL: 2.0}], seed=seed, width=1)
     record_run(tmp_path / "other", [{KL: 1.0}, {KL: 2.0}], width=2)
     out = tmp_path / "$out$.png"
-    words = [str(tmp_path), "--metric", "objective/kl", "-o", str(out)]
-    done = run_script("scripts/curves.py", *words, "--smooth", "2")
+    words = [str(tmp_path), "--metric", "objective/kl", "--curves", str(out)]
+    done = run_script("scripts/compare.py", *words, "--smooth", "2")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["width=1: 2 runs", "width=2: 1 run", str(out)]
-    assert out.stat().st_size > 10_000
-    for wrong, said in {
-        ("--smooth", "0"): "--smooth must be at least 1, got 0",
-        ("--metric", "objective/kll"): "objective/kll is no metric of these runs",
-    }.items():
-        refused = run_script("scripts/curves.py", *words, *wrong)
-        assert refused.returncode == 1 and refused.stderr.startswith(f"error: {said}")
-    for number in range(8):
+    assert done.stdout.splitlines()[-1] == str(out) and out.stat().st_size > 10_000
+    refused = run_script("scripts/compare.py", *words, "--smooth", "0")
+    assert refused.returncode == 1 and "error: --smooth=0 must be at least 1" in refused.stderr
+    for number in range(9):
         record_run(tmp_path / f"more/{number}", [{KL: 1.0}], width=number)
-    many = run_script("scripts/curves.py", str(tmp_path / "more"), "-o", str(out))
-    assert many.stderr.startswith("error: at most 7 groups fit one figure, and these are 8: width=")
+    many = run_script("scripts/compare.py", str(tmp_path / "more"), "--curves", str(out))
+    assert many.stderr.startswith("error: at most 8 groups fit one figure, and these are 9: width=")

@@ -18,21 +18,25 @@ def test_the_interval_of_three_seeds_by_hand() -> None:
     assert one is not None
     assert one.interval is not None
     low, high = one.interval
-    assert (one.mean, one.seeds) == (2, 3)
+    assert (one.mean, len(one.each)) == (2, 3)
     assert (low, high) == pytest.approx((2 - 1.686, 2 + 1.686), abs=1e-3)
     assert one.decided
-    assert not one._replace(interval=(-0.1, high)).decided
+    wider = paired(series(2, 4, 6), series(2, 2, 3))  # 0, 2, 3: half width 2.575
+    assert wider is not None and not wider.decided
 
 
 def test_only_common_seeds_are_paired() -> None:
     one = paired(series(1, 2, 5), series(0, 0, 0, first=1))
     assert one is not None
-    assert (one.mean, one.seeds) == (3.5, 2)
+    assert (one.mean, len(one.each)) == (3.5, 2)
     same = paired(series(1, 2), series(0, 1))
     assert same is not None
     assert same.interval is None  # equal differences say nothing about other seeds
     assert not same.decided
-    assert paired(series(1), series(2)) is None
+    one_seed = paired(series(1), series(2))
+    assert one_seed is not None and one_seed.mean == -1 and one_seed.interval is None
+    rounding = paired(series(1, 2, 4), series(1 + 1e-8, 2, 3))
+    assert rounding is not None and rounding.each.tolist() == [0, 0, 1]
     assert paired(series(1, 2), series(1, 2, first=5)) is None
 
 

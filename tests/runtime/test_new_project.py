@@ -15,7 +15,7 @@ from cory.runtime.new_project import TEMPLATE, make_project
 from tests.support.commands import Command, metrics
 from tests.support.warm import WarmCommand
 
-COMMANDS = {"cory-train": "cory.train", "cory-curves": "cory.report.curves"}
+COMMANDS = {"cory-train": "cory.train", "cory-compare": "cory.report.compare"}
 
 
 def test_the_folder_holds_the_template_byte_for_byte(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_complete_sweep_ends_with_one_table(
     assert table in said and "held-out reward, agent 0 (eval/score/agent_0)" in table
     assert "5.300 ± 7.071" in table and "+0.200" in table
     assert "to go on" not in said and "not finished" not in said
-    assert f"python -m cory.report.curves {folder}\n" in said
+    assert f"python -m cory.report.compare {folder} --curves curves.png\n" in said
     rows = (folder / "comparison.csv").read_text().splitlines()
     assert rows[0].startswith("metric,group,seeds,mean") and len(rows) == 3
 
@@ -203,7 +203,7 @@ def test_a_sweep_with_a_name_shares_its_folder(capsys: pytest.CaptureFixture[str
     said = capsys.readouterr().out
     assert (folder / "comparison_cory-fig3.txt").exists()
     assert "  python -m cory.train sweep=cory/fig3 scale=small\n" in said
-    assert "cory.report.curves" not in said
+    assert "cory.report.compare" not in said
 
 
 def test_the_end_is_told_also_after_a_failure_and_never_of_a_single_run(

@@ -57,7 +57,8 @@ def say_end(progress: Progress) -> None:
             write_whole(progress.folder / name, f"{content.rstrip()}\n")
         print(f"\nwritten to {progress.folder / names[0]}; every metric in {names[1]} beside it")
         if not mark:
-            print(f"to draw them: {_command('curves')} {shlex.quote(str(progress.folder))}")
+            folder = shlex.quote(str(progress.folder))
+            print(f"to draw them: {_command('compare')} {folder} --curves curves.png")
         sys.stdout.flush()
 
 

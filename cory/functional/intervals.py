@@ -12,8 +12,6 @@ LEVEL = 0.9  # of every interval
 POWER = 0.8  # share of studies of `pairs_needed` pairs in which a real difference shows
 ROUNDING = 1e-6  # relative spread that is float32's rounding alone
 
-INTERVAL = f"{100 * LEVEL:.0f} % interval"
-
 Interval = tuple[float, float]
 Values = Sequence[float] | NDArray[Any]
 
@@ -71,22 +69,3 @@ def pairs_needed(differences: Values, most: int = 1000) -> int | None:
         if quantiles * spread / math.sqrt(count) < size:
             return count
     return None
-
-
-def interval_text(low: float, high: float) -> str:
-    """`+0.563 to +0.924`; empty where it is not known (NaN)."""
-    return "" if math.isnan(low) else f"{low + 0.0:+.3f} to {high + 0.0:+.3f}"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table as text: the first column to the left, the others to the right.
-
-    rows: the heads first; columns that have nothing but a head are left out
-    """
-    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    widths = [max(map(len, column)) for column in columns]
-    lines = [
-        [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
-        for first, *others in zip(*columns, strict=True)
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in lines)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cory.report.intervals import mean_interval, paired_interval, pairs_needed
+from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
 
 # 95th percentiles of Student's t, as tables print them
 T_2, T_3 = 2.919986, 2.353363
