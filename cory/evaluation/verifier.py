@@ -11,8 +11,8 @@ from cory.episode import Metrics, Prompt
 from cory.evaluation.evaluate import BeforeEach
 from cory.evaluation.prompt_scores import PromptScores
 from cory.evaluation.responses import MEASURED, EvalRequest, as_line, line_turn
-from cory.functional.ranking import auc, auc_contributions
 from cory.functional.statistics import mean
+from cory.functional.verdicts import auc, auc_contributions
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Policy
 from cory.models.sampling.generation import draw_uniforms

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from cory.functional.ranking import auc, auc_contributions
 from cory.functional.statistics import contributions, mean
+from cory.functional.verdicts import auc, auc_contributions
 from tests.support.close import assert_close
 
 

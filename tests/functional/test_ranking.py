@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cory.functional.ranking import auc
+from cory.functional.verdicts import auc
 from tests.support.close import assert_close
 
 
