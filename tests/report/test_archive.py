@@ -36,6 +36,7 @@ def test_a_run_becomes_rows(write_run: WriteRun, tmp_path: Path) -> None:
     texts = frame[frame.text.notna()].set_index("metric").text
     assert json.loads(texts["probe/greedy/agent_0"]) == ["P", "R"]
     assert len(texts) == 2
+    assert values["rollout/distinct_2/agent_0", 0] == lines[0]["rollout/distinct_2/agent_0"]
 
 
 def test_a_run_that_is_not_finished_is_refused(write_run: WriteRun) -> None:

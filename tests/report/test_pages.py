@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -90,6 +91,20 @@ def test_a_table_has_means_differences_and_what_is_printed(
     assert "abc1234" in rest[-1]
 
 
+def test_what_agents_wrote_has_a_line_for_each_prompt(paper: Paper, runs: archive.Runs) -> None:
+    table = paper.tables["tab1"].model_copy(update={"texts": True})
+    for name, agent in (("a", "agent_0"), ("b", "agent_1")):
+        said = [(2, "P1", "later"), (1, "P2", f"{name} | x"), (1, "P1", f"{name} " * 99)]
+        runs["small", f"some/{name}"][f"probe/greedy/{agent}"] = pd.DataFrame(
+            [{"seed": seed, "text": json.dumps([prompt, text])} for seed, prompt, text in said]
+        )
+    lines = markdown_of(Numbers(table, runs, "small", paper.words)).splitlines()
+    assert "| prompt, then greedy responses | A | B |" in lines
+    assert r"| P2 | a \| x | b \| x |" in lines  # of the first seed
+    (cut,) = [line for line in lines if line.startswith("| P1 |")]
+    assert "later" not in cut and cut.count(" ...") == 2 and len(cut) < 280
+
+
 def test_a_scale_without_runs_is_refused(paper: Paper, runs: archive.Runs) -> None:
     with pytest.raises(ValueError, match="no run of Table 1 at scale medium"):
         markdown_of(Numbers(paper.tables["tab1"], runs, "medium", paper.words))
@@ -130,12 +145,14 @@ def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
     old = pd.concat([rows("a", "agent_0", 0, 0.5), rows("b", "agent_1", 4, 0.25)])
     new = rows("a", "agent_0", 100, 0.5)
     path = tmp_path / "runs.parquet"
-    archive.write(archive.replaced(old, [new[new.seed == 1]]), path)
+    mixed = archive.replaced(old, [new[new.seed == 1]]).sample(frac=1, random_state=0)
+    archive.write(mixed, path)  # in one order, whatever it was
     frame = archive.read(path)
     assert len(frame) == len(old)
     score = frame[(frame.experiment == "some/a") & (frame.metric == "objective/score/agent_0")]
     assert score[score.seed == 0].value.tolist() == list(range(13))
     assert score[score.seed == 1].value.tolist() == list(range(110, 123))
+    assert score[score.seed == 2].value.tolist() == list(range(20, 33))
     assert frame.text.isna().all()
 
 
