@@ -34,13 +34,7 @@ from cory.config.maft import (
     MaftPrompts,
 )
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
-from cory.config.names import (
-    NamedExperiment,
-    experiment_names,
-    named_experiments,
-    named_options,
-    small_file,
-)
+from cory.config.names import experiment_names, read_sweep, run_names, run_words, sweep_names
 from cory.config.offline import (
     ENDPOINT,
     ITSELF,
@@ -140,7 +134,6 @@ __all__ = [
     "MathConfig",
     "MmluConfig",
     "ModelConfig",
-    "NamedExperiment",
     "OfflineConfig",
     "OptimiserConfig",
     "Option",
@@ -175,8 +168,6 @@ __all__ = [
     "load",
     "load_suite",
     "meant",
-    "named_experiments",
-    "named_options",
     "nearest",
     "of_part",
     "option",
@@ -185,8 +176,11 @@ __all__ = [
     "plan_of",
     "plug_in_folders",
     "products_of",
+    "read_sweep",
     "renamed",
     "require",
     "require_function_name",
-    "small_file",
+    "run_names",
+    "run_words",
+    "sweep_names",
 ]

@@ -36,7 +36,7 @@ THROUGH = {
 }
 REFUSING = {"plain_http", "chats_only", "fidelity"}  # settings whose only effect is what is refused
 # Not settings, but tables of the code.
-TABLES = ("Option", "Game", "NamedExperiment", "NamedOption", "BatchPlan")
+TABLES = ("Option", "Game", "Sweep", "BatchPlan")
 PLANTED = "    max_kl: float | None  # nats"
 
 
