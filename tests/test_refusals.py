@@ -113,7 +113,6 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("--config-dir={tmp}/nowhere experiment=typo", "nowhere' not found"),
         # what is no setting at all
         ("algorithm.clip_range", "missing EQUAL"),
-        ("task.train_split=train[:9%]", """needs quotes: "task.train_split='train[:9%]'\""""),
         ("--config-dir={tmp} experiment=broken", "broken.yaml"),
         # a value
         ("algorithm.clip_range=abc", "algorithm.clip_range: Value 'abc'"),

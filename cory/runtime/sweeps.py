@@ -178,7 +178,7 @@ def run_stages(
     assert hydra is not None
     begun, good = 0, True
     for jobs in stages:
-        first = [*words, *jobs[0].words]
+        first = ["hydra.mode=MULTIRUN", *words, *jobs[0].words]
         cfg = hydra.compose_config("train", first, run_mode=RunMode.MULTIRUN)
         listed = [[*job.words, *_places(job, words)] for job in jobs]
         with parallel(cfg, len(jobs)):
