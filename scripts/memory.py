@@ -4,7 +4,7 @@
     python scripts/memory.py experiment=cory/gsm8k_cory hardware=gpu1
 
 Nothing is loaded and no GPU is needed. All figures are estimates: of memory as a run makes them
-before it starts (docs/memory.md); hours are an order of magnitude, without exchanges between GPUs.
+before it starts (docs/hardware.md); hours are an order of magnitude, without exchanges between GPUs.
 """
 
 import argparse
