@@ -32,8 +32,13 @@ OWN = {
 MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 characters
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "cory", *OWN])
-@pytest.mark.parametrize("flipped", [False, True])
+@pytest.mark.parametrize(
+    ("algorithm", "flipped"),
+    [
+        *((name, False) for name in ("ppo", "cory", *OWN)),
+        *((name, True) for name in ("cory", "maporl", "grpo", "ppo, batch")),
+    ],
+)
 def test_the_score_rises(config_of: Callable[..., Config], algorithm: str, flipped: bool) -> None:
     config = config_of(
         f"algorithm={algorithm.partition(',')[0]}",

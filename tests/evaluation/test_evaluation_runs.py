@@ -111,8 +111,9 @@ def test_an_evaluation_alone_goes_on_after_a_kill_and_after_a_request_to_stop(
 def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
     slowly: Words, tmp_path: Path
 ) -> None:
+    """In two processes, after its only iteration."""
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    words = ("hardware=cpu2", "hardware.rollout_batch_size=1", "checkpoint_every=0")
+    words = ("hardware=cpu2", "hardware.rollout_batch_size=1", "algorithm.iterations=1")
     finish(slowly(f"run_dir={whole}", *words), tmp_path)
     again = slowly(f"run_dir={stopped}", *words)
     command = start(again, tmp_path)
@@ -120,7 +121,7 @@ def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
     until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
     command.send_signal(signal.SIGTERM)
     assert command.wait() == 143, command.err
-    assert "saved within the evaluation after iteration 1 of 2" in command.out
+    assert "saved within the evaluation after iteration 1 of 1" in command.out
     assert metrics(stopped) == []
     finish(again, tmp_path)
     same_records(whole, stopped)
@@ -131,19 +132,11 @@ def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
     tiny_model: str, questions_file: Path, tmp_path: Path
 ) -> None:
     settings = [
-        f"model.path={tiny_model}",
-        *asked(questions_file),
-        "algorithm=cory",
-        "algorithm.iterations=1",
-        "algorithm.learning_rate=1e-2",
-        "algorithm.prompts_per_iteration=4",
-        "algorithm.minibatch_size=4",
-        "algorithm.sampling.max_response_tokens=6",
-        "algorithm.sampling.min_response_tokens=6",
-        "evaluation.prompts=null",
-        "evaluation.greedy=true",
-        "evaluation.team=true",
-        "wandb.mode=offline",
+        *(f"model.path={tiny_model}", *asked(questions_file), "algorithm=cory"),
+        *("algorithm.iterations=1", "algorithm.learning_rate=1e-2"),
+        *("algorithm.prompts_per_iteration=4", "algorithm.minibatch_size=4"),
+        *("algorithm.sampling.max_response_tokens=6", "algorithm.sampling.min_response_tokens=6"),
+        *("evaluation.prompts=null", "evaluation.greedy=true", "evaluation.team=true"),
     ]
     command = finish([*settings, "run_dir=a"], tmp_path)
     assert "held-out pass@4, agent 0" in command.out and "90 % interval" in command.out
