@@ -160,7 +160,8 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
             return None
         if job is not None:
             _progress.say_begin(job)
-        if not launch(run_dir, config.hardware):
+        # DeepSpeed starts once in a process: jobs of a sweep get their own
+        if not launch(run_dir, config.hardware, apart=job is not None):
             if one_node and not stopping():
                 remove_unbegun(run_dir)
             raise JobFailed

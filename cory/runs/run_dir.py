@@ -29,7 +29,6 @@ TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"
 SCORES = "prompt_scores.jsonl"  # what each held-out prompt contributes to the evaluations' metrics
 OUTPUT = "output.txt"  # what a run of a sweep says while others work beside it
-EVALUATION = "evaluation"  # folder of an unfinished evaluation's results so far
 DEBATES = "debates"  # folder of the debates that data were collected from
 CHECKPOINTS = "checkpoints"
 AGENTS = "agents"
@@ -37,7 +36,6 @@ ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder li
 BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
 RECORD = "record.json"
 MANIFEST = "manifest.json"  # of a whole checkpoint: length and SHA-256 of its files
-STOP = "stop"  # while it exists, the run is asked to save and leave
 FAILED_NODE = "failed"  # several nodes: the name of one whose part failed
 ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow (cory/runs/extension.py)
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
@@ -48,7 +46,7 @@ class WriteError(RuntimeError):
 
 
 # what a command leaves before its workers begin
-BEFORE_THE_START = (SETTINGS, OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT, STOP, FAILED_NODE)
+BEFORE_THE_START = (SETTINGS, OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT, FAILED_NODE)
 INSTEAD = "delete it or choose another run_dir"
 
 

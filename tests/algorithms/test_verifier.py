@@ -21,7 +21,6 @@ from cory.models.value_head import is_of_head
 from cory.rewards.verifier import Verifier, correctness_probabilities, readings
 from cory.runs.export import VALUE_HEAD, export
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import require_contributions
 from tests.support.close import assert_close
@@ -41,13 +40,10 @@ def examine(
     run_dir: Path,
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[Metrics, list[Line]]:
-    pieces = PartialResults(run_dir, "settings")
     request = EvalRequest(config.evaluation, config.seed, 1, final=True)
-    metrics = trainer.evaluate(request, pieces, before_each)
+    metrics = trainer.evaluate(request, before_each)
     require_contributions(request, metrics)
-    lines = pieces.lines
-    pieces.clear()
-    return metrics, lines
+    return metrics, request.lines
 
 
 @pytest.mark.slow

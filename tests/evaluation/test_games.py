@@ -15,7 +15,6 @@ from cory.evaluation.games import Match, game_metrics, win_scores
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import standard_error
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import require_contributions
 from tests.support.playing import SPAG, build_games, game_config
@@ -127,13 +126,10 @@ def examine(
     folder: Path,
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[dict[str, float], list[Line]]:
-    pieces = PartialResults(folder, "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
-    found = trainer.evaluate(request, pieces, before_each)
+    found = trainer.evaluate(request, before_each)
     require_contributions(request, found)
-    lines = list(pieces.lines)
-    pieces.clear()
-    return found, lines
+    return found, request.lines
 
 
 @pytest.mark.slow
