@@ -5,9 +5,9 @@
 Each layout (algorithm, sharing, processes, ZeRO stage) is run once undisturbed. Then the same
 command is started, killed with SIGKILL at a random moment after it has written something (where it
 has several processes: all of them, or only the command, or only one worker), and started again,
-until it has been killed as often as wanted and is left to finish. metrics.jsonl, samples.jsonl and every file of agents/
-(and with keep_best of best/) must then be the same, byte for byte. Exits with 1 unless they are,
-for every kill.
+until it has been killed as often as wanted and is left to finish. metrics.jsonl, samples.jsonl and
+every file of agents/ (and with keep_best of best/) must then be the same, byte for byte. Exits with
+1 unless they are, for every kill.
 
 With --extend the run that is killed has first finished half of its iterations; it is killed while
 it goes on to all of them, with the settings EXTENDED.
