@@ -22,7 +22,7 @@ from cory.models.policy import Policy
 from cory.models.shared_engine import AS_BUILT
 from cory.models.weight_files import load_plain
 from cory.runs.durable import sha256_of, sync, sync_tree
-from cory.runs.run_dir import CHECKPOINTS, MANIFEST, RECORD, WriteError
+from cory.runs.run_dir import CHECKPOINTS, MANIFEST, RECORD, WriteError, write_whole
 
 FORMAT = 1  # of a checkpoint's files and states; one of another format is refused
 PART, OLD = ".part", ".old"  # endings of a checkpoint that is being written, or replaced
@@ -143,20 +143,10 @@ class Checkpoints:
             print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
         return None
 
-    def done(self) -> int:
-        """Iterations before the newest checkpoint; 0 where there is none."""
-        places = self._places()
-        return int(places[0].name) if places else 0
-
     def newest(self) -> str:
         """The newest checkpoint, in words."""
         places = self._places()
         return f"the last good one is {places[0]}" if places else "there is none before it"
-
-    def clear(self) -> None:
-        """Remove all checkpoints, of a finished run that is not to be extended."""
-        if distributed.rank() == 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     def keep_newest(self, at_most: int | None) -> int:
         """Remove all checkpoints but the newest, by which a finished run can be extended.
@@ -170,7 +160,7 @@ class Checkpoints:
         files = [path for path in places[0].rglob("*") if path.is_file()] if places else []
         size = sum(path.stat().st_size for path in files)
         if not places or (at_most is not None and size > at_most):
-            self.clear()
+            shutil.rmtree(self.folder, ignore_errors=True)
             return 0
         for other in self.folder.iterdir():
             if other != places[0]:
@@ -210,29 +200,24 @@ class Checkpoints:
         known: of files that an earlier checkpoint has, too
         returns: why this was not possible; None: it was
         """
+        names = {str(path.relative_to(part)) for path in part.rglob("*") if path.is_file()}
         try:
-            self._write_manifest(part, done, known)
+            hashes = dict(known) | {
+                name: [(part / name).stat().st_size, sha256_of(part / name)]
+                for name in names - known.keys()
+            }
+            sync_tree(part)
+            manifest = {
+                "format": FORMAT,
+                "iterations": done,
+                "settings": self.digest,
+                "layout": self.layout,
+                "files": dict(sorted(hashes.items())),
+            }
+            write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
         except OSError as error:
             return str(error)
         return None
-
-    def _write_manifest(self, part: Path, done: int, known: Mapping[str, list[Any]]) -> None:
-        names = {str(path.relative_to(part)) for path in part.rglob("*") if path.is_file()}
-        hashes = dict(known) | {
-            name: [(part / name).stat().st_size, sha256_of(part / name)]
-            for name in names - known.keys()
-        }
-        sync_tree(part)
-        manifest = {
-            "format": FORMAT,
-            "iterations": done,
-            "settings": self.digest,
-            "layout": self.layout,
-            "files": dict(sorted(hashes.items())),
-        }
-        (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        sync(part / MANIFEST)
-        sync(part)
 
 
 def state_file() -> str:

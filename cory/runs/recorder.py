@@ -9,10 +9,9 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -20,7 +19,6 @@ from cory.config import Config, require
 from cory.episode import Episode, Metrics, reward_columns
 from cory.runs.jsonl import JsonlStore, Line, unwritten
 from cory.runs.mirrors.mirror import Mirror, mirrors_of
-from cory.runs.precision import precision_of
 from cory.runs.provenance import changed_files, device_name, git, memory_used, versions
 from cory.runs.run_dir import (
     METRICS,
@@ -38,69 +36,45 @@ ADVICE = "; the same command goes on from the last checkpoint"
 TRAINING = "training"
 
 
-class Record(Protocol):
-    """Receives metrics, samples and evaluations from the training loop."""
+class Record:
+    """What the loop logs to; it keeps nothing: all processes but the first have one like this."""
 
     def start(self, done: int, state: dict[str, Any] | None) -> int:
         """Begin, or go on after `done` iterations.
 
         state: of `state_dict`, as it was then; None at the beginning
-        returns: how many of these iterations are logged: all, or all but the last
+        returns: how many of these iterations are logged: all, or all but the last; of the first
+            process, whose number counts for all
         """
-        ...
+        return 0
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """The metrics of one iteration."""
-        ...
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Keep training episodes as text."""
-        ...
 
     def log_lines(self, lines: list[Line]) -> None:
         """Keep other lines of samples.jsonl, such as an evaluation's responses."""
-        ...
 
     def log_scores(self, line: Line) -> None:
         """Keep what each prompt contributes to an evaluation's metrics."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """The state that a checkpoint keeps."""
-        ...
+        return {}
 
     def sync(self) -> None:
         """Return once everything logged is on the disk itself."""
-        ...
 
     def finish(self) -> None:
         """Mark the run as complete."""
-        ...
 
     def close(self) -> None:
         """Close files and connections, whether or not the run finished."""
-        ...
 
 
-class NoRecord:
-    """A record that keeps nothing: for all processes but the first, which have the same metrics."""
-
-    def start(self, done: int, state: dict[str, Any] | None) -> int:
-        return 0  # the loop takes the number of the first process
-
-    def log(self, iteration: int, metrics: Metrics) -> None: ...
-    def log_samples(self, iteration: int, episodes: list[Episode]) -> None: ...
-    def log_lines(self, lines: list[Line]) -> None: ...
-    def log_scores(self, line: Line) -> None: ...
-    def sync(self) -> None: ...
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def finish(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class Recorder:
+class Recorder(Record):
     """Writes a run's records; lines are on disk as soon as they are logged."""
 
     def __init__(
@@ -288,7 +262,6 @@ class Recorder:
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
             "packages": self.packages,
             "python": platform.python_version(),
-            "precision": precision_of(asdict(self.config)),
             "device": device_name(self.config.hardware.device),
             "threads": torch.get_num_threads(),
             "began": datetime.fromtimestamp(self.began, timezone.utc).isoformat(timespec="seconds"),

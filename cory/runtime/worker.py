@@ -46,7 +46,7 @@ from cory.runs.lock import WORKER_LOCK, WORKER_WAIT_S, lock
 from cory.runs.mirrors.trackio_mirror import show_hint
 from cory.runs.mirrors.wandb_mirror import sync_hint
 from cory.runs.provenance import git, memory_used
-from cory.runs.recorder import NoRecord, Record, Recorder
+from cory.runs.recorder import Record, Recorder
 from cory.runs.run_dir import ITERATIONS, WriteError, settings_digest
 from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import read_settings
@@ -215,9 +215,8 @@ def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     reward = parts.reward if isinstance(parts.reward, RunReward) else None
-    record: Record = NoRecord()
-    if distributed.rank() == 0:
-        record = Recorder(run_dir, config, used_before, hashes_of(reward))
+    first = distributed.rank() == 0
+    record = Recorder(run_dir, config, used_before, hashes_of(reward)) if first else Record()
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     best = best_agents(config, algorithm, parts)
 

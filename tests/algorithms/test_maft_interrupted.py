@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.recorder import NoRecord
+from cory.runs.recorder import Record
 from cory.runs.stop import Stopped
 from cory.runtime.exporting import export_iteration
 from cory.runtime.loop import Loop
@@ -36,7 +36,7 @@ def looped(config: Config, stops: Callable[[], bool]) -> SupervisedTrainer:
     Loop(
         trainer,
         config,
-        NoRecord(),
+        Record(),
         Checkpoints(path, "settings", config.hardware, 2),
         stop,
         lambda done: None,
