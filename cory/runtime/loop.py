@@ -68,7 +68,7 @@ class Loop:
                 metrics, leaving = self._iterate(iteration, before, trained)
                 before, trained = {}, None
                 latest |= metrics
-                bar.set_postfix_str(progress(latest, self.algorithm.agents), refresh=False)
+                bar.set_postfix_str(progress(latest), refresh=False)
                 bar.update()
                 if leaving:
                     raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
