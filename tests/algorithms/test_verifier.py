@@ -358,26 +358,6 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.mark.slow
-def test_an_evaluation_goes_on_where_it_was(verifier_config: Settings, tmp_path: Path) -> None:
-    config = verifier_config("evaluation.samples=4", "hardware.rollout_batch_size=5")
-    trainer = build_verifier(config)
-    whole, lines = examine(trainer, config, tmp_path)
-
-    def stop(done: int, rows: int) -> None:
-        assert rows == 32
-        if done >= 15:
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        examine(trainer, config, tmp_path, stop)
-    asked: list[int] = []
-    again, later = examine(trainer, config, tmp_path, lambda done, rows: asked.append(done))
-    assert asked[0] == 15
-    assert (again, later) == (whole, lines)
-    assert {line["who"] for line in lines} == {"verifier"}
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -173,25 +173,6 @@ class Interrupted(Exception):
 
 
 @pytest.mark.slow
-def test_an_evaluation_goes_on_where_it_was(trainer_of: Build, tmp_path: Path) -> None:
-    trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=6")
-    run = tmp_path / "run"
-    run.mkdir(exist_ok=True)
-    whole = examine(trainer, config, run)
-
-    def stop(done: int, rows: int) -> None:
-        assert rows == 42  # six probes are played last
-        if done >= 20:
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        examine(trainer, config, run, stop)
-    asked: list[int] = []
-    assert examine(trainer, config, run, lambda done, rows: asked.append(done)) == whole
-    assert asked[0] == 20
-
-
-@pytest.mark.slow
 def test_greedy_games_need_no_numbers(trainer_of: Build, tmp_path: Path) -> None:
     tmp_path.joinpath("run").mkdir(exist_ok=True)
     found = []
