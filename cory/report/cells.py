@@ -22,11 +22,13 @@ class Numbers:
         self.runs = {name: runs[scale, name] for name in names if (scale, name) in runs}
         printed = scale == "paper"  # of which also rows without runs are shown
         self.rows = [r for r in table.each_row if self.runs_of(r) or (printed and r.printed)]
-        self.columns = [
-            name
-            for name in table.each_column
-            if any(not self.seeds_of(row, name).empty for row in self.rows)
-        ]
+        self.values = {
+            (row.name, column): self._at_the_end(row, column)
+            for row in self.rows
+            for column in table.each_column
+        }
+        known = {column for (_, column), values in self.values.items() if not values.empty}
+        self.columns = [column for column in table.each_column if column in known]
 
     def runs_of(self, row: Row) -> list[dict[str, pd.DataFrame]]:
         """The runs of a row, metric -> lines, for each task that has any."""
@@ -43,6 +45,9 @@ class Numbers:
 
     def seeds_of(self, row: Row, column: str) -> pd.Series:
         """A cell's number for each seed: of training its last iterations' mean; may be empty."""
+        return self.values[row.name, column]
+
+    def _at_the_end(self, row: Row, column: str) -> pd.Series:
         name, _, iteration = self._metric(row, column).partition(" @")
         last = 1 if name.startswith(EVALUATION) else LAST
         lines = self.curve_of(row, column)

@@ -1,5 +1,6 @@
 """The figure of a paper's table: its curves, its bars, or one column against another."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from cory.report.cells import Numbers
-from cory.report.plots import add_legend, bars, curve, panels, save, scatter, style
+from cory.report.plots import add_legend, bars, curve, digest_in, panels, save, scatter, style
 
 
 def figure_of(numbers: Numbers, path: Path) -> bool:
@@ -19,6 +20,15 @@ def figure_of(numbers: Numbers, path: Path) -> bool:
     if figure is None:
         raise ValueError(f"{numbers.table.title} has no figure")
     columns = [column for column in figure.columns if column in numbers.columns]
+    lines = {
+        (row.name, column): numbers.curve_of(row, column)[["seed", "iteration", "value"]]
+        for row in numbers.rows
+        for column in columns
+    }
+    shown = {key: own.to_numpy().round(9).tolist() for key, own in lines.items()}
+    digest = hashlib.sha256(repr((figure, shown)).encode()).hexdigest()[:16]
+    if path.exists() and digest_in(path) == digest:
+        return False
     with style():
         drawing, axes = panels(len(columns) if figure.kind == "curves" else 1)
         if figure.kind == "curves":
@@ -29,13 +39,8 @@ def figure_of(numbers: Numbers, path: Path) -> bool:
         else:
             draw_scatter(numbers, columns, axes[0])
         add_legend(drawing, axes)
-        lines = {
-            (row.name, column): numbers.curve_of(row, column)[["seed", "iteration", "value"]]
-            for row in numbers.rows
-            for column in columns
-        }
-        shown = {key: own.to_numpy().round(9).tolist() for key, own in lines.items()}
-        return save(drawing, path, [figure.model_dump(), shown])
+        save(drawing, path, digest)
+    return True
 
 
 def draw_curves(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) -> None:

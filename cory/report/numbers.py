@@ -43,7 +43,9 @@ def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> 
     if iteration is not None:
         return lines[lines.iteration == iteration].set_index("seed").value
     ordered = lines.sort_values("iteration")
-    return ordered.groupby("seed").tail(last).groupby("seed").value.mean()
+    seeds, values = ordered["seed"].to_numpy(), ordered["value"].to_numpy()  # quicker than groupby
+    ends = {seed: values[seeds == seed][-last:].mean() for seed in np.unique(seeds)}
+    return pd.Series(ends, dtype=float)
 
 
 def paired(left: pd.Series, right: pd.Series) -> Difference | None:

@@ -23,7 +23,7 @@ from cory.report.numbers import Difference, decimals, paired, written
 from cory.report.papers import Paper, Row
 
 BLOCK = re.compile(r"<!-- (\w+) (\w+) -->\n(?:.*?\n)??<!-- end -->", re.DOTALL)
-LONGEST = 160  # characters that are shown of what an agent wrote
+LONGEST = 120  # characters that are shown of what an agent wrote
 
 
 def markdown_of(numbers: Numbers) -> str:
@@ -103,8 +103,8 @@ def _behind(numbers: Numbers) -> str:
 
 
 def _texts(numbers: Numbers) -> str:
-    """What the first seed's agents wrote without sampling, a row per prompt and agent."""
-    body = []
+    """What the first seed's agents wrote without sampling: a line per prompt, a column per row."""
+    said: dict[str, dict[str, str]] = {}
     for row in numbers.rows:
         for metrics in numbers.runs_of(row):
             probes = metrics.get(f"probe/greedy/{row.word}")
@@ -112,8 +112,10 @@ def _texts(numbers: Numbers) -> str:
                 continue
             for text in probes[probes.seed == probes.seed.min()].text:
                 prompt, response = json.loads(text)
-                body.append([_plain(prompt), row.name, _plain(response)])
-    return _markdown(["prompt", "", "response, greedy"], sorted(body, key=lambda line: line[0]))
+                said.setdefault(_plain(prompt), {})[row.name] = _plain(response)
+    names = [row.name for row in numbers.rows]
+    body = [[prompt, *(own.get(name, "-") for name in names)] for prompt, own in said.items()]
+    return _markdown(["prompt, then greedy responses", *names], sorted(body))
 
 
 def _plain(text: str) -> str:

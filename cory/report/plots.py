@@ -1,6 +1,5 @@
 """Three kinds of figure in one style: curves with a band over seeds, grouped bars, and scatter."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,18 +118,10 @@ def add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
 
 
-def save(figure: Figure, path: Path, data: Any = None) -> bool:
-    """Write a PNG; returns whether it was written.
-
-    data: what is drawn, as text; a file that shows the same data stays as it is, because other
-        versions of matplotlib write other bytes
-    """
-    digest = hashlib.sha256(repr(data).encode()).hexdigest()[:16]
-    if data is not None and path.exists() and digest_in(path) == digest:
-        return False
+def save(figure: Figure, path: Path, digest: str = "") -> None:
+    """Write a PNG; digest: of what is drawn, for `digest_in`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={DATA: digest, "Software": None})
-    return True
 
 
 def digest_in(path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,10 @@ import yaml
 
 from cory.report import archive, computed
 from cory.report.cells import Numbers
-from cory.report.drawing import figure_of
+from cory.report.drawing import draw_curves, draw_scatter, figure_of
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
-from cory.report.plots import digest_in
+from cory.report.plots import digest_in, panels
 from tests.support.composing import CONF, ROOT
 
 DOCS = ROOT / "docs" / "results"
@@ -45,15 +46,9 @@ def rows(experiment: str, agent: str, shift: float, right: float) -> pd.DataFram
         for i in range(13)
     ]
     lines += [
-        (
-            "small",
-            f"some/{experiment}",
-            seed,
-            "eval/right/script",
-            2,
-            right + (seed + shift % 3) % 3 / 100,
-        )
+        ("small", f"some/{experiment}", seed, "eval/right/script", iteration, value)
         for seed in range(3)
+        for iteration, value in ((1, 0.9), (2, right + (seed + shift % 3) % 3 / 100))
     ]
     columns = ["scale", "experiment", "seed", "metric", "iteration", "value"]
     about = {"commit": "abc1234", "date": "2026-11-28", "settings": "{}", "text": None}
@@ -90,6 +85,20 @@ def test_a_table_has_means_differences_and_what_is_printed(
     assert "abc1234" in rest[-1]
 
 
+def test_what_agents_wrote_has_a_line_for_each_prompt(paper: Paper, runs: archive.Runs) -> None:
+    table = paper.tables["tab1"].model_copy(update={"texts": True})
+    for name, agent in (("a", "agent_0"), ("b", "agent_1")):
+        said = [(2, "P1", "later"), (1, "P2", f"{name} | x"), (1, "P1", f"{name} " * 99)]
+        runs["small", f"some/{name}"][f"probe/greedy/{agent}"] = pd.DataFrame(
+            [{"seed": seed, "text": json.dumps([prompt, text])} for seed, prompt, text in said]
+        )
+    lines = markdown_of(Numbers(table, runs, "small", paper.words)).splitlines()
+    assert "| prompt, then greedy responses | A | B |" in lines
+    assert r"| P2 | a \| x | b \| x |" in lines  # of the first seed
+    (cut,) = [line for line in lines if line.startswith("| P1 |")]
+    assert "later" not in cut and cut.count(" ...") == 2 and len(cut) < 280
+
+
 def test_a_scale_without_runs_is_refused(paper: Paper, runs: archive.Runs) -> None:
     with pytest.raises(ValueError, match="no run of Table 1 at scale medium"):
         markdown_of(Numbers(paper.tables["tab1"], runs, "medium", paper.words))
@@ -113,6 +122,27 @@ def test_a_page_keeps_its_words_and_gets_its_numbers(
         write_page(page, paper, runs)
 
 
+def test_curves_have_a_line_for_each_row(paper: Paper, runs: archive.Runs) -> None:
+    figure, axes = panels(1)
+    draw_curves(Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score"], axes)
+    assert figure.axes == axes
+    first, second = axes[0].get_lines()
+    assert list(first.get_xdata()) == list(range(13))
+    assert list(first.get_ydata()) == [10 + i for i in range(13)]  # the mean of three seeds
+    assert list(second.get_ydata()) == [14 + i for i in range(13)]
+    assert [first.get_label(), second.get_label()] == ["A", "B"]
+
+
+def test_a_scatter_has_the_second_column_over_the_first(paper: Paper, runs: archive.Runs) -> None:
+    _, (axes,) = panels(1)
+    draw_scatter(
+        Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score", "right %"], axes
+    )
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("score", "right %")
+    points = [tuple(c.lines[0].get_xydata()[0]) for c in axes.containers]
+    assert points == [pytest.approx((17.5, 51)), pytest.approx((21.5, 26))]
+
+
 def test_a_figure_is_written_anew_only_for_other_numbers(
     tmp_path: Path, paper: Paper, runs: archive.Runs
 ) -> None:
@@ -130,12 +160,14 @@ def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
     old = pd.concat([rows("a", "agent_0", 0, 0.5), rows("b", "agent_1", 4, 0.25)])
     new = rows("a", "agent_0", 100, 0.5)
     path = tmp_path / "runs.parquet"
-    archive.write(archive.replaced(old, [new[new.seed == 1]]), path)
+    mixed = archive.replaced(old, [new[new.seed == 1]]).sample(frac=1, random_state=0)
+    archive.write(mixed, path)  # in one order, whatever it was
     frame = archive.read(path)
     assert len(frame) == len(old)
     score = frame[(frame.experiment == "some/a") & (frame.metric == "objective/score/agent_0")]
     assert score[score.seed == 0].value.tolist() == list(range(13))
     assert score[score.seed == 1].value.tolist() == list(range(110, 123))
+    assert score[score.seed == 2].value.tolist() == list(range(20, 33))
     assert frame.text.isna().all()
 
 
