@@ -1,7 +1,7 @@
 """Checkpoints: the full state of a run, from which it resumes as if it had never stopped.
 
 `checkpoints/000010/` is the state after ten iterations. It is written under another name and then
-renamed, so it is there whole or not at all; a manifest of sizes and hashes reveals damage. The
+renamed, so it is there whole or not at all; a manifest of hashes reveals damage. The
 files of a policy that has not changed since the last checkpoint are linked, not written again.
 """
 
@@ -66,7 +66,7 @@ class Checkpoints:
                     agent.kept.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
-            known = {name: value for files in linked.values() for name, value in files.items()}
+            known = {name: sha256 for files in linked.values() for name, sha256 in files.items()}
             fault = distributed.first_works(partial(self._seal, part, done, known))
             if fault is not None:
                 raise OSError(fault)
@@ -194,18 +194,15 @@ class Checkpoints:
             else:
                 shutil.rmtree(left)
 
-    def _seal(self, part: Path, done: int, known: Mapping[str, list[Any]]) -> str | None:
-        """Write the manifest: sizes and hashes of the files, which are put on the disk before.
+    def _seal(self, part: Path, done: int, known: Mapping[str, str]) -> str | None:
+        """Write the manifest: SHA-256 of the files, which are put on the disk before.
 
         known: of files that an earlier checkpoint has, too
         returns: why this was not possible; None: it was
         """
         names = {str(path.relative_to(part)) for path in part.rglob("*") if path.is_file()}
         try:
-            hashes = dict(known) | {
-                name: [(part / name).stat().st_size, sha256_of(part / name)]
-                for name in names - known.keys()
-            }
+            hashes = dict(known) | {name: sha256_of(part / name) for name in names - known.keys()}
             sync_tree(part)
             manifest = {
                 "format": FORMAT,
@@ -238,13 +235,9 @@ def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
             return "belongs to a run with other settings", {}
         if not all(type(layout[key]) is int for key in ("processes", "zero_stage")):
             raise TypeError
-        for name, (size, _) in files.items():
-            path = place / name
-            if not path.is_file():
+        for name, sha256 in files.items():
+            if not (place / name).is_file():
                 return f"lacks {name}", {}
-            if path.stat().st_size != size:
-                return f"is torn: {name} has {path.stat().st_size} of {size} bytes", {}
-        for name, (_, sha256) in files.items():
             if sha256_of(place / name) != sha256:
                 return f"is damaged: {name} is not what was written", {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -252,14 +245,13 @@ def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
     return None, manifest
 
 
-def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[str, list[Any]]]:
+def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[str, str]]:
     """Link the files of policies that an earlier checkpoint holds as they are.
 
-    returns: of these policies, size and hash of each file by its name, as in a manifest; none of
-        one that is still as it is built; a policy is not among them where the file system has no
-        links
+    returns: of these policies, the hash of each file by its name, as in a manifest; none of one
+        that is still as it is built; a policy is not among them where the file system has no links
     """
-    linked: dict[str, dict[str, list[Any]]] = {}
+    linked: dict[str, dict[str, str]] = {}
     for agent in agents.values():
         earlier, name = agent.kept.saved_in, agent.name
         if earlier is None:

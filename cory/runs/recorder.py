@@ -88,7 +88,6 @@ class Recorder(Record):
 
         sources: hashes of files of the user's own that the run executes, by the function in them
         """
-        self.sources = {name: [digest] for name, digest in (sources or {}).items()}
         self.used_before = used_before
         self.run_dir = run_dir
         self.config = config
@@ -98,7 +97,9 @@ class Recorder(Record):
         self.commit = git("rev-parse", "HEAD")
         # docs and results may change while a sweep goes on; the code that runs may not
         self.clean = changed_files() == ""
-        self.commits = [self.commit]  # of every start of this run, each once
+        # what was executed -> its version at every start of this run, each once
+        self.code = {name: [version] for name, version in (sources or {}).items()}
+        self.code["cory"] = [self.commit or "unknown"]
         self.packages = versions()
         self.stores: dict[str, JsonlStore] = {}
         self.sizes: dict[str, int] = {}  # bytes of each file that a checkpoint relies on
@@ -115,13 +116,9 @@ class Recorder(Record):
         """
         if state is not None:
             self.began, self.earlier_s = state["began"], state["wall_s"]
-            self.commits = [*state["commits"]]
             self.clean = self.clean and state["clean"]
             print(f"{self.run_dir}: resumed after iteration {done}", flush=True)
-            if self.commit not in self.commits:
-                self.commits.append(self.commit)
-                print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
-            self._add_sources(state["sources"])
+            self._add_versions(state["code"])
             self.sizes = state["sizes"]
         begun = state is not None  # else the evaluation before the training is logged again, too
         lines = self._open(METRICS, lambda line: line["iteration"] < done)
@@ -192,23 +189,22 @@ class Recorder(Record):
             store.sync()
 
     def state_dict(self) -> dict[str, Any]:
-        """Start time, seconds of work and commits so far; the length of each file."""
+        """Start time, seconds of work and versions of the code so far; the length of each file."""
         return {
             "sizes": {name: store.size for name, store in self.stores.items()},
             "began": self.began,
             "wall_s": self._wall_s(),
-            "commits": self.commits,
+            "code": self.code,
             "clean": self.clean,
-            "sources": self.sources,
         }
 
-    def _add_sources(self, before: Mapping[str, list[str]]) -> None:
-        """Put the hashes of earlier starts before those of this one, each once."""
-        for name, (own,) in self.sources.items():
+    def _add_versions(self, before: Mapping[str, list[str]]) -> None:
+        """Put the versions of earlier starts before those of this one, each once."""
+        for name, (own,) in self.code.items():
             earlier = before.get(name, [])
             if earlier and own not in earlier:
                 print(f"note: {self.run_dir} was begun with another {name}", file=sys.stderr)
-            self.sources[name] = [*(one for one in earlier if one != own), own]
+            self.code[name] = [*(one for one in earlier if one != own), own]
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
@@ -257,8 +253,8 @@ class Recorder(Record):
             "iterations": self.config.algorithm.iterations,
             "final": self.last,
             "commit": self.commit,
-            "commits": self.commits,
-            "clean": self.clean and len(self.commits) == 1,
+            "code": self.code,
+            "clean": self.clean and len(self.code["cory"]) == 1,
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
             "packages": self.packages,
             "python": platform.python_version(),
@@ -271,8 +267,6 @@ class Recorder(Record):
                 "peak_gib": round(memory_used(self.config.hardware.device) / 2**30, 3),
             },
         }
-        if self.sources:
-            record["user_code_sha256"] = self.sources
         try:
             write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
         except OSError as error:

@@ -148,10 +148,10 @@ def change_manifest(folder: Path, key: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("damage", "word"),
     [
-        (text_for_numbers, "is torn"),
+        (text_for_numbers, "is damaged"),
         (text_for_the_layout, "is torn: its manifest.json cannot be read"),
         (list_for_names, "is torn: its manifest.json cannot be read"),
-        (truncate, "is torn: state_0.pt has 100 of"),
+        (truncate, "is damaged"),
         (flip_a_byte, "is damaged"),
         (lose_a_file, "lacks state_0.pt"),
         (tear_the_manifest, "is torn"),

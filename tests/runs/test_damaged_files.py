@@ -82,7 +82,7 @@ MANIFEST = json.dumps(
         "iterations": 1,
         "settings": "s",
         "layout": {"processes": 1, "zero_stage": 0},
-        "files": {"state_0.pt": [0, hashlib.sha256(b"").hexdigest()]},
+        "files": {"state_0.pt": hashlib.sha256(b"").hexdigest()},
     }
 ).encode()
 
@@ -96,7 +96,7 @@ def test_a_manifest(content: bytes) -> None:
         fault, manifest = inspect(folder, "s")
         if manifest.get("format", FORMAT) != FORMAT:
             return  # refused
-        assert fault is not None or all(len(own) == 2 for own in manifest["files"].values())
+        assert fault is not None or isinstance(manifest["files"], dict)
 
 
 HEAD = {"weights": "w"}
