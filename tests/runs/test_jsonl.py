@@ -117,9 +117,7 @@ def test_after_a_failure_nothing_more_is_written(
     store.open(store.read()[0])
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", full)
-        with pytest.raises(
-            WriteError, match=r"cannot be written \(No space left on dev"
-        ):
+        with pytest.raises(WriteError, match=r"cannot be written \(No space left on dev"):
             store.append([{"n": 3}])
     before = path.read_bytes()
     with pytest.raises(WriteError, match=r"\(No space left on device\); make room$"):
