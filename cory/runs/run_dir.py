@@ -58,7 +58,6 @@ def require_own(run_dir: Path) -> None:
     said = f"run_dir={run_dir}"
     try:
         names = sorted(path.name for path in run_dir.iterdir())
-        known = [name for name in names if _is_ours(run_dir / name)]
     except FileNotFoundError:
         return
     except OSError as error:
@@ -66,7 +65,9 @@ def require_own(run_dir: Path) -> None:
     if SETTINGS in names:
         _stored(run_dir)
         return
-    foreign = [name for name in names if name not in known]
+    # a command that was refused or killed before it wrote settings may have left the others
+    left = (LOCK, WORKER_LOCK)
+    foreign = [n for n in names if n not in left and not n.startswith(f".{SETTINGS}.")]
     require(
         not foreign,
         f"{said} holds {', '.join(foreign[:3])}{', ...' if foreign[3:] else ''} but no {SETTINGS}: "
@@ -83,13 +84,6 @@ def remove_unbegun(run_dir: Path) -> None:
     for path in run_dir.iterdir():
         path.unlink()
     run_dir.rmdir()
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether a command of before may have left this file in a folder without settings."""
-    if path.name in (LOCK, WORKER_LOCK):
-        return path.is_file() and path.stat().st_size == 0
-    return path.name.startswith(tuple(f".{name}." for name in BEFORE_THE_START))  # `write_whole`
 
 
 def _stored(run_dir: Path) -> DictConfig:
@@ -123,8 +117,6 @@ def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
             f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; repeat "
             f"what it was begun with, which its {OVERRIDES} lists, or choose another run_dir",
         )
-    for name in (METRICS, TIMES, SAMPLES):
-        require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {INSTEAD}")
     done = has_iterations(record, wanted)
     if (run_dir / CHECKPOINTS).exists() and not done:
         for key in ("nodes", "processes", "zero_stage"):

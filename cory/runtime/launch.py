@@ -144,14 +144,19 @@ def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool
 
 def _run_here(run_dir: Path, hardware: HardwareConfig) -> int:
     """The exit code of a run in this process, or in those that it starts."""
-    # torch and what builds on it take seconds to import
     if hardware.world > 1:
-        from cory.runtime.several import run_workers  # noqa: PLC0415
+        from cory.runtime.several import run_workers  # noqa: PLC0415  torch takes a second
 
         return run_workers(run_dir, hardware)
-    from cory.runtime.worker import run_alone  # noqa: PLC0415
+    with when_asked_to_stop(leave_at_once):
+        from cory.runtime.worker import run_alone  # noqa: PLC0415  torch and all that builds on it
 
     return run_alone(run_dir)
+
+
+def leave_at_once() -> None:
+    """What a request to stop does while there is nothing to save."""
+    raise KeyboardInterrupt
 
 
 class Run:

@@ -293,11 +293,11 @@ def run_alone(run_dir: Path) -> int:
     stop = StopRequest()
 
     def ask() -> None:
+        stop.ask()
         print(
             f"\nstopping: the run in {run_dir} saves and leaves (a second Ctrl-C ends it at once)",
             file=sys.stderr,
         )
-        stop.ask()
 
     try:
         with when_asked_to_stop(ask):

@@ -49,16 +49,6 @@ if os.environ.get("RANK") == "0":
 """
 
 
-# `programs`: as users do it, a program that starts programs, each of which imports for seconds
-FORKS_OR_PROGRAMS = pytest.mark.parametrize(
-    "as_users",
-    [
-        pytest.param(False, id="forks"),
-        pytest.param(True, id="programs", marks=pytest.mark.slow),
-    ],
-)
-
-
 @pytest.fixture
 def train(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Iterator[Train]:
     """Starts the command with short settings; nothing that it started outlives the test.
@@ -151,13 +141,13 @@ def test_no_process_outlives_a_killed_command(train: Train, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@FORKS_OR_PROGRAMS
 def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
-    train: Train, tmp_path: Path, as_users: bool
+    train: Train, tmp_path: Path
 ) -> None:
+    """As users do it: a program that starts programs, each of which imports for seconds."""
     run_dir = tmp_path / "run"
     words = ("algorithm.iterations=12", "hardware=cpu2", f"run_dir={run_dir}")
-    command = train(*words, as_users=as_users)
+    command = train(*words, as_users=True)
     until(lambda: metrics(run_dir))
     command.send_signal(signal.SIGTERM)
     assert command.wait() == 143, command.err
@@ -168,7 +158,7 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
     before = metrics(run_dir)
     assert 0 < len(before) < 12
 
-    again = train(*words, as_users=as_users)
+    again = train(*words, as_users=True)
     assert again.wait() == 0, again.err
     assert f"goes on with the unfinished run in {run_dir}" in again.out
     after = metrics(run_dir)
@@ -177,17 +167,16 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
 
 
 @pytest.mark.slow
-@FORKS_OR_PROGRAMS
 def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
-    train: Train, tmp_path: Path, as_users: bool
+    train: Train, tmp_path: Path
 ) -> None:
     runs = tmp_path / "outputs" / "quickstart"
-    command = train("algorithm.iterations=12", as_users=as_users)
+    command = train("algorithm.iterations=12")
     until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))
     command.send_signal(signal.SIGINT)
     assert command.wait() == 130, command.err
     (run_dir,) = runs.iterdir()
-    again = train("algorithm.iterations=12", as_users=as_users)
+    again = train("algorithm.iterations=12")
     assert again.wait() == 0, again.err
     assert f"goes on with the unfinished run in {run_dir} (delete it to start" in again.out
     assert len(metrics(run_dir)) == 12 and (run_dir / "record.json").exists()
