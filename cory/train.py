@@ -47,6 +47,7 @@ from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
 from cory.runtime.launch import (
     JobFailed,
+    end_of_command,
     launch,
     listen,
     refuse_launchers,
@@ -312,6 +313,7 @@ def main() -> None:
                 raise
             print(f"error: {one_line(error, CONF)}", file=sys.stderr)
             sys.exit(1)
+    end_of_command()
 
 
 if __name__ == "__main__":

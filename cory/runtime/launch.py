@@ -41,6 +41,7 @@ INTERVAL_S = 0.1  # between two looks at a process
 WATCH_S = 0.5  # between two looks at a parent
 
 _received: list[int] = []
+_worked: list[Path] = []  # run directories of runs that worked in this process
 _on_stop: list[Callable[[], None]] = []  # what the run in this process does when asked to stop
 
 
@@ -151,6 +152,7 @@ def _run_here(run_dir: Path, hardware: HardwareConfig) -> int:
     with when_asked_to_stop(leave_at_once):
         from cory.runtime.worker import run_alone  # noqa: PLC0415  torch and all that builds on it
 
+    _worked.append(run_dir)
     return run_alone(run_dir)
 
 
@@ -269,6 +271,12 @@ def main() -> None:
         finished = launch(run_dir, parse_config(read_settings(run_dir)).hardware)
         code = stop_code() or REFUSED
     leave(FINISHED if finished else code)
+
+
+def end_of_command() -> None:
+    """End this process where a run has worked in it: to take torch apart would take a second."""
+    if _worked:
+        leave(FINISHED)
 
 
 def leave(code: int) -> None:

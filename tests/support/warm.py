@@ -173,6 +173,9 @@ class Forked:
             time.sleep(0.02)
         return code
 
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
