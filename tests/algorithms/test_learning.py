@@ -11,7 +11,6 @@ import pytest
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config, builder
 from cory.evaluation.responses import EvalRequest
-from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import LetterShare, build
@@ -111,10 +110,8 @@ def test_imitation_reads_a_random_players_hints(tmp_path: Path) -> None:
     trainer = build_games(config)
 
     def win_rate() -> float:
-        pieces = PartialResults(tmp_path / "run", "settings")
         request = EvalRequest(config.evaluation, config.seed, 0, final=False)
-        found = trainer.evaluate(request, pieces, lambda done, rows: None)
-        pieces.clear()
+        found = trainer.evaluate(request, lambda done, rows: None)
         return found["eval/win_rate_defender/random"]
 
     before = win_rate()

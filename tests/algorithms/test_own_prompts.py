@@ -20,7 +20,6 @@ from cory.models.context import longest_context
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.verifier import shown
-from cory.runs.partial_results import PartialResults
 from cory.runtime.exporting import export_agents
 from cory.runtime.worker import build_parts
 from cory.tasks.prompts import PromptsTask
@@ -138,11 +137,10 @@ def run_once(config: Config, folder: Path) -> tuple[Seen, list[Episode], list[di
     trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     if config.algorithm.iterations > 0:
         trainer.step(0)
-    results = PartialResults(folder / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 1, True)
-    metrics = trainer.evaluate(request, results, lambda *_: None)
+    metrics = trainer.evaluate(request, lambda *_: None)
     assert metrics or config.algorithm.name == "verifier"
-    return seen, list(getattr(trainer, "episodes", [])), list(results.lines)
+    return seen, list(getattr(trainer, "episodes", [])), list(request.lines)
 
 
 @pytest.mark.slow

@@ -21,7 +21,6 @@ from cory.models.value_head import is_of_head
 from cory.rewards.verifier import Verifier, correctness_probabilities, readings
 from cory.runs.export import VALUE_HEAD, export
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import require_contributions
 from tests.support.close import assert_close
@@ -42,13 +41,10 @@ def examine(
     run_dir: Path,
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[Metrics, list[Line]]:
-    pieces = PartialResults(run_dir, "settings")
     request = EvalRequest(config.evaluation, config.seed, 1, final=True)
-    metrics = trainer.evaluate(request, pieces, before_each)
+    metrics = trainer.evaluate(request, before_each)
     require_contributions(request, metrics)
-    lines = pieces.lines
-    pieces.clear()
-    return metrics, lines
+    return metrics, request.lines
 
 
 @pytest.mark.slow
@@ -369,26 +365,6 @@ def test_without_right_answers_there_is_no_auc() -> None:
 
 class Interrupted(Exception):
     pass
-
-
-@pytest.mark.slow
-def test_an_evaluation_goes_on_where_it_was(verifier_config: Settings, tmp_path: Path) -> None:
-    config = verifier_config("evaluation.samples=4", "hardware.rollout_batch_size=5")
-    trainer = build_verifier(config)
-    whole, lines = examine(trainer, config, tmp_path)
-
-    def stop(done: int, rows: int) -> None:
-        assert rows == 32
-        if done >= 15:
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        examine(trainer, config, tmp_path, stop)
-    asked: list[int] = []
-    again, later = examine(trainer, config, tmp_path, lambda done, rows: asked.append(done))
-    assert asked[0] == 15
-    assert (again, later) == (whole, lines)
-    assert {line["who"] for line in lines} == {"verifier"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from omegaconf import OmegaConf
 from cory.config import Config, ConfigError, builder
 from cory.evaluation.responses import EvalRequest
 from cory.inference import Said, load_team, on_device, require_device
-from cory.runs.partial_results import PartialResults
 from cory.runtime.exporting import export_agents
 from cory.runtime.worker import build_parts
 from cory.tasks.questions import QuestionsForm
@@ -37,11 +36,9 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
         )
     export_agents(trainer.agents, parts, run_dir)
     OmegaConf.save(OmegaConf.create(asdict(config)), run_dir / "config.yaml")
-    pieces = PartialResults(run_dir / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
-    trainer.evaluate(request, pieces, lambda *_: None)
-    said = [[turn["response"] for turn in line["turns"]] for line in pieces.lines]
-    pieces.clear()
+    trainer.evaluate(request, lambda *_: None)
+    said = [[turn["response"] for turn in line["turns"]] for line in request.lines]
     form = parts.task
     asked = [prompt.text for prompt in form.held_out(config.evaluation.prompts, "test")]
     assert isinstance(form, QuestionsForm)

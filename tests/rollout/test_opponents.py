@@ -15,7 +15,6 @@ from cory.config.offline import START
 from cory.evaluation.responses import EvalRequest
 from cory.models.visitor import Visitor
 from cory.runs.export import export
-from cory.runs.partial_results import PartialResults
 from cory.trainers.offline import OfflineTrainer
 from tests.support.playing import SPAG, build_games, game_config
 from tests.support.refusals import refusal
@@ -54,10 +53,8 @@ def two_runs(trainer_of: Build, tmp_path: Path) -> list[str]:
 
 def evaluated(trainer: OfflineTrainer, config: Config, run: Path) -> dict[str, float]:
     run.mkdir(exist_ok=True)
-    pieces = PartialResults(run, "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
-    found = trainer.evaluate(request, pieces, lambda done, rows: None)
-    pieces.clear()
+    found = trainer.evaluate(request, lambda done, rows: None)
     return found
 
 
