@@ -46,6 +46,7 @@ from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
 from cory.runtime.launch import (
     JobFailed,
+    end_of_command,
     launch,
     listen,
     refuse_launchers,
@@ -115,7 +116,8 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
         began = time.monotonic()
         alone = not sweeps.in_parallel()
         with nullcontext() if alone else sweeps.output_to(run_dir / OUTPUT):
-            finished = launch(run_dir, config.hardware)
+            # DeepSpeed starts once in a process: jobs of a sweep get their own
+            finished = launch(run_dir, config.hardware, apart=varied is not None)
         if name:
             how = "finished in" if finished else "stopped after" if stopping() else "failed after"
             print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
@@ -311,7 +313,9 @@ def main() -> None:
         finally:
             sweeps.remove_unbegun_multirun()
         code = stop_code() or code
-    sys.exit(code) if code else None
+    if code:
+        sys.exit(code)
+    end_of_command()
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_a_function_that_raises_at_the_third_call_can_be_mended(
     assert last["reward/logged/step"] == 3 and last["eval/score/agent_0"] > 4
     hashes = [sha256(text.encode()).hexdigest() for text in (BAD, GOOD)]
     record = json.loads((tmp_path / "cut" / "record.json").read_text())
-    assert record["user_code_sha256"] == {"mine.py:score": hashes}
+    assert record["code"]["mine.py:score"] == hashes
     times = json.loads((tmp_path / "cut" / "times.jsonl").read_text().splitlines()[-1])
     assert times["time/reward_call_s"] > 0 and times["time/eval_reward_call_s"] > 0
 
