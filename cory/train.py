@@ -39,7 +39,7 @@ from cory.runs.run_dir import (
 )
 from cory.runs.stored_settings import SETTINGS
 from cory.runs.sweeps.differences import write_varied
-from cory.runs.sweeps.objective import objective_of, require_objective
+from cory.runs.sweeps.objective import objective_of
 from cory.runtime import sweeps
 from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
@@ -54,6 +54,7 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
+from cory.runtime.metric_names import require_objective
 
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent

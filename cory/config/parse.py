@@ -22,7 +22,7 @@ QUICKSTART = "quickstart"
 OWN_EXPERIMENT = {
     "imitation": "spag/llama2_im",
     "maft": "maft/maft",
-    "sft": "maporl/gsm8k_sft",
+    "sft": "maporl/gsm8k_maporl",
     "spag": "spag/llama2_spag_1",
     "verifier": "maporl/verifier_gsm8k",
 }
@@ -121,8 +121,8 @@ def _schema_of(cfg: DictConfig) -> DictConfig:
     require(
         own is None or cfg.get("experiment") != QUICKSTART,
         f"algorithm={cfg.algorithm.name} does not fit the default experiment={QUICKSTART}, whose "
-        f"values are for ppo, grpo, rloo, cory and maporl; a small run of it is experiment={own} "
-        f"scale=small",
+        f"values are for ppo, grpo, rloo, cory and maporl; with experiment={own} scale=small it "
+        f"makes a small run",
     )
     require(
         estimator is None or "advantages" in known,

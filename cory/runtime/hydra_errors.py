@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from hydra.errors import MissingConfigException
+from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
 from cory.config import experiment_names, meant, nearest
@@ -29,7 +29,10 @@ def one_line(error: Exception, conf: Path, words: Sequence[str] = ()) -> str:
         if not hint and parent is not None:
             hint = meant(override[1], parent._get_root())
         return f"{override[1]} is not a setting{hint}"
-    return " ".join(line.strip() for line in text.splitlines() if line.strip())
+    said = " ".join(line.strip() for line in text.splitlines() if line.strip())
+    if isinstance(error, OverrideParseException):  # which does not name the word
+        return f"{error.override} cannot be read ({said}); special characters need quotes"
+    return said
 
 
 def _no_option(group: str, name: str, error: MissingConfigException, conf: Path) -> str:

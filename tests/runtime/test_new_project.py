@@ -28,7 +28,7 @@ def test_the_folder_holds_the_template_byte_for_byte(tmp_path: Path) -> None:
             "prompts.jsonl",
             "rewards.py",
             "experiment/mine.yaml",
-            "sweep/mine.yaml",
+            "sweeps/mine.yaml",
         }
         for file in files:
             assert (folder / file).read_bytes() == (TEMPLATE / file).read_bytes()
