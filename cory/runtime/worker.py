@@ -68,6 +68,8 @@ from cory.tasks import Task
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
 
+# what gloo and NCCL say where another process has ended
+LOST = ("/gloo/", "remote process exiting")
 KEPT_STATE = 2**30  # bytes of a training state that is kept unless a setting says otherwise
 
 
@@ -345,7 +347,11 @@ def attempt(run_dir: Path, stop: StopRequest) -> tuple[int, str | None]:
         return STOPPED, None
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
         return REFUSED, f"error: {error}"
-    except Exception:  # unforeseen: its traceback is printed, by one process
+    except Exception as error:  # unforeseen: its traceback is printed, by one process
+        said = str(error)
+        if distributed.count() > 1 and any(words in said for words in LOST):
+            line = " ".join(said.split())[:200]
+            return REFUSED, f"error: the connection to another process was lost ({line})"
         return REFUSED, traceback.format_exc().rstrip()
     return FINISHED, None
 

@@ -112,7 +112,7 @@ def forge(place: Path, name: str, content: Any) -> None:
     found = (place / name).read_bytes()
     manifest = json.loads((place / "manifest.json").read_text())
     assert name in manifest["files"]
-    manifest["files"][name] = [len(found), hashlib.sha256(found).hexdigest()]
+    manifest["files"][name] = hashlib.sha256(found).hexdigest()
     (place / "manifest.json").write_text(json.dumps(manifest))
 
 

@@ -93,7 +93,7 @@ def test_answers_that_another_function_scored_are_asked_for_again(run: Run, tmp_
     longer = run("run_dir=x", "algorithm.iterations=4")
     assert longer.wait() == 0, longer.err
     record = json.loads((tmp_path / "x" / "record.json").read_text())
-    assert [len(versions) for versions in record["user_code_sha256"].values()] == [2]
+    assert len(record["code"]["mine.py:score"]) == 2
 
 
 def test_what_is_wrong_is_said_before_a_run_has_a_folder(run: Run, tmp_path: Path) -> None:
