@@ -42,9 +42,9 @@ METHODS = {
         *("algorithm=maporl", "evaluation.team=true", "algorithm.guards.min_tokens=null"),
         *("algorithm.beta=[1.0,1.0]", "algorithm.consensus=1.0", *SHORT),
     ],
-    "ppo_frozen": ["algorithm=ppo_frozen", "algorithm.iterations=0"],
-    "maporl_frozen": [
-        *("algorithm=maporl_frozen", "algorithm.iterations=0", "evaluation.team=true"),
+    "ppo, only evaluated": ["algorithm=ppo", "algorithm.iterations=0"],
+    "maporl, only evaluated": [
+        *("algorithm=maporl", "algorithm.iterations=0", "evaluation.team=true"),
         "algorithm.guards.min_tokens=null",
     ],
     "maft": [*MAFT, "algorithm.identities=true"],
@@ -229,7 +229,7 @@ def test_it_needs_no_answers_where_a_judge_gives_scores(
         ("ppo", "evaluation.k=[1, 4] needs a task with answers"),
         ("maporl", "algorithm.bonus_from=ground_truth needs a task with answers"),
         ("maft", "algorithm=maft takes votes on answers"),
-        ("maporl_frozen", "evaluation.team=true takes votes on answers"),
+        ("maporl, only evaluated", "evaluation.team=true takes votes on answers"),
         ("verifier", "reward=exact_match needs a task with answers"),
     ],
 )
