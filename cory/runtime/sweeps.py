@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -48,6 +48,7 @@ NUMBER = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 Compose = Callable[..., DictConfig]
 _folders: list[Path] = []  # of the multi-run of this command
+_of_multirun = ExitStack()  # until the command ends
 
 
 @dataclass(frozen=True)
@@ -239,8 +240,8 @@ class Multirun(Callback):
         """Remember where the runs lie, and let them run in parallel where that is asked for."""
         _folders[:] = [Path(config.hydra.sweep.dir)]
         print(f"runs below {_folders[0]}", flush=True)
-        self._parallel = parallel(config)
-        self._parallel.__enter__()
+        # not in self, which launchers send to other processes
+        _of_multirun.enter_context(parallel(config))
 
 
 @contextmanager

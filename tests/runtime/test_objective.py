@@ -156,7 +156,9 @@ def test_what_no_run_logs_is_refused_before_the_first_one(
     code, told, err = tuned("seed=0,1", f"objective={objective}")
     first = err.splitlines()[0]
     assert (
-        code == 1 and first.startswith(f"error: objective={objective}") and re.search(said, first)
+        code == 1
+        and first.startswith(f"error: seed=0: objective={objective}")
+        and re.search(said, first)
     )
     assert [one.status for one in told] == [JobStatus.FAILED] * 2
 

@@ -55,8 +55,8 @@ def test_a_signal_ends_the_whole_sweep_and_every_run_is_saved(
     parallel: int, tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:
     words = short_settings(tiny_model, tiny_judge, reviews_file)
-    many = ["-m", "seed=0,1,2", "algorithm.iterations=100000", "hydra.sweep.dir=jobs"]
-    command = WarmCommand(tmp_path, [*words, *many, f"parallel_runs={parallel}"])
+    many = ["seed=0,1,2", "algorithm.iterations=100000", "hydra.sweep.dir=jobs"]
+    command = WarmCommand(tmp_path, ["-m", *words, *many, f"parallel_runs={parallel}"])
     jobs = tmp_path / "jobs"
     until(lambda: len([run for run in jobs.glob("*") if metrics(run)]) == parallel)
     command.send_signal(signal.SIGINT)
