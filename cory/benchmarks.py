@@ -8,7 +8,7 @@ import importlib.util
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ def harness(wanted: Measurement) -> Callable[[str, BenchmarkConfig], Entry]:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ConfigError(f"{key} cannot be measured: {reason}") from error
         score = score_of(output, benchmark, key)
-        return {**score, "suite": suite.name, **asdict(benchmark), **conditions}
+        return {**score, "suite": suite.name, **benchmark.model_dump(), **conditions}
 
     return ask
 

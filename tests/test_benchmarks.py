@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,7 @@ def run_dir(tmp_path: Path) -> Path:
     """A finished run whose only agent is the shipped model."""
     folder = tmp_path / "run"
     shutil.copytree(TINY, folder / "agents" / "agent_0")
-    settings = asdict(parsed("model=tiny", "algorithm=ppo"))
+    settings = parsed("model=tiny", "algorithm=ppo").model_dump()
     OmegaConf.save(OmegaConf.create(settings), folder / "config.yaml")
     (folder / "record.json").write_text('{"seed": 3, "final": {"eval/x": 0.1, "y": NaN}}')
     return folder
@@ -287,8 +287,8 @@ def test_what_cannot_be_measured_is_refused(
     wanted: Measurement, run_dir: Path, suite: SuiteConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asking(**changes: Any) -> Measurement:
-        other = replace(suite.benchmarks["choice"], **changes)
-        changed = replace(suite, benchmarks={**suite.benchmarks, "choice": other})
+        other = suite.benchmarks["choice"].replace(**changes)
+        changed = suite.replace(benchmarks={**suite.benchmarks, "choice": other})
         return replace(wanted, suite=changed)
 
     assert "choice.task=nothing: lm-evaluation-harness 0.4.13 has no such task" in refusal(
@@ -390,7 +390,7 @@ def test_the_papers_suite_runs_on_made_up_questions(
         return DatasetDict(dict.fromkeys(("train", "dev", "validation", "test"), several))
 
     monkeypatch.setattr("datasets.load_dataset", rows)
-    suite = replace(load_suite(CONF / "benchmarks" / "spag.yaml"), max_new_tokens=4)
+    suite = load_suite(CONF / "benchmarks" / "spag.yaml").replace(max_new_tokens=4)
     found: dict[bool, dict[str, Any]] = {}
     for cot in (False, True):
         asked = replace(wanted, suite=suite, limit=1, batch_size=64)

@@ -7,7 +7,7 @@ the folder `conf` of the package.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cory.config.algorithm import CoryConfig, PPOConfig
+from cory.config.base import Settings
 from cory.config.checks import ConfigError, require
 from cory.config.debate import MaporlConfig
 from cory.config.game import GameConfig
@@ -39,7 +40,7 @@ from cory.config.task import AnliConfig, ImdbConfig, MathConfig, MmluConfig, Que
 class Option:
     """A task, reward or algorithm: its settings, and what builds it from them."""
 
-    settings: type  # a dataclass
+    settings: type[Settings]
     builder: str  # module:name of a class or function, imported when a run is built
 
 
@@ -131,6 +132,11 @@ def plug_in_folders() -> list[Path]:
     return folders
 
 
+def option_names(kind: str) -> list[str]:
+    """What a task, reward, algorithm or game can be named, in this package and in others."""
+    return sorted({*KINDS[kind][0], *plug_ins(kind)})
+
+
 def option(kind: str, name: str) -> Option:
     """The task, reward or algorithm of this name; ConfigError where there is none."""
     found = _entry(kind, name, f"{kind}.name")
@@ -173,8 +179,8 @@ def builder(kind: str, name: str) -> Any:
 def _entry(kind: str, name: object, key: str) -> Option | Game:
     table, _ = KINDS[kind]
     plugged = plug_ins(kind)
-    known = ", ".join(sorted({*table, *plugged}))
-    require(name in table or name in plugged, f"{key} '{name}' is unknown; choose one of {known}")
+    known = option_names(kind)
+    require(name in known, f"{key}={name}: must be one of {', '.join(known)}")
     assert isinstance(name, str)
     if name in table:
         return table[name]
@@ -190,8 +196,9 @@ def _entry(kind: str, name: object, key: str) -> Option | Game:
         f"{type(found).__name__}",
     )
     require(
-        not isinstance(found, Option) or is_dataclass(found.settings),
-        f"plug-in {_named(point)}: its settings must be a dataclass",
+        not isinstance(found, Option)
+        or (isinstance(found.settings, type) and issubclass(found.settings, Settings)),
+        f"plug-in {_named(point)}: its settings must be a cory.config.Settings",
     )
     assert isinstance(found, Option | Game)
     return found

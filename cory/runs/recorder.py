@@ -9,7 +9,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
@@ -288,7 +287,7 @@ class Recorder:
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
             "packages": self.packages,
             "python": platform.python_version(),
-            "precision": precision_of(asdict(self.config)),
+            "precision": precision_of(self.config.model_dump()),
             "device": device_name(self.config.hardware.device),
             "threads": torch.get_num_threads(),
             "began": datetime.fromtimestamp(self.began, timezone.utc).isoformat(timespec="seconds"),

@@ -12,7 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 
-from cory.config import experiment_names, meant, nearest, plug_in_folders
+from cory.config import experiment_names, meant, nearest, paths, plug_in_folders
 from cory.runtime.hydra_options import own_folder
 from cory.runtime.sweeps.jobs import of_experiments, typed
 
@@ -41,10 +41,8 @@ def one_line(error: Exception, conf: Path, words: Sequence[str] | None = None) -
     override = re.search(r"Could not override '(.+)'", text)
     cause = error.__cause__
     if override and isinstance(cause, OmegaConfBaseException):
-        parent, leaf = cause.parent_node, override[1].rpartition(".")
-        hint = nearest(leaf[2], [str(key) for key in parent or ()])
-        if not hint and parent is not None:
-            hint = meant(override[1], parent._get_root())
+        parent = cause.parent_node
+        hint = "" if parent is None else meant(override[1], paths(parent._get_root()))
         whose = " of every run of this sweep" if of_experiments(words) else ""
         return f"{override[1]} is not a setting{whose}{hint}"
     said = " ".join(line.strip() for line in text.splitlines() if line.strip())

@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,7 +52,7 @@ class SideBySide:
         at_once: runs that may share the cores with it, itself among them
         Raises JobFailed where the sweep is to stop.
         """
-        named = [Path(text).absolute() for text in _texts(asdict(config))]
+        named = [Path(text).absolute() for text in _texts(config.model_dump())]
         places = {place for path in named for place in (path, *path.parents)}
         while self._working and (
             len(self._working) >= min(at_once, *(one.at_once for one in self._working))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +245,7 @@ def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_pa
     config = own("texts", *ANSWERS, *MAFT, f"run_dir={tmp_path}")
     parts = build_parts(config)
     export_agents(builder("algorithm", "maft")(config.algorithm, parts).agents, parts, tmp_path)
-    OmegaConf.save(OmegaConf.create(asdict(config)), tmp_path / "config.yaml")
+    OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
     (tmp_path / "texts.jsonl").unlink()
     team = load_team(tmp_path, "cpu")
     said = team.ask("3 and 4?")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -52,7 +51,7 @@ def settings(**changes: object) -> DiversityConfig:
         batch_size=8,
         max_tokens=48,
     )
-    return replace(off, **changes)  # type: ignore[arg-type]
+    return off.replace(**changes)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +314,7 @@ def test_every_option_is_complete(option: str) -> None:
     found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DiversityConfig), cfg))
     assert isinstance(found, DiversityConfig)
     if option == "tiny":
-        config = replace(found, batch_size=2)
+        config = found.replace(batch_size=2)
         assert Encoder(str(config.encoder), config, CPU).embeddings(["12", "a b"]).shape[0] == 2
         assert Scorer(str(config.scorer), config, CPU, ["1 + 2?"]).longest == 256
 

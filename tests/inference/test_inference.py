@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
             }
         )
     export_agents(trainer.agents, parts, run_dir)
-    OmegaConf.save(OmegaConf.create(asdict(config)), run_dir / "config.yaml")
+    OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
     pieces = PartialResults(run_dir / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     trainer.evaluate(request, pieces, lambda *_: None)
@@ -128,12 +127,12 @@ def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: 
 
 def test_a_run_from_elsewhere_does_not_let_code_run(maft: Callable[..., Config]) -> None:
     model = maft().model
-    wants = replace(model, remote_code=True)
+    wants = model.replace(remote_code=True)
     with pytest.raises(ConfigError, match=r"x: model\.remote_code=true: .* or --remote-code"):
         on_device(wants, "cpu", False, "x: model")
     assert on_device(wants, "cpu", True, "x: model").remote_code
     assert not on_device(model, "cpu", False, "x: model").remote_code
-    half = replace(model, precision="fp16", compute_precision="fp16")
+    half = model.replace(precision="fp16", compute_precision="fp16")
     assert on_device(half, "cpu", False, "x: model").precision == "fp32"
     assert on_device(half, "cuda", False, "x: model").precision == "fp16"
 

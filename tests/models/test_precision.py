@@ -91,7 +91,14 @@ def test_a_copy_computes_as_its_original_and_the_weights_own_precision_changes_n
 
 def said(lm: PreTrainedModel) -> list[list[float]]:
     uniforms = draw_uniforms(2, 8, torch.Generator().manual_seed(0))
-    sampling = SamplingConfig(1.0, 0, 1.0, 1.0, 8, 8)
+    sampling = SamplingConfig(
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        repetition_penalty=1.0,
+        min_response_tokens=8,
+        max_response_tokens=8,
+    )
     found = generate(lm, [[1, 2, 3], [4]], 8, sampling, uniforms, 0, frozenset())
     return [response.sampler_logprobs for response in found]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def classifier(path: str, **settings: Any) -> Classifier:
-    return Classifier(replace(CLASSIFIER, path=path, **settings), None, torch.device("cpu"))
+    return Classifier(CLASSIFIER.replace(path=path, **settings), None, torch.device("cpu"))
 
 
 def scores(reward: Classifier, prompt: Callable[[str], Prompt] | None = None) -> list[float]:
@@ -240,7 +239,7 @@ def test_layers_are_kept_as_their_products_need_them(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     path = request.getfixturevalue(kind)
-    config = replace(CLASSIFIER, path=path, compute_precision="bf16")
+    config = CLASSIFIER.replace(path=path, compute_precision="bf16")
     model = classifier(path, label=("GOOD", None)[kind == "reward_model"],
                        compute_precision="bf16").model  # fmt: skip
     whole = sum(4 * parameter.numel() for parameter in model.parameters())
@@ -250,11 +249,11 @@ def test_layers_are_kept_as_their_products_need_them(
 
 @pytest.mark.parametrize(("precision", "each"), [("fp32", 4), ("bf16", 2)])
 def test_the_estimate_knows_the_precision(bert: str, precision: str, each: int) -> None:
-    config = replace(CLASSIFIER, path=bert, precision=precision, compute_precision=precision)
+    config = CLASSIFIER.replace(path=bert, precision=precision, compute_precision=precision)
     model = classifier(bert, label="GOOD").model
     elements = sum(parameter.numel() for parameter in model.parameters())
     assert judge_part("reward", config).bytes == each * elements
-    away = judge_part("reward", replace(config, path="not/here"))
+    away = judge_part("reward", config.replace(path="not/here"))
     assert away.bytes == 0 and away.what == "reward (not on this machine: not counted)"
 
 
@@ -262,9 +261,11 @@ def test_every_part_of_a_sum_is_in_the_estimate(
     bert: str, reward_model: str, config_of: Callable[..., Config]
 ) -> None:
     config = config_of()
-    one, other = (replace(CLASSIFIER, path=path) for path in (bert, reward_model))
-    away = replace(CLASSIFIER, path="not/here")
-    config.reward = SumConfig("sum", {"tone": one, "taste": other, "away": away}, {})
+    one, other = (CLASSIFIER.replace(path=path) for path in (bert, reward_model))
+    away = CLASSIFIER.replace(path="not/here")
+    config.reward = SumConfig(
+        name="sum", parts={"tone": one, "taste": other, "away": away}, weights={}
+    )
     found = {part.what: part.bytes for part in parts_of(config) if "reward" in part.what}
     assert found == {
         "reward.parts.tone": judge_part("", one).bytes,
@@ -303,8 +304,8 @@ def test_texts_are_cut_to_what_is_asked_or_can_be_read(bert: str, tmp_path: Path
 def test_sentiment_is_a_preset_of_what_it_was() -> None:
     for option, path in (("sentiment", "lvwerra/distilbert-imdb"),
                          ("sentiment_tiny", "asset:tiny_sentiment")):  # fmt: skip
-        assert asdict(parsed(f"reward={option}").reward) == asdict(
-            replace(CLASSIFIER, name="sentiment", path=path, batch_size=256)
+        assert parsed(f"reward={option}").reward == CLASSIFIER.replace(
+            name="sentiment", path=path, batch_size=256
         )
     small = parsed("reward=sentiment", "scale=small", "experiment=cory/imdb_cory").reward
     assert isinstance(small, ClassifierConfig) and small.path == "asset:tiny_sentiment"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,7 @@ def test_what_the_endpoint_refuses_names_the_reward(start: Start) -> None:
     ):
         scores(reward, "abcd")
     config = reward.config
-    keyed = replace(config, endpoint=replace(config.endpoint, key_variable="NOT_SET_HERE"))
+    keyed = config.replace(endpoint=config.endpoint.replace(key_variable="NOT_SET_HERE"))
     with pytest.raises(
         ConfigError, match=r"^reward\.endpoint\.key_variable=NOT_SET_HERE: this env"
     ):
@@ -215,4 +215,4 @@ def test_the_rubric_of_conf_states_its_range(start: Start) -> None:
     assert isinstance(config, JudgeConfig)
     rubric = Judge(config, None, None).rubric
     assert "gets 1, " in rubric and "gets 5. " in rubric and "Grade:" in rubric
-    assert json.loads(json.dumps(asdict(config)))["endpoint"]["temperature"] == 0.0
+    assert json.loads(json.dumps(config.model_dump()))["endpoint"]["temperature"] == 0.0

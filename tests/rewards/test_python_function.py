@@ -69,7 +69,7 @@ class Data:
 
 def reward_of(function: str, rows: list[Episode] | None = None) -> PythonReward:
     task: Any = Data([episode.prompt for episode in rows or episodes()])
-    return PythonReward(PythonRewardConfig("python", function), task, None)
+    return PythonReward(PythonRewardConfig(name="python", function=function), task, None)
 
 
 def scores(function: str, rows: list[Episode] | None = None) -> list[float | None]:
@@ -278,19 +278,19 @@ def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> 
 
 def test_a_file_that_is_not_there_is_refused_without_running_one(write: Write) -> None:
     with pytest.raises(ConfigError, match=r"^reward\.function=nowhere\.py:score: there is no file"):
-        require_functions(PythonRewardConfig("python", "nowhere.py:score"))
-    require_functions(PythonRewardConfig("python", write("raise SystemExit")))
+        require_functions(PythonRewardConfig(name="python", function="nowhere.py:score"))
+    require_functions(PythonRewardConfig(name="python", function=write("raise SystemExit")))
     for value in ("mine.py", "my-rewards:score"):
         with pytest.raises(ConfigError, match="must be <file>"):
-            PythonRewardConfig("python", value)
+            PythonRewardConfig(name="python", function=value)
 
 
 def test_the_part_of_a_sum_is_named(write: Write) -> None:
-    part = PythonRewardConfig("python", "nowhere.py:score")
+    part = PythonRewardConfig(name="python", function="nowhere.py:score")
     with pytest.raises(
         ConfigError, match=r"^reward\.parts\.own\.function=nowhere\.py:score: there"
     ):
-        require_functions(SumConfig("sum", {"own": part}, {}))
+        require_functions(SumConfig(name="sum", parts={"own": part}, weights={}))
 
 
 CANNOT_BE_IMPORTED = [
@@ -310,7 +310,7 @@ def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write
     with pytest.raises(
         ConfigError, match=rf"^reward\.function=mine\.py:score: .*{rule}"
     ) as refused:
-        PythonReward.prepare(PythonRewardConfig("python", function))
+        PythonReward.prepare(PythonRewardConfig(name="python", function=function))
     assert "\n" not in str(refused.value)
 
 
@@ -364,7 +364,7 @@ def test_a_call_that_goes_wrong_is_refused_in_one_line(body: str, rule: str, wri
 def test_a_run_builds_it_from_its_settings(write: Write, config_of: Callable[..., Config]) -> None:
     function = write("def score(completions): return [1] * len(completions)")
     config = config_of("algorithm.iterations=7")
-    config.reward = PythonRewardConfig("python", function)
+    config.reward = PythonRewardConfig(name="python", function=function)
     reward = build_parts(config).reward
     assert isinstance(reward, PythonReward)
     assert reward.state.max_steps == 7 and reward.tokenizer is not None

@@ -31,7 +31,7 @@ def where_short(completions, **kwargs):
 def mine(tmp_path: Path) -> Callable[[str], PythonRewardConfig]:
     """`mine(name)`: the settings of a function of LENGTH."""
     (tmp_path / "mine.py").write_text(LENGTH)
-    return lambda name: PythonRewardConfig("python", f"{tmp_path}/mine.py:{name}")
+    return lambda name: PythonRewardConfig(name="python", function=f"{tmp_path}/mine.py:{name}")
 
 
 class NoData:
@@ -41,7 +41,9 @@ class NoData:
 
 def sum_of(weights: dict[str, Any], **parts: Any) -> WeightedSum:
     task: Any = NoData()
-    return WeightedSum(SumConfig("sum", parts, weights), task, torch.device("cpu"))
+    return WeightedSum(
+        SumConfig(name="sum", parts=parts, weights=weights), task, torch.device("cpu")
+    )
 
 
 def episodes(*texts: str) -> list[Episode]:
@@ -54,7 +56,7 @@ def episodes(*texts: str) -> list[Episode]:
 def test_scores_are_added_with_their_weights(
     mine: Callable[[str], PythonRewardConfig], tiny_judge: str
 ) -> None:
-    tone = replace(CLASSIFIER, path=tiny_judge)
+    tone = CLASSIFIER.replace(path=tiny_judge)
     rows = episodes("good", "a bad film")
     sum_of({"length": 0.25, "tone": -2}, length=mine("score"), tone=tone).score(rows)
     apart = episodes("good", "a bad film")
@@ -102,7 +104,7 @@ def test_a_part_that_scores_nothing_does_not_get_the_score_of_another(
 def test_parts_follow_the_run_and_log_under_their_names(
     mine: Callable[[str], PythonRewardConfig], tmp_path: Path, tiny_judge: str
 ) -> None:
-    tone = replace(CLASSIFIER, path=tiny_judge)
+    tone = CLASSIFIER.replace(path=tiny_judge)
     reward = sum_of({}, length=mine("score"), tone=tone)
     assert isinstance(reward, RunReward)
     reward.begin(RunFacts(tmp_path, 9, None))
@@ -119,13 +121,13 @@ def test_parts_follow_the_run_and_log_under_their_names(
 def test_a_refusal_names_the_part(
     mine: Callable[[str], PythonRewardConfig], tiny_judge: str
 ) -> None:
-    tone = replace(CLASSIFIER, path=tiny_judge, label="FINE")
+    tone = CLASSIFIER.replace(path=tiny_judge, label="FINE")
     with pytest.raises(ConfigError, match=r"^reward\.parts\.tone\.label=FINE is not a class"):
         sum_of({}, length=mine("score"), tone=tone)
     with pytest.raises(
         ConfigError, match=r"^reward\.parts\.own\.function=.*mine\.py has no nothing"
     ):
-        WeightedSum.prepare(SumConfig("sum", {"own": mine("nothing")}, {}))
+        WeightedSum.prepare(SumConfig(name="sum", parts={"own": mine("nothing")}, weights={}))
     reward = sum_of({}, reward=mine("where_short"))
     (part,) = reward.parts.values()
     part.partial = False  # type: ignore[attr-defined]
@@ -138,8 +140,10 @@ def test_a_run_logs_each_part(
     config_of: Callable[..., Config], mine: Callable[[str], PythonRewardConfig], tmp_path: Path
 ) -> None:
     config = config_of()
-    tone = replace(CLASSIFIER, path=config.reward.path)
-    config.reward = SumConfig("sum", {"tone": tone, "short": mine("where_short")}, {"short": 3})
+    tone = CLASSIFIER.replace(path=config.reward.path)
+    config.reward = SumConfig(
+        name="sum", parts={"tone": tone, "short": mine("where_short")}, weights={"short": 3}
+    )
     trainer = build(config)
     metrics = trainer.step(0)
     turns = [turn for episode in trainer.episodes for turn in episode.turns]
@@ -207,8 +211,8 @@ def test_parts_are_composed_with_their_own_settings() -> None:
         *("reward.parts.own.function=a.py:b", "+reward.weights.own=0.5"),
     ).reward
     assert reward.parts == {
-        "tone": replace(CLASSIFIER, name="sentiment", path="lvwerra/distilbert-imdb",
+        "tone": CLASSIFIER.replace(name="sentiment", path="lvwerra/distilbert-imdb",
                         batch_size=256),
-        "own": PythonRewardConfig("python", "a.py:b"),
+        "own": PythonRewardConfig(name="python", function="a.py:b"),
     }  # fmt: skip
     assert (reward.weight("tone"), reward.weight("own")) == (1.0, 0.5)

@@ -6,7 +6,6 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,7 +186,7 @@ def test_what_is_kept_of_the_state(
     kept: bool,
 ) -> None:
     sweep = "cory/fig3" if words and "sweep" in words[0] else "adhoc"
-    config = replace(config_of(f"keep_state={keep}"), sweep=sweep)
+    config = config_of(f"keep_state={keep}").replace(sweep=sweep)
     if words == ("one set of games",):
         config.algorithm.iterations_per_epoch = None
     (tmp_path / "overrides.txt").write_text("seed=0\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
@@ -98,7 +97,7 @@ def start(
         Scripted.ends[name] = (lasts, well)
         lock = ExitStack()
         lock.callback(Scripted.unlocked.append, name)
-        beside.start(job, run_dir, replace(config, seed=seed), lock, at_once)
+        beside.start(job, run_dir, config.replace(seed=seed), lock, at_once)
 
     return start
 
@@ -129,12 +128,12 @@ def test_a_run_waits_for_the_run_that_it_starts_from(
 ) -> None:
     start("a", 5, at_once=9)
     start("ab", 9, at_once=9)
-    beside.wait_for_room(replace(config, run_dir=str(tmp_path / "ab")), 9)
+    beside.wait_for_room(config.replace(run_dir=str(tmp_path / "ab")), 9)
     assert Scripted.time == 0
-    beside.wait_for_room(replace(config, init_from=f"{tmp_path}/a/iterations/3"), 9)
+    beside.wait_for_room(config.replace(init_from=f"{tmp_path}/a/iterations/3"), 9)
     assert Scripted.time == 6
-    judged = replace(config.reward, path=f"{tmp_path}/ab")
-    beside.wait_for_room(replace(config, reward=judged), 9)
+    judged = config.reward.replace(path=f"{tmp_path}/ab")
+    beside.wait_for_room(config.replace(reward=judged), 9)
     assert Scripted.time == 10
 
 

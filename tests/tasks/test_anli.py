@@ -138,7 +138,7 @@ def test_a_response_is_right_when_it_names_the_label(folder: Path, tokenizer: An
     prompt = anli.held_out(2, "test")[1]
     said = [r"\boxed{entailment}", "Neutral, not an entailment", r"\boxed{?}", "It is entailed."]
     turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
-    ExactMatch(ExactMatchConfig("exact_match"), anli, None).score([Episode(prompt, turns)])
+    ExactMatch(ExactMatchConfig(name="exact_match"), anli, None).score([Episode(prompt, turns)])
     assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 1.0]
 
 

@@ -75,7 +75,7 @@ def task(composed: MathConfig, folder: Path, tokenizer: Any) -> Callable[..., Ma
     )
 
     def make(**values: Any) -> MathTask:
-        return MathTask(replace(whole, **values), tokenizer, np.random.default_rng(0))
+        return MathTask(whole.replace(**values), tokenizer, np.random.default_rng(0))
 
     return make
 
@@ -243,7 +243,7 @@ def test_a_response_is_right_when_its_box_equals_the_solutions(
     assert (prompt.id, prompt.answer) == ("math-test-0", r"\boxed{\frac12}")
     said = [r"\boxed{\frac{2}{4}}", r"\boxed{0.5} or \boxed{2}", "0.5", prompt.text]
     turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
-    ExactMatch(ExactMatchConfig("exact_match"), math, None).score([Episode(prompt, turns)])
+    ExactMatch(ExactMatchConfig(name="exact_match"), math, None).score([Episode(prompt, turns)])
     assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 0.0]
     assert math.read(prompt.text) is None  # an echo of the prompt is no answer
 
@@ -293,7 +293,7 @@ def test_all_subjects_come_from_the_hub(
         return Rows(f"{subset} of {split}")
 
     monkeypatch.setattr("cory.tasks.data.tables.hub_table", given)
-    settings = replace(composed, pick_train=5, pick_test=4)
+    settings = composed.replace(pick_train=5, pick_test=4)
     math = MathTask(settings, tokenizer, np.random.default_rng(0))
     hub = "EleutherAI/hendrycks_math"
     assert asked == [(hub, name, split) for split in ("train", "test") for name in SUBJECTS]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +48,10 @@ def composed() -> MmluConfig:
 def task(composed: MmluConfig, tmp_path: Path, tokenizer: Any) -> Callable[..., MmluTask]:
     """Makes the task of a file's questions, with other values for some settings."""
     write(tmp_path / "test.jsonl", ROWS)
-    few = replace(composed, source="path", path=str(tmp_path), max_prompt_tokens=2000, pick_train=8)
+    few = composed.replace(source="path", path=str(tmp_path), max_prompt_tokens=2000, pick_train=8)
 
     def make(**values: Any) -> MmluTask:
-        return MmluTask(replace(few, **{"pick_test": 4} | values), tokenizer, rng())
+        return MmluTask(few.replace(**{"pick_test": 4} | values), tokenizer, rng())
 
     return make
 
@@ -83,7 +82,7 @@ def test_a_response_is_right_when_it_chooses_the_letter(task: Callable[..., Mmlu
     prompt = mmlu.held_out(1, "test")[0]
     said = ["Not (A): (B)", r"\boxed{B}", "(C)", "I do not know."]
     turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
-    ExactMatch(ExactMatchConfig("exact_match"), mmlu, None).score([Episode(prompt, turns)])
+    ExactMatch(ExactMatchConfig(name="exact_match"), mmlu, None).score([Episode(prompt, turns)])
     assert [turn.score for turn in turns] == [1.0, 1.0, 0.0, 0.0]
     assert [mmlu.read(text) for text in said] == ["B", "B", "C", None]
     assert mmlu.read(str(prompt.answer)) == "B"
@@ -105,7 +104,7 @@ def test_all_subjects_come_from_one_split_of_the_hub(
         return Table()
 
     monkeypatch.setattr("cory.tasks.data.tables.hub_table", given)
-    parts = MmluTask(replace(composed, pick_train=6, pick_test=6), tokenizer, rng()).parts
+    parts = MmluTask(composed.replace(pick_train=6, pick_test=6), tokenizer, rng()).parts
     assert asked == [("cais/mmlu", "all", "test")] * 2
     assert len({prompt.text for part in parts.values() for prompt in part}) == 12
 

@@ -1,0 +1,162 @@
+"""What all settings are: pydantic models whose types hold the bounds, with rules between fields.
+
+No field has a default value: values stand in conf/, with what they mean.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from string import Formatter
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import CoreSchema, core_schema
+from typing_extensions import Self
+
+Conflict = tuple[str, str]  # a field, perhaps one of a group inside, and the rule that it breaks
+
+
+class ConflictError(ValueError):
+    """Rules that a group of settings breaks: (field, its value, rule) each."""
+
+    def __init__(self, conflicts: Sequence[tuple[str, Any, str]]) -> None:
+        super().__init__("; ".join(f"{field}: {rule}" for field, _, rule in conflicts))
+        self.conflicts = conflicts
+
+
+class Settings(BaseModel):
+    """A group of settings. ValidationError where one has no value, a wrong one, or is unknown."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,  # "true" is no number, and 1.5 no whole one
+        allow_inf_nan=False,
+        defer_build=True,  # a command needs few of the groups
+    )
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """What does not go together; the rules of one field stand in its type."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _check_conflicts(self) -> Self:
+        found = [(field, value_at(self, field), rule) for field, rule in self.conflicts()]
+        if found:
+            raise ConflictError(found)
+        return self
+
+    def replace(self, **changes: Any) -> Self:
+        """The same settings but for these, checked again."""
+        return type(self).model_validate({**dict(self), **changes})
+
+
+def value_at(settings: Any, key: str) -> Any:
+    """The value of a setting by its dotted name; AttributeError where there is none."""
+    for name in key.split("."):
+        settings = settings[name] if isinstance(settings, dict) else getattr(settings, name)
+    return settings
+
+
+def chosen(kind: str, but: Sequence[str] = ()) -> BeforeValidator:
+    """In a group's type: which model parses it is said by its `name`.
+
+    kind: task | reward | algorithm
+    but: names that it cannot have here
+    """
+
+    def parse(values: Any) -> Any:
+        from cory.config.options import option, option_names  # noqa: PLC0415  names the models
+
+        if isinstance(values, Settings):
+            return values
+        if not isinstance(values, dict) or "name" not in values:
+            raise ValueError(f"must be the settings of a {kind}, with its name")
+        known = [name for name in option_names(kind) if name not in but]
+        if values["name"] not in known:
+            raise ConflictError([("name", values["name"], f"must be one of {', '.join(known)}")])
+        return option(kind, values["name"]).settings.model_validate(values)
+
+    return BeforeValidator(parse)
+
+
+def _from_whole_number(value: Any) -> Any:
+    return str(value) if type(value) is int else value
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+Text = Annotated[str, BeforeValidator(_from_whole_number)]  # 2024 may be typed without quotes
+Words = Annotated[Text, AfterValidator(_not_blank)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+PositiveShare = Annotated[float, Field(gt=0, le=1)]
+ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]
+Between0And1 = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Number = Annotated[int, Field(ge=0)]
+# iterations of a run, passes over data: what is above is a slip, and would never end
+Rounds = Annotated[int, Field(ge=0, le=1_000_000)]
+Passes = Annotated[int, Field(ge=1, le=1_000_000)]
+
+SAMPLES = {"number": 1, "max_turns": 1}  # values of fields in templates; those of others are texts
+
+
+class AnyValue:
+    """Stands for a value of a column, whose type is not known before the data are read."""
+
+    def __format__(self, form: str) -> str:
+        return "1"  # which may be a width, too
+
+
+@dataclass(frozen=True)
+class Template:
+    """Of a text in a setting's type: which {fields} it must have, and which it may have."""
+
+    needed: tuple[str, ...]
+    allowed: tuple[str, ...] | None  # None: any that can be the name of a column
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def check(self, text: str) -> str:
+        """The text, formatted once as it will be: a text has no {query:d}."""
+        found = fields_of(text)
+        for field in self.needed:
+            if field not in found:
+                raise ValueError(f"must contain {{{field}}}")
+        columns = {name for name in found if name and not name.isdigit() and not {*".["} & {*name}}
+        known = columns if self.allowed is None else {*self.needed, *self.allowed}
+        if other := sorted({*found} - known):
+            raise ValueError(f"must not contain {{{other[0]}}}")
+        values = {
+            name: AnyValue()
+            if self.allowed is None and name not in self.needed
+            else SAMPLES.get(name, "text")
+            for name in found
+        }
+        try:
+            text.format(**values)
+        except (OverflowError, MemoryError) as error:  # of a width
+            raise ValueError(str(error) or "too wide") from None
+        return text
+
+
+def with_fields(*needed: str, allowed: Sequence[str] | None = ()) -> Template:
+    """In the type of a text: it must have these {fields}, and may have those that are allowed."""
+    return Template(needed, None if allowed is None else tuple(allowed))
+
+
+def fields_of(text: str) -> list[str]:
+    """The names in a template, each once, `answer` of {answer}, {answer!s} and {answer:.20}.
+
+    Those inside a format count, too, `width` of {answer:>{width}}. ValueError where it is none.
+    """
+    found: dict[str, None] = {}
+    for _, field, form, _ in Formatter().parse(text):
+        if field is not None:
+            found |= dict.fromkeys([field, *fields_of(form or "")])
+    return list(found)

@@ -1,0 +1,205 @@
+"""What pydantic refuses, in lines that name key, value and rule; and names that were misspelt."""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from pydantic import ValidationError
+
+from cory.config.base import ConflictError, Settings
+from cory.config.checks import ConfigError
+
+Place = tuple[str | int, ...]  # names of groups, of a setting, perhaps the number of an item
+SECRET = ("base_url", "key_variable")  # who mistakes these settings has put a key there
+LONGEST = 60  # characters of a value in a line
+RULES = {  # by pydantic's type of error
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be finite",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "list_type": "must be a list, typed as [...]",
+    "dict_type": "must hold settings by name",
+    "model_type": "must hold settings by name",
+}
+WORDS = {
+    "Input should be": "must be",
+    "List should have": "must have",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+}
+# what settings are called in TRL: the name here
+OF_TRL = {
+    "beta": "algorithm.kl_coef",
+    "bf16": "model.compute_precision",
+    "epsilon": "algorithm.clip_range",
+    "cliprange": "algorithm.clip_range",
+    "cliprange_value": "algorithm.value_clip_range",
+    "epsilon_high": "algorithm.clip_range_high",
+    "eval_steps": "evaluate_every",
+    "gradient_accumulation_steps": "algorithm.minibatch_size",
+    "init_kl_coef": "algorithm.kl_coef",
+    "lam": "algorithm.gae_lambda",
+    "lora_r": "model.adapter.rank",
+    "lora_alpha": "model.adapter.alpha",
+    "loss_type": "algorithm.loss_average",
+    "lr": "algorithm.learning_rate",
+    "lr_scheduler_type": "algorithm.schedule",
+    "max_completion_length": "algorithm.sampling.max_response_tokens",
+    "max_new_tokens": "algorithm.sampling.max_response_tokens",
+    "max_prompt_length": "task.max_prompt_tokens",
+    "max_steps": "algorithm.iterations",
+    "model_name_or_path": "model.path",
+    "num_generations": "algorithm.samples_per_prompt",
+    "num_iterations": "algorithm.epochs",
+    "num_ppo_epochs": "algorithm.epochs",
+    "optim": "algorithm.optimizer",
+    "output_dir": "run_dir",
+    "per_device_eval_batch_size": "hardware.rollout_batch_size",
+    "per_device_train_batch_size": "hardware.microbatch_size",
+    "report_to": "wandb.mode",
+    "reward_funcs": "reward.function",
+    "save_steps": "checkpoint_every",
+    "scale_rewards": "algorithm.divide_by_std",
+    "vf_coef": "algorithm.value_coef",
+    "warmup_ratio": "algorithm.warmup",
+}
+
+
+def lines_of(error: ValidationError, values: Mapping[str, Any] | None = None) -> list[str]:
+    """A line for each mistake, as `algorithm.epochs=0: must be at least 1`.
+
+    values: what was refused, with the names that may have been meant
+    """
+    values = values or {}
+    mistakes = list(_mistakes(error))
+    extra = {_key(place) for place, mistake in mistakes if mistake["type"] == "extra_forbidden"}
+    known = [path for path in paths(values) if path not in extra]
+    lines = (_line(place, mistake, values, known) for place, mistake in mistakes)
+    return list(dict.fromkeys(line for some in lines for line in some))
+
+
+def _mistakes(error: ValidationError, group: Place = ()) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Each mistake with its place, also those of a group whose model its name has said.
+
+    group: place of what was refused
+    """
+    for mistake in error.errors(include_url=False):
+        place = (*group, *(name for name in mistake["loc"] if name != "[key]"))
+        cause = mistake.get("ctx", {}).get("error")
+        if isinstance(cause, ValidationError):
+            yield from _mistakes(cause, place)
+        else:
+            yield place, {"cause": cause, **mistake}
+
+
+def _line(
+    place: Place, mistake: Mapping[str, Any], values: Mapping[str, Any], known: Collection[str]
+) -> Iterator[str]:
+    key, kind, cause = _key(place), mistake["type"], mistake["cause"]
+    if isinstance(cause, ConflictError):
+        for field, value, rule in cause.conflicts:
+            yield line(f"{key}.{field}".strip("."), value, rule)
+    elif isinstance(cause, ConfigError):  # of a plug-in
+        yield str(cause)
+    elif kind == "extra_forbidden":
+        yield f"{key} is not a setting{meant(key, known) or _of_option(key, values)}"
+    elif kind == "missing":
+        yield f"{key}: no value given"
+    else:
+        rule = RULES.get(kind) or _as_rule(mistake["msg"] if cause is None else str(cause))
+        number = next((name for name in place if isinstance(name, int)), None)
+        value = mistake["input"]
+        if number is not None:  # one of a list
+            rule, value = f"number {number + 1} {rule}", _at(values, key, value)
+        yield line(key, value, rule)
+
+
+def _key(place: Place) -> str:
+    """The dotted name of a setting, without the number of an item of a list."""
+    names = [str(name) for name in place]
+    item = next((n for n, name in enumerate(place) if isinstance(name, int)), len(names))
+    return ".".join(names[:item])
+
+
+def _as_rule(message: str) -> str:
+    """A rule in pydantic's words, as ours begin."""
+    message = message.partition(" after validation")[0].replace("'", "")
+    for theirs, ours in WORDS.items():
+        message = message.replace(theirs, ours)
+    return message
+
+
+def line(key: str, value: Any, rule: str) -> str:
+    """The refusal of a value, without the value where that is a secret or a group."""
+    hidden = key.rpartition(".")[2] in SECRET or isinstance(value, Mapping | Settings)
+    return f"{key}: {rule}" if hidden else f"{key}={typed(value)}: {rule}"
+
+
+def typed(value: Any) -> str:
+    """A value as on the command line, where it is not too long."""
+    if isinstance(value, list):
+        text = f"[{','.join(map(typed, value))}]"
+    elif value is None:
+        text = "null"
+    else:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def meant(key: str, known: Collection[str]) -> str:
+    """`; did you mean group.x?` where a setting has a like name, stands in a group, or is TRL's.
+
+    known: the dotted names of all settings
+    """
+    group, _, leaf = key.rpartition(".")
+    found = [OF_TRL[leaf]] if OF_TRL.get(leaf) in known else []
+    found = found or _near(leaf, [path for path in known if _group(path) == group])
+    if group not in known:
+        found = found or [path for path in known if path.endswith(f".{key}")]
+        found = found or _near(leaf, [path for path in known if _group(path).endswith(group)])
+    return f"; did you mean {' or '.join(found[:2])}?" if found else ""
+
+
+def _group(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _near(leaf: str, paths: Collection[str]) -> list[str]:
+    """The paths whose last name is most like this one."""
+    ends = [path.rpartition(".")[2] for path in paths]
+    near = difflib.get_close_matches(leaf, ends, n=1)
+    return [path for path, end in zip(paths, ends, strict=True) if end in near]
+
+
+def _of_option(key: str, values: Mapping[str, Any]) -> str:
+    """An experiment may have set it for another option, in whose place this one was typed."""
+    group, dot, _ = key.partition(".")
+    name = _at(values, f"{group}.name", None)
+    if not dot or group not in ("task", "algorithm", "reward") or name is None:
+        return ""
+    return f" of {group}={name}; where a file sets it, ~{key} leaves it out"
+
+
+def _at(values: Any, key: str, otherwise: Any) -> Any:
+    """The value at a dotted name; `otherwise` where there is none."""
+    for name in key.split("."):
+        if not isinstance(values, Mapping) or name not in values:
+            return otherwise
+        values = values[name]
+    return values
+
+
+def paths(values: Mapping[str, Any] | DictConfig) -> list[str]:
+    """The dotted names of all settings and groups of settings, those of fewer names first."""
+    plain = OmegaConf.to_container(values) if isinstance(values, DictConfig) else values
+    found = [path for path in _paths(plain, "") if not path.startswith("hydra")]
+    return sorted(found, key=lambda path: (path.count("."), path))
+
+
+def _paths(values: Any, prefix: str) -> Iterator[str]:
+    for name, value in values.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{prefix}{name}.")
