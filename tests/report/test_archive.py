@@ -18,7 +18,8 @@ def test_a_run_becomes_rows(write_run: WriteRun, tmp_path: Path) -> None:
     record["benchmarks"] = {"agent_0": {"mmlu": {"value": 0.4, "stderr": 0.1}}}
     (run_dir / RECORD).write_text(json.dumps(record))
     line = {"kind": "probe", "who": "agent_0", "prompt": "P", "turns": [{"response": "R"}]}
-    probes = [{**line, "sample": None}, {**line, "sample": 0}, {**line, "kind": "rollout"}]
+    drawn = {**line, "sample": 0, "turns": [{"response": "drawn"}]}
+    probes = [{**line, "sample": None}, drawn, {**line, "kind": "rollout"}]
     (run_dir / SAMPLES).write_text("".join(json.dumps(one) + "\n" for one in probes))
 
     (frame,) = finished(tmp_path / "outputs", "small", ["cory/imdb_ppo", "cory/imdb_cory"])
@@ -35,6 +36,7 @@ def test_a_run_becomes_rows(write_run: WriteRun, tmp_path: Path) -> None:
     assert values["benchmark/mmlu/agent_0", record["iterations"] - 1] == 0.4
     texts = frame[frame.text.notna()].set_index("metric").text
     assert json.loads(texts["probe/greedy/agent_0"]) == ["P", "R"]
+    assert json.loads(texts["probe/sampled/agent_0"]) == ["P", "drawn"]
     assert len(texts) == 2
     assert values["rollout/distinct_2/agent_0", 0] == lines[0]["rollout/distinct_2/agent_0"]
 

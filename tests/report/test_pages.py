@@ -14,10 +14,10 @@ import yaml
 
 from cory.report import archive, computed
 from cory.report.cells import Numbers
-from cory.report.drawing import figure_of
+from cory.report.drawing import draw_curves, draw_scatter, figure_of
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
-from cory.report.plots import digest_in
+from cory.report.plots import digest_in, panels
 from tests.support.composing import CONF, ROOT
 
 DOCS = ROOT / "docs" / "results"
@@ -46,15 +46,9 @@ def rows(experiment: str, agent: str, shift: float, right: float) -> pd.DataFram
         for i in range(13)
     ]
     lines += [
-        (
-            "small",
-            f"some/{experiment}",
-            seed,
-            "eval/right/script",
-            2,
-            right + (seed + shift % 3) % 3 / 100,
-        )
+        ("small", f"some/{experiment}", seed, "eval/right/script", iteration, value)
         for seed in range(3)
+        for iteration, value in ((1, 0.9), (2, right + (seed + shift % 3) % 3 / 100))
     ]
     columns = ["scale", "experiment", "seed", "metric", "iteration", "value"]
     about = {"commit": "abc1234", "date": "2026-11-28", "settings": "{}", "text": None}
@@ -126,6 +120,27 @@ def test_a_page_keeps_its_words_and_gets_its_numbers(
     page.write_text("<!-- tab9 small -->\n<!-- end -->\n")
     with pytest.raises(ValueError, match="tab9 is not a table of this paper"):
         write_page(page, paper, runs)
+
+
+def test_curves_have_a_line_for_each_row(paper: Paper, runs: archive.Runs) -> None:
+    figure, axes = panels(1)
+    draw_curves(Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score"], axes)
+    assert figure.axes == axes
+    first, second = axes[0].get_lines()
+    assert list(first.get_xdata()) == list(range(13))
+    assert list(first.get_ydata()) == [10 + i for i in range(13)]  # the mean of three seeds
+    assert list(second.get_ydata()) == [14 + i for i in range(13)]
+    assert [first.get_label(), second.get_label()] == ["A", "B"]
+
+
+def test_a_scatter_has_the_second_column_over_the_first(paper: Paper, runs: archive.Runs) -> None:
+    _, (axes,) = panels(1)
+    draw_scatter(
+        Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score", "right %"], axes
+    )
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("score", "right %")
+    points = [tuple(c.lines[0].get_xydata()[0]) for c in axes.containers]
+    assert points == [pytest.approx((17.5, 51)), pytest.approx((21.5, 26))]
 
 
 def test_a_figure_is_written_anew_only_for_other_numbers(
