@@ -104,7 +104,9 @@ def test_an_entry_point_adds_an_option(installed: Callable[..., Path]) -> None:
     installed(rewards="acme_length = acme:LENGTH", games="snap = acme:SNAP")
     found = option("reward", "acme_length")
     assert found.settings.__name__ == "LengthConfig"
-    reward = builder("reward", "acme_length")(found.settings(name="acme_length", wanted=3), None, None)
+    reward = builder("reward", "acme_length")(
+        found.settings(name="acme_length", wanted=3), None, None
+    )
     assert reward.wanted == 3
     with pytest.raises(ConfigError, match=r"^task\.name=acme_length: must be one of a"):
         option("task", "acme_length")

@@ -181,7 +181,8 @@ REFUSED = {
         ("hardware.rendezvous='host:99999999'", "must be host:port, the port from 1 to 65535"),
         ("hardware.rendezvous='h:²'", "must be host:port, the port from 1 to 65535"),
         (
-            "algorithm.prompts_per_iteration=1 ; algorithm.minibatch_size=1 ; algorithm.sampling.min_response_tokens=1 ; algorithm.sampling.max_response_tokens=1",
+            "algorithm.prompts_per_iteration=1 ; algorithm.minibatch_size=1 ; "
+            "algorithm.sampling.min_response_tokens=1 ; algorithm.sampling.max_response_tokens=1",
             "algorithm.whiten_advantages=true: needs at least two tokens in an iter",
         ),
         (
@@ -353,7 +354,8 @@ REFUSED = {
     ],
     "split_pair": [
         (
-            "algorithm.kl_loss=full ; algorithm.kl_in=loss ; hardware.zero_stage=3 ; partner.sharing=adapters",
+            "algorithm.kl_loss=full ; algorithm.kl_in=loss ; hardware.zero_stage=3 ; "
+            "partner.sharing=adapters",
             "algorithm.kl_loss=full: needs hardware.zero_stage of at most 2, or par",
         ),
     ],

@@ -166,9 +166,7 @@ def test_files_and_their_columns_are_looked_at(
     assert len(found) == 1 and said in found[0], found
 
 
-def test_a_long_file_is_left_to_the_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_file_is_left_to_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = lines(tmp_path / "a.jsonl", {"prompt": "a"}, 3)
     words = [*PROMPTS, "task.prompt_column=text", f"task.path={file}"]
     assert "line 2 must be an object" in refusals(checked(*words))[0]
