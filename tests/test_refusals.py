@@ -82,7 +82,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("--config-dir={tmp} experiment=shallow", "clip_range is not a setting"),
         ("modl=tiny", "modl is not a setting; did you mean model?"),
         ("+wandb.projekt=x", "wandb.projekt is not a setting; did you mean wandb.project?"),
-        ("algorithm.sampling.topk=3", "topk is not a setting; did you mean algorithm.sampling.top_k"),
+        ("algorithm.sampling.topk=3", "is not a setting; did you mean algorithm.sampling.top_k"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         (
             "fidelity=official_cory algorithm=ppo",
