@@ -1,4 +1,4 @@
-# cory with torch's CUDA build and the versions of requirements.lock. docs/gpu.md says how to build and run it.
+# cory with torch's CUDA build and the versions of requirements.lock. docs/hardware.md says how to build and run it.
 FROM python:3.11-slim
 ARG TORCH=torch==2.13.0
 

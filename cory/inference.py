@@ -187,7 +187,7 @@ class TrainedTeam:
             self.form,  # type: ignore[arg-type]  # a debate draws no prompts
             nothing,
             Streams(config.seed),
-            StopRequest(self.run_dir),
+            StopRequest(),
         )
         return TrainedDebates(config.algorithm, parts)
 

@@ -47,6 +47,7 @@ from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
 from cory.runtime.launch import (
     JobFailed,
+    end_of_command,
     launch,
     listen,
     refuse_launchers,
@@ -160,7 +161,8 @@ def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
             return None
         if job is not None:
             _progress.say_begin(job)
-        if not launch(run_dir, config.hardware):
+        # DeepSpeed starts once in a process: jobs of a sweep get their own
+        if not launch(run_dir, config.hardware, apart=job is not None):
             if one_node and not stopping():
                 remove_unbegun(run_dir)
             raise JobFailed
@@ -311,6 +313,7 @@ def main() -> None:
                 raise
             print(f"error: {one_line(error, CONF)}", file=sys.stderr)
             sys.exit(1)
+    end_of_command()
 
 
 if __name__ == "__main__":

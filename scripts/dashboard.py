@@ -28,11 +28,9 @@ WHOM = {  # how the names of a metric end, by whom it is about
     "answers": "(natural|balanced|within)",
     "opponent": "[^/]+",  # the settings name them freely
 }
-AGENT = {".+": ("agent",)}
 ENDINGS: dict[str, dict[str, tuple[str, ...]]] = {
     # section of the page -> names of its metrics -> of WHOM; of patterns the first that fits
-    "Agents: roll-out and PPO": AGENT,
-    "Transfer between agents": {".+": ("role",)},
+    "Agents": {"transfer/.+": ("role",), ".+": ("agent",)},
     "Evaluation": {".+": ("agent", "role", "team")},
     "Debates": {
         "debate/(shortened|ended_early)": (),
@@ -42,6 +40,7 @@ ENDINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "Learning from examples": {
         "verifier/.+": (),
         "supervised/(score|kept_score)": ("team",),
+        "eval/verifier_.+": ("answers",),
         ".+": ("agent",),
     },
     "Specialised agents": {
@@ -50,9 +49,8 @@ ENDINGS: dict[str, dict[str, tuple[str, ...]]] = {
         "supervised/.+": ("agent",),
         ".+": ("turn",),
     },
-    "Evaluation of a verifier": {".+": ("answers",)},
     "Sets of word games": {".+": ()},
-    "Offline updates on word games": AGENT,
+    "Offline updates on word games": {".+": ("agent",)},
     "Evaluation by word games": {".+": ("opponent",)},
     "The whole iteration": {".+": ()},
 }

@@ -3,11 +3,11 @@
     python scripts/kill_test.py --kills 50
 
 Each layout (algorithm, sharing, processes, ZeRO stage) is run once undisturbed. Then the same
-command is started, killed with SIGKILL at a random moment after it has written something (all of
-its processes, or only the command, or only one worker), and started again, until it has been killed
-as often as wanted and is left to finish. metrics.jsonl, samples.jsonl and every file of agents/
-(and with keep_best of best/) must then be the same, byte for byte. Exits with 1 unless they are,
-for every kill.
+command is started, killed with SIGKILL at a random moment after it has written something (where it
+has several processes: all of them, or only the command, or only one worker), and started again,
+until it has been killed as often as wanted and is left to finish. metrics.jsonl, samples.jsonl and
+every file of agents/ (and with keep_best of best/) must then be the same, byte for byte. Exits with
+1 unless they are, for every kill.
 
 With --extend the run that is killed has first finished half of its iterations; it is killed while
 it goes on to all of them, with the settings EXTENDED.
@@ -304,9 +304,9 @@ def strike(
     everybody = family(process.pid)
     if process.poll() is not None or not everybody:
         return None
-    victim = chance.choice(["all", "command", "worker"])
-    workers = [pid for pid in everybody if "cory.runtime.worker" in command_of(pid)]
-    if victim == "worker" and workers:
+    workers = [pid for pid in everybody if pid != process.pid] if row.processes > 1 else []
+    victim = chance.choice(["all", "command", "worker"] if workers else ["command"])
+    if victim == "worker":
         targets = [chance.choice(workers)]
     elif victim == "command":
         targets = [process.pid]
@@ -329,9 +329,7 @@ def strike(
 def changed(run_dir: Path) -> int:
     """When the run last wrote down what it had come to."""
     found = [run_dir / "metrics.jsonl", run_dir / "checkpoints"]
-    found += [
-        path for part in ("debates", "games", "evaluation") for path in run_dir.glob(f"{part}/*")
-    ]
+    found += [path for part in ("debates", "games") for path in run_dir.glob(f"{part}/*")]
     times = []
     for path in found:
         try:
@@ -351,13 +349,6 @@ def family(pid: int) -> list[int]:
             continue
         found += [int(child) for child in children]
     return [one for one in found if alive(one)]
-
-
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
 
 
 def alive(pid: int) -> bool:

@@ -3,8 +3,8 @@
     python scripts/memory.py experiment=cory/gsm8k_cory               settings as for a run
     python scripts/memory.py experiment=cory/gsm8k_cory hardware=gpu1
 
-Nothing is loaded and no GPU is needed. All figures are estimates: of memory as a run makes them
-before it starts (docs/memory.md); hours are an order of magnitude, without exchanges between GPUs.
+Nothing is loaded and no GPU is needed. All figures are estimates (docs/hardware.md): of memory as a
+run makes them before it starts; hours are an order of magnitude, without exchanges between GPUs.
 """
 
 import argparse

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory import benchmarks
 from cory.benchmarks import Measurement, geometric_mean, measure
-from cory.config import ConfigError, SuiteConfig, load_suite
+from cory.config import SuiteConfig, load_suite
 from cory.models.places import ASSETS
 from scripts import benchmarks as command
 from tests.support.close import assert_close
 from tests.support.composing import CONF, parsed
+from tests.support.refusals import refusal
 
 TINY = ASSETS / "tiny"
 CHOICES = [" good", " bad", " an awful waste of time"]
@@ -275,11 +277,8 @@ def test_the_error_of_a_geometric_mean_is_the_delta_methods() -> None:
     assert geometric_mean([(0.5, 0.1), (0.0, 0.1)]) == (0.0, None)
 
 
-def refusal(wanted: Measurement, name: str = "choice") -> str:
-    with pytest.raises(ConfigError) as error:
-        measure(wanted, [name], again=False)
-    assert "\n" not in str(error.value)
-    return str(error.value)
+def refused(wanted: Measurement) -> str:
+    return refusal(lambda: measure(wanted, ["choice"], again=False))
 
 
 @pytest.mark.slow
@@ -291,17 +290,18 @@ def test_what_cannot_be_measured_is_refused(
         changed = suite.replace(benchmarks={**suite.benchmarks, "choice": other})
         return replace(wanted, suite=changed)
 
-    assert "choice.task=nothing: lm-evaluation-harness 0.4.13 has no such task" in refusal(
-        asking(task="nothing")
-    )
-    assert "choice.task=own_lost cannot be measured: " in refusal(asking(task="own_lost"))
-    assert "no metric=f1 with filter=none; it has acc,none" in refusal(asking(metric="f1"))
-    assert "--agent=agent_1: " in refusal(replace(wanted, agent="agent_1"))
-    assert "there is no such folder" in refusal(replace(wanted, include=(run_dir / "x",)))
+    for asked, part in (
+        (asking(task="nothing"), "choice.task=nothing: lm-evaluation-harness"),
+        (asking(task="own_lost"), "choice.task=own_lost cannot be measured: "),
+        (asking(metric="f1"), "no metric=f1 with filter=none; it has acc,none"),
+        (replace(wanted, agent="agent_1"), "--agent=agent_1: "),
+        (replace(wanted, include=(run_dir / "x",)), "there is no such folder"),
+    ):
+        assert part in refused(asked)
     (run_dir / "record.json").unlink()
-    assert refusal(wanted).endswith("the run is not finished: it has no record.json")
+    assert "the run is not finished" in refused(wanted)
     monkeypatch.setattr(benchmarks.importlib.util, "find_spec", lambda name: None)
-    assert refusal(wanted) == "benchmarks need the package lm_eval: pip install '.[eval]'"
+    assert refused(wanted).startswith("benchmarks need the package lm_eval")
 
 
 def test_the_command_says_scores_or_one_line(
@@ -337,9 +337,7 @@ def test_a_wrong_suite_is_refused(tasks: Path, tmp_path: Path) -> None:
     ):
         path = tmp_path / "suite.yaml"
         path.write_text(SUITE.replace(old, new, 1))
-        with pytest.raises(ConfigError) as error:
-            load_suite(path)
-        assert said_ in str(error.value) and "\n" not in str(error.value)
+        assert said_ in refusal(partial(load_suite, path))
 
 
 @pytest.mark.slow
@@ -401,13 +399,3 @@ def test_the_papers_suite_runs_on_made_up_questions(
     assert found[False]["geometric_mean"]["value"] == 0  # the small model is never right on BBH
     questions = [found[False][name]["questions"] for name in ("mmlu", "bbh", "piqa")]
     assert questions == [57, 27, 1]
-
-
-def test_every_line_of_a_suite_is_explained() -> None:
-    for path in (CONF / "benchmarks").glob("*.yaml"):
-        above = ""
-        for text in path.read_text().splitlines():
-            value = text.partition(":")[2].strip()
-            known = " # " in text or above.lstrip().startswith("#") or "name:" in text
-            assert text.lstrip().startswith("#") or not value or known, text
-            above = text

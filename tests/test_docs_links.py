@@ -26,9 +26,8 @@ CHOICE = re.compile(r"(?<![\w.@+/-])(?P<group>\w+)(?:@[\w.]+)?=(?P<options>[\w/.
 # pages with a table of contents that lists every section
 REFERENCE = ["architecture.md", "differences.md"]
 GUIDES = [
-    *["agents.md", "clusters.md", "endpoints.md", "gpu.md", "memory.md", "methods.md"],
-    *["mirrors.md", "models.md", "own.md", "performance.md", "reports.md", "rewards.md"],
-    *["running.md", "sweeps.md"],
+    *["agents.md", "endpoints.md", "hardware.md", "methods.md", "mirrors.md", "models.md"],
+    *["own.md", "reports.md", "rewards.md", "running.md", "sweeps.md"],
 ]
 LONGEST = 300  # lines of a guide
 all_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

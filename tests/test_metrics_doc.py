@@ -16,6 +16,7 @@ from cory.episode import Episode
 from cory.rewards import RunReward
 from cory.runtime.loop import seconds_of
 from cory.runtime.worker import build_parts
+from scripts import dashboard
 from tests.support.agents import MAFT, build_agents
 from tests.support.building import CLASSIFIER, LetterShare, build, measure
 from tests.support.chat_server import ChatServer, judge, reply
@@ -81,25 +82,19 @@ def plain(name: str) -> str:
     return re.sub(r"(?<=[/_])(attacker|defender)(?=_|$)", "<role>", name)
 
 
-@pytest.mark.slow
-def test_the_page_names_what_a_run_logs(
-    config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
-) -> None:
-    logged = logged_by_runs(config_of, questions, tmp_path)
-    benchmarks = OmegaConf.load(ROOT / "conf" / "benchmarks" / "spag.yaml").benchmarks
-    logged |= {f"benchmark/{name}" for name in (*benchmarks, GEOMETRIC_MEAN)}  # of a record
-    assert {plain(name) for name in logged} == set(documented())
-
-
-def logged_by_runs(
-    config_of: Callable[..., Config], questions: Callable[..., Config], tmp_path: Path
+@pytest.fixture(scope="module")
+def logged(
+    config_of: Callable[..., Config],
+    questions: Callable[..., Config],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> set[str]:
     """Names that runs of every algorithm log, with what they end with."""
-    logged: set[str] = set()
+    folder = tmp_path_factory.mktemp("logged")
+    names: set[str] = set()
     for algorithm in ("ppo", "cory", "grpo"):
-        logged |= build(config_of(f"algorithm={algorithm}"), LetterShare()).step(0).keys()
+        names |= build(config_of(f"algorithm={algorithm}"), LetterShare()).step(0).keys()
     config = questions("evaluation.greedy=true", "evaluation.team=true")
-    logged |= measure(build(config), config, tmp_path)[0].keys()
+    names |= measure(build(config), config, folder)[0].keys()
     config = questions(
         *("algorithm=maporl", "algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"),
         *("evaluation.greedy=true", "evaluation.team=true"),
@@ -107,10 +102,26 @@ def logged_by_runs(
     debate = build(config, Alternating())
     # a random model is never right: let the length of what it says decide
     debate.task.read = lambda response: 7 if len(response) % 2 else 3  # type: ignore[method-assign]
-    logged |= debate.step(0).keys() | measure(debate, config, tmp_path)[0].keys()
-    logged |= logged_by_supervised(questions, tmp_path) | logged_by_games(tmp_path)
-    logged |= logged_by_agents(questions, tmp_path / "agents")
-    return logged | logged_by_rewards(config_of, tmp_path)
+    names |= debate.step(0).keys() | measure(debate, config, folder)[0].keys()
+    names |= logged_by_supervised(questions, folder) | logged_by_games(folder)
+    names |= logged_by_agents(questions, folder / "agents")
+    return names | logged_by_rewards(config_of, folder)
+
+
+@pytest.mark.slow
+def test_the_page_names_what_a_run_logs(logged: set[str]) -> None:
+    benchmarks = OmegaConf.load(ROOT / "conf" / "benchmarks" / "spag.yaml").benchmarks
+    of_a_record = {f"benchmark/{name}" for name in (*benchmarks, GEOMETRIC_MEAN)}
+    assert {plain(name) for name in logged | of_a_record} == set(documented())
+
+
+@pytest.mark.slow
+def test_whatever_a_run_logs_has_a_panel(logged: set[str]) -> None:
+    page = dashboard.PAGE.read_text(encoding="utf-8")
+    metrics = dashboard.read_metrics(page)
+    panels = [panel for metric in metrics for panel in dashboard.panels_of(metric)]
+    for name in logged:
+        assert any(re.search(panel.pattern, name) for panel in panels), name
 
 
 def logged_by_supervised(questions: Callable[..., Config], run_dir: Path) -> set[str]:

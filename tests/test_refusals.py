@@ -35,7 +35,9 @@ def typed(
 
     Workers are not started: each would be named on stdout.
     """
-    monkeypatch.setattr(train, "launch", lambda run_dir, *_: print("launch", run_dir) or True)
+    monkeypatch.setattr(
+        train, "launch", lambda run_dir, *_, **how: print("launch", run_dir) or True
+    )
     # those of a sweep at scale=small, which work side by side
     monkeypatch.setattr(
         SideBySide, "start", lambda self, job, run_dir, *_: print("launch", run_dir)

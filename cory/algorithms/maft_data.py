@@ -22,7 +22,7 @@ from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.interactions import Interaction
 from cory.rollout.speak import speak_with
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults, resumable
+from cory.runs.partial_results import resumable
 from cory.runs.run_dir import DEBATES
 from cory.seeding import keyed
 from cory.trainers.supervised import CollectedExamples, Example
@@ -96,30 +96,25 @@ class DebateCollector:
         size = self.parts.config.hardware.responses_at_once * distributed.count()
         streams = [self._stream(iteration, place) for place in range(self.places)]
 
-        def answer(asked: Sequence[Prompt], rows: range) -> list[Line]:
+        def answer(rows: range) -> list[Line]:
             speak = speak_with(self.actors, limit, sampling, iter(streams))
-            held = self.interact([asked[row] for row in rows], speak)
+            held = self.interact([prompts[row] for row in rows], speak)
             return [as_plain(episode) for episode in held]
 
-        def skip(asked: Sequence[Prompt], rows: range) -> None:
+        def skip(rows: range) -> None:
             for stream in streams:
                 draw_uniforms(len(rows), limit, stream)
 
-        # without a digest of the settings: the directory holds one run's debates
-        partial_results = PartialResults(self.run_dir / DEBATES, "")
-        batches = resumable(
-            partial_results,
-            iteration,
+        lines = resumable(
+            self.run_dir / DEBATES / f"{iteration:06d}.jsonl",
             weights_fingerprint(self.policies),
-            [prompts],
+            len(prompts),
             size,
             answer=answer,
             skip=skip,
             before_each=self._stop_if_asked,
         )
-        episodes = [of_plain(line) for _, lines in batches for line in lines]
-        partial_results.close()
-        return episodes
+        return [of_plain(line) for line in lines]
 
     def _stop_if_asked(self, held: int, wanted: int) -> None:
         """The debates of an iteration may take hours: they can be left after each batch."""

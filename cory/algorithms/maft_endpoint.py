@@ -9,12 +9,11 @@ import torch
 from cory.config import SamplingConfig, require
 from cory.endpoint import TOO_LONG, Ask, Endpoint, Reply
 from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn, as_messages
-from cory.evaluation.evaluate import BeforeEach, Evaluator
-from cory.evaluation.responses import TEAM, EvalRequest
+from cory.evaluation.evaluate import Evaluator
+from cory.evaluation.responses import TEAM, BeforeEach, EvalRequest
 from cory.models.policy import Spoken
 from cory.rollout.debate import Debate
 from cory.rollout.interactions import Speak
-from cory.runs.partial_results import PartialResults
 
 
 class Shorten(Exception):
@@ -99,16 +98,14 @@ class EndpointEvaluator:
     debate: EndpointDebate
     evaluate: Evaluator
 
-    def __call__(
-        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
-    ) -> Metrics:
+    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`; it can also be interrupted while replies come, which are kept."""
 
         def watched(done: int, rows: int) -> None:
             before_each(done, rows)
             self.debate.watch = lambda come, asked: before_each(done, rows)
 
-        metrics = self.evaluate(request, partial_results, watched)
+        metrics = self.evaluate(request, watched)
         requests, tokens = self.debate.endpoint.spent()
         return metrics | {
             f"eval/endpoint_requests/{TEAM}": float(requests),

@@ -14,34 +14,27 @@ from cory.evaluation.responses import (
     MEASURED,
     PROBE,
     TEAM,
+    BeforeEach,
     EvalRequest,
     ResponseSet,
     as_line,
+    in_batches,
     line_turn,
 )
-from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Actor, Policy
-from cory.models.sampling.generation import draw_uniforms
 from cory.rewards import Reward
 from cory.rollout.interactions import PIONEER, Interaction, single_turn
 from cory.rollout.speak import Speaking, speak_with
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults, resumable
 from cory.seeding import place_stream
 from cory.tasks import Task
-
-# before_each(rows done, rows in all): called before each batch of rows
-BeforeEach = Callable[[int, int], None]
 
 
 class Evaluator(Protocol):
     """Evaluates a run's policies on held-out prompts."""
 
-    def __call__(
-        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
-    ) -> Metrics:
-        """The metrics; every response is left in `partial_results.lines`, and what prompts
-        contribute in `request.scores`.
+    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
+        """The metrics; responses are left in `request.lines`, prompts' parts in `request.scores`.
 
         Training is not affected: the responses are a function of weights, roles and seed.
         """
@@ -63,9 +56,7 @@ class TeamEvaluator:
     alone: bool = True  # the agents are also asked one by one
     rows: int | None = None  # rows per batch and process; None: as many as agents sample at once
 
-    def __call__(
-        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
-    ) -> Metrics:
+    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`."""
         sets = self._response_sets(request)
         # as much at once as the processes together take, so that memory does not grow with the rows
@@ -76,20 +67,7 @@ class TeamEvaluator:
             answered = zip(rows, self._respond(responses, rows), strict=True)
             return [self._line(request, responses, row, episode) for row, episode in answered]
 
-        def skip(responses: ResponseSet, rows: range) -> None:
-            for stream in responses.streams if responses.samples is not None else ():
-                draw_uniforms(len(rows), self.sampling.max_response_tokens, stream)
-
-        for responses, lines in resumable(
-            partial_results,
-            request.iteration,
-            weights_fingerprint(self.agents),
-            sets,
-            size,
-            answer=answer,
-            skip=skip,
-            before_each=before_each,
-        ):
+        for responses, lines in in_batches(request, sets, size, answer, before_each):
             responses.lines += lines
         metrics: Metrics = {}
         request.scores.prompts = [prompt.id for prompt in sets[0].prompts]

@@ -7,19 +7,23 @@ from typing import Any
 
 from cory.config import ITSELF, OfflineConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import BeforeEach
 from cory.evaluation.prompt_scores import PromptScores
-from cory.evaluation.responses import MEASURED, PROBE, EvalRequest, as_line
+from cory.evaluation.responses import (
+    MEASURED,
+    PROBE,
+    BeforeEach,
+    EvalRequest,
+    as_line,
+    in_batches,
+)
 from cory.functional.statistics import contributions, mean, standard_error
 from cory.games.state import GameState
 from cory.games.transcript import IDS, FinishedGame
-from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.opponents import Opponent, Opponents
 from cory.rollout.self_play import Player, play
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults, resumable
 from cory.tasks.game import GameTask
 
 MATCH = 2  # begins the keys of all random numbers here; self-play for training uses another
@@ -52,23 +56,13 @@ class GameEvaluator:
     reward: GameOutcome
     opponents: Opponents
 
-    def __call__(
-        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
-    ) -> Metrics:
+    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`; each line is a game."""
         matches = self._matches(request)
         lines: dict[int, list[Line]] = {match.number: [] for match in matches}
+        answer, size = partial(self._play, request), self.config.game_batch
         try:
-            for match, games in resumable(
-                partial_results,
-                request.iteration,
-                weights_fingerprint({self.policy.name: self.policy}),
-                matches,
-                self.config.game_batch,
-                answer=partial(self._play, request),
-                skip=no_callback,  # every batch has random numbers of its own
-                before_each=before_each,
-            ):
+            for match, games in in_batches(request, matches, size, answer, before_each):
                 lines[match.number] += games
         finally:
             self.opponents.dismiss()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,6 +18,9 @@ TEAM = "team"
 MEASURED = "evaluation"
 PROBE = "probe"
 BEFORE_ANY = -1  # iteration of the evaluation before the training; the first one is 0
+# before_each(rows done, rows in all): called before each batch of rows
+BeforeEach = Callable[[int, int], None]
+G = TypeVar("G", bound=Sized)
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,9 @@ class EvalRequest:
     seed: int
     iteration: int
     final: bool  # no training follows: the probes are asked, too
-    scores: PromptScores = field(default_factory=PromptScores)  # filled by the evaluator
+    # filled by the evaluator: what prompts contribute to its metrics, and the responses
+    scores: PromptScores = field(default_factory=PromptScores)
+    lines: list[Line] = field(default_factory=list)  # as of samples.jsonl
 
     @property
     def untrained(self) -> bool:
@@ -58,6 +63,30 @@ class ResponseSet:
     def sample(self, row: int) -> int | None:
         """Which of its prompt's responses a row is; None: the greedy one."""
         return None if self.samples is None else row // len(self.prompts)
+
+
+def in_batches(
+    request: EvalRequest,
+    groups: Sequence[G],
+    size: int,
+    answer: Callable[[G, range], list[Line]],
+    before_each: BeforeEach,
+) -> Iterator[tuple[G, list[Line]]]:
+    """The lines of all rows, batch by batch, each with its group; they are left in `request`, too.
+
+    groups: rows that are answered alike; no batch has rows of two groups
+    size: rows of a batch, at most
+    answer(group, rows): makes the lines of a batch
+    """
+    done, total = 0, sum(map(len, groups))
+    for group in groups:
+        for start in range(0, len(group), size):
+            rows = range(start, min(start + size, len(group)))
+            before_each(done, total)
+            lines = answer(group, rows)
+            request.lines.extend(lines)
+            yield group, lines
+            done += len(rows)
 
 
 def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:

@@ -8,17 +8,20 @@ import torch
 from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.evaluate import BeforeEach
 from cory.evaluation.prompt_scores import PromptScores
-from cory.evaluation.responses import MEASURED, EvalRequest, as_line, line_turn
+from cory.evaluation.responses import (
+    MEASURED,
+    BeforeEach,
+    EvalRequest,
+    as_line,
+    in_batches,
+    line_turn,
+)
 from cory.functional.statistics import mean
 from cory.functional.verdicts import auc, auc_contributions
-from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Policy
-from cory.models.sampling.generation import draw_uniforms
 from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults, resumable
 from cory.seeding import place_stream
 from cory.tasks import Task
 
@@ -34,25 +37,18 @@ class VerifierEvaluator:
     task: Task
     sampling: SamplingConfig
 
-    def __call__(
-        self, request: EvalRequest, partial_results: PartialResults, before_each: BeforeEach
-    ) -> Metrics:
+    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`; each line is an answer and its verdict."""
         config = request.config
         prompts = self.task.held_out(config.prompts, config.split)
         count = len(prompts) * config.samples
         size = self.policy.hardware.responses_at_once * distributed.count()
-        stream, limit = place_stream(request.seed, 0), self.sampling.max_response_tokens
-        batches = resumable(
-            partial_results,
-            request.iteration,
-            weights_fingerprint({self.policy.name: self.policy}),
-            [range(count)],
-            size,
-            answer=lambda _, rows: self._lines(request, prompts, rows, stream),
-            skip=lambda _, rows: draw_uniforms(len(rows), limit, stream),
-            before_each=before_each,
-        )
+        stream = place_stream(request.seed, 0)
+
+        def answer(_: range, rows: range) -> list[Line]:
+            return self._lines(request, prompts, rows, stream)
+
+        batches = in_batches(request, [range(count)], size, answer, before_each)
         lines = [line for _, batch in batches for line in batch]
         questions = by_question(lines, len(prompts))
         request.scores.prompts = [prompt.id for prompt in prompts]

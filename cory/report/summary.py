@@ -15,7 +15,6 @@ import pandas as pd
 
 from cory.evaluation.prompt_scores import compared
 from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
-from cory.report.curves import draw_run
 from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.recorder import TRAINING
@@ -222,6 +221,8 @@ def show_summary(run_dir: Path) -> None:
     print("\n" + "\n\n".join(filter(None, parts)))
     print(f"\n{iterations} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
     if iterations > 0:
+        from cory.report.curves import draw_run  # noqa: PLC0415  matplotlib takes half a second
+
         curves = run_dir / CURVES
         draw_run(run_dir, curves)
         drawn = f"; curves in {curves}" if curves.exists() else ""

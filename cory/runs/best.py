@@ -16,7 +16,7 @@ from cory import distributed
 from cory.config import nearest, require
 from cory.episode import Metrics
 from cory.runs.durable import sync, sync_tree
-from cory.runs.run_dir import BEST, WriteError
+from cory.runs.run_dir import BEST, WriteError, write_whole
 
 FILE = "best.json"
 EVALUATION = "eval/"  # metrics that only evaluations have
@@ -80,9 +80,7 @@ class BestAgents:
         if distributed.rank() == 0:
             try:
                 sync_tree(self.part)
-                (self.part / FILE).write_text(json.dumps(asdict(self.best), indent=1) + "\n")
-                sync(self.part / FILE)
-                sync(self.part)
+                write_whole(self.part / FILE, json.dumps(asdict(self.best), indent=1) + "\n")
                 self._replace()
             except OSError as error:
                 raise WriteError(f"{self.place} cannot be written ({error})") from error

@@ -1,7 +1,7 @@
 """Checkpoints: the full state of a run, from which it resumes as if it had never stopped.
 
 `checkpoints/000010/` is the state after ten iterations. It is written under another name and then
-renamed, so it is there whole or not at all; a manifest of sizes and hashes reveals damage. The
+renamed, so it is there whole or not at all; a manifest of hashes reveals damage. The
 files of a policy that has not changed since the last checkpoint are linked, not written again.
 """
 
@@ -22,7 +22,7 @@ from cory.models.policy import Policy
 from cory.models.shared_engine import AS_BUILT
 from cory.models.weight_files import load_plain
 from cory.runs.durable import sha256_of, sync, sync_tree
-from cory.runs.run_dir import CHECKPOINTS, MANIFEST, RECORD, WriteError
+from cory.runs.run_dir import CHECKPOINTS, MANIFEST, RECORD, WriteError, write_whole
 
 FORMAT = 1  # of a checkpoint's files and states; one of another format is refused
 PART, OLD = ".part", ".old"  # endings of a checkpoint that is being written, or replaced
@@ -66,7 +66,7 @@ class Checkpoints:
                     agent.kept.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
-            known = {name: value for files in linked.values() for name, value in files.items()}
+            known = {name: sha256 for files in linked.values() for name, sha256 in files.items()}
             fault = distributed.first_works(partial(self._seal, part, done, known))
             if fault is not None:
                 raise OSError(fault)
@@ -143,20 +143,10 @@ class Checkpoints:
             print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
         return None
 
-    def done(self) -> int:
-        """Iterations before the newest checkpoint; 0 where there is none."""
-        places = self._places()
-        return int(places[0].name) if places else 0
-
     def newest(self) -> str:
         """The newest checkpoint, in words."""
         places = self._places()
         return f"the last good one is {places[0]}" if places else "there is none before it"
-
-    def clear(self) -> None:
-        """Remove all checkpoints, of a finished run that is not to be extended."""
-        if distributed.rank() == 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     def keep_newest(self, at_most: int | None) -> int:
         """Remove all checkpoints but the newest, by which a finished run can be extended.
@@ -170,7 +160,7 @@ class Checkpoints:
         files = [path for path in places[0].rglob("*") if path.is_file()] if places else []
         size = sum(path.stat().st_size for path in files)
         if not places or (at_most is not None and size > at_most):
-            self.clear()
+            shutil.rmtree(self.folder, ignore_errors=True)
             return 0
         for other in self.folder.iterdir():
             if other != places[0]:
@@ -204,35 +194,27 @@ class Checkpoints:
             else:
                 shutil.rmtree(left)
 
-    def _seal(self, part: Path, done: int, known: Mapping[str, list[Any]]) -> str | None:
-        """Write the manifest: sizes and hashes of the files, which are put on the disk before.
+    def _seal(self, part: Path, done: int, known: Mapping[str, str]) -> str | None:
+        """Write the manifest: SHA-256 of the files, which are put on the disk before.
 
         known: of files that an earlier checkpoint has, too
         returns: why this was not possible; None: it was
         """
+        names = {str(path.relative_to(part)) for path in part.rglob("*") if path.is_file()}
         try:
-            self._write_manifest(part, done, known)
+            hashes = dict(known) | {name: sha256_of(part / name) for name in names - known.keys()}
+            sync_tree(part)
+            manifest = {
+                "format": FORMAT,
+                "iterations": done,
+                "settings": self.digest,
+                "layout": self.layout,
+                "files": dict(sorted(hashes.items())),
+            }
+            write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
         except OSError as error:
             return str(error)
         return None
-
-    def _write_manifest(self, part: Path, done: int, known: Mapping[str, list[Any]]) -> None:
-        names = {str(path.relative_to(part)) for path in part.rglob("*") if path.is_file()}
-        hashes = dict(known) | {
-            name: [(part / name).stat().st_size, sha256_of(part / name)]
-            for name in names - known.keys()
-        }
-        sync_tree(part)
-        manifest = {
-            "format": FORMAT,
-            "iterations": done,
-            "settings": self.digest,
-            "layout": self.layout,
-            "files": dict(sorted(hashes.items())),
-        }
-        (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        sync(part / MANIFEST)
-        sync(part)
 
 
 def state_file() -> str:
@@ -253,13 +235,9 @@ def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
             return "belongs to a run with other settings", {}
         if not all(type(layout[key]) is int for key in ("processes", "zero_stage")):
             raise TypeError
-        for name, (size, _) in files.items():
-            path = place / name
-            if not path.is_file():
+        for name, sha256 in files.items():
+            if not (place / name).is_file():
                 return f"lacks {name}", {}
-            if path.stat().st_size != size:
-                return f"is torn: {name} has {path.stat().st_size} of {size} bytes", {}
-        for name, (_, sha256) in files.items():
             if sha256_of(place / name) != sha256:
                 return f"is damaged: {name} is not what was written", {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -267,14 +245,13 @@ def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
     return None, manifest
 
 
-def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[str, list[Any]]]:
+def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[str, str]]:
     """Link the files of policies that an earlier checkpoint holds as they are.
 
-    returns: of these policies, size and hash of each file by its name, as in a manifest; none of
-        one that is still as it is built; a policy is not among them where the file system has no
-        links
+    returns: of these policies, the hash of each file by its name, as in a manifest; none of one
+        that is still as it is built; a policy is not among them where the file system has no links
     """
-    linked: dict[str, dict[str, list[Any]]] = {}
+    linked: dict[str, dict[str, str]] = {}
     for agent in agents.values():
         earlier, name = agent.kept.saved_in, agent.name
         if earlier is None:

@@ -19,16 +19,12 @@ class JsonlStore:
     A kill may leave the last line torn: `read` keeps it apart and `open` cuts it off.
     """
 
-    def __init__(
-        self, path: Path, advice: str = "", name: str = "", sync_each: bool = True
-    ) -> None:
+    def __init__(self, path: Path, advice: str = "", sync_each: bool = True) -> None:
         """advice: what a WriteError says after its reason
-        name: of the file in a WriteError; empty: its path
         sync_each: lines are on the disk itself when `append` returns; else when `sync` does
         """
         self.path = path
         self.advice = advice
-        self.name = name or str(path)
         self.sync_each = sync_each
         self._file: IO[bytes] | None = None
         self._error: OSError | None = None  # the first failure to write
@@ -100,12 +96,12 @@ class JsonlStore:
             self._file = None
 
     def _unwritten(self, error: OSError) -> WriteError:
-        return unwritten(self.name, error, self.advice)
+        return unwritten(self.path, error, self.advice)
 
 
-def unwritten(name: str | Path, error: OSError, advice: str) -> WriteError:
+def unwritten(path: Path, error: OSError, advice: str) -> WriteError:
     """A failure to write a file, in one line."""
-    return WriteError(f"{name} cannot be written ({error.strerror}){advice}")
+    return WriteError(f"{path} cannot be written ({error.strerror}){advice}")
 
 
 def encoded(line: Line) -> str:

@@ -1,4 +1,4 @@
-"""The precision of a run: what a CPU chooses, and what a record names.
+"""The precision of matrix products that a CPU chooses.
 
 `compute_precision: ${products_of_cpu:}` in conf/ is decided when a run starts. Its run
 directory stores what was decided, and a CPU that decides otherwise does not go on with it.
@@ -6,10 +6,8 @@ directory stores what was decided, and a CPU that decides otherwise does not go 
 
 import os
 import platform
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -24,7 +22,6 @@ INSTRUCTIONS = {
     "x86_64": ("flags", {"avx512_bf16", "amx_bf16"}),
     "aarch64": ("Features", {"bf16"}),
 }
-MODELS = ("model", "partner", "reward")  # groups of settings that may hold a language model
 
 
 def products_of_cpu(*, _parent_: DictConfig, _root_: DictConfig) -> str:
@@ -63,30 +60,6 @@ def _listed(machine: str, cpu_info: Path) -> bool:
             if key.strip() == head:
                 return bool(wanted & set(values.split()))
     return False
-
-
-def precision_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """In words: the precision of every language model of a run, and of classifiers unless fp32.
-
-    settings: as in config.yaml; where `compute_precision` is missing, as the weights
-    returns: group of settings -> such as `fp32`, or `fp32 weights, bf16 products`
-    """
-    models = {group: settings.get(group) or {} for group in MODELS}
-    parts = models["reward"].get("parts", {})
-    models |= {f"reward.parts.{name}": part for name, part in parts.items()}
-    words = {group: _words(model) for group, model in models.items() if "precision" in model}
-    return {
-        group: said
-        for group, said in words.items()
-        if said != "fp32" or "label" not in models[group]
-    }
-
-
-def _words(model: Mapping[str, Any]) -> str:
-    quantised = model.get("quantisation", "none") != "none"
-    weights = model["quantisation"] if quantised else model["precision"]
-    products = model.get("compute_precision", model["precision"])
-    return weights if products == weights else f"{weights} weights, {products} products"
 
 
 def register_resolver() -> None:

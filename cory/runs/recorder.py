@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -19,7 +19,6 @@ from cory.config import Config, require
 from cory.episode import Episode, Metrics, reward_columns
 from cory.runs.jsonl import JsonlStore, Line, unwritten
 from cory.runs.mirrors.mirror import Mirror, mirrors_of
-from cory.runs.precision import precision_of
 from cory.runs.provenance import changed_files, device_name, git, memory_used, versions
 from cory.runs.run_dir import (
     METRICS,
@@ -37,69 +36,45 @@ ADVICE = "; the same command goes on from the last checkpoint"
 TRAINING = "training"
 
 
-class Record(Protocol):
-    """Receives metrics, samples and evaluations from the training loop."""
+class Record:
+    """What the loop logs to; it keeps nothing: all processes but the first have one like this."""
 
     def start(self, done: int, state: dict[str, Any] | None) -> int:
         """Begin, or go on after `done` iterations.
 
         state: of `state_dict`, as it was then; None at the beginning
-        returns: how many of these iterations are logged: all, or all but the last
+        returns: how many of these iterations are logged: all, or all but the last; of the first
+            process, whose number counts for all
         """
-        ...
+        return 0
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """The metrics of one iteration."""
-        ...
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Keep training episodes as text."""
-        ...
 
     def log_lines(self, lines: list[Line]) -> None:
         """Keep other lines of samples.jsonl, such as an evaluation's responses."""
-        ...
 
     def log_scores(self, line: Line) -> None:
         """Keep what each prompt contributes to an evaluation's metrics."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """The state that a checkpoint keeps."""
-        ...
+        return {}
 
     def sync(self) -> None:
         """Return once everything logged is on the disk itself."""
-        ...
 
     def finish(self) -> None:
         """Mark the run as complete."""
-        ...
 
     def close(self) -> None:
         """Close files and connections, whether or not the run finished."""
-        ...
 
 
-class NoRecord:
-    """A record that keeps nothing: for all processes but the first, which have the same metrics."""
-
-    def start(self, done: int, state: dict[str, Any] | None) -> int:
-        return 0  # the loop takes the number of the first process
-
-    def log(self, iteration: int, metrics: Metrics) -> None: ...
-    def log_samples(self, iteration: int, episodes: list[Episode]) -> None: ...
-    def log_lines(self, lines: list[Line]) -> None: ...
-    def log_scores(self, line: Line) -> None: ...
-    def sync(self) -> None: ...
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def finish(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class Recorder:
+class Recorder(Record):
     """Writes a run's records; lines are on disk as soon as they are logged."""
 
     def __init__(
@@ -113,7 +88,6 @@ class Recorder:
 
         sources: hashes of files of the user's own that the run executes, by the function in them
         """
-        self.sources = {name: [digest] for name, digest in (sources or {}).items()}
         self.used_before = used_before
         self.run_dir = run_dir
         self.config = config
@@ -123,7 +97,9 @@ class Recorder:
         self.commit = git("rev-parse", "HEAD")
         # docs and results may change while a sweep goes on; the code that runs may not
         self.clean = changed_files() == ""
-        self.commits = [self.commit]  # of every start of this run, each once
+        # what was executed -> its version at every start of this run, each once
+        self.code = {name: [version] for name, version in (sources or {}).items()}
+        self.code["cory"] = [self.commit or "unknown"]
         self.packages = versions()
         self.stores: dict[str, JsonlStore] = {}
         self.sizes: dict[str, int] = {}  # bytes of each file that a checkpoint relies on
@@ -140,13 +116,9 @@ class Recorder:
         """
         if state is not None:
             self.began, self.earlier_s = state["began"], state["wall_s"]
-            self.commits = [*state["commits"]]
             self.clean = self.clean and state["clean"]
             print(f"{self.run_dir}: resumed after iteration {done}", flush=True)
-            if self.commit not in self.commits:
-                self.commits.append(self.commit)
-                print(f"note: {self.run_dir} was begun with other code", file=sys.stderr)
-            self._add_sources(state["sources"])
+            self._add_versions(state["code"])
             self.sizes = state["sizes"]
         begun = state is not None  # else the evaluation before the training is logged again, too
         lines = self._open(METRICS, lambda line: line["iteration"] < done)
@@ -217,23 +189,22 @@ class Recorder:
             store.sync()
 
     def state_dict(self) -> dict[str, Any]:
-        """Start time, seconds of work and commits so far; the length of each file."""
+        """Start time, seconds of work and versions of the code so far; the length of each file."""
         return {
             "sizes": {name: store.size for name, store in self.stores.items()},
             "began": self.began,
             "wall_s": self._wall_s(),
-            "commits": self.commits,
+            "code": self.code,
             "clean": self.clean,
-            "sources": self.sources,
         }
 
-    def _add_sources(self, before: Mapping[str, list[str]]) -> None:
-        """Put the hashes of earlier starts before those of this one, each once."""
-        for name, (own,) in self.sources.items():
+    def _add_versions(self, before: Mapping[str, list[str]]) -> None:
+        """Put the versions of earlier starts before those of this one, each once."""
+        for name, (own,) in self.code.items():
             earlier = before.get(name, [])
             if earlier and own not in earlier:
                 print(f"note: {self.run_dir} was begun with another {name}", file=sys.stderr)
-            self.sources[name] = [*(one for one in earlier if one != own), own]
+            self.code[name] = [*(one for one in earlier if one != own), own]
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
@@ -282,12 +253,11 @@ class Recorder:
             "iterations": self.config.algorithm.iterations,
             "final": self.last,
             "commit": self.commit,
-            "commits": self.commits,
-            "clean": self.clean and len(self.commits) == 1,
+            "code": self.code,
+            "clean": self.clean and len(self.code["cory"]) == 1,
             "settings_sha256": hashlib.sha256(settings).hexdigest(),
             "packages": self.packages,
             "python": platform.python_version(),
-            "precision": precision_of(self.config.model_dump()),
             "device": device_name(self.config.hardware.device),
             "threads": torch.get_num_threads(),
             "began": datetime.fromtimestamp(self.began, timezone.utc).isoformat(timespec="seconds"),
@@ -297,8 +267,6 @@ class Recorder:
                 "peak_gib": round(memory_used(self.config.hardware.device) / 2**30, 3),
             },
         }
-        if self.sources:
-            record["user_code_sha256"] = self.sources
         try:
             write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
         except OSError as error:

@@ -29,15 +29,13 @@ TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"
 SCORES = "prompt_scores.jsonl"  # what each held-out prompt contributes to the evaluations' metrics
 OUTPUT = "output.txt"  # what a run of a sweep says while others work beside it
-EVALUATION = "evaluation"  # folder of an unfinished evaluation's results so far
 DEBATES = "debates"  # folder of the debates that data were collected from
 CHECKPOINTS = "checkpoints"
 AGENTS = "agents"
 ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
 BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
 RECORD = "record.json"
-MANIFEST = "manifest.json"  # of a whole checkpoint: length and SHA-256 of its files
-STOP = "stop"  # while it exists, the run is asked to save and leave
+MANIFEST = "manifest.json"  # of a whole checkpoint: SHA-256 of its files
 FAILED_NODE = "failed"  # several nodes: the name of one whose part failed
 ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow (cory/runs/extension.py)
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
@@ -48,7 +46,7 @@ class WriteError(RuntimeError):
 
 
 # what a command leaves before its workers begin
-BEFORE_THE_START = (SETTINGS, OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT, STOP, FAILED_NODE)
+BEFORE_THE_START = (SETTINGS, OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT, FAILED_NODE)
 INSTEAD = "delete it or choose another run_dir"
 
 
@@ -60,7 +58,6 @@ def require_own(run_dir: Path) -> None:
     said = f"run_dir={run_dir}"
     try:
         names = sorted(path.name for path in run_dir.iterdir())
-        known = [name for name in names if _is_ours(run_dir / name)]
     except FileNotFoundError:
         return
     except OSError as error:
@@ -68,7 +65,9 @@ def require_own(run_dir: Path) -> None:
     if SETTINGS in names:
         _stored(run_dir)
         return
-    foreign = [name for name in names if name not in known]
+    # a command that was refused or killed before it wrote settings may have left the others
+    left = (LOCK, WORKER_LOCK)
+    foreign = [n for n in names if n not in left and not n.startswith(f".{SETTINGS}.")]
     require(
         not foreign,
         f"{said} holds {', '.join(foreign[:3])}{', ...' if foreign[3:] else ''} but no {SETTINGS}: "
@@ -85,13 +84,6 @@ def remove_unbegun(run_dir: Path) -> None:
     for path in run_dir.iterdir():
         path.unlink()
     run_dir.rmdir()
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether a command of before may have left this file in a folder without settings."""
-    if path.name in (LOCK, WORKER_LOCK):
-        return path.is_file() and path.stat().st_size == 0
-    return path.name.startswith(tuple(f".{name}." for name in BEFORE_THE_START))  # `write_whole`
 
 
 def _stored(run_dir: Path) -> DictConfig:
@@ -125,8 +117,6 @@ def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
             f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; repeat "
             f"what it was begun with, which its {OVERRIDES} lists, or choose another run_dir",
         )
-    for name in (METRICS, TIMES, SAMPLES):
-        require(not (run_dir / name).is_dir(), f"run_dir={run_dir}: {name} is a folder; {INSTEAD}")
     done = has_iterations(record, wanted)
     if (run_dir / CHECKPOINTS).exists() and not done:
         for key in ("nodes", "processes", "zero_stage"):

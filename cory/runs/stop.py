@@ -1,10 +1,8 @@
 """Requests to stop a run: where they are seen, and how the run leaves."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from cory import distributed
-from cory.runs.run_dir import STOP
 
 # called within an iteration where state_dict() holds all that is left of it: saves and may stop
 StopPoint = Callable[[], None]
@@ -19,16 +17,21 @@ class Stopped(Exception):
 
 
 class StopRequest:
-    """Whether a run is asked to stop: by the file `stop` in its directory, or by a signal."""
+    """Whether a run is asked to stop, by a signal to one of its processes."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self.file = run_dir / STOP
-        self.signalled = False  # set by whoever listens to signals
+    def __init__(self) -> None:
+        self.signalled = False
         self.begun = False  # the loop runs: from now on it looks at the request and saves first
+
+    def ask(self) -> None:
+        """Ask this process to stop; KeyboardInterrupt where there is nothing to save yet."""
+        self.signalled = True
+        if not self.begun:
+            raise KeyboardInterrupt
 
     def asked(self) -> bool:
         """Whether this process is asked to stop."""
-        return self.signalled or self.file.exists()
+        return self.signalled
 
     def asked_anywhere(self) -> bool:
         """Whether any process of the run is; every process calls this."""

@@ -1,4 +1,8 @@
-"""Starts the workers of a run, and stops them when the command is asked to stop."""
+"""Runs a run: in this process, over several that torch starts, or in a process of its own.
+
+A run with one process works in the command itself. Each job of a sweep gets a process, since
+DeepSpeed can be started once in a process; and so does each process of a run with several.
+"""
 
 import atexit
 import os
@@ -9,27 +13,36 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from cory.config import HardwareConfig
-from cory.runs.run_dir import RECORD, STOP
-from cory.runtime.watchdog import PARENT, REFUSED, STOPPED, ending
+from cory.config import HardwareConfig, parse_config
+from cory.runs.stored_settings import read_settings
+
+# exit codes of the processes of a run
+FINISHED = 0
+REFUSED = 1  # failed, with the reason printed
+STOPPED = 75  # saved and left on request ("try again later" among Unix's exit codes)
 
 # environment variable: path of a file in a folder that the command makes for its own time; the file
 # is made when the command is asked to stop, and holds the signal's number
 COMMAND_STOP = "CORY_STOP"
+PARENT = "CORY_PARENT"  # environment variable: id of the process whose end is that of its children
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Where a launcher has started several processes, only that of rank 0 prints the refusal. A launcher
 # ends all processes once one has ended, so the others wait this long first.
 UNTIL_SAID_S = 30
-INTERVAL = 0.1  # seconds between two looks
+INTERVAL_S = 0.1  # between two looks at a process
+WATCH_S = 0.5  # between two looks at a parent
 
 _received: list[int] = []
+_worked: list[Path] = []  # run directories of runs that worked in this process
+_on_stop: list[Callable[[], None]] = []  # what the run in this process does when asked to stop
 
 
 class JobFailed(Exception):
@@ -38,7 +51,7 @@ class JobFailed(Exception):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Within this context the first Ctrl-C or SIGTERM asks to stop; the second interrupts."""
+    """Within this context the first Ctrl-C or SIGTERM asks to stop; the second ends the process."""
     before = [signal.getsignal(number) for number in SIGNALS]
     with tempfile.TemporaryDirectory(prefix="cory_") as folder:
         os.environ[COMMAND_STOP] = f"{folder}/stop"
@@ -67,9 +80,13 @@ def listen() -> None:
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
     _received.append(number)
-    if len(_received) > 1:
-        raise KeyboardInterrupt
+    if len(_received) > 1:  # whatever it is at; its children see it go
+        shutil.rmtree(Path(os.environ[COMMAND_STOP]).parent, ignore_errors=True)
+        print("\ninterrupted; the same command goes on with the run", file=sys.stderr, flush=True)
+        os._exit(128 + _received[0])
     ask_to_stop(number)
+    for action in _on_stop:
+        action()
 
 
 def ask_to_stop(number: int) -> None:
@@ -89,8 +106,63 @@ def stop_code() -> int | None:
     return 128 + int(Path(os.environ[COMMAND_STOP]).read_text(encoding="utf-8"))
 
 
+@contextmanager
+def when_asked_to_stop(action: Callable[[], None]) -> Iterator[None]:
+    """Within this context a request to stop is passed on by an action."""
+    _on_stop.append(action)
+    try:
+        if stopping():
+            action()
+        yield
+    finally:
+        _on_stop.remove(action)
+
+
+def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool:
+    """Run what `run_dir` has the settings of; whether the run is finished.
+
+    apart: in a process of its own
+    """
+    if apart:
+        run = Run(run_dir, hardware)
+        while (finished := run.finished()) is None:
+            time.sleep(INTERVAL_S)
+        return finished
+    os.environ.update(environment(hardware))
+    try:
+        code = _run_here(run_dir, hardware)
+    except KeyboardInterrupt:  # before there was anything to save
+        code = STOPPED
+    if code == STOPPED:
+        if not stopping():  # a process of the run got the signal, or another node did
+            ask_to_stop(signal.SIGTERM)
+        print(
+            f"interrupted; the run in {run_dir} is unfinished; the same command goes on with it",
+            file=sys.stderr,
+        )
+    return code == FINISHED
+
+
+def _run_here(run_dir: Path, hardware: HardwareConfig) -> int:
+    """The exit code of a run in this process, or in those that it starts."""
+    if hardware.world > 1:
+        from cory.runtime.several import run_workers  # noqa: PLC0415  torch takes a second
+
+        return run_workers(run_dir, hardware)
+    with when_asked_to_stop(leave_at_once):
+        from cory.runtime.worker import run_alone  # noqa: PLC0415  torch and all that builds on it
+
+    _worked.append(run_dir)
+    return run_alone(run_dir)
+
+
+def leave_at_once() -> None:
+    """What a request to stop does while there is nothing to save."""
+    raise KeyboardInterrupt
+
+
 class Run:
-    """The worker processes of one run, from their start to their end."""
+    """A run in a process of its own, from its start to its end."""
 
     def __init__(
         self,
@@ -100,102 +172,44 @@ class Run:
         out: IO[bytes] | None = None,
         err: IO[bytes] | None = None,
     ) -> None:
-        """Start the workers.
+        """Start the process.
 
         at_once: runs that share the cores of this machine
-        out, err: where the workers write; None: where this process does
+        out, err: where it writes; None: where this process does
         """
         self.run_dir = run_dir
-        self._nodes = hardware.nodes
-        self._shares_screen = out is None
-        module = "cory.runtime.worker" if hardware.world == 1 else "cory.runtime.torchrun"
-        self._request = run_dir / STOP
-        self._request.unlink(missing_ok=True)
         self._asked = False
-        # a record that is there already is of a damaged run, which goes on from its kept state
-        self._earlier = version_of(run_dir / RECORD)
-        # in a new session: Ctrl-C reaches this process only, which then asks the workers to stop
+        # in a new session: Ctrl-C reaches this process only, which then passes it on
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, str(run_dir)],
-            env=environment(hardware, at_once),
+            [sys.executable, "-m", "cory.runtime.launch", str(run_dir)],
+            env={**os.environ, **environment(hardware, at_once), PARENT: str(os.getpid())},
             start_new_session=True,
             stdout=out,
             stderr=err,
         )
 
     def finished(self) -> bool | None:
-        """Whether the run is finished; None while the workers run. Passes on a request to stop."""
+        """Whether the run is finished; None while it works. Passes on a request to stop."""
         code = self._process.poll()
         if code is None:
             if stopping() and not self._asked:
-                self._leave_the_bar()
-                print(
-                    f"stopping: the run in {self.run_dir} saves and leaves "
-                    f"(a second Ctrl-C ends it at once)",
-                    file=sys.stderr,
-                )
-                with suppress(FileNotFoundError):  # the folder is gone, as the workers notice
-                    self._request.touch()
+                self._process.send_signal(signal.SIGTERM)
                 self._asked = True
             return None
-        self._request.unlink(missing_ok=True)
-        if version_of(self.run_dir / RECORD) not in (None, self._earlier):
-            return True  # the record decides: a process may fail after its work
-        if code == 0 and self._nodes > 1:
-            return True  # the record, written on another node, may take a while to be visible here
-        if code in (STOPPED, -signal.SIGTERM, -signal.SIGINT):
-            if not stopping():
-                ask_to_stop(signal.SIGTERM)  # the workers got it directly, or another node did
-            say_interrupted(self.run_dir)
-        elif code != REFUSED:
-            self._leave_the_bar()
-            print(f"error: the worker of {self.run_dir} {ending(code)}", file=sys.stderr)
-        return False
+        if code < 0 and not stopping():  # nothing has said why
+            print(f"error: the process of {self.run_dir} {ending(code)}", file=sys.stderr)
+        elif code > 128 and not stopping():
+            ask_to_stop(code - 128)  # it got the signal directly
+        return code == FINISHED
 
     def kill(self) -> None:
-        """End the workers at once, as a second Ctrl-C does."""
-        self._process.kill()  # the workers of several processes end when their parent is gone
+        """End the process at once."""
+        self._process.kill()
         self._process.wait()
-        self._request.unlink(missing_ok=True)
-        self._leave_the_bar()
-        say_interrupted(self.run_dir)
-
-    def _leave_the_bar(self) -> None:
-        """Go to a new line where the workers draw a bar: its line is not finished."""
-        if self._shares_screen:
-            print(flush=True)
-
-
-def version_of(path: Path) -> tuple[int, int] | None:
-    """Which writing of a file it is; None where there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
-
-
-def launch(run_dir: Path, hardware: HardwareConfig) -> bool:
-    """Run the workers in other processes; whether they finished the run."""
-    run = Run(run_dir, hardware)
-    try:
-        while (finished := run.finished()) is None:
-            time.sleep(INTERVAL)
-    except BaseException:  # a second Ctrl-C
-        run.kill()
-        raise
-    return finished
-
-
-def say_interrupted(run_dir: Path) -> None:
-    print(
-        f"interrupted; the run in {run_dir} is unfinished; the same command goes on with it",
-        file=sys.stderr,
-    )
 
 
 def environment(hardware: HardwareConfig, at_once: int = 1) -> dict[str, str]:
-    """The environment variables of the workers.
+    """Environment variables of a run that torch and DeepSpeed read when they are imported.
 
     at_once: runs that share the cores of this machine
     """
@@ -207,13 +221,33 @@ def environment(hardware: HardwareConfig, at_once: int = 1) -> dict[str, str]:
         unless_chosen["OMP_NUM_THREADS"] = str(hardware.threads(at_once))
     if hardware.world > 1:
         unless_chosen["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # no warnings while nodes await each other
+    chosen = {name: os.environ[name] for name in unless_chosen if name in os.environ}
     # named here, so that DeepSpeed does not guess the device and warn
-    always = {PARENT: str(os.getpid()), "DS_ACCELERATOR": hardware.device}
-    return {**unless_chosen, **os.environ, **always}
+    return {**unless_chosen, **chosen, "DS_ACCELERATOR": hardware.device}
+
+
+def end_with_parent() -> None:
+    """End this process soon after the one that started it, also where that one was killed."""
+    parent = int(os.environ.get(PARENT, os.getppid()))
+
+    def watch() -> None:
+        while os.getppid() == parent:  # a process whose parent ends gets another parent
+            time.sleep(WATCH_S)
+        os._exit(REFUSED)  # other threads may wait for a process that is gone, too
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def ending(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    hint = ": killed by hand, or memory ran out" if code == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{hint}"
 
 
 def refuse_launchers() -> None:
-    """The workers are started here; torchrun or deepspeed around it would start too many."""
+    """The processes of a run are started here; torchrun around the command starts too many."""
     words = [word for word in sys.argv[1:] if not re.match("--local[-_]rank", word)]
     if "RANK" not in os.environ and words == sys.argv[1:]:
         return
@@ -227,3 +261,31 @@ def refuse_launchers() -> None:
         f"error: cory.train starts its own workers, without torchrun, deepspeed or another "
         f"launcher; type: python -m cory.train {shlex.join(words)}"
     )
+
+
+def main() -> None:
+    """`python -m cory.runtime.launch <run_dir>`: a run in a process of its own."""
+    end_with_parent()
+    run_dir = Path(sys.argv[1])
+    with stoppable():
+        finished = launch(run_dir, parse_config(read_settings(run_dir)).hardware)
+        code = stop_code() or REFUSED
+    leave(FINISHED if finished else code)
+
+
+def end_of_command() -> None:
+    """End this process where a run has worked in it: to take torch apart would take a second."""
+    if _worked:
+        leave(FINISHED)
+
+
+def leave(code: int) -> None:
+    """End this process; threads of the process group may abort a normal exit."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    main()

@@ -14,13 +14,11 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import Config
 from cory.episode import Metrics
-from cory.evaluation.evaluate import BeforeEach
 from cory.evaluation.prompt_scores import BEFORE
-from cory.evaluation.responses import BEFORE_ANY, EvalRequest
+from cory.evaluation.responses import BEFORE_ANY, BeforeEach, EvalRequest
 from cory.rewards import RunReward
 from cory.runs.best import BestAgents
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Record
 from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.progress import bar_stream, progress
@@ -34,18 +32,15 @@ class Loop:
     """Iterates from the newest checkpoint on: step, keep samples, save, evaluate, log.
 
     A checkpoint holds the metrics of its last iteration and is written before the evaluation, which
-    may take hours: a run killed within it goes on there, with nothing trained again.
+    may take hours: a run killed within it begins it again, with nothing trained again.
     """
 
     algorithm: Algorithm
     config: Config
     record: Record
     checkpoints: Checkpoints
-    pieces: PartialResults  # of an evaluation that is not over
     stop: StopRequest
-    export: Callable[
-        [int], None
-    ]  # takes done; writes the agents as they are after `done` iterations
+    export: Callable[[int], None]  # writes the agents as they are after so many iterations
     reward: RunReward | None = None  # one that follows the run: logged with each iteration
     best: BestAgents | None = None  # keeps the agents of the best iteration
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
@@ -60,7 +55,6 @@ class Loop:
             before = self._measure_untrained()
         if iterations == 0:
             self.record.log(0, self._measure(0, "the evaluation"))
-            self._put_away()
         latest: Metrics = {}
         with tqdm(
             total=iterations,
@@ -74,7 +68,7 @@ class Loop:
                 metrics, leaving = self._iterate(iteration, before, trained)
                 before, trained = {}, None
                 latest |= metrics
-                bar.set_postfix_str(progress(latest, self.algorithm.agents), refresh=False)
+                bar.set_postfix_str(progress(latest), refresh=False)
                 bar.update()
                 if leaving:
                     raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
@@ -97,8 +91,7 @@ class Loop:
         if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
             self._save(iteration + 1, metrics)
             saved = True
-        to_measure = last or due(iteration, config.evaluate_every)
-        if to_measure:
+        if last or due(iteration, config.evaluate_every):
             where = f"the evaluation after iteration {iteration + 1} of {iterations}"
             try:
                 metrics |= self._measure(iteration, where)
@@ -111,8 +104,6 @@ class Loop:
         if self.best is not None:
             self.best.offer(iteration, metrics)
         self.record.log(iteration, metrics)
-        if to_measure:
-            self._put_away()
         return metrics, leaving
 
     def _train(self, iteration: int, before: Metrics) -> Metrics:
@@ -153,18 +144,15 @@ class Loop:
         final = iteration + 1 >= iterations
         request = EvalRequest(config.evaluation, config.seed, iteration, final)
         with watched(config, self.stop, where) as before_each:
-            metrics = self.algorithm.evaluate(request, self.pieces, before_each)
-        self.record.log_lines(self.pieces.lines)
+            metrics = self.algorithm.evaluate(request, before_each)
+        self.record.log_lines(request.lines)
         self.record.log_scores(request.scores.as_line(iteration))
         if self.reward is not None:
             metrics |= seconds_of(self.reward)
         return metrics
 
     def _measure_untrained(self) -> Metrics:
-        """Metrics of the agents before any training; responses and scores go to the records.
-
-        The partial results stay until a checkpoint is written: before it the records begin anew.
-        """
+        """Metrics of the agents before any training; responses and scores go to the records."""
         config = self.config
         if not config.evaluates_before:
             return {}
@@ -172,18 +160,12 @@ class Loop:
             self.reward.at(0)
         request = EvalRequest(config.evaluation, config.seed, BEFORE_ANY, final=False)
         with watched(config, self.stop, "the evaluation before the training") as before_each:
-            self.algorithm.evaluate(request, self.pieces, before_each)
-        self.record.log_lines([line | {"kind": BEFORE} for line in self.pieces.lines])
+            self.algorithm.evaluate(request, before_each)
+        self.record.log_lines([line | {"kind": BEFORE} for line in request.lines])
         self.record.log_scores(request.scores.as_line(BEFORE_ANY))
-        self.pieces.close()
         if self.reward is not None:
             self.reward.metrics()  # which are of these responses, and of no iteration
         return request.scores.metrics()
-
-    def _put_away(self) -> None:
-        """Remove the partial results of an evaluation once the records of it are on the disk."""
-        self.record.sync()
-        self.pieces.clear()
 
     def _save(self, done: int, metrics: Metrics, algorithm: Any = None) -> None:
         """Write a checkpoint after `done` iterations.
@@ -199,7 +181,6 @@ class Loop:
         self.record.sync()
         self.checkpoints.save(done, self.algorithm.agents, state)
         self.saved = done
-        self.pieces.remove(BEFORE_ANY)  # the records have them from now on
 
     def _resume(self) -> tuple[int, Metrics | None, Metrics | None]:
         """Restore everything from the newest checkpoint.
@@ -267,11 +248,7 @@ def watched(config: Config, stop: StopRequest, where: str) -> Iterator[BeforeEac
 
 
 def seconds_of(reward: RunReward) -> Metrics:
-    """Seconds of a reward's calls in an evaluation.
-
-    Its other metrics are left out: an evaluation that goes on after a stop does not score again
-    what was scored before, so they would not be those of all responses.
-    """
+    """Seconds of a reward's calls in an evaluation; its other metrics are about training."""
     prefix = "time/"
     return {
         f"{prefix}eval_{key.removeprefix(prefix)}": value

@@ -3,13 +3,25 @@
 import re
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
 from cory.functional.statistics import mean
+
+# kind of number that the bar shows -> the metrics that are of this kind, of each agent or turn
+SHOWN = {
+    "reward": r"objective/score/.+",
+    "kl": r"objective/kl/.+",
+    "combined": r"objective/combined/.+",
+    "loss": r"(supervised|offline)/loss/.+|verifier/loss",
+    "accuracy": r"verifier/accuracy",
+    "accuracy by turn": r"debate/right/turn_\d+",
+    "win rate": r"eval/win_rate/(?!itself).+",
+}
+MOST_VALUES = 3  # of a kind that are shown one by one
 
 
 class AboveBars:
@@ -73,56 +85,16 @@ def above_bars() -> Iterator[None]:
         err.finish()
 
 
-def progress(metrics: Mapping[str, float], agents: Collection[str]) -> str:
-    """What the bar says: rewards, else what the method learns from and how well it does.
+def progress(metrics: Mapping[str, float]) -> str:
+    """What the bar says: of each kind in SHOWN its values, or the mean of more than three.
 
     metrics: the latest value of each metric
     """
-    if all(f"objective/score/{agent}" in metrics for agent in agents):
-        return " | ".join(filter(None, [rewards(metrics, agents), accuracies(metrics)]))
-    losses = _of(metrics, r"(?:supervised/loss|offline/loss)/.+|verifier/loss")
-    accuracy = metrics.get("verifier/accuracy")
-    parts = [
-        f"loss {mean(losses.values()):.3f}" if losses else "",
-        "" if accuracy is None else f"accuracy {accuracy:.2f}",
-        accuracies(metrics),
-        win_rates(metrics),
-    ]
-    return " | ".join(filter(None, parts))
-
-
-def rewards(metrics: Mapping[str, float], agents: Collection[str]) -> str:
-    """Each agent's reward, KL and combined reward; of more than two, the rewards."""
-    if len(agents) > 2:
-        named = [f"{metrics[f'objective/score/{agent}']:+.2f}" for agent in agents]
-        return f"rewards {' '.join(named)}"
-    return " | ".join(
-        f"{agent.replace('_', ' ')}: reward {metrics[f'objective/score/{agent}']:+.2f} "
-        f"kl {metrics[f'objective/kl/{agent}']:.2f} "
-        f"combined {metrics[f'objective/combined/{agent}']:+.2f}"
-        for agent in agents
-    )
-
-
-def accuracies(metrics: Mapping[str, float]) -> str:
-    """The share of right answers at each turn of the iteration's debates; empty without debates."""
-    found = _of(metrics, r"debate/right/turn_(\d+)")
-    turns = [f"{found[turn]:.2f}" for turn in sorted(found, key=int)]
-    return f"accuracy by turn {' '.join(turns)}" if turns else ""
-
-
-def win_rates(metrics: Mapping[str, float]) -> str:
-    """The last known win rates in held-out games, by opponent; empty without games."""
-    found = _of(metrics, r"before/win_rate/(.+)") | _of(metrics, r"eval/win_rate/(.+)")
-    rates = [f"{opponent} {rate:.2f}" for opponent, rate in found.items() if opponent != "itself"]
-    return f"win rate against {', '.join(rates)}" if rates else ""
-
-
-def _of(metrics: Mapping[str, float], pattern: str) -> dict[str, float]:
-    """The metrics that match, by the first group of the pattern, else by their names."""
-    found = {name: re.fullmatch(pattern, name) for name in metrics}
-    return {
-        (match[1] if match.re.groups else name): metrics[name]
-        for name, match in found.items()
-        if match
-    }
+    parts = []
+    for kind, pattern in SHOWN.items():
+        values = [value for name, value in metrics.items() if re.fullmatch(pattern, name)]
+        if len(values) > MOST_VALUES:
+            kind, values = f"mean {kind}", [mean(values)]
+        if values:
+            parts.append(" ".join([kind, *(f"{value:.2f}" for value in values)]))
+    return " | ".join(parts)

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from cory.config import Config
 from cory.runs.run_dir import OUTPUT, remove_unbegun
-from cory.runtime.launch import INTERVAL, JobFailed, Run, stopping
+from cory.runtime.launch import INTERVAL_S, JobFailed, Run, stopping
 from cory.runtime.sweeps.progress import FAILED, FINISHED, STOPPED, Job, Progress
 
 
@@ -118,7 +118,7 @@ class SideBySide:
             if finished is not None:
                 self._working.remove(one)
                 self._ended(one, finished)
-        time.sleep(INTERVAL)
+        time.sleep(INTERVAL_S)
 
     def _ended(self, one: _Working, finished: bool) -> None:
         self._failed |= not finished

@@ -2,13 +2,14 @@
 
 import signal
 
-if __name__ == "__main__":  # until the worker listens, a signal ends it without a traceback
+if __name__ == "__main__":  # until it listens, a signal ends this process without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import hashlib
+import json
 import logging
 import os
 import sys
+import time
 import traceback
 import warnings
 from contextlib import nullcontext
@@ -39,26 +40,36 @@ from cory.models.team import Team
 from cory.rewards import Reward, RunFacts, RunReward
 from cory.runs.best import BestAgents
 from cory.runs.checkpoint import Checkpoints
+from cory.runs.durable import sha256_of
 from cory.runs.extension import command_to_go_on, why_it_cannot_grow
 from cory.runs.lock import WORKER_LOCK, WORKER_WAIT_S, lock
 from cory.runs.mirrors.trackio_mirror import show_hint
 from cory.runs.mirrors.wandb_mirror import sync_hint
-from cory.runs.partial_results import PartialResults
 from cory.runs.provenance import git, memory_used
-from cory.runs.recorder import NoRecord, Record, Recorder
-from cory.runs.run_dir import EVALUATION, ITERATIONS, WriteError, settings_digest
+from cory.runs.recorder import Record, Recorder
+from cory.runs.run_dir import ITERATIONS, WriteError, settings_digest
 from cory.runs.stop import Stopped, StopRequest
 from cory.runs.stored_settings import read_settings
 from cory.runtime.allocator import keep_freed_memory
 from cory.runtime.exporting import export_agents, export_iteration
+from cory.runtime.launch import (
+    FINISHED,
+    REFUSED,
+    SIGNALS,
+    STOPPED,
+    end_with_parent,
+    leave,
+    when_asked_to_stop,
+)
 from cory.runtime.loop import Loop
 from cory.runtime.progress import above_bars
-from cory.runtime.watchdog import REFUSED, STOPPED, WorkerWatch, stop_on_signal
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
 
+# what gloo and NCCL say where another process has ended
+LOST = ("/gloo/", "remote process exiting")
 KEPT_STATE = 2**30  # bytes of a training state that is kept unless a setting says otherwise
 
 
@@ -115,7 +126,7 @@ def tell_of_template(team: Team) -> None:
 def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     """Load models and data, and refuse settings that do not fit them.
 
-    stop: the process's own; None: one that only the file in the run directory makes
+    stop: what asks this process to stop; None: nothing does
     """
     build_reward = builder("reward", config.reward.name)
     if hasattr(build_reward, "prepare"):  # refuses what can be refused before models are loaded
@@ -159,22 +170,34 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
             f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
         )
     plan = plan_of(config)
-    stop = stop or StopRequest(Path(config.run_dir))
+    stop = stop or StopRequest()
     commit = git("rev-parse", "HEAD")
     return Parts(config, plan, team, partner, task, reward, streams, stop, commit)
 
 
 def work(run_dir: Path, stop: StopRequest) -> None:
-    """Run the settings of `run_dir`, from the newest checkpoint on."""
-    writes = os.environ.get("RANK", "0") == "0"
-    with lock(run_dir, WORKER_LOCK, WORKER_WAIT_S) if writes else nullcontext():
-        _work(run_dir, stop)
-
-
-def _work(run_dir: Path, stop: StopRequest) -> None:
+    """Run the settings of `run_dir`, from the newest checkpoint on, and show a summary."""
     settings = read_settings(run_dir)
     config = parse_config(settings)
-    hardware = config.hardware
+    join_processes(run_dir, config.hardware)
+    first = distributed.rank() == 0
+    needed = memory.check(config)
+    if first:
+        print(needed, flush=True)
+    keep_freed_memory()
+    with lock(run_dir, WORKER_LOCK, WORKER_WAIT_S) if first else nullcontext():
+        train(run_dir, config, settings_digest(settings), stop)
+    if first:
+        # pandas, scipy and matplotlib: only at the end
+        from cory.report.summary import show_summary  # noqa: PLC0415
+
+        show_summary(run_dir)
+        print_mirror_hints(run_dir)
+    stop_process_group()
+
+
+def join_processes(run_dir: Path, hardware: HardwareConfig) -> None:
+    """Meet the other processes of the run; ConfigError unless there are as many as it wants."""
     check_devices(hardware)
     start_process_group(hardware.device)
     require(
@@ -182,55 +205,42 @@ def _work(run_dir: Path, stop: StopRequest) -> None:
         f"{run_dir}: {distributed.count()} processes were started, its settings want "
         f"{hardware.world}; runs are started by python -m cory.train",
     )
-    needed = memory.check(config)
-    if distributed.rank() == 0:
-        print(needed, flush=True)
-    keep_freed_memory()
+
+
+def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None:
+    """Build everything, iterate, and write what a finished run leaves.
+
+    digest: of the settings; checkpoints of others are not used
+    """
     used_before = memory_used(config.hardware.device)
     parts = build_parts(config, stop)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
-    build = builder("algorithm", config.algorithm.name)
-    algorithm: Algorithm = build(config.algorithm, parts)
-    watched = parts.reward if isinstance(parts.reward, RunReward) else None
-    files = watched.sources() if watched else {}
-    sources = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
-    record: Record = NoRecord()
-    if distributed.rank() == 0:
-        record = Recorder(run_dir, config, used_before, sources)
-    digest = settings_digest(settings)
+    algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
+    reward = parts.reward if isinstance(parts.reward, RunReward) else None
+    first = distributed.rank() == 0
+    record = Recorder(run_dir, config, used_before, hashes_of(reward)) if first else Record()
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
-    # answers that other code has scored are not gone on with
-    key = " ".join([checkpoints.digest, *sources.values()])
-    pieces = PartialResults(run_dir / EVALUATION, key)
+    best = best_agents(config, algorithm, parts)
+
+    def export(done: int) -> None:
+        export_iteration(algorithm.agents, parts, run_dir / ITERATIONS / str(done), done)
+
+    loop = Loop(algorithm, config, record, checkpoints, stop, export, reward, best)
     try:
         stop.begun = True
-        best = best_agents(config, algorithm, parts)
-
-        def export(done: int) -> None:
-            export_iteration(algorithm.agents, parts, run_dir / ITERATIONS / str(done), done)
-
+        if stop.asked_anywhere():  # by a signal that came while all was built
+            raise Stopped("left before the first iteration")
         with above_bars():
-            Loop(
-                algorithm,
-                config,
-                record,
-                checkpoints,
-                pieces,
-                stop,
-                export,
-                reward=watched,
-                best=best,
-            ).run()
+            loop.run()
         finish(algorithm, parts, record, best, checkpoints)
     finally:
         record.close()
-    if distributed.rank() == 0:
-        # pandas, scipy and matplotlib: only at the end
-        from cory.report.summary import show_summary  # noqa: PLC0415
 
-        show_summary(run_dir)
-        print_mirror_hints(run_dir)
-    stop_process_group()
+
+def hashes_of(reward: RunReward | None) -> dict[str, str]:
+    """SHA-256 of the files of the user's own that a reward executes, by the function in them."""
+    files = {} if reward is None else reward.sources()
+    return {name: sha256_of(file) for name, file in files.items()}
 
 
 def finish(
@@ -280,20 +290,53 @@ def best_agents(config: Config, algorithm: Algorithm, parts: Parts) -> BestAgent
     return BestAgents(Path(config.run_dir), config.keep_best, config.keep_best_mode, write)
 
 
-def run_worker() -> None:
-    """`python -m cory.runtime.worker <run_dir>`; train.py starts it."""
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
-    # read by `datasets`, which only tasks with data in files import
-    os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
-    for kind in (UserWarning, FutureWarning):  # of libraries, for their developers
-        warnings.filterwarnings("ignore", category=kind, module="torch|deepspeed|transformers|peft")
-    run_dir = Path(sys.argv[1])
-    stop = StopRequest(run_dir)
-    stop_on_signal(stop)
-    watch = WorkerWatch(stop)
-    code = 0
+def run_alone(run_dir: Path) -> int:
+    """A run with one process, in this one; its exit code, once its reason has been printed."""
+    stop = StopRequest()
+
+    def ask() -> None:
+        stop.ask()
+        print(
+            f"\nstopping: the run in {run_dir} saves and leaves (a second Ctrl-C ends it at once)",
+            file=sys.stderr,
+        )
+
+    try:
+        with when_asked_to_stop(ask):
+            code, reason = attempt(run_dir, stop)
+    finally:
+        stop_process_group()
+    if reason is not None:
+        print(reason, file=sys.stderr)
+    return code
+
+
+def run_one_of_several() -> None:
+    """`python -m cory.runtime.worker <run_dir>`, which torch's elastic agent starts."""
+    end_with_parent()
+    stop = StopRequest()
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: stop.ask())
+    try:
+        code, reason = attempt(Path(sys.argv[1]), stop)
+    except KeyboardInterrupt:
+        code, reason = STOPPED, None
+    if reason is not None:
+        tell_agent(reason)
+    leave(code)
+
+
+def tell_agent(reason: str) -> None:
+    """Leave a reason where the agent finds it, which prints that of the first process to fail."""
+    now = time.time_ns()
+    told = {"message": reason, "extraInfo": {"timestamp": now // 10**9, "nanoseconds": now}}
+    file = Path(os.environ["TORCHELASTIC_ERROR_FILE"])
+    file.write_text(json.dumps({"message": told}), encoding="utf-8")
+
+
+def attempt(run_dir: Path, stop: StopRequest) -> tuple[int, str | None]:
+    """Run the settings of `run_dir`; the exit code, and why the run failed where it did."""
+    silence_libraries()
     try:
         work(run_dir, stop)
     except Stopped as stopped:
@@ -301,21 +344,28 @@ def run_worker() -> None:
             print(stopped)
             print_mirror_hints(run_dir)
         stop_process_group()  # waits for the one that closes the records
-        code = STOPPED
+        return STOPPED, None
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
-        code = REFUSED
-        if watch.first_to_fail():
-            print(f"error: {error}", file=sys.stderr)
-    except Exception:  # unforeseen: its traceback is printed, by one process
-        code = REFUSED
-        if watch.first_to_fail():
-            traceback.print_exc()
-    if code != REFUSED:
-        watch.close()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # threads of the process group may abort a normal exit, or wait for each other
+        return REFUSED, f"error: {error}"
+    except Exception as error:  # unforeseen: its traceback is printed, by one process
+        said = str(error)
+        if distributed.count() > 1 and any(words in said for words in LOST):
+            line = " ".join(said.split())[:200]
+            return REFUSED, f"error: the connection to another process was lost ({line})"
+        return REFUSED, traceback.format_exc().rstrip()
+    return FINISHED, None
+
+
+def silence_libraries() -> None:
+    """Leave out what libraries say to their developers, and their bars."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
+    # read by `datasets`, which only tasks with data in files import
+    os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
+    for kind in (UserWarning, FutureWarning):
+        warnings.filterwarnings("ignore", category=kind, module="torch|deepspeed|transformers|peft")
 
 
 if __name__ == "__main__":
-    run_worker()
+    run_one_of_several()

@@ -11,7 +11,6 @@ import pytest
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config, builder
 from cory.evaluation.responses import EvalRequest
-from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import LetterShare, build
@@ -32,8 +31,13 @@ OWN = {
 MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 characters
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "cory", *OWN])
-@pytest.mark.parametrize("flipped", [False, True])
+@pytest.mark.parametrize(
+    ("algorithm", "flipped"),
+    [
+        *((name, False) for name in ("ppo", "cory", *OWN)),
+        *((name, True) for name in ("cory", "maporl", "grpo", "ppo, batch")),
+    ],
+)
 def test_the_score_rises(config_of: Callable[..., Config], algorithm: str, flipped: bool) -> None:
     config = config_of(
         f"algorithm={algorithm.partition(',')[0]}",
@@ -106,10 +110,8 @@ def test_imitation_reads_a_random_players_hints(tmp_path: Path) -> None:
     trainer = build_games(config)
 
     def win_rate() -> float:
-        pieces = PartialResults(tmp_path / "run", "settings")
         request = EvalRequest(config.evaluation, config.seed, 0, final=False)
-        found = trainer.evaluate(request, pieces, lambda done, rows: None)
-        pieces.clear()
+        found = trainer.evaluate(request, lambda done, rows: None)
         return found["eval/win_rate_defender/random"]
 
     before = win_rate()

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cory.config import Config, ConfigError, builder
+from cory.config import Config, builder
 from cory.episode import Metrics
 from cory.evaluation.responses import EvalRequest
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults
 from cory.runtime.exporting import export_agents
 from cory.runtime.worker import build_parts
 from tests.support.chat_server import Body, ChatServer, Said, failure, reply
+from tests.support.refusals import refusal
 
 KEY = "sk-never-to-be-written"
 ANSWERS = ("It is 7.", "I get 6.", "So 7.")
@@ -71,15 +71,12 @@ def config_to(
 def evaluated(
     config: Config, before_each: Callable[[int, int], None] = lambda done, rows: None
 ) -> tuple[Metrics, list[Line]]:
-    """What the evaluation of a run finds, and its lines; its pieces stay on disk."""
+    """What the evaluation of a run finds, and its lines."""
     trainer = builder("algorithm", "maft")(config.algorithm, build_parts(config))
     assert not trainer.agents
-    pieces = PartialResults(Path(config.run_dir) / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
-    found = trainer.evaluate(request, pieces, before_each)
-    lines = list(pieces.lines)
-    pieces.close()
-    return found, lines
+    found = trainer.evaluate(request, before_each)
+    return found, request.lines
 
 
 @pytest.mark.slow
@@ -117,13 +114,11 @@ def test_a_run_that_begins_again_pays_for_nothing_twice(
     server.answer = lambda number, body: (
         failure(400, "down") if number == 13 else answer(number, body)
     )
-    with pytest.raises(ConfigError, match="model wise: Error code: 400"):
-        evaluated(config_to())
+    assert "model wise: Error code: 400" in refusal(lambda: evaluated(config_to()))
     assert len(server.asked) == 14
     found, lines = evaluated(config_to())
     assert len(server.asked) == 14 + 5 and found["eval/endpoint_requests/team"] == 18
-    # also with other roll-outs, and without what the evaluation had kept
-    (tmp_path / "evaluation" / "000000.jsonl").unlink()
+    # also with other roll-outs
     again, same = evaluated(config_to("hardware.rollout_batch_size=8"))
     assert len(server.asked) == 19 and same == lines and again == found
     keys = [json.loads(line)["key"] for line in (tmp_path / "endpoint.jsonl").open()]
@@ -156,8 +151,6 @@ def test_a_refusal_for_length_takes_the_next_shorter_wording(
     evaluated(config)
     sizes = [sum(len(m["content"]) for m in body["messages"]) for body in server.asked]
     (tmp_path / "endpoint.jsonl").unlink()
-    for piece in (tmp_path / "evaluation").iterdir():
-        piece.unlink()
     server.asked.clear()
     server.answer = limited(max(sizes) - 1)  # one other answer has to go, nothing else
     found, lines = evaluated(config)
@@ -171,8 +164,6 @@ def test_a_refusal_for_length_takes_the_next_shorter_wording(
     assert all(turn["response"] for line in lines for turn in line["turns"])
     # a server counts refusals, too; nothing is asked twice, also not by a run that begins again
     assert found["eval/endpoint_requests/team"] == len(server.asked) == 12 + 6
-    for piece in (tmp_path / "evaluation").iterdir():
-        piece.unlink()
     asked = len(server.asked)
     again, same = evaluated(config)
     assert (again, same, len(server.asked)) == (found, lines, asked)
@@ -184,8 +175,7 @@ def test_a_question_that_is_too_long_by_itself_ends_the_run(
 ) -> None:
     server.answer = limited(10)
     for _ in range(2):  # the second time without any request
-        with pytest.raises(ConfigError, match="as too long, also in its shortest wording"):
-            evaluated(config_to())
+        assert "also in its shortest wording" in refusal(lambda: evaluated(config_to()))
     assert len(server.asked) == 1
 
 
@@ -237,8 +227,7 @@ def test_without_summaries_with_names_and_cooperative_words(
 def test_what_an_endpoint_cannot_do_is_refused(
     config_to: Callable[..., Config], word: str, message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=message):
-        config_to(word)
+    assert message in refusal(lambda: config_to(word))
 
 
 def test_nothing_is_left_under_the_name_of_an_agent(

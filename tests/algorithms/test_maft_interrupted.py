@@ -12,8 +12,7 @@ from omegaconf import OmegaConf
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.partial_results import PartialResults
-from cory.runs.recorder import NoRecord
+from cory.runs.recorder import Record
 from cory.runs.stop import Stopped
 from cory.runtime.exporting import export_iteration
 from cory.runtime.loop import Loop
@@ -36,9 +35,8 @@ def looped(config: Config, stops: Callable[[], bool]) -> SupervisedTrainer:
     Loop(
         trainer,
         config,
-        NoRecord(),
+        Record(),
         Checkpoints(path, "settings", config.hardware, 2),
-        PartialResults(path / "evaluation", "settings"),
         stop,
         lambda done: None,
     ).run()
@@ -58,16 +56,14 @@ def test_debates_that_were_held_are_not_held_again(
 
     def count(prompts, speak):  # type: ignore[no-untyped-def]  # as an interaction
         held.append(len(prompts))
-        (tmp_path / "stop").touch()
+        trainer.collect.parts.stop.signalled = True
         return interact(prompts, speak)
 
     monkeypatch.setattr(trainer.collect, "interact", count)
     with pytest.raises(Stopped, match="saved with 3 of 10 debates"):
         trainer.collect(0)
-    (tmp_path / "stop").unlink()
     again = build_agents(maft(*settings))
     monkeypatch.setattr(again.collect, "interact", count)
-    (tmp_path / "stop").unlink(missing_ok=True)
     monkeypatch.setattr(again.collect, "_stop_if_asked", lambda held, wanted: None)
     assert again.collect(0) == whole
     assert held == [3, 3, 3, 1]

@@ -12,7 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
-from cory.config import Config, ConfigError, builder, parse_config
+from cory.config import Config, builder, parse_config
 from cory.episode import Context, Episode, Prompt
 from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team
@@ -20,13 +20,13 @@ from cory.models.context import longest_context
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.verifier import shown
-from cory.runs.partial_results import PartialResults
 from cory.runtime.exporting import export_agents
 from cory.runtime.worker import build_parts
 from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
 from tests.support.llama import save_llama
+from tests.support.refusals import refusal
 
 Settings = Callable[..., Config]
 SYSTEM = {"role": "system", "content": "Be kind."}
@@ -137,17 +137,18 @@ def run_once(config: Config, folder: Path) -> tuple[Seen, list[Episode], list[di
     trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     if config.algorithm.iterations > 0:
         trainer.step(0)
-    results = PartialResults(folder / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 1, True)
-    metrics = trainer.evaluate(request, results, lambda *_: None)
+    metrics = trainer.evaluate(request, lambda *_: None)
     assert metrics or config.algorithm.name == "verifier"
-    return seen, list(getattr(trainer, "episodes", [])), list(results.lines)
+    return seen, list(getattr(trainer, "episodes", [])), list(request.lines)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["texts", "chats"])
-@pytest.mark.parametrize("method", METHODS)
-def test_it_trains_and_is_evaluated(own: Settings, tmp_path: Path, kind: str, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("ppo", "texts"), ("maft", "texts"), *((name, "chats") for name in METHODS)],
+)
+def test_it_trains_and_is_evaluated(own: Settings, tmp_path: Path, method: str, kind: str) -> None:
     config = own(kind, *ANSWERS, *METHODS[method])
     _, episodes, lines = run_once(config, tmp_path)
     assert bool(episodes) == (config.algorithm.iterations > 0)
@@ -203,8 +204,7 @@ def test_a_verifier_reads_whole_chats(llama: str) -> None:
     assert shown(chat, chatting) == "<s>[INST] Be kind. [/INST]<s>[INST] Why? [/INST]"
     assert shown(text, chatting) == "<s>[INST] Why? [/INST]"
     assert shown(text, plain) == "Why?"
-    with pytest.raises(ConfigError, match=r"reward.chat=false: .* prompt a, .* reward.chat=true$"):
-        shown(chat, plain)
+    assert refusal(lambda: shown(chat, plain)).startswith("reward.chat=false: ")
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_it_needs_no_answers_where_a_judge_gives_scores(
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        ("ppo", r"evaluation.k=\[1, 4\] needs a task with answers"),
+        ("ppo", "evaluation.k=[1, 4] needs a task with answers"),
         ("maporl", "algorithm.bonus_from=ground_truth needs a task with answers"),
         ("maft", "algorithm=maft takes votes on answers"),
         ("maporl_frozen", "evaluation.team=true takes votes on answers"),
@@ -235,10 +235,8 @@ def test_it_needs_no_answers_where_a_judge_gives_scores(
 )
 def test_without_answers_a_refusal_names_the_setting(own: Settings, method: str, said: str) -> None:
     reward = ["reward=sentiment_tiny"] if method == "maft" else []
-    with pytest.raises(
-        ConfigError, match=said + "; task=prompts has none: set task.answer_column$"
-    ):
-        own("texts", *METHODS[method], *reward)
+    refused = refusal(lambda: own("texts", *METHODS[method], *reward))
+    assert refused.startswith(said) and "set task.answer_column" in refused
 
 
 def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from cory import distributed
 from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
-from cory.config import Config, ConfigError, VerifierRewardConfig
+from cory.config import Config, VerifierRewardConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.responses import EvalRequest
 from cory.evaluation.verifier import verdict_metrics
@@ -21,10 +21,10 @@ from cory.models.value_head import is_of_head
 from cory.rewards.verifier import Verifier, correctness_probabilities, readings
 from cory.runs.export import VALUE_HEAD, export
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import require_contributions
 from tests.support.close import assert_close
+from tests.support.refusals import refusal
 from tests.support.supervising import VERIFIER, Holds, build_verifier
 
 Settings = Callable[..., Config]
@@ -41,13 +41,10 @@ def examine(
     run_dir: Path,
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[Metrics, list[Line]]:
-    pieces = PartialResults(run_dir, "settings")
     request = EvalRequest(config.evaluation, config.seed, 1, final=True)
-    metrics = trainer.evaluate(request, pieces, before_each)
+    metrics = trainer.evaluate(request, before_each)
     require_contributions(request, metrics)
-    lines = pieces.lines
-    pieces.clear()
-    return metrics, lines
+    return metrics, request.lines
 
 
 @pytest.mark.slow
@@ -171,33 +168,40 @@ def judge(folder: Path, **changes: object) -> Verifier:
     return Verifier(config, task, torch.device("cpu"))  # type: ignore[arg-type]  # judges only
 
 
-@pytest.fixture(params=[("copies", 0.0), ("adapters", 0.0), ("copies", 0.05), ("adapters", 0.05)])
-def trained(
-    request: pytest.FixtureRequest, verifier_config: Settings, tmp_path: Path
-) -> tuple[SupervisedTrainer, Path]:
-    """A verifier after two iterations, and the folder that it leaves."""
-    sharing, likelihood_coef = request.param
-    config = verifier_config(
-        f"model.sharing={sharing}",
-        "model.adapter.dropout=0",
-        f"algorithm.likelihood_coef={likelihood_coef}",
-    )
-    trainer = build_verifier(config)
-    trainer.step(0)
-    trainer.step(1)
-    policy = trainer.agents["verifier"]
-    export(policy.model, policy.team.tokenizer, tmp_path / "verifier", config.model.path, "")
-    return trainer, tmp_path / "verifier"
+Trained = tuple[SupervisedTrainer, Path]
+
+
+@pytest.fixture
+def train(verifier_config: Settings, tmp_path: Path) -> Callable[[str, float], Trained]:
+    """`train(sharing, likelihood_coef)`: a verifier after two iterations, and its folder."""
+
+    def make(sharing: str, likelihood_coef: float) -> Trained:
+        config = verifier_config(
+            f"model.sharing={sharing}",
+            "model.adapter.dropout=0",
+            f"algorithm.likelihood_coef={likelihood_coef}",
+        )
+        trainer = build_verifier(config)
+        trainer.step(0)
+        trainer.step(1)
+        policy = trainer.agents["verifier"]
+        folder = tmp_path / "verifier"
+        export(policy.model, policy.team.tokenizer, folder, config.model.path, "")
+        return trainer, folder
+
+    return make
 
 
 SAID = ["7", " so it is 7", "", "the movie was good and bad", " and"]
 
 
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+@pytest.mark.parametrize("likelihood_coef", [0.0, 0.05])
 def test_the_reward_is_what_the_verifier_says_in_training(
-    trained: tuple[SupervisedTrainer, Path],
+    train: Callable[[str, float], Trained], sharing: str, likelihood_coef: float
 ) -> None:
     """The same tokens, the same number, by the engine and from the folder."""
-    trainer, folder = trained
+    trainer, folder = train(sharing, likelihood_coef)
     policy = trainer.agents["verifier"]
     coef = trainer.config.likelihood_coef  # type: ignore[attr-defined]  # a verifier's
     queries = [f"{number} and 3? So" for number in range(len(SAID))]
@@ -279,12 +283,12 @@ def test_its_head_may_learn_alone(verifier_config: Settings) -> None:
 
 
 def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
-    trained: tuple[SupervisedTrainer, Path], monkeypatch: pytest.MonkeyPatch
+    train: Callable[[str, float], Trained], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = Turn("x", "solo", 0, "", "", [], [])
     known = Episode(Prompt("0", "1 and 2?", answer="3"), [turn("a"), turn("x"), absent])
     unknown = Episode(Prompt("1", "1 and 2?"), [turn("a")])
-    reward = judge(trained[1])
+    reward = judge(train("adapters", 0.05)[1])
     reward.score([known, unknown])
     assert [one.right for one in known.turns] == [True, False, None]
     assert unknown.turns[0].right is None
@@ -296,45 +300,46 @@ def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
     assert_close(known.turns[0].score or 0, unknown.turns[0].score or 1)
 
 
-def test_an_answer_that_is_too_long_loses_its_end(trained: tuple[SupervisedTrainer, Path]) -> None:
-    reward = judge(trained[1])
+def test_an_answer_that_is_too_long_loses_its_end(
+    train: Callable[[str, float], Trained],
+) -> None:
+    reward = judge(train("copies", 0.05)[1])
     long, cut = turn(" good" * 500), turn(" good" * 400)
     reward.score([Episode(Prompt("0", "it"), [long, cut])])
     assert_close(long.score or 0, cut.score or 1)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_a_folder_that_is_no_verifier_is_refused(
-    trained: tuple[SupervisedTrainer, Path], tmp_path: Path
+    train: Callable[[str, float], Trained], sharing: str, tmp_path: Path
 ) -> None:
-    folder = trained[1]
+    _, folder = train(sharing, 0.0)
     head = load_file(folder / VALUE_HEAD)
 
-    def refused(words: str, **changes: object) -> None:
-        with pytest.raises(ConfigError, match=words) as refusal:
-            judge(folder, **changes)
-        assert "\n" not in str(refusal.value)
+    def refused(rule: str, **changes: object) -> None:
+        assert rule in refusal(lambda: judge(folder, **changes))
 
     refused("there is no such folder", path=str(tmp_path / "nowhere"))
-    refused("reward.chat=true: the tokenizer of .* has no chat template", chat=True)
+    refused("reward.chat=true: the tokenizer", chat=True)
     save_file({"weight": torch.zeros(1, 7), "bias": torch.zeros(1)}, folder / VALUE_HEAD)
     refused("head was made for another width than the model's 32")
     (folder / VALUE_HEAD).unlink()
     refused("a verifier without head")
     for coef in ("-1", "nan", "much"):
         save_file(head, folder / VALUE_HEAD, {"likelihood_coef": coef})
-        refused(f"its value head names a likelihood_coef of {coef}, which is no number from 0 on")
+        refused(f"its value head names a likelihood_coef of {coef}")
     save_file(head, folder / VALUE_HEAD)
     assert judge(folder).model.likelihood_coef == 0
-    described = folder / "adapter_config.json"
-    if not described.exists():
-        refused("reward.quantisation=nf4: .* is a full model", quantisation="nf4")
+    if sharing == "copies":
+        refused("reward.quantisation=nf4: ", quantisation="nf4")
         return
-    refused("reward.base=.*: there is no such folder", base=str(tmp_path / "nowhere"))
+    refused("reward.base=", base=str(tmp_path / "nowhere"))
     refused("the adapter does not fit", base="asset:tiny")
+    described = folder / "adapter_config.json"
     settings = json.loads(described.read_text())
     described.write_text(json.dumps(settings | {"base_model_name_or_path": str(tmp_path / "gone")}))
-    refused("reward.base=.*gone: there is no such folder")
+    refused("gone: there is no such folder")
 
 
 def test_verdicts_by_hand() -> None:
@@ -362,26 +367,6 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.mark.slow
-def test_an_evaluation_goes_on_where_it_was(verifier_config: Settings, tmp_path: Path) -> None:
-    config = verifier_config("evaluation.samples=4", "hardware.rollout_batch_size=5")
-    trainer = build_verifier(config)
-    whole, lines = examine(trainer, config, tmp_path)
-
-    def stop(done: int, rows: int) -> None:
-        assert rows == 32
-        if done >= 15:
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        examine(trainer, config, tmp_path, stop)
-    asked: list[int] = []
-    again, later = examine(trainer, config, tmp_path, lambda done, rows: asked.append(done))
-    assert asked[0] == 15
-    assert (again, later) == (whole, lines)
-    assert {line["who"] for line in lines} == {"verifier"}
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -393,11 +378,9 @@ def test_an_evaluation_goes_on_where_it_was(verifier_config: Settings, tmp_path:
         ("algorithm.keep_per_label=0", "algorithm.keep_per_label must be at least 1"),
         ("algorithm.top_p=0", "algorithm.top_p must lie in"),
         ("algorithm.likelihood_coef=-1", "algorithm.likelihood_coef must be at least 0, got -1"),
-        ("algorithm.max_tokens=24", r"must be above task.max_prompt_tokens \(24\)"),
+        ("algorithm.max_tokens=24", "must be above task.max_prompt_tokens (24)"),
         ("algorithm.request_texts.paraphrase='{query}'", "must contain {answer}"),
     ],
 )
 def test_settings_that_cannot_be(verifier_config: Settings, change: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words.replace("{", r"\{")) as refusal:
-        verifier_config(change)
-    assert "\n" not in str(refusal.value)
+    assert words in refusal(lambda: verifier_config(change))

@@ -94,9 +94,8 @@ def test_ties_as_asked() -> None:
     assert metrics_of(response_set(ONE, TWO), "lexicographic")["eval/vote/turn_2"] == 1.0
     random = metrics_of(response_set(ONE, TWO), "random")["eval/vote/turn_2"]
     assert random in (0.5, 1.0)
-    assert (
-        metrics_of(response_set(ONE, TWO), "random")["eval/vote/turn_2"] == random
-    )  # the same each time
+    # the same each time
+    assert metrics_of(response_set(ONE, TWO), "random")["eval/vote/turn_2"] == random
 
 
 def test_unreadable_votes_as_asked() -> None:
@@ -124,10 +123,8 @@ def test_greedy_debates_have_names_of_their_own() -> None:
     found = metrics_of(response_set(ONE, TWO, samples=None))
     assert found["eval/greedy_vote/turn_2"] == pytest.approx(0.75)
     assert found["eval/greedy_right/turn_2"] == pytest.approx(0.5)
-    assert {name.split("/")[1].removesuffix("_low").removesuffix("_high") for name in found} == {
-        "greedy_vote",
-        "greedy_right",
-    }
+    names = {name.split("/")[1].removesuffix("_low").removesuffix("_high") for name in found}
+    assert names == {"greedy_vote", "greedy_right"}
 
 
 def test_a_roll_out_by_turn() -> None:

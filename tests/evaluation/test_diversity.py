@@ -24,7 +24,7 @@ from transformers import (
 
 import cory.evaluation.scorers
 from cory import distributed
-from cory.config import Config, ConfigError, DiversityConfig
+from cory.config import Config, DiversityConfig
 from cory.episode import Context, Prompt, Turn
 from cory.evaluation.diversity import DebateRecord, Diversity, nll_others, token_nll
 from cory.evaluation.maft import MaftMetrics
@@ -35,6 +35,7 @@ from cory.models.team import Team
 from tests.support.close import assert_close
 from tests.support.composing import CONF, options
 from tests.support.fixtures import make_tokenizer, save
+from tests.support.refusals import refusal
 
 CPU = torch.device("cpu")
 TEXTS = ["a good film", "the movie was bad", "it", "a bad film and it is a good movie"]
@@ -111,7 +112,7 @@ def pooled(model: torch.nn.Module, folder: str, text: str) -> torch.Tensor:
     return states[0].mean(0)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 8])
+@pytest.mark.parametrize("batch_size", [1, 3])
 def test_embeddings_of_t5_and_of_causal_models(
     tiny_t5: str, tiny_model: str, batch_size: int
 ) -> None:
@@ -156,7 +157,7 @@ def distribution(folder: str, question: str, response: str) -> torch.Tensor:
     return F.softmax(logits[len(shown) - 1 :], -1).mean(0).log()
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 8])
+@pytest.mark.parametrize("batch_size", [1, 3])
 def test_distributions_of_responses(tiny_model: str, batch_size: int) -> None:
     scorer = Scorer(tiny_model, settings(batch_size=batch_size), CPU, [QUESTION, "it"])
     said = [[*TEXTS, ""], ["bad"]]
@@ -169,8 +170,9 @@ def test_distributions_of_responses(tiny_model: str, batch_size: int) -> None:
 def test_a_question_that_leaves_no_room_is_refused(tiny_model: str) -> None:
     tokens = len(make_tokenizer()(f"{QUESTION}\n")["input_ids"])
     Scorer(tiny_model, settings(max_tokens=tokens + 1), CPU, ["it", QUESTION])
-    with pytest.raises(ConfigError, match=f"a question of {tokens} tokens leaves no room"):
-        Scorer(tiny_model, settings(max_tokens=tokens), CPU, ["it", QUESTION])
+    config = settings(max_tokens=tokens)
+    said = refusal(lambda: Scorer(tiny_model, config, CPU, ["it", QUESTION]))
+    assert f"a question of {tokens} tokens leaves no room" in said
 
 
 def test_nll_by_hand(policies: list[Policy]) -> None:
@@ -320,23 +322,20 @@ def test_every_option_is_complete(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "rule"),
     [
-        (
-            {"kl_to_base": True},
-            r"algorithm.diversity.kl_to_base=true needs .* algorithm.diversity.scorer",
-        ),
-        ({"batch_size": 0}, "algorithm.diversity.batch_size must be at least 1, got 0"),
-        ({"max_tokens": 0}, "algorithm.diversity.max_tokens must be at least 1, got 0"),
-        ({"precision": "fp8"}, "algorithm.diversity.precision must be one of fp32, bf16, fp16"),
+        ({"kl_to_base": True}, "kl_to_base=true needs "),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
+        ({"precision": "fp8"}, "precision must be one of fp32, bf16, fp16"),
     ],
 )
-def test_wrong_settings_are_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        settings(**changes)
+def test_wrong_settings_are_refused(changes: dict[str, object], rule: str) -> None:
+    assert refusal(lambda: settings(**changes)).startswith(f"algorithm.diversity.{rule}")
 
 
-def test_a_model_that_is_not_there_is_refused_before_anything_is_trained() -> None:
-    for key in ("encoder", "scorer"):
-        with pytest.raises(ConfigError, match=f"algorithm.diversity.{key}=asset:tyni: cory ships"):
-            Diversity(settings(**{key: "asset:tyni"}), CPU, [QUESTION])
+@pytest.mark.parametrize("key", ["encoder", "scorer"])
+def test_a_model_that_is_not_there_is_refused_before_anything_is_trained(key: str) -> None:
+    config = settings(**{key: "asset:tyni"})
+    said = refusal(lambda: Diversity(config, CPU, [QUESTION]))
+    assert said.startswith(f"algorithm.diversity.{key}=asset:tyni: ")

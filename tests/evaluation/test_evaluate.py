@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,8 +21,6 @@ from cory.functional.statistics import wilson
 from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults
-from cory.runs.run_dir import WriteError
 from cory.runtime.worker import build_parts
 from tests.support.building import LetterShare, build, measure
 from tests.support.composing import parsed
@@ -150,14 +146,11 @@ def run(
     folder: Path,
     config: EvaluationConfig | None = None,
     final: bool = True,
-    digest: str = "settings",
 ) -> tuple[Metrics, list[Line]]:
-    """An evaluation to its end; its file stays."""
-    folder.mkdir(exist_ok=True)
-    pieces = PartialResults(folder / "evaluation", digest)
+    """An evaluation to its end."""
     request = EvalRequest(config or settings(), 0, 3, final)
-    found = evaluator(request, pieces, lambda done, rows: None)
-    return found, pieces.lines
+    found = evaluator(request, lambda done, rows: None)
+    return found, request.lines
 
 
 def chosen(lines: list[Line], who: str, kind: str = "evaluation") -> list[Line]:
@@ -332,85 +325,6 @@ def test_probes_are_asked_at_the_end_alone_and_nobody_judges_them(tmp_path: Path
     assert all(p["answer"] is p["split"] is p["turns"][0]["score"] is None for p in probes)
 
 
-# going on after a kill
-
-
-def file_of(folder: Path) -> Path:
-    return folder / "evaluation" / "000003.jsonl"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("torn", [False, True])
-def test_an_evaluation_goes_on_wherever_it_was_killed(tmp_path: Path, torn: bool) -> None:
-    evaluator, actors = evaluator_of()
-    for actor in actors:
-        actor.hardware.responses_at_once = 8
-    whole = run(evaluator, tmp_path)
-    rows = file_of(tmp_path).read_bytes().splitlines(keepends=True)
-    held = [row for row in rows[1:] if not row.startswith(b'{"sha256"')]
-    assert len(held) == len(whole[1])
-    for left in range(1, len(rows) + 1, 3):
-        file_of(tmp_path).write_bytes(b"".join(rows[:left]) + (rows[-1][:20] if torn else b""))
-        for actor in actors:
-            actor.asked.clear()
-        assert run(evaluator, tmp_path) == whole
-        answered = sum(len(contexts) for actor in actors for _, contexts in actor.asked)
-        again = sum(row in held for row in rows[left:])
-        # a piece that is not whole is asked again, and so is one whose hash is missing
-        assert again <= answered <= again + 8
-    assert file_of(tmp_path).read_bytes() == b"".join(rows)
-
-
-def test_what_other_weights_or_settings_said_does_not_count(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    evaluator, actors = evaluator_of()
-    run(evaluator, tmp_path)
-
-    def asked_again(digest: str = "settings") -> bool:
-        for actor in actors:
-            actor.asked.clear()
-        run(evaluator, tmp_path, digest=digest)
-        note = "is of other settings or weights; what it holds is asked for again\n"
-        said = capsys.readouterr().err
-        again = any(actor.asked for actor in actors)
-        assert said == (f"note: {file_of(tmp_path)} {note}" if again else "")
-        return again
-
-    assert not asked_again()
-    assert asked_again("other settings")
-    assert not asked_again("other settings")
-    actors[1].model.weights["w"] += 1e-7
-    assert asked_again("other settings")
-    assert not asked_again("other settings")
-
-
-def test_json_lines_are_read_by_any_reader(tmp_path: Path) -> None:
-    evaluator, _ = evaluator_of()
-    _, lines = run(evaluator, tmp_path)
-    rows = file_of(tmp_path).read_text(encoding="utf-8").split("\n")
-    read = [json.loads(row) for row in rows[1:-1]]
-    assert [row for row in read if row.keys() != {"sha256"}] == lines
-    assert sys.getsizeof(rows[1]) < 1000
-
-
-def test_a_finished_evaluation_leaves_nothing_behind(tmp_path: Path) -> None:
-    pieces = PartialResults(tmp_path / "evaluation", "settings")
-    assert pieces.open(3, "weights", [1, 1]) == []
-    pieces.add([{"a": "\u2028 ‘x’\n"}])
-    assert PartialResults(tmp_path / "evaluation", "settings").open(3, "weights", [1, 1]) == [
-        {"a": "\u2028 ‘x’\n"}
-    ]
-    pieces.clear()
-    assert pieces.lines == [] and list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "evaluation").write_text("in the way")
-    with pytest.raises(WriteError, match=r"evaluation/000000.jsonl cannot be written \(File exist"):
-        PartialResults(tmp_path / "evaluation", "settings").open(0, "weights", [1])
-
-
 # with models
 
 
@@ -523,9 +437,8 @@ def test_what_data_or_model_have_no_room_for_is_refused_before_training(
 
 def test_what_prompts_contribute_has_the_metrics_as_its_mean(tmp_path: Path) -> None:
     evaluator, _ = evaluator_of()
-    results = PartialResults(tmp_path / "evaluation", "settings")
     request = EvalRequest(settings(), 0, 3, True)
-    metrics = evaluator(request, results, lambda done, rows: None)
+    metrics = evaluator(request, lambda done, rows: None)
     scores = request.scores
     assert scores.prompts == [f"q{i}" for i in range(10)]
     whom = ("agent_0", "agent_1", "team", "pioneer", "observer")
@@ -538,7 +451,7 @@ def test_what_prompts_contribute_has_the_metrics_as_its_mean(tmp_path: Path) -> 
     assert scores.shares == tries  # a judge of 0 and 1 counts what is right
     right = [
         turn["response"].endswith("7")
-        for line in results.lines
+        for line in request.lines
         if (line["who"], line["prompt_id"]) == ("agent_1", "q3") and line["sample"] is not None
         for turn in line["turns"]
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from cory.runs.run_dir import read_lines
 from tests.support.building import asked
-from tests.support.commands import last_wins, metrics, short_settings, until, workers
+from tests.support.commands import last_wins, metrics, short_settings, until
 from tests.support.warm import WarmCommand
 
 Words = Callable[..., list[str]]
@@ -45,23 +44,29 @@ def finish(words: list[str], cwd: Path) -> WarmCommand:
     return command
 
 
+def evaluating(run_dir: Path, iteration: int) -> bool:
+    """Whether a run has trained an iteration, of two at most, and evaluates it."""
+    samples, saved = run_dir / "samples.jsonl", run_dir / "checkpoints" / "000002"
+    trained = f'"iteration": {iteration}, "kind": "training"'
+    return (
+        samples.exists()
+        and trained in samples.read_text()
+        and len(metrics(run_dir)) == iteration
+        and (iteration == 0 or saved.exists())
+    )
+
+
 def kill_within_the_evaluation(command: WarmCommand, run_dir: Path, iteration: int) -> None:
-    """SIGKILL to all of the run's processes once a few pieces of the evaluation are there."""
-    path = run_dir / "evaluation" / f"{iteration:06d}.jsonl"
-    until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
-    for pid in [command.pid, *workers(run_dir).values()]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    """SIGKILL to a run while it evaluates an iteration."""
+    until(lambda: evaluating(run_dir, iteration))
+    command.kill()
     command.wait()
-    assert path.exists() and not (run_dir / "record.json").exists()
+    assert len(metrics(run_dir)) == iteration and not (run_dir / "record.json").exists()
 
 
 def same_records(one: Path, other: Path) -> None:
     for name in ("metrics.jsonl", "samples.jsonl", "prompt_scores.jsonl"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
-    assert not (other / "evaluation").exists()
 
 
 @pytest.mark.slow
@@ -76,7 +81,6 @@ def test_a_run_killed_within_evaluations_ends_as_if_it_had_not_been(
     for iteration in (0, 1):
         kill_within_the_evaluation(start(again, tmp_path), killed, iteration)
     command = finish(again, tmp_path)
-    assert "other settings or weights" not in command.err
     same_records(whole, killed)
     # the last iteration is saved before it is evaluated, so it is not trained twice
     assert f"{killed}: resumed after iteration 2" in command.out
@@ -87,40 +91,19 @@ def test_a_run_killed_within_evaluations_ends_as_if_it_had_not_been(
 
 
 @pytest.mark.slow
-def test_an_evaluation_alone_goes_on_after_a_kill_and_after_a_request_to_stop(
-    slowly: Words, tmp_path: Path
-) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    words = ("algorithm.iterations=0",)
-    finish(slowly(f"run_dir={whole}", *words), tmp_path)
-    again = slowly(f"run_dir={cut}", *words)
-    kill_within_the_evaluation(start(again, tmp_path), cut, 0)
-    before = len((cut / "evaluation" / "000000.jsonl").read_bytes())
-    command = start(again, tmp_path)
-    until(lambda: len((cut / "evaluation" / "000000.jsonl").read_bytes()) > before)
-    command.send_signal(signal.SIGTERM)
-    assert command.wait() == 143
-    assert "saved within the evaluation" in command.out and "Traceback" not in command.err
-    finish(again, tmp_path)
-    same_records(whole, cut)
-    (line,) = metrics(cut)
-    assert line["iteration"] == 0
-
-
-@pytest.mark.slow
 def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
     slowly: Words, tmp_path: Path
 ) -> None:
+    """In two processes, after its only iteration."""
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    words = ("hardware=cpu2", "hardware.rollout_batch_size=1", "checkpoint_every=0")
+    words = ("hardware=cpu2", "hardware.rollout_batch_size=1", "algorithm.iterations=1")
     finish(slowly(f"run_dir={whole}", *words), tmp_path)
     again = slowly(f"run_dir={stopped}", *words)
     command = start(again, tmp_path)
-    path = stopped / "evaluation" / "000000.jsonl"
-    until(lambda: path.exists() and path.read_bytes().count(b"\n") > 5)
+    until(lambda: evaluating(stopped, 0))
     command.send_signal(signal.SIGTERM)
     assert command.wait() == 143, command.err
-    assert "saved within the evaluation after iteration 1 of 2" in command.out
+    assert "saved within the evaluation after iteration 1 of 1" in command.out
     assert metrics(stopped) == []
     finish(again, tmp_path)
     same_records(whole, stopped)
@@ -131,19 +114,11 @@ def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
     tiny_model: str, questions_file: Path, tmp_path: Path
 ) -> None:
     settings = [
-        f"model.path={tiny_model}",
-        *asked(questions_file),
-        "algorithm=cory",
-        "algorithm.iterations=1",
-        "algorithm.learning_rate=1e-2",
-        "algorithm.prompts_per_iteration=4",
-        "algorithm.minibatch_size=4",
-        "algorithm.sampling.max_response_tokens=6",
-        "algorithm.sampling.min_response_tokens=6",
-        "evaluation.prompts=null",
-        "evaluation.greedy=true",
-        "evaluation.team=true",
-        "wandb.mode=offline",
+        *(f"model.path={tiny_model}", *asked(questions_file), "algorithm=cory"),
+        *("algorithm.iterations=1", "algorithm.learning_rate=1e-2"),
+        *("algorithm.prompts_per_iteration=4", "algorithm.minibatch_size=4"),
+        *("algorithm.sampling.max_response_tokens=6", "algorithm.sampling.min_response_tokens=6"),
+        *("evaluation.prompts=null", "evaluation.greedy=true", "evaluation.team=true"),
     ]
     command = finish([*settings, "run_dir=a"], tmp_path)
     assert "held-out pass@4, agent 0" in command.out and "90 % interval" in command.out

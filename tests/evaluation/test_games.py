@@ -15,7 +15,6 @@ from cory.evaluation.games import Match, game_metrics, win_scores
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import standard_error
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import require_contributions
 from tests.support.playing import SPAG, build_games, game_config
@@ -127,13 +126,10 @@ def examine(
     folder: Path,
     before_each: Callable[[int, int], None] = lambda done, rows: None,
 ) -> tuple[dict[str, float], list[Line]]:
-    pieces = PartialResults(folder, "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
-    found = trainer.evaluate(request, pieces, before_each)
+    found = trainer.evaluate(request, before_each)
     require_contributions(request, found)
-    lines = list(pieces.lines)
-    pieces.clear()
-    return found, lines
+    return found, request.lines
 
 
 @pytest.mark.slow
@@ -174,25 +170,6 @@ def test_probes_are_dialogues(trainer_of: Build, tmp_path: Path) -> None:
 
 class Interrupted(Exception):
     pass
-
-
-@pytest.mark.slow
-def test_an_evaluation_goes_on_where_it_was(trainer_of: Build, tmp_path: Path) -> None:
-    trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=6")
-    run = tmp_path / "run"
-    run.mkdir(exist_ok=True)
-    whole = examine(trainer, config, run)
-
-    def stop(done: int, rows: int) -> None:
-        assert rows == 42  # six probes are played last
-        if done >= 20:
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        examine(trainer, config, run, stop)
-    asked: list[int] = []
-    assert examine(trainer, config, run, lambda done, rows: asked.append(done)) == whole
-    assert asked[0] == 20
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def test_observation_1_exactly_ties_included() -> None:
 
 
 def test_observation_2_exactly_with_most_collaboration() -> None:
-    for game in TWO_TURNS:
+    for game in TWO_TURNS[::5]:
         first = joint(game, COLD, MOST).before[0][0]
         assert first == pytest.approx(float(observation_2(game)), abs=0.02), game
         # the printed condition is its second term alone
@@ -57,7 +57,7 @@ def test_observation_2_exactly_with_most_collaboration() -> None:
 
 
 def test_observation_2_for_the_better_answer_to_a_coin() -> None:
-    for game in TWO_TURNS:
+    for game in TWO_TURNS[::5]:
         first = joint(game, COLD, EVEN).before[0][0]
         exchanged = 3 * game.r_ind - 2 * game.r_col
         if exchanged != 1:  # there the coin decides
@@ -134,7 +134,7 @@ def test_most_collaboration_is_the_largest_fixed_point_of_each_stage() -> None:
             after = tau * math.log(math.exp((1 - ind) / tau) + 1)
             last = tau * math.log(math.exp((col - ind) / tau) + 1)
             x = 1.0
-            for _ in range(20_000):
+            for _ in range(5_000):
                 x = sigmoid((col - ind + x * (after - last)) / tau)
             assert joint(game, tau).before[0][0] == pytest.approx(x, abs=1e-6), (game, tau)
 

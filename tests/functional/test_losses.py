@@ -83,27 +83,6 @@ def test_value_loss_on_every_side(
     assert_close(loss.deviation, [[(value - target) ** 2]])
 
 
-def test_without_clipping_the_loss_is_minus_ratio_times_advantage() -> None:
-    logprobs, old, advantages = random_inputs()
-    loss = clipped_policy_loss(logprobs, old, advantages, MASK, 1e9)
-    assert_close(loss.per_token[MASK], (-advantages * (logprobs - old).exp())[MASK])
-    assert not loss.clipped.any()
-
-
-def test_at_ratio_one_the_gradient_is_the_policy_gradient() -> None:
-    logprobs, _, advantages = random_inputs()
-    loss = clipped_policy_loss(logprobs, logprobs.detach(), advantages, MASK, 0.2)
-    gradient = grad_of(masked_mean(loss.per_token, MASK), logprobs)
-    assert_close(gradient, torch.where(MASK, -advantages / 5, 0.0))  # 3 + 2 + 0 tokens
-
-
-def test_without_clipping_the_value_loss_is_the_squared_error() -> None:
-    values, old, returns = random_inputs()
-    loss = clipped_value_loss(values, old, returns, MASK, 1e9)
-    assert_close(loss.per_token, torch.where(MASK, (values - returns) ** 2, 0.0))
-    assert not loss.clipped.any()
-
-
 @BOTH
 def test_outside_the_mask_there_is_nothing(loss_of: LossFunction) -> None:
     new, old, target = random_inputs()

@@ -54,14 +54,6 @@ def test_one_value_alone_is_its_own_mean() -> None:
     assert_close(whiten(x, torch.zeros(1, 2, dtype=torch.bool)), [[0.0, 0.0]])
 
 
-def test_whiten_gives_mean_zero_and_variance_one() -> None:
-    torch.manual_seed(0)
-    x, mask = 5 + 3 * torch.randn(8, 6), torch.rand(8, 6) < 0.6
-    inside = whiten(x, mask)[mask]
-    assert_close(inside.mean(), 0.0)
-    assert_close(inside.var(), 1.0)
-
-
 def test_whiten_survives_equal_values() -> None:
     assert_close(whiten(torch.full((3,), 7.0), torch.ones(3, dtype=torch.bool)), [0.0] * 3)
 

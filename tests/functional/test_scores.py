@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 import statistics
 
 import pytest
@@ -75,13 +74,6 @@ def test_unknown_scaling() -> None:
 )
 def test_kl_coefficient_follows_the_kl(kl: float, expected: float) -> None:
     assert_close(adapted_kl_coef(0.5, kl, target=6.0, horizon=100, turns=50), expected)
-
-
-def test_kl_coefficient_grows_over_one_horizon() -> None:
-    kl_coef = 1.0
-    for _ in range(1000):
-        kl_coef = adapted_kl_coef(kl_coef, 60.0, target=6.0, horizon=10_000_000, turns=10_000)
-    assert abs(math.log(kl_coef) - 0.2) < 1e-3  # (1 + 0.0002)^1000, about e^0.2
 
 
 def test_equal_numbers_that_round_differently_count_as_a_deviation_of_one() -> None:

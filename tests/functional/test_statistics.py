@@ -39,19 +39,6 @@ def test_the_estimator_is_the_mean_over_all_choices_of_k_tries(tries: tuple[bool
         assert_close(pass_at_k(sum(tries), len(tries), k), sum(choices) / len(choices))
 
 
-@pytest.mark.parametrize(("p", "k"), [(0.1, 1), (0.1, 4), (0.3, 2), (0.02, 8)])
-def test_its_mean_is_the_probability_that_k_fresh_tries_hold_a_right_one(p: float, k: int) -> None:
-    right = np.random.default_rng(0).binomial(8, p, size=20_000)
-    by_count = [pass_at_k(count, 8, k) for count in range(9)]
-    values = np.array(by_count)[right]
-    error = values.std() / np.sqrt(len(values))
-    assert abs(values.mean() - (1 - (1 - p) ** k)) < 4 * error
-    # the plug-in 1 - (1 - c/n)^k is not unbiased, and the same tries tell
-    if k > 1:
-        plugged = 1 - (1 - right / 8) ** k
-        assert abs(plugged.mean() - (1 - (1 - p) ** k)) > 4 * error
-
-
 @pytest.mark.parametrize("wrong", [(-1, 4, 1), (5, 4, 1), (1, 4, 0), (1, 4, 5)])
 def test_impossible_counts_are_an_error(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="right tries out of"):
@@ -118,9 +105,7 @@ def test_what_is_no_probability_is_an_error(values: list[float]) -> None:
         interval([0.5, 0.5], 1)  # fewer responses than prompts
 
 
-@pytest.mark.parametrize(
-    ("k", "alpha", "beta"), [(1, 0.3, 1.0), (4, 0.3, 1.0), (2, 0.2, 2.0), (1, 50.0, 50.0)]
-)
+@pytest.mark.parametrize(("k", "alpha", "beta"), [(4, 0.3, 1.0), (1, 50.0, 50.0)])
 def test_the_interval_holds_the_truth_in_about_95_of_100_evaluations(
     k: int, alpha: float, beta: float
 ) -> None:

@@ -61,29 +61,6 @@ def test_unreadable_answers_are_dropped_or_counted(
         assert elected == min(expected, key=str)
 
 
-@pytest.mark.slow
-def test_dropping_labels_more_problems_and_more_of_them_rightly() -> None:
-    """Three agents: 70 % of answers can be read, 40 % of these are right, the others differ."""
-    stream = np.random.default_rng(0)
-    problems = 20_000
-    labelled, right = Counter[str](), Counter[str]()
-    for _ in range(problems):
-        kinds = stream.random(3)
-        answers = [7 if x < 0.28 else -n if x < 0.7 else None for n, x in enumerate(kinds, 1)]
-        for rule in (DROPPED, COUNTED):
-            labelled[rule.unreadable] += rule.winners(answers) != [None]
-            right[rule.unreadable] += rule.score(answers, 7)
-    # nobody readable: 0.3^3; two unreadable outvote one: 3 * 0.7 * 0.3^2 more
-    assert labelled["dropped"] / problems == pytest.approx(1 - 0.027, abs=0.01)
-    assert labelled["counted"] / problems == pytest.approx(1 - 0.027 - 0.189, abs=0.01)
-    # more than one right; ties of one right with two or one wrong
-    p, q, u = 0.28, 0.42, 0.3
-    accuracy = p**3 + 3 * p**2 * (1 - p) + 3 * p * q**2 / 3 + 6 * p * q * u / 2
-    assert right["counted"] / problems == pytest.approx(accuracy, abs=0.01)
-    # a single right one, which two unreadable ones outvote if they are counted
-    assert right["dropped"] / problems == pytest.approx(accuracy + 3 * p * u**2, abs=0.01)
-
-
 def test_random_ties_pick_one_winner_each_as_often_as_the_others() -> None:
     stream = np.random.default_rng(0)
     rule = VoteRule("random", "counted")

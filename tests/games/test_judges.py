@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cory.games import decided_state, rules_of
-from cory.games.state import GameState
+from cory.games.state import GameResult, GameState
 
 # word, what the attacker says, and how it ends: by whole words | as the released code judges
 ATTACKER = [
@@ -119,17 +119,13 @@ def test_who_wins(judge: str) -> None:
     game = rules_of("taboo", judge)
     start = GameState("cat", 2)
     told = start.after("attacker", "It purrs.")
-    for text, winners, reason in (
-        ("I know the word! It is cat!", ("defender",), "guessed"),
-        ("I know the word! It is dog!", ("attacker",), "wrong_guess"),
-        ("A cat!", ("attacker",), "uttered"),
+    for text, winner, reason in (
+        ("I know the word! It is cat!", "defender", "guessed"),
+        ("I know the word! It is dog!", "attacker", "wrong_guess"),
+        ("A cat!", "attacker", "uttered"),
     ):
         outcome = game.outcome(told.after("defender", text))
-        assert outcome and (outcome.winners, outcome.reason, outcome.valid) == (
-            winners,
-            reason,
-            True,
-        )
+        assert outcome == GameResult((winner,), reason, valid=True)
     broken = game.outcome(start.after("attacker", "A cat."))
     assert broken and (broken.winners, broken.valid) == ((), False)
 
@@ -137,13 +133,8 @@ def test_who_wins(judge: str) -> None:
 @pytest.mark.parametrize("judge", ["words", "official"])
 def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn(judge: str) -> None:
     game = rules_of("taboo", judge)
-    position = GameState("cat", 2)
-    for role, text in (
-        ("attacker", "It purrs."),
-        ("defender", "Hm."),
-        ("attacker", "It purrs a lot."),
-    ):
-        position = position.after(role, text)
+    start = GameState("cat", 2).after("attacker", "It purrs.")
+    position = start.after("defender", "Hm.").after("attacker", "It purrs a lot.")
     assert decided_state(game, position) == (position, None)
     tie = decided_state(game, position.after("defender", "Hm?"))[1]
     assert tie and (tie.winners, tie.reason, tie.valid) == ((), "tie", True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cory.config import GameConfig
-from cory.games import decided_state, rules_of
+from cory.games import GameRules, decided_state, rules_of
 from cory.games.associations import SMOOTHING, associate
 from cory.games.listener import Listener, belief
 from cory.games.scripted import (
@@ -21,12 +21,7 @@ from cory.games.scripted import (
 )
 from cory.games.state import GameResult, GameState
 from cory.tasks.game import GameTask
-from tests.support.game_settings import Config, settings_of, tokenizer
-
-
-@pytest.fixture
-def config() -> Config:
-    return settings_of
+from tests.support.game_settings import settings_of, tokenizer
 
 
 def test_associations_by_hand() -> None:
@@ -69,8 +64,8 @@ def script(settings: GameConfig) -> Script:
     return Script(settings.scripted, associations, rules_of(settings.game, "words"))
 
 
-def test_a_listener_weighs_hints_and_answers(config: Config) -> None:
-    shared = script(config("twenty_questions"))
+def test_a_listener_weighs_hints_and_answers() -> None:
+    shared = script(settings_of("twenty_questions"))
     listener: Listener = shared.listener
     asked = GameState("cat", 9).after("guesser", "Has it to do with fur?")
     yes = belief(listener.evidence(listener.hear(asked.after("oracle", "Yes!"))))
@@ -83,8 +78,8 @@ def test_a_listener_weighs_hints_and_answers(config: Config) -> None:
 
 
 @pytest.mark.slow
-def test_a_hinter_never_says_the_word_and_names_what_goes_with_it(config: Config) -> None:
-    shared = script(config(scripted__guile=0.0))
+def test_a_hinter_never_says_the_word_and_names_what_goes_with_it() -> None:
+    shared = script(settings_of(scripted__guile=0.0))
     position = GameState("cat", 9)
     first = Hinter(shared).say(position, np.random.default_rng(0))
     assert "purrs" in first and "scratches" in first
@@ -97,16 +92,16 @@ def test_a_hinter_never_says_the_word_and_names_what_goes_with_it(config: Config
                 going = going.after("attacker", text).after("defender", "Hm.")
 
 
-def test_guile_points_to_another_word(config: Config) -> None:
-    shared = script(config(scripted__guile=1.0, scripted__hints_per_turn=1))
+def test_guile_points_to_another_word() -> None:
+    shared = script(settings_of(scripted__guile=1.0, scripted__hints_per_turn=1))
     position = GameState("sun", 9)
     said = Hinter(shared).say(position, np.random.default_rng(0))
     heard = shared.listener.hear(position.after("attacker", said))
     assert "waves" in said and belief(shared.listener.evidence(heard)).argmax() == 2
 
 
-def test_a_guesser_guesses_when_it_is_sure(config: Config) -> None:
-    guesser = Guesser(script(config()))
+def test_a_guesser_guesses_when_it_is_sure() -> None:
+    guesser = Guesser(script(settings_of()))
     draw = np.random.default_rng(0)
     start = GameState("cat", 2)
     assert guesser.say(start.after("attacker", "It purrs."), draw) == (
@@ -120,24 +115,24 @@ def test_a_guesser_guesses_when_it_is_sure(config: Config) -> None:
     last = unsure.after("defender", "Is it about sea?").after("attacker", "Scratches.")
     assert guesser.say(last, draw) == "I know the word! It is cat!"
     # in the last turn it may take a chance
-    bold = Guesser(script(config(scripted__last_confidence=0.0)))
+    bold = Guesser(script(settings_of(scripted__last_confidence=0.0)))
     assert "I know" in bold.say(GameState("cat", 1).after("attacker", "Fur."), draw)
     assert "I know" not in guesser.say(GameState("cat", 1).after("attacker", "Fur."), draw)
 
 
-def play(task: GameTask, word: str, players: dict[str, RuleBasedPlayer], seed: int) -> GameResult:
-    draw, position = np.random.default_rng(seed), GameState(word, task.max_turns)
-    while True:
-        role = position.next_role(task.game.roles)
+def play(
+    game: GameRules, word: str, turns: int, players: dict[str, RuleBasedPlayer], seed: int
+) -> GameResult:
+    draw, position = np.random.default_rng(seed), GameState(word, turns)
+    while (outcome := decided_state(game, position)[1]) is None:
+        role = position.next_role(game.roles)
         position = position.after(role, players[role].say(position, draw))
-        outcome = decided_state(task.game, position)[1]
-        if outcome is not None:
-            return outcome
+    return outcome
 
 
 @pytest.mark.slow
-def test_scripted_players_beat_careless_ones(config: Config) -> None:
-    task = GameTask(config(train_words=80, test_words=10), tokenizer, np.random.default_rng(0))
+def test_scripted_players_beat_careless_ones() -> None:
+    task = GameTask(settings_of(train_words=40, test_words=10), tokenizer, np.random.default_rng(0))
     players = task.players()
 
     def share(attacker: str, defender: str, winner: str) -> float:
@@ -145,7 +140,8 @@ def test_scripted_players_beat_careless_ones(config: Config) -> None:
             "attacker": players[attacker]["attacker"],
             "defender": players[defender]["defender"],
         }
-        games = [play(task, word, sides, seed) for seed, word in enumerate(task.train_words)]
+        words = enumerate(task.train_words)
+        games = [play(task.game, word, task.max_turns, sides, seed) for seed, word in words]
         assert all(game.valid for game in games)
         return sum(winner in game.winners for game in games) / len(games)
 
@@ -155,21 +151,14 @@ def test_scripted_players_beat_careless_ones(config: Config) -> None:
 
 
 @pytest.mark.parametrize("name", ["twenty_questions", "guess_my_city"])
-def test_scripted_players_find_the_word_together(config: Config, name: str) -> None:
-    shared = script(config(name))
-    game = shared.game
+def test_scripted_players_find_the_word_together(name: str) -> None:
+    shared = script(settings_of(name))
 
     def solved(guesser: RuleBasedPlayer, oracle: RuleBasedPlayer) -> int:
-        found = 0
-        for seed, word in enumerate(WORDS * 5):
-            draw, position = np.random.default_rng(seed), GameState(word, 3)
-            while (outcome := decided_state(game, position)[1]) is None:
-                role = position.next_role(game.roles)
-                player = guesser if role == "guesser" else oracle
-                position = position.after(role, player.say(position, draw))
-            assert outcome.valid
-            found += outcome.reason == "guessed"
-        return found
+        players = {"guesser": guesser, "oracle": oracle}
+        games = [play(shared.game, word, 3, players, n) for n, word in enumerate(WORDS * 5)]
+        assert all(game.valid for game in games)
+        return sum(game.reason == "guessed" for game in games)
 
     assert solved(Guesser(shared), Hinter(shared)) == 20
     assert solved(RandomGuesser(shared), RandomHinter(shared)) < 16

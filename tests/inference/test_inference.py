@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ from omegaconf import OmegaConf
 from cory.config import Config, ConfigError, builder
 from cory.evaluation.responses import EvalRequest
 from cory.inference import Said, load_team, on_device, require_device
-from cory.runs.partial_results import PartialResults
 from cory.runtime.exporting import export_agents
 from cory.runtime.worker import build_parts
 from cory.tasks.questions import QuestionsForm
 from scripts import ask as command
+from tests.support.refusals import refusal
 
 
 def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
@@ -34,11 +35,9 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
         )
     export_agents(trainer.agents, parts, run_dir)
     OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
-    pieces = PartialResults(run_dir / "evaluation", "settings")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
-    trainer.evaluate(request, pieces, lambda *_: None)
-    said = [[turn["response"] for turn in line["turns"]] for line in pieces.lines]
-    pieces.clear()
+    trainer.evaluate(request, lambda *_: None)
+    said = [[turn["response"] for turn in line["turns"]] for line in request.lines]
     form = parts.task
     asked = [prompt.text for prompt in form.held_out(config.evaluation.prompts, "test")]
     assert isinstance(form, QuestionsForm)
@@ -50,14 +49,8 @@ def maft(questions: Callable[..., Config], tmp_path: Path) -> Callable[..., Conf
     """Settings of two debaters of each kind about six questions."""
     return lambda *words: questions(
         "experiment=maft/phi3_arithmetic_maft",
-        *(
-            "hardware=cpu",
-            "model=tiny",
-            "model.chat=false",
-            "model.precision=fp32",
-            f"run_dir={tmp_path}",
-            "hardware.rollout_batch_size=4",
-        ),
+        *("hardware=cpu", "model=tiny", "model.chat=false", "model.precision=fp32"),
+        *(f"run_dir={tmp_path}", "hardware.rollout_batch_size=4"),
         *("algorithm.agents=2", "algorithm.evaluation_agents=2", "algorithm.summary=false"),
         *("evaluation.samples=1", "evaluation.k=[1]", "evaluation.prompts=6", "seed=3"),
         *words,
@@ -107,29 +100,25 @@ def test_they_say_what_the_run_said_to_the_same_questions(
 def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: Path) -> None:
     run_of(maft("evaluation.prompts=1"), tmp_path)
     team = load_team(tmp_path, "cpu")
-    for words, how, part in (
-        (("",), {}, "a prompt is empty"),
-        (("1 and " * 60,), {}, "exceed the context of model=tiny"),
-        (("1 and 6?", "agent_7"), {}, "agent=agent_7: .* has generation_0, generation_1, critic"),
-        (("1 and 6?",), {"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
+    for ask, part in (
+        (partial(team.ask, ""), "a prompt is empty"),
+        (partial(team.ask, "1 and " * 60), "exceed the context of model=tiny"),
+        (partial(team.ask, "1 and 6?", "agent_7"), "agent=agent_7: "),
+        (partial(team.ask, "1 and 6?", max_tokens=0), "max_tokens must be at least 1, got 0"),
     ):
-        with pytest.raises(ConfigError, match=part):
-            team.ask(*words, **how)
+        assert part in refusal(ask)
     (tmp_path / "agents" / "generation_0").rename(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match="has 3 agents"):
-        load_team(tmp_path, "cpu")
+    assert "has 3 agents" in refusal(lambda: load_team(tmp_path, "cpu"))
     (tmp_path / "agents").rename(tmp_path / "gone")
-    with pytest.raises(ConfigError, match="the run has no agents"):
-        load_team(tmp_path, "cpu")
-    with pytest.raises(ConfigError, match="there is no run"):
-        load_team(tmp_path / "nowhere")
+    assert "the run has no agents" in refusal(lambda: load_team(tmp_path, "cpu"))
+    assert "there is no run" in refusal(lambda: load_team(tmp_path / "nowhere"))
 
 
 def test_a_run_from_elsewhere_does_not_let_code_run(maft: Callable[..., Config]) -> None:
     model = maft().model
     wants = model.replace(remote_code=True)
-    with pytest.raises(ConfigError, match=r"x: model\.remote_code=true: .* or --remote-code"):
-        on_device(wants, "cpu", False, "x: model")
+    said = refusal(lambda: on_device(wants, "cpu", False, "x: model"))
+    assert said.startswith("x: model.remote_code=true: ")
     assert on_device(wants, "cpu", True, "x: model").remote_code
     assert not on_device(model, "cpu", False, "x: model").remote_code
     half = model.replace(precision="fp16", compute_precision="fp16")
@@ -169,27 +158,15 @@ def test_the_script_answers_on_the_command_line_and_on_the_terminal(
     command.main()
     seen = capsys.readouterr()
     assert seen.out.endswith(both) and seen.err == "error: a prompt is wrong\n"
-
-
-def test_the_script_says_mistakes_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["ask.py", str(tmp_path), "7?"])
     with pytest.raises(SystemExit):
-        command.main()
-    assert capsys.readouterr().err == f"error: {tmp_path}: there is no run\n"
+        run("wrong")
+    assert capsys.readouterr().err == "error: a prompt is wrong\n"
 
 
-@pytest.mark.parametrize(
-    ("device", "there"),
-    [("cpu", True), ("cuda", True), ("cuda:1", True), ("cuda:2", False), ("cudax", False)],
-)
-def test_a_device_that_is_not_here_is_refused(
-    device: str, there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    if there:
+    for device in ("cpu", "cuda", "cuda:1"):
         require_device(device, "--device")
-        return
-    with pytest.raises(ConfigError, match=f"--device={device}: this machine has none"):
-        require_device(device, "--device")
+    for device in ("cuda:2", "cudax"):
+        said = refusal(partial(require_device, device, "--device"))
+        assert said.startswith(f"--device={device}: this machine has none")

@@ -80,6 +80,11 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
     return ids, torch.ones_like(ids, dtype=torch.bool), torch.ones(4, 6, dtype=torch.bool)
 
 
+def model_of(config: Config) -> ActorCriticModel:
+    team = Team(config.model, torch.device("cpu"))
+    return next(team.new_models(["agent_0"], torch.Generator().manual_seed(0)))
+
+
 def engine_of(config: Config, model: ActorCriticModel, siblings: list[Engine]) -> Engine:
     plan = batch_plan(4, 4, 4, 4, 1)
     precision = config.model.precision
@@ -123,9 +128,7 @@ def test_every_stage_takes_the_same_steps(
             f"hardware.zero_stage={stage}",
             "hardware.keep_whole_below=0",
         )
-        (model,) = Team(config.model, torch.device("cpu")).new_models(
-            ["agent_0"], torch.Generator().manual_seed(0)
-        )
+        model = model_of(config)
         engine = engine_of(config, model, [])
         with engine.whole():
             start = {name: p.detach().clone() for name, p in engine.trainable.items()}
@@ -143,9 +146,7 @@ def test_every_stage_takes_the_same_steps(
 
 def first_step(config: Config, precision: str) -> Tensor:
     """What the first step adds to all weights, one after another."""
-    (model,) = Team(config.model, torch.device("cpu")).new_models(
-        ["agent_0"], torch.Generator().manual_seed(0)
-    )
+    model = model_of(config)
     cast_weights(model, DTYPES[precision])
     plan = batch_plan(4, 4, 4, 4, 1)
     engine = Engine(model, config.algorithm, config.hardware, plan, precision, [])
@@ -174,9 +175,7 @@ def test_the_value_head_has_a_rate_of_its_own(config_of: ConfigOf, value_rate: s
     config = config_of(
         "algorithm.learning_rate=1e-3", f"algorithm.value_learning_rate={value_rate}"
     )
-    (model,) = Team(config.model, torch.device("cpu")).new_models(
-        ["agent_0"], torch.Generator().manual_seed(0)
-    )
+    model = model_of(config)
     engine = engine_of(config, model, [])
     engine.set_learning_rate(0.5e-3)  # as a schedule does
     assert engine.learning_rate == 0.5e-3

@@ -69,14 +69,8 @@ def folder(tmp_path: Path) -> Path:
     ("architecture", "message"),
     [
         ({"model_type": "lama"}, "model.architecture.model_type=lama is no such class"),
-        (
-            {"model_type": "llama", "hidden_sise": 3},
-            "model.architecture.hidden_sise is no setting of model_type=llama",
-        ),
-        (
-            {"model_type": "llama", "num_attention_heads": 3},
-            "is not a multiple of the number of attention heads",
-        ),
+        ({"model_type": "llama", "hidden_sise": 3}, "model.architecture.hidden_sise is no"),
+        ({"model_type": "llama", "num_attention_heads": 3}, "is not a multiple of the number of"),
     ],
 )
 def test_wrong_architectures_are_refused(
@@ -116,10 +110,7 @@ def test_a_damaged_config_is_no_missing_one(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (
-            OSError("offline"),
-            "no local folder, not in the local cache, and the hub did not give it (offline); to",
-        ),
+        (OSError("offline"), "no local folder, not in the local cache, and the hub did not give"),
         (ImportError("needs sentencepiece"), "cannot be loaded: needs sentencepiece"),
         (ValueError("needs trust_remote_code"), "cannot be loaded: needs trust_remote_code"),
     ],

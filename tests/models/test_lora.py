@@ -9,32 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 from peft import PeftModel
-from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from cory.config import Config, ConfigError
-from cory.functional.masking import pad_left, pad_right
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.loading import load_language_model
 from cory.models.sampling.generation import generate
 from cory.models.team import Team
+from tests.models.test_team import CONTEXTS, RESPONSES, tensors
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
 NAMES = ["agent_0", "agent_1"]
-CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17]]
-RESPONSES = [[20, 21], [22, 23, 24, 25], [26]]
-
-
-def inputs() -> tuple[Tensor, Tensor, Tensor]:
-    context, context_mask = pad_left(CONTEXTS, 0)
-    response, response_mask = pad_right(RESPONSES, 0)
-    return (
-        torch.cat([context, response], 1),
-        torch.cat([context_mask, response_mask], 1),
-        response_mask,
-    )
+INPUTS = tensors(CONTEXTS, RESPONSES)
 
 
 def team_of(config_of: ConfigOf, *overrides: str) -> tuple[Team, list[ActorCriticModel]]:
@@ -71,7 +59,7 @@ def test_the_reference_is_the_pretrained_model(
 ) -> None:
     team, models = pair
     pristine = load_language_model(tiny_model, "model.path", keep_dropout=False)
-    ids = inputs()[0]
+    ids = INPUTS[0]
     for model in models:
         with torch.no_grad(), team.reference(model) as reference:
             assert torch.equal(reference(ids).logits, pristine(ids).logits)
@@ -84,12 +72,12 @@ def test_each_agent_says_what_its_own_adapter_says(
     pair: tuple[Team, list[ActorCriticModel]],
 ) -> None:
     team, (first, second) = pair
-    alone, _ = first(*inputs())
-    other, _ = second(*inputs())
-    again, _ = first(*inputs())
+    alone, _ = first(*INPUTS)
+    other, _ = second(*INPUTS)
+    again, _ = first(*INPUTS)
     assert torch.equal(alone, again)
     assert (alone - other).abs().max() > 1e-3
-    statistics, _ = team.statistics(second, *inputs())
+    statistics, _ = team.statistics(second, *INPUTS)
     assert_close(statistics.logprobs, other)
 
 
@@ -100,9 +88,9 @@ def test_one_pass_for_policy_and_reference_gives_the_numbers_of_two(
     overrides = ["model.path=asset:tiny", f"model.quantisation={quantisation}"]
     team, models = team_of(config_of, *overrides)
     for model in models:
-        two, values = team.statistics(model, *inputs())
-        one, routed_values = team.statistics(model, *inputs(), routed=True)
-        assert two.full_kl[inputs()[2]].min() > 0
+        two, values = team.statistics(model, *INPUTS)
+        one, routed_values = team.statistics(model, *INPUTS, routed=True)
+        assert two.full_kl[INPUTS[2]].min() > 0
         for column, routed_column in zip(two, one, strict=True):
             assert_close(routed_column, column)
         assert_close(routed_values, values)
@@ -175,7 +163,7 @@ def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> N
         block = agent.model.lm.transformer.h[0].mlp
         block.register_forward_pre_hook(lambda *_, seen=seen: seen.append(1))
         agent.start_update()
-        logprobs, _ = agent.engine(*inputs())
+        logprobs, _ = agent.engine(*INPUTS)
         agent.engine.backward(logprobs.sum())
         calls.append(len(seen))
     assert calls == [1, 2]

@@ -11,8 +11,7 @@ import torch
 from cory.config import Config
 from cory.models.engine import Engine
 from cory.models.optimiser import CODES
-from cory.models.team import Team
-from tests.models.test_engine import descend, engine_of
+from tests.models.test_engine import descend, engine_of, model_of
 
 ConfigOf = Callable[..., Config]
 STAGES = pytest.mark.parametrize(
@@ -30,10 +29,7 @@ def new_engine(config_of: ConfigOf, optimizer: str, stage: int, value_rate: str 
         "hardware.keep_whole_below=0",
     )
     config = config.replace(algorithm=config.algorithm.replace(optimizer=optimizer))
-    (model,) = Team(config.model, torch.device("cpu")).new_models(
-        ["agent_0"], torch.Generator().manual_seed(0)
-    )
-    return engine_of(config, model, [])
+    return engine_of(config, model_of(config), [])
 
 
 @STAGES
@@ -80,13 +76,3 @@ def test_a_loaded_checkpoint_goes_on_to_the_last_bit(
     again.load(tmp_path)
     assert again.learning_rate == 3e-3
     assert descend(again, steps=4) == expected
-
-
-def test_the_learning_rate_is_the_one_that_was_set(config_of: ConfigOf) -> None:
-    engine = new_engine(config_of, "adamw", 1)
-    assert engine.learning_rate == 1e-2
-    engine.set_learning_rate(0.0)
-    assert engine.learning_rate == 0.0
-    before = {name: p.detach().clone() for name, p in engine.trainable.items()}
-    descend(engine, steps=1)
-    assert all(torch.equal(p, before[name]) for name, p in engine.trainable.items())

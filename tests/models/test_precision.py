@@ -8,13 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedModel,
-)
+from transformers import PreTrainedModel
 
 from cory.algorithms import parts
 from cory.config import Config, ConfigError, SamplingConfig
@@ -30,6 +24,7 @@ from cory.models.precision import (
 )
 from cory.models.sampling.generation import draw_uniforms, generate
 from cory.trainers.ppo import PPOTrainer
+from tests.models.test_attention import gpt2, llama
 from tests.support.building import LetterShare, build
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -37,10 +32,9 @@ MIXED = "model.compute_precision=bf16"
 
 
 @pytest.fixture
-def lm() -> GPT2LMHeadModel:
+def lm() -> PreTrainedModel:
     torch.manual_seed(0)
-    sizes = {"vocab_size": 50, "n_positions": 32, "n_embd": 64, "n_layer": 2, "n_head": 2}
-    return GPT2LMHeadModel(GPT2Config(**sizes, attn_implementation="eager")).eval()
+    return gpt2().eval()
 
 
 def states(lm: PreTrainedModel) -> Tensor:
@@ -48,7 +42,7 @@ def states(lm: PreTrainedModel) -> Tensor:
     return response_states(lm, ids, torch.ones_like(ids), torch.ones(2, 6, dtype=torch.bool))
 
 
-def inputs_of(lm: GPT2LMHeadModel, *layers: str) -> dict[str, list[torch.dtype]]:
+def inputs_of(lm: PreTrainedModel, *layers: str) -> dict[str, list[torch.dtype]]:
     """Fills with the types of the products' results, by layer, as passes are made."""
     found: dict[str, list[torch.dtype]] = {name: [] for name in layers}
     for name in layers:
@@ -57,7 +51,7 @@ def inputs_of(lm: GPT2LMHeadModel, *layers: str) -> dict[str, list[torch.dtype]]
     return found
 
 
-def test_products_are_rounded_and_what_lies_between_is_not(lm: GPT2LMHeadModel) -> None:
+def test_products_are_rounded_and_what_lies_between_is_not(lm: PreTrainedModel) -> None:
     exact = states(lm)
     set_products(lm, torch.bfloat16)
     layers = ("transformer.h.0.mlp.c_fc", "transformer.h.1.ln_2", "transformer.ln_f")
@@ -69,7 +63,7 @@ def test_products_are_rounded_and_what_lies_between_is_not(lm: GPT2LMHeadModel) 
     assert 1e-4 < off < 0.05  # 8 bits of mantissa, states of about 1
 
 
-def test_gradients_and_weights_stay_float32(lm: GPT2LMHeadModel) -> None:
+def test_gradients_and_weights_stay_float32(lm: PreTrainedModel) -> None:
     set_products(lm, torch.bfloat16)
     states(lm).square().sum().backward()
     for name, weight in lm.transformer.named_parameters():
@@ -80,7 +74,7 @@ def test_gradients_and_weights_stay_float32(lm: GPT2LMHeadModel) -> None:
 
 
 def test_a_copy_computes_as_its_original_and_the_weights_own_precision_changes_nothing(
-    lm: GPT2LMHeadModel,
+    lm: PreTrainedModel,
 ) -> None:
     exact = states(lm)
     set_products(lm, torch.float32)
@@ -104,7 +98,7 @@ def said(lm: PreTrainedModel) -> list[list[float]]:
 
 
 def test_casts_are_kept_for_a_roll_out_and_not_beyond(
-    lm: GPT2LMHeadModel, monkeypatch: pytest.MonkeyPatch
+    lm: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_products(lm, torch.bfloat16)
     alone = said(lm)
@@ -117,7 +111,7 @@ def test_casts_are_kept_for_a_roll_out_and_not_beyond(
         assert said(lm) != alone
 
 
-def test_the_head_is_float32_in_sampling_and_in_training(lm: GPT2LMHeadModel) -> None:
+def test_the_head_is_float32_in_sampling_and_in_training(lm: PreTrainedModel) -> None:
     set_products(lm, torch.bfloat16)
     seen = inputs_of(lm, "lm_head", "transformer.h.1.attn.c_proj")
     with kept_casts(lm):
@@ -170,13 +164,9 @@ def test_attention_is_what_is_fast_unless_chosen(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["model.compute_precision=fp16"],
-         "model.compute_precision=fp16 does not go with model.precision=fp32: set both alike, or "
-         "bf16 or tf32 products on fp32 weights"),
-        (["model.precision=bf16", "model.compute_precision=fp32"],
-         "model.compute_precision=fp32 does not go with model.precision=bf16"),
-        (["model.attention=fast"],
-         "model.attention must be one of auto, eager, sdpa, flash_attention_2, got fast"),
+        (["model.compute_precision=fp16"], "model.compute_precision=fp16 does not go with"),
+        (["model.precision=bf16", "model.compute_precision=fp32"], "compute_precision=fp32 does"),
+        (["model.attention=fast"], "model.attention must be one of auto, eager, sdpa"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_computed_is_refused(
@@ -184,7 +174,7 @@ def test_what_cannot_be_computed_is_refused(
 ) -> None:
     with pytest.raises(ConfigError) as error:
         config_of(*words)
-    assert str(error.value).startswith(said)
+    assert said in str(error.value)
 
 
 @pytest.mark.slow
@@ -199,7 +189,7 @@ def test_a_policy_keeps_its_casts_for_a_whole_roll_out(
     assert len(models) == len(passes) == 2  # two agents, whose eight prompts are sampled by twos
 
 
-def test_products_of_a_plain_model_are_its_own(lm: GPT2LMHeadModel) -> None:
+def test_products_of_a_plain_model_are_its_own(lm: PreTrainedModel) -> None:
     with products(lm), kept_casts(lm):
         assert not torch.is_autocast_enabled("cpu")
 
@@ -221,14 +211,12 @@ def is_stored(lm: PreTrainedModel) -> bool:
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_stored_as_products_a_frozen_model_gives_the_same_bits(
-    lm: GPT2LMHeadModel, kind: str
+    lm: PreTrainedModel, kind: str
 ) -> None:
-    model: PreTrainedModel = lm
+    model = lm
     if kind == "llama":
         torch.manual_seed(0)
-        sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
-        heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 50}
-        model = LlamaForCausalLM(LlamaConfig(**sizes, **heads, attn_implementation="eager")).eval()
+        model = llama().eval()
     model.requires_grad_(False)
     head = model.get_output_embeddings().weight.clone()
     store_as_products(model)  # its products are as its weights: nothing to do

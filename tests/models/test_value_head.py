@@ -11,7 +11,6 @@ from cory.config import Config, ModelConfig
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.team import Team
 from tests.models.test_team import CONTEXTS, RESPONSES, tensors
-from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 
 
@@ -70,18 +69,3 @@ def test_whether_the_model_gets_the_gradient_of_values(
     for name, parameter in model.lm.named_parameters():
         alone = torch.allclose(parameter.grad, whole[name], rtol=1e-4, atol=1e-6)
         assert alone == detached or not whole[name].any(), name
-
-
-@pytest.mark.parametrize("detached", [False, True])
-def test_a_detached_heads_loss_does_not_move_the_policy(
-    config_of: Callable[..., Config], detached: bool
-) -> None:
-    after = []
-    for coefficient in (0, 5):
-        settings = f"algorithm.value_coef={coefficient}", f"model.value_detached={detached}"
-        trainer = build(config_of("algorithm=ppo", *settings), LetterShare())
-        trainer.step(0)
-        after.append(trainer.agents["agent_0"].model)
-    without, with_loss = (model.lm.state_dict() for model in after)
-    assert all(torch.equal(without[name], with_loss[name]) for name in without) == detached
-    assert not torch.equal(after[0].head.weight, after[1].head.weight)

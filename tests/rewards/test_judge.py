@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from cory.config import ConfigError, JudgeConfig
+from cory.config import JudgeConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.judge import Judge
 from tests.support.chat_server import Body, ChatServer, Said, judge, reply
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 
 Start = Callable[..., tuple[ChatServer, Judge]]
 
@@ -86,27 +86,25 @@ def test_all_messages_of_a_chat_are_shown(start: Start) -> None:
     assert server.texts() == ["asked 0|abc", "system: be\n\nuser: asked|abcd"]
 
 
-READ = [
-    ("Grade: 7", 7.0),
-    ("grade: 7", None),
-    ("Grade: 3\nNo. Grade: 8", 8.0),
-    ("**Grade:** 6", 6.0),
-    ("Grade: **4.5** of 10", 4.5),
-    ("Grade: [2]", 2.0),
-    ("Grade: 7.", 7.0),
-    ("Grade: 7/10", 7.0),
-    ("Grade:10", 10.0),
-    ("Grade: 11", None),
-    ("Grade: -1", None),
-    ("Grade: 1.2.3", None),
-    ("Grade: high", None),
-    ("Grade: 8 at first, but then\nGrade: none", 8.0),
-    ("7", None),
-    ("", None),
-]
-
-
-@pytest.mark.parametrize(("text", "grade"), READ)
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [
+        ("Grade: 7", 7.0),
+        ("grade: 7", None),
+        ("Grade: 3\nNo. Grade: 8", 8.0),
+        ("**Grade:** 6", 6.0),
+        ("Grade: **4.5** of 10", 4.5),
+        ("Grade: [2]", 2.0),
+        ("Grade: 7.", 7.0),
+        ("Grade: 7/10", 7.0),
+        ("Grade:10", 10.0),
+        ("Grade: 11", None),
+        ("Grade: -1", None),
+        ("Grade: 1.2.3", None),
+        ("Grade: 8 at first, but then\nGrade: none", 8.0),
+        ("7", None),
+    ],
+)
 def test_the_last_marked_number_in_range_is_the_grade(
     start: Start, text: str, grade: float | None
 ) -> None:
@@ -158,13 +156,8 @@ def test_then_it_is_the_lowest_grade_or_a_refusal(start: Start, tmp_path: Path) 
 
 def test_a_run_that_was_refused_asks_again(start: Start, tmp_path: Path) -> None:
     server, reward = start(slow(2), asked_again=1)
-    with pytest.raises(ConfigError) as refused:
-        scores(reward, "abcd")
-    assert str(refused.value) == (
-        "reward.unreadable=refuse: 2 replies about the response 'abcd' to prompt p0 have no "
-        "'Grade:' with a number from 0 to 10; the last one ends: Hm, hard to say; the same command "
-        "asks again"
-    )
+    said = refusal(lambda: scores(reward, "abcd"))
+    assert said.startswith("reward.unreadable=refuse: 2 replies about the response 'abcd'")
     again = Judge(reward.config, None, None)
     again.begin(RunFacts(tmp_path, 9, None))
     assert scores(again, "abcd") == [0.4] and len(server.asked) == 3
@@ -172,47 +165,44 @@ def test_a_run_that_was_refused_asks_again(start: Start, tmp_path: Path) -> None
 
 def test_what_the_endpoint_refuses_names_the_reward(start: Start) -> None:
     _, reward = start(lambda n, body: Said({"error": {"message": "no"}}, 404))
-    with pytest.raises(
-        ConfigError, match=r"^reward\.endpoint\.base_url=http.*, model wise: Error code: 404"
-    ):
-        scores(reward, "abcd")
-    config = reward.config
-    keyed = config.replace(endpoint=config.endpoint.replace(key_variable="NOT_SET_HERE"))
-    with pytest.raises(
-        ConfigError, match=r"^reward\.endpoint\.key_variable=NOT_SET_HERE: this env"
-    ):
-        Judge.prepare(keyed)
+    said = refusal(lambda: scores(reward, "abcd"))
+    assert said.startswith("reward.endpoint.base_url=http") and "Error code: 404" in said
+    endpoint = reward.config.endpoint.replace(key_variable="NOT_SET_HERE")
+    said = refusal(lambda: Judge.prepare(reward.config.replace(endpoint=endpoint)))
+    assert said.startswith("reward.endpoint.key_variable=NOT_SET_HERE: ")
 
 
 MODEL = "reward.endpoint.model=wise"
-REFUSED = [
-    ([], r"reward\.endpoint\.model must name a model, got ''"),
-    ([MODEL, "reward.endpoint.parallel=0"], r"reward\.endpoint\.parallel must be at least 1"),
-    ([MODEL, "reward.rubric='from {lowest} to {highest}'"], r"reward\.rubric must contain \{mark"),
-    ([MODEL, "reward.request='{query} {reply}'"], r"reward\.request must contain \{response\}"),
-    ([MODEL, "reward.request='{query} {response} {role}'"], r"reward\.request must not contain"),
-    ([MODEL, "reward.request='{query} {response} {answer}'"],
-     r"reward=judge needs a task with answers; task=imdb has none"),
-    ([MODEL, "reward.request='{query} {response} {answer!s}'"],
-     r"reward=judge needs a task with answers; task=imdb has none"),
-    ([MODEL, "reward.mark=' '"], r"reward\.mark must not be empty"),
-    ([MODEL, "reward.lowest=10"], r"reward\.lowest \(10\.0\) must be below reward\.highest \(10"),
-    ([MODEL, "reward.highest=inf"], r"reward\.highest must be finite, got inf"),
-    ([MODEL, "reward.output=number"], r"reward\.output must be one of grade, share, got number"),
-    ([MODEL, "reward.asked_again=-1"], r"reward\.asked_again must be at least 0, got -1"),
-    ([MODEL, "reward.unreadable=zero"], r"reward\.unreadable must be one of refuse, lowest"),
-]  # fmt: skip
 
 
-@pytest.mark.parametrize(("settings", "rule"), REFUSED)
-def test_settings_that_cannot_be_are_refused(settings: list[str], rule: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{rule}"):
-        parsed("reward=judge", *settings)
+@pytest.mark.parametrize(
+    ("setting", "rule"),
+    [
+        ("reward.endpoint.parallel=0", "must be at least 1"),
+        ("reward.rubric='from {lowest} to {highest}'", "must contain {mark"),
+        ("reward.request='{query} {reply}'", "must contain {response}"),
+        ("reward.request='{query} {response} {role}'", "must not contain"),
+        ("reward.request='{query} {response} {answer!s}'", "needs a task with answers"),
+        ("reward.mark=' '", "must not be empty"),
+        ("reward.lowest=10", "must be below reward.highest"),
+        ("reward.highest=inf", "must be finite, got inf"),
+        ("reward.output=number", "must be one of grade, share, got number"),
+        ("reward.asked_again=-1", "must be at least 0, got -1"),
+        ("reward.unreadable=zero", "must be one of refuse, lowest"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(setting: str, rule: str) -> None:
+    said = refusal(lambda: parsed("reward=judge", MODEL, setting))
+    key = "reward=judge" if "answers" in rule else setting.partition("=")[0]
+    assert said.startswith(key) and rule in said
 
 
-def test_the_rubric_of_conf_states_its_range(start: Start) -> None:
+def test_a_model_has_to_be_named() -> None:
+    assert refusal(lambda: parsed("reward=judge")).startswith("reward.endpoint.model must name")
+
+
+def test_the_rubric_of_conf_states_its_range() -> None:
     config = parsed("reward=judge", MODEL, "reward.lowest=1", "reward.highest=5").reward
-    assert isinstance(config, JudgeConfig)
+    assert isinstance(config, JudgeConfig) and config.endpoint.temperature == 0.0
     rubric = Judge(config, None, None).rubric
     assert "gets 1, " in rubric and "gets 5. " in rubric and "Grade:" in rubric
-    assert json.loads(json.dumps(config.model_dump()))["endpoint"]["temperature"] == 0.0

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from cory.config import Config, ConfigError, PythonRewardConfig, SumConfig
+from cory.config import Config, PythonRewardConfig, SumConfig
 from cory.episode import Episode, Prompt, Turn, reward_columns
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.weighted_sum import WeightedSum
 from tests.support.building import CLASSIFIER, build, measure
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 
 LENGTH = """
 def score(completions, log_metric, trainer_state, **kwargs):
@@ -78,10 +79,9 @@ def test_a_part_that_does_not_apply_is_left_out(
     turns = [turn for episode in rows for turn in episode.turns]
     assert [turn.score for turn in turns] == [13.0, None, 6.0]
     assert [turn.parts.get("short", "absent") for turn in turns] == [1.0, "absent", None]
-    with pytest.raises(
-        ConfigError, match=r"^reward=sum: no part has a score for the response 'abcd"
-    ):
-        sum_of({}, short=mine("where_short")).score(episodes("abc", "abcd"))
+    short = sum_of({}, short=mine("where_short"))
+    said = refusal(lambda: short.score(episodes("abc", "abcd")))
+    assert said.startswith("reward=sum: no part has a score for the response 'abcd")
 
 
 class Silent:
@@ -122,17 +122,16 @@ def test_a_refusal_names_the_part(
     mine: Callable[[str], PythonRewardConfig], tiny_judge: str
 ) -> None:
     tone = CLASSIFIER.replace(path=tiny_judge, label="FINE")
-    with pytest.raises(ConfigError, match=r"^reward\.parts\.tone\.label=FINE is not a class"):
-        sum_of({}, length=mine("score"), tone=tone)
-    with pytest.raises(
-        ConfigError, match=r"^reward\.parts\.own\.function=.*mine\.py has no nothing"
-    ):
-        WeightedSum.prepare(SumConfig(name="sum", parts={"own": mine("nothing")}, weights={}))
+    said = refusal(lambda: sum_of({}, tone=tone))
+    assert said.startswith("reward.parts.tone.label=FINE is not a class")
+    nothing = SumConfig(name="sum", parts={"own": mine("nothing")}, weights={})
+    said = refusal(lambda: WeightedSum.prepare(nothing))
+    assert said.startswith("reward.parts.own.function=") and "has no nothing" in said
     reward = sum_of({}, reward=mine("where_short"))
     (part,) = reward.parts.values()
     part.partial = False  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"^reward\.parts\.reward\.function=.*returned None"):
-        reward.score(episodes("abcd"))
+    said = refusal(lambda: reward.score(episodes("abcd")))
+    assert said.startswith("reward.parts.reward.function=") and "returned None" in said
 
 
 @pytest.mark.slow
@@ -162,47 +161,42 @@ def test_a_run_logs_each_part(
     assert found["eval/reward/tone/agent_1"] == pytest.approx(sum(scored) / len(scored))
 
 
-PART = "+reward@reward.parts.tone=classifier"
-REFUSED = [
-    ([], r"reward=sum needs parts: \+reward@reward\.parts\.<name>=<option> adds one"),
-    ([PART], r"no value given for reward\.parts\.tone\.path"),
-    ([PART, "reward.parts.tone.path=x", "+reward.weights.tone=high"],
-     r"reward\.weights\.tone must be a finite number, got high"),
-    ([PART, "reward.parts.tone.path=x", "+reward.weights.tone=nan"],
-     r"reward\.weights\.tone must be a finite number, got nan"),
-    ([PART, "reward.parts.tone.path=x", "+reward.weights.tone=true"],
-     r"reward\.weights\.tone must be a finite number, got True"),
-    ([PART, "reward.parts.tone.path=x", "+reward.weights.tone=null"],
-     r"reward\.weights\.tone must be a finite number, got None"),
-    ([PART, "reward.parts.tone.path=x", "+reward.weights.ton=1"],
-     r"reward\.weights\.ton is not a part; there are tone"),
-    ([PART, "reward.parts.tone.path=x", "reward.parts.tone.output=best"],
-     r"reward\.parts\.tone\.output must be one of logit, probability, got best"),
-    ([PART, "reward.parts.tone.path=x", "+reward.parts.tone.batchsize=3"],
-     r"reward\.parts\.tone\.batchsize is not a setting; did you mean batch_size\?"),
-    ([PART, "reward.parts.tone.path=x", "reward.parts.tone.precision=fp16"],
-     r"reward\.parts\.tone\.precision=fp16 needs a GPU"),
-    ([PART, "reward.parts.tone.path=x", "reward.parts.tone.name=best"],
-     r"reward\.parts\.tone\.name 'best' is unknown; choose one of classifier, "),
-    (["+reward.parts.tone=3"],
-     r"reward\.parts\.tone must hold the settings of a reward: \+reward@reward\.parts\.tone="),
-    (["+reward@reward.parts.Tone=sentiment"], r"reward\.parts\.Tone: a part's name must be a word"),
-    (["+reward@reward.parts.all=sum"], r"reward\.parts\.all\.name=sum cannot be part of a sum"),
-    (["+reward@reward.parts.won=game_outcome"],
-     r"reward\.parts\.won\.name=game_outcome cannot be part of a sum"),
-    (["+reward@reward.parts.right=exact_match"],
-     r"reward\.parts\.right\.name=exact_match needs a task with answers; task=imdb has none"),
-    (["+reward@reward.parts.own=python", "reward.parts.own.function=score"],
-     r"reward\.parts\.own\.function must be <file>\.py:<function> or "),
-    (["+reward@reward.parts.taste=judge"], r"reward\.parts\.taste\.endpoint\.model must name a m"),
-]  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ("", "reward=sum needs parts"),
+        ("+reward@reward.parts.tone=classifier", "no value given for reward.parts.tone.path"),
+        ("+reward.parts.tone=3", "reward.parts.tone must hold the settings of a reward"),
+        ("+reward@reward.parts.Tone=sentiment", "reward.parts.Tone: a part's name must be a word"),
+        ("+reward@reward.parts.all=sum", "reward.parts.all.name=sum cannot be part of a sum"),
+        ("+reward@reward.parts.won=game_outcome", "reward.parts.won.name=game_outcome cannot be"),
+        ("+reward@reward.parts.right=exact_match",
+         "reward.parts.right.name=exact_match needs a task with answers"),
+        ("+reward@reward.parts.own=python reward.parts.own.function=score",
+         "reward.parts.own.function must be <file>.py:<function>"),
+        ("+reward@reward.parts.taste=judge", "reward.parts.taste.endpoint.model must name a model"),
+    ],
+)  # fmt: skip
+def test_parts_that_cannot_be_are_refused(words: str, rule: str) -> None:
+    assert refusal(lambda: parsed("reward=sum", *words.split())).startswith(rule)
 
 
-@pytest.mark.parametrize(("words", "rule"), REFUSED)
-def test_settings_that_cannot_be_are_refused(words: list[str], rule: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{rule}") as refused:
-        parsed("reward=sum", *words)
-    assert "\n" not in str(refused.value)
+@pytest.mark.parametrize(
+    ("word", "rule"),
+    [
+        ("+reward.weights.tone=high", "reward.weights.tone must be a finite number, got high"),
+        ("+reward.weights.tone=nan", "reward.weights.tone must be a finite number, got nan"),
+        ("+reward.weights.tone=true", "reward.weights.tone must be a finite number, got True"),
+        ("+reward.weights.ton=1", "reward.weights.ton is not a part; there are tone"),
+        ("reward.parts.tone.output=best", "reward.parts.tone.output must be one of logit, prob"),
+        ("+reward.parts.tone.batchsize=3", "reward.parts.tone.batchsize is not a setting; did you"),
+        ("reward.parts.tone.precision=fp16", "reward.parts.tone.precision=fp16 needs a GPU"),
+        ("reward.parts.tone.name=best", "reward.parts.tone.name 'best' is unknown"),
+    ],
+)
+def test_settings_of_a_part_that_cannot_be_are_refused(word: str, rule: str) -> None:
+    part = ("+reward@reward.parts.tone=classifier", "reward.parts.tone.path=x")
+    assert refusal(lambda: parsed("reward=sum", *part, word)).startswith(rule)
 
 
 def test_parts_are_composed_with_their_own_settings() -> None:

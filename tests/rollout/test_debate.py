@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -72,37 +73,26 @@ def own(content: str) -> dict[str, str]:
     return {"role": "assistant", "content": content}
 
 
+CHAT = Chat(Graded(WORDS, feedback=False))
+
+
 def test_two_agents_and_three_turns_in_a_chat() -> None:
     script = Script()
-    episodes = debate(2, 3, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
+    episodes = debate(2, 3, CHAT)(PROMPTS, script)
     assert [(who, role, turn) for who, role, turn, _ in script.shown] == [
-        ("p00", "debater_0", 0),
-        ("p01", "debater_1", 0),
-        ("p10", "debater_0", 1),
-        ("p11", "debater_1", 1),
-        ("p20", "debater_0", 2),
-        ("p21", "debater_1", 2),
+        (f"p{turn}{agent}", f"debater_{agent}", turn) for turn in range(3) for agent in range(2)
     ]
-    opening = user("How many?")
+
+    def exchange(turn: int, mine: str, other: str, n: int, query: str) -> list[dict[str, str]]:
+        told = f"Others: [1] {turn}{other}{n} Again: {query}"
+        return [own(f"{turn}{mine}{n}"), user(told)]
+
     # nobody sees in turn t what others say in turn t
-    assert [shown[3][0] for shown in script.shown] == [
-        [opening],
-        [opening],
-        [opening, own("0a0"), user("Others: [1] 0b0 Again: How many?")],
-        [opening, own("0b0"), user("Others: [1] 0a0 Again: How many?")],
-        [
-            *(opening, own("0a0"), user("Others: [1] 0b0 Again: How many?")),
-            *(own("1a0"), user("Others: [1] 1b0 Again: How many?")),
-        ],
-        [
-            *(opening, own("0b0"), user("Others: [1] 0a0 Again: How many?")),
-            *(own("1b0"), user("Others: [1] 1a0 Again: How many?")),
-        ],
-    ]
-    assert script.shown[5][3][1] == [
-        *(user("How much?"), own("0b1"), user("Others: [1] 0a1 Again: How much?")),
-        *(own("1b1"), user("Others: [1] 1a1 Again: How much?")),
-    ]
+    for place, (*_, contexts) in enumerate(script.shown):
+        turns, (mine, other) = place // 2, ("ab", "ba")[place % 2]
+        for n, prompt in enumerate(PROMPTS):
+            before = [exchange(turn, mine, other, n, prompt.text) for turn in range(turns)]
+            assert contexts[n] == [user(prompt.text), *chain(*before)]
     for n, episode in enumerate(episodes):
         assert episode.prompt is PROMPTS[n]
         said = [turn.response for turn in episode.turns]
@@ -112,7 +102,7 @@ def test_two_agents_and_three_turns_in_a_chat() -> None:
 
 def test_others_are_numbered_and_kept_in_order() -> None:
     script = Script()
-    debate(3, 2, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
+    debate(3, 2, CHAT)(PROMPTS, script)
     assert script.shown[4][3][0] == [  # the second agent at the second turn
         user("How many?"),
         own("0b0"),
@@ -122,7 +112,7 @@ def test_others_are_numbered_and_kept_in_order() -> None:
 
 def test_a_single_agent_corrects_itself() -> None:
     script = Script()
-    debate(1, 2, Chat(Graded(WORDS, feedback=False)))(PROMPTS, script)
+    debate(1, 2, CHAT)(PROMPTS, script)
     assert script.shown[1][3][0] == [
         user("How many?"),
         own("0a0"),
@@ -185,7 +175,7 @@ def shortest_views(chat: Chat | Plain, agents: int, turns: int) -> list[Context]
 def test_a_long_chat_loses_its_oldest_exchanges_then_others_never_the_question() -> None:
     opening = user("How many?")
     last = [own("1a"), user("Others: [1] 1b | [2] 1c Again: How many?")]
-    assert shortest_views(Chat(Graded(WORDS, feedback=False)), 3, 3) == [
+    assert shortest_views(CHAT, 3, 3) == [
         [opening, own("0a"), user("Others: [1] 0b | [2] 0c Again: How many?"), *last],
         [opening, *last],
         [opening, own("1a"), user("Others: [1] 1b Again: How many?")],
@@ -205,7 +195,7 @@ def test_a_long_plain_view_loses_others_from_the_last_then_ones_own() -> None:
 
 def test_what_had_to_be_left_out_is_counted() -> None:
     script = Script()
-    held = debate(2, 3, Chat(Graded(WORDS, feedback=False)), fits=letters(70))
+    held = debate(2, 3, CHAT, fits=letters(70))
     episodes = held(PROMPTS, script)
     # 9 + 3 + 33 letters at the second turn; at the third another 3 + 33 do not fit
     cut = [turn.shortened for episode in episodes for turn in episode.turns]
@@ -213,21 +203,19 @@ def test_what_had_to_be_left_out_is_counted() -> None:
     assert script.shown[4][3][0] == [
         *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?")),
     ]
-    none = debate(2, 2, Chat(Graded(WORDS, feedback=False)), fits=letters(1))
+    none = debate(2, 2, CHAT, fits=letters(1))
     none(PROMPTS, script)
     assert script.shown[-1][3] == [[user("How many?")], [user("How much?")]]
 
 
+def same_at_first(response: str) -> str:
+    """Both debaters of the first prompt agree at once."""
+    return "same" if response in ("0a0", "0b0") else response
+
+
 def test_a_debate_ends_when_enough_agree() -> None:
     script = Script()
-    agreed = {"0a0": "same", "0b0": "same"}
-    episodes = debate(
-        2,
-        3,
-        Chat(Graded(WORDS, feedback=False)),
-        consensus=1.0,
-        read=lambda response: agreed.get(response, response),
-    )(PROMPTS, script)
+    episodes = debate(2, 3, CHAT, consensus=1.0, read=same_at_first)(PROMPTS, script)
     # the first prompt's debate is over, the other one goes on; nobody is shown anything for it
     assert [shown[3][0] for shown in script.shown[2:]] == [None] * 4
     assert all(shown[3][1] is not None for shown in script.shown)
@@ -237,25 +225,16 @@ def test_a_debate_ends_when_enough_agree() -> None:
 
 def test_the_first_process_says_which_debates_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "first_works", lambda work: [not over for over in work()])
-    held = debate(
-        *(2, 2, Chat(Graded(WORDS, feedback=False))),
-        consensus=1.0,
-        read=lambda response: {"0a0": "same", "0b0": "same"}.get(response, response),
-    )
-    first, second = held(PROMPTS, Script())
+    first, second = debate(2, 2, CHAT, consensus=1.0, read=same_at_first)(PROMPTS, Script())
     assert [turn.absent for turn in first.turns] == [False] * 4
     assert [turn.absent for turn in second.turns] == [False, False, True, True]
 
 
 def test_answers_that_cannot_be_read_are_no_consensus() -> None:
-    episodes = debate(
-        2, 2, Chat(Graded(WORDS, feedback=False)), consensus=0.5, read=lambda response: None
-    )(PROMPTS, Script())
+    episodes = debate(2, 2, CHAT, consensus=0.5, read=lambda response: None)(PROMPTS, Script())
     assert not any(turn.absent for episode in episodes for turn in episode.turns)
 
 
 def test_a_speaker_that_loses_a_turn_is_an_error() -> None:
     with pytest.raises(ValueError):
-        debate(2, 1, Chat(Graded(WORDS, feedback=False)))(
-            PROMPTS, lambda *said: Script()(*said)[: 1 + (said[1] == "debater_0")]
-        )
+        debate(2, 1, CHAT)(PROMPTS, lambda *said: Script()(*said)[: 1 + (said[1] == "debater_0")])

@@ -16,7 +16,6 @@ from cory.games.state import BROKE_RULES
 from cory.games.transcript import UNFINISHED
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import GameSet
-from cory.runs.run_dir import STOP
 from cory.runs.stop import Stopped
 from cory.runtime.worker import build_parts
 from cory.trainers.offline import OfflineTrainer
@@ -61,17 +60,17 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
     path.unlink()
 
     # stopped before every single utterance in turn, and gone on with
-    stop = tmp_path / "run" / STOP
     kept: dict[int, str] = {}
     for allowed in range(12):
         trainer = build_games(config)
         calls = 0
         look = collector(trainer)._stop_if_asked
+        stop = collector(trainer).training.parts.stop
 
-        def stop_later(games: GameSet, wanted: int, look=look, allowed=allowed) -> None:  # type: ignore[no-untyped-def]
+        def stop_later(games: GameSet, wanted: int, look=look, allowed=allowed, stop=stop) -> None:  # type: ignore[no-untyped-def]
             nonlocal calls
             if calls == allowed:
-                stop.touch()
+                stop.signalled = True
             calls += 1
             look(games, wanted)
 
@@ -80,7 +79,6 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
             trainer.step(0)
             break
         except Stopped as asked:
-            stop.unlink()
             found = lines_of(path)
             assert f"{len(found)} of 6 games" in str(asked)
             assert all(found[number] == line for number, line in kept.items())

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,12 +80,10 @@ def test_pioneer_observer(agents: str, transfer: bool, shown: list[Any]) -> None
 
 
 def test_a_speaker_that_loses_a_turn_is_an_error() -> None:
-    for interact in (
-        partial(single_turn, agent="x"),
-        partial(pioneer_observer, roles=Roles("xy"), observer_context=None),
-    ):
-        with pytest.raises(ValueError):
-            interact(PROMPTS, lambda *said: Script()(*said)[:1])
+    with pytest.raises(ValueError):
+        single_turn(PROMPTS, lambda *said: Script()(*said)[:1], "x")
+    with pytest.raises(ValueError):
+        pioneer_observer(PROMPTS, lambda *said: Script()(*said)[:1], Roles("xy"), None)
 
 
 def test_at_an_exchange_the_pioneer_goes_to_the_end() -> None:
@@ -112,15 +109,9 @@ def arranged(*overrides: str) -> tuple[Any, SimpleNamespace, list[Any]]:
     def new_ppo_policies(names: list[str]) -> dict[str, Any]:
         return {name: new_agent(name) for name in names}
 
-    task = SimpleNamespace(observer_context=quote)
-    parts = SimpleNamespace(
-        plan=None,
-        task=task,
-        reward=None,
-        streams=Streams(0),
-        carried={},
-        new_ppo_policies=new_ppo_policies,
-    )
+    parts = SimpleNamespace(plan=None, reward=None, streams=Streams(0), carried={})
+    parts.task = SimpleNamespace(observer_context=quote)
+    parts.new_ppo_policies = new_ppo_policies
     build: Any = build_ppo if config.name == "ppo" else build_cory
     return build(config, parts), parts, agents
 
@@ -196,37 +187,19 @@ QUERY = "Another fun, witty, frothy"
 
 
 @pytest.mark.parametrize(
-    ("overrides", "answers", "context"),
+    ("overrides", "answers", "quoted"),
     [
-        (  # as printed in Ma et al., App. A.2
-            [],
-            [" cut different from the usual."],
-            "I can make this sentence ‘Another fun, witty, frothy cut different from the usual.’ "
-            "more positive: Another fun, witty, frothy",
-        ),
-        (
-            [],
-            [" one", " two"],
-            "I can make this sentence ‘Another fun, witty, frothy one’, ‘Another fun, witty, "
-            "frothy two’ more positive: Another fun, witty, frothy",
-        ),
-        (  # what an agent writes is never a template
-            [],
-            [" {query} {0} {"],
-            "I can make this sentence ‘Another fun, witty, frothy {query} {0} {’ "
-            "more positive: Another fun, witty, frothy",
-        ),
-        (
-            ["fidelity=official"],
-            [" cut."],
-            'I can make this sentence "Another fun, witty, frothy cut." '
-            "more positive: Another fun, witty, frothy",
-        ),
+        # as printed in Ma et al., App. A.2
+        ([], [" cut different from the usual."], f"‘{QUERY} cut different from the usual.’"),
+        ([], [" one", " two"], f"‘{QUERY} one’, ‘{QUERY} two’"),
+        ([], [" {query} {0} {"], f"‘{QUERY} {{query}} {{0}} {{’"),  # never a template
+        (["fidelity=official"], [" cut."], f'"{QUERY} cut."'),
     ],
 )
 def test_what_the_observer_of_a_review_sees(
-    overrides: list[str], answers: list[str], context: str
+    overrides: list[str], answers: list[str], quoted: str
 ) -> None:
     task = ImdbTask.__new__(ImdbTask)  # its data and tokenizer play no part
     task.config = parsed(*overrides).task
-    assert task.observer_context(QUERY, answers) == context
+    shown = task.observer_context(QUERY, answers)
+    assert shown == f"I can make this sentence {quoted} more positive: {QUERY}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from cory.config import MaftPrompts
 from cory.episode import Context, Turn
 from cory.rollout.debate import Debate
@@ -83,24 +85,21 @@ def test_others_answers_are_summed_up_for_each_agent() -> None:
     assert [turn.summary for turn in episodes[0].turns][2:5] == [None, "S100", "S110"]
 
 
-def test_without_summaries_the_answers_themselves_are_shown() -> None:
+@pytest.mark.parametrize(
+    ("agents", "summary", "last"),
+    [
+        (3, False, "Others: [1] 0b0 | [2] 0c0 Again: How many?"),
+        (1, True, "Check it. Again: How many?"),  # nobody sums up
+    ],
+)
+def test_without_summaries_the_answers_themselves_are_shown(
+    agents: int, summary: bool, last: str
+) -> None:
     script = Script()
-    held = debate(3, 2, summary=False)
+    held = debate(agents, 2, summary=summary)
     held(PROMPTS, script)
-    assert held.places == len(script.shown) == 6
-    assert script.shown[4][3][0] == [
-        user("How many?"),
-        own("0b0"),
-        user("Others: [1] 0a0 | [2] 0c0 Again: How many?"),
-    ]
-
-
-def test_one_agent_checks_itself_and_nobody_sums_up() -> None:
-    script = Script()
-    held = debate(1, 2, summary=True)
-    held(PROMPTS, script)
-    assert held.places == len(script.shown) == 2
-    assert script.shown[1][3][0][-1] == user("Check it. Again: How many?")  # type: ignore[index]
+    assert held.places == len(script.shown) == 2 * agents
+    assert script.shown[agents][3][0] == [user("How many?"), own("0a0"), user(last)]
 
 
 def test_a_summary_stands_for_the_others_where_models_do_not_chat() -> None:
@@ -149,15 +148,13 @@ def test_where_no_answer_can_be_summed_up_the_answers_themselves_are_shown() -> 
 
 
 def test_names_stand_before_every_message() -> None:
-    script = Speaking()
+    script = Script()
     named = Identified(Chat(Told(WORDS)), WORDS, 2, critics=lambda turn: turn > 0)
     debate(2, 3, summary=False, wording=named)(PROMPTS, script)
     assert script.shown[1][3][0] == [user("GEN2: How many?")]
     assert script.shown[5][3][0] == [
-        user("GEN2: How many?"),
-        own("0b0"),
-        user("CRIT2: Others: [1] 0a0 Again: How many?"),
-        own("1b0"),
+        *(user("GEN2: How many?"), own("0b0")),
+        *(user("CRIT2: Others: [1] 0a0 Again: How many?"), own("1b0")),
         user("CRIT2: Others: [1] 1a0 Again: How many?"),
     ]
 

@@ -49,13 +49,9 @@ def test_a_single_turn_and_an_observer() -> None:
     heard = Heard()
     single_turn([PROMPT, PLAIN], heard, "a")
     assert heard.contexts == [[*BEFORE, ASKED], "Why?"]
+    own = ("task.path=here", "task.held_out_share=0.5")
     form = PromptsForm(
-        parsed(
-            "task=prompts",
-            "task.path=here",
-            "task.held_out_share=0.5",
-            "task.observer_template='{answers}: {query}'",
-        ).task
+        parsed("task=prompts", *own, "task.observer_template='{answers}: {query}'").task
     )
     heard = Heard()
     pioneer_observer([PROMPT, PLAIN], heard, Roles(["a", "b"]), form.observer_context)
@@ -105,6 +101,3 @@ def test_an_episode_comes_back_from_plain_values() -> None:
     assert of_plain(json.loads(json.dumps(as_plain(episode)))) == episode
     other = Episode(PLAIN, [])
     assert of_plain(json.loads(json.dumps(as_plain(other)))) == other
-    # as runs of before have written them
-    before = {"id": "b", "text": "Why?", "answer": None}
-    assert of_plain({"prompt": before, "turns": []}) == other

@@ -27,7 +27,7 @@ from cory.games.transcript import read_games
 from cory.rollout.game_store import GameSet, read_set
 from cory.runs.checkpoint import FORMAT, inspect
 from cory.runs.jsonl import JsonlStore, decoded
-from cory.runs.partial_results import PartialResults
+from cory.runs.partial_results import begin
 from cory.runs.run_dir import read_lines
 from cory.runs.stored_settings import read_settings
 from cory.tasks.data.tables import local_table
@@ -82,7 +82,7 @@ MANIFEST = json.dumps(
         "iterations": 1,
         "settings": "s",
         "layout": {"processes": 1, "zero_stage": 0},
-        "files": {"state_0.pt": [0, hashlib.sha256(b"").hexdigest()]},
+        "files": {"state_0.pt": hashlib.sha256(b"").hexdigest()},
     }
 ).encode()
 
@@ -96,10 +96,10 @@ def test_a_manifest(content: bytes) -> None:
         fault, manifest = inspect(folder, "s")
         if manifest.get("format", FORMAT) != FORMAT:
             return  # refused
-        assert fault is not None or all(len(own) == 2 for own in manifest["files"].values())
+        assert fault is not None or isinstance(manifest["files"], dict)
 
 
-HEAD = {"settings": "s", "weights": "w"}
+HEAD = {"weights": "w"}
 ANSWERS = [{"row": n, "text": f"answer {n}"} for n in range(4)]
 
 
@@ -108,12 +108,11 @@ ANSWERS = [{"row": n, "text": f"answer {n}"} for n in range(4)]
 def test_partial_results(content: bytes) -> None:
     """Whatever is in the file, whole batches of lines are taken from it, or none."""
     with one_line() as folder:
-        (folder / "000000.jsonl").write_bytes(content)
-        results = PartialResults(folder, "s")
-        found = results.open(0, "w", [2, 2])
+        store = JsonlStore(folder / "000000.jsonl")
+        store.path.write_bytes(content)
+        found = begin(store, HEAD, [range(2), range(2, 4)])
         assert len(found) in (0, 2, 4) and all(isinstance(line, dict) for line in found)
-        results.add([{"row": "new"}])
-        results.close()
+        store.close()
 
 
 GAME = {

@@ -113,11 +113,11 @@ def test_after_a_failure_nothing_more_is_written(
     def full(file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    store = JsonlStore(path, "; make room", "--out")
+    store = JsonlStore(path, "; make room")
     store.open(store.read()[0])
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", full)
-        with pytest.raises(WriteError, match=r"^--out cannot be written \(No space left on dev"):
+        with pytest.raises(WriteError, match=r"cannot be written \(No space left on dev"):
             store.append([{"n": 3}])
     before = path.read_bytes()
     with pytest.raises(WriteError, match=r"\(No space left on device\); make room$"):
@@ -134,12 +134,12 @@ def test_a_disk_that_is_full_when_lines_are_put_on_it_is_said(
     def full(file: int) -> None:
         raise OSError(122, "Disk quota exceeded")
 
-    store = JsonlStore(path, "; make room", "metrics.jsonl", sync_each=False)
+    store = JsonlStore(path, "; make room", sync_each=False)
     store.open(store.read()[0])
     store.append([{"n": 3}])
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", full)
-        with pytest.raises(WriteError, match=r"^metrics.jsonl .* \(Disk quota exceeded\); make r"):
+        with pytest.raises(WriteError, match=r"lines.jsonl .* \(Disk quota exceeded\); make r"):
             store.sync()
     with pytest.raises(WriteError):
         store.append([{"n": 4}])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cory.config import ConfigError
-from cory.runs.lock import LOCK, lock
+from cory.runs.lock import lock
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, is_complete, require_own, write_settings
 from cory.runs.stored_settings import SETTINGS
 from tests.support.composing import compose_config, parsed
@@ -39,8 +39,6 @@ def files_of(folder: Path) -> dict[str, bytes]:
         (one_file("stop"), "holds stop but no config.yaml"),
         (one_file(".git/config"), "holds .git but no config.yaml"),
         (one_file("checkpoints/000001/x"), "holds checkpoints but no config.yaml"),
-        (one_file(LOCK), "holds lock but no config.yaml"),
-        (one_file(f"{LOCK}/mine"), "holds lock but no config.yaml"),
         (one_file("seed0/config.yaml"), "holds seed0 but no config.yaml"),
         (one_file(SETTINGS, b"host: example\n"), "holds a config.yaml without model.name"),
         (one_file(SETTINGS, b"- 1\n"), "that cannot be read: it holds no settings by name"),

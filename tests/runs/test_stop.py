@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from cory import distributed
 from cory.runs.stop import Stopped, StopRequest
 
 
-def test_a_file_or_a_signal_asks(tmp_path: Path) -> None:
-    stop = StopRequest(tmp_path)
-    assert not stop.asked()
+def test_a_request_counts_once_there_is_something_to_save() -> None:
+    stop = StopRequest()
     stop.check("nothing")
-    (tmp_path / "stop").touch()
+    with pytest.raises(KeyboardInterrupt):
+        stop.ask()
+    stop = StopRequest()
+    stop.begun = True
+    stop.ask()
+    assert stop.asked() and stop.asked_anywhere()
     with pytest.raises(Stopped, match=r"^saved with 3 of 10 debates$"):
         stop.check("with 3 of 10 debates")
-    (tmp_path / "stop").unlink()
-    stop.signalled = True
-    assert stop.asked() and stop.asked_anywhere()
 
 
-def test_another_process_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     flags: list[bool] = []
 
     def any_of(flag: bool) -> bool:
@@ -31,5 +30,5 @@ def test_another_process_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(distributed, "any_of", any_of)
     with pytest.raises(Stopped):
-        StopRequest(tmp_path).check("all")
+        StopRequest().check("all")
     assert flags == [False]

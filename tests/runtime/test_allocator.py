@@ -70,5 +70,5 @@ def test_a_worker_keeps_it(
     monkeypatch.setattr(worker, "start_process_group", lambda device: None)
     monkeypatch.setattr(worker, "build_parts", build)
     with pytest.raises(Built):
-        worker.work(tmp_path, StopRequest(tmp_path))
+        worker.work(tmp_path, StopRequest())
     assert calls == ["keep", "build"]

@@ -14,7 +14,6 @@ from cory.config import Config, parse_config
 from cory.episode import Metrics
 from cory.report.summary import before_after
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.partial_results import PartialResults
 from cory.runs.recorder import Recorder
 from cory.runs.run_dir import read_lines
 from cory.runs.stop import StopPoint, StopRequest
@@ -50,10 +49,9 @@ def test_an_iteration_that_diverges_is_logged_with_what_was_measured_before_it(
     record: Any = SimpleNamespace(log=log)
     config = config_of("algorithm=ppo")
     checkpoints = Checkpoints(tmp_path, "settings", config.hardware, 2)
-    pieces = PartialResults(tmp_path / "evaluation", "settings")
     reward: Any = SimpleNamespace(at=lambda iteration: None, metrics=lambda: {"reward/own": 2.0})
-    stop = StopRequest(tmp_path)
-    loop = Loop(algorithm, config, record, checkpoints, pieces, stop, lambda done: None, reward)
+    stop = StopRequest()
+    loop = Loop(algorithm, config, record, checkpoints, stop, lambda done: None, reward)
     with pytest.raises(TrainingDiverged, match="there is none before it"):
         loop._iterate(0, {"before/score/agent_0": 0.5}, None)
     assert logged == [{"before/score/agent_0": 0.5, "loss": 1.0, "reward/own": 2.0}]
@@ -91,7 +89,6 @@ def test_a_run_ends_with_what_training_changed(
     assert row["before"] == first["before/score/agent_1"] and row["prompts"] == 8
     assert row["low"] < row["change"] < row["high"]
     assert "held-out reward, agent 1" in command.out
-    assert not (run_dir / "evaluation").exists()
 
 
 def test_where_there_is_none() -> None:

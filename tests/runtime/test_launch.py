@@ -1,4 +1,4 @@
-"""The command: its workers start, stop on request, and end together, on one machine or several."""
+"""The command: its processes start, stop on request, and end together."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cory.runs.lock import in_use
+from cory.config import ConfigError, HardwareConfig
+from cory.runs.lock import LOCK, WORKER_LOCK, in_use, lock
 from cory.runs.run_dir import RECORD, unfinished_run, write_settings
+from cory.runs.stop import StopRequest
+from cory.runtime import launch
+from cory.runtime.launch import REFUSED, STOPPED
+from cory.runtime.several import exit_code
 from tests.support.commands import (
     ROOT,
     SOON,
@@ -26,7 +32,7 @@ from tests.support.commands import (
     until,
     workers,
 )
-from tests.support.composing import compose_config
+from tests.support.composing import compose_config, parsed
 from tests.support.playing import SPAG
 from tests.support.warm import MELTING, WarmCommand
 
@@ -41,16 +47,6 @@ import os, time
 if os.environ.get("RANK") == "0":
     time.sleep(2)
 """
-
-
-# `programs`: as users do it, a program that starts programs, each of which imports for seconds
-FORKS_OR_PROGRAMS = pytest.mark.parametrize(
-    "as_users",
-    [
-        pytest.param(False, id="forks"),
-        pytest.param(True, id="programs", marks=pytest.mark.slow),
-    ],
-)
 
 
 @pytest.fixture
@@ -86,7 +82,7 @@ def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
     command = train(*words)
     until(lambda: metrics(run_dir))
     running = workers(run_dir)
-    assert sorted(running) == [-1, 0, 1]
+    assert sorted(running) == [0, 1]
 
     settings = (run_dir / "config.yaml").read_bytes()
     second = train(ENDLESS, "hardware=cpu", f"run_dir={run_dir}")
@@ -136,34 +132,33 @@ def test_a_run_that_its_worker_refuses_leaves_no_folder(train: Train, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hardware", ["cpu", "cpu2"])
-def test_no_worker_outlives_a_killed_command(train: Train, tmp_path: Path, hardware: str) -> None:
+def test_no_process_outlives_a_killed_command(train: Train, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
-    command = train(ENDLESS, f"hardware={hardware}", f"run_dir={run_dir}")
+    command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}")
     until(lambda: metrics(run_dir))
     command.kill()
     until(lambda: not workers(run_dir), SOON)
 
 
 @pytest.mark.slow
-@FORKS_OR_PROGRAMS
 def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
-    train: Train, tmp_path: Path, as_users: bool
+    train: Train, tmp_path: Path
 ) -> None:
+    """As users do it: a program that starts programs, each of which imports for seconds."""
     run_dir = tmp_path / "run"
     words = ("algorithm.iterations=12", "hardware=cpu2", f"run_dir={run_dir}")
-    command = train(*words, as_users=as_users)
+    command = train(*words, as_users=True)
     until(lambda: metrics(run_dir))
     command.send_signal(signal.SIGTERM)
     assert command.wait() == 143, command.err
     first, last = command.err.splitlines()
-    assert first.startswith(f"stopping: the run in {run_dir} saves and leaves")
+    assert first == "stopping: the run saves and leaves (a second Ctrl-C ends it at once)"
     assert last.startswith(f"interrupted; the run in {run_dir} is unfinished")
-    assert not workers(run_dir) and not (run_dir / "stop").exists()
+    assert not workers(run_dir)
     before = metrics(run_dir)
     assert 0 < len(before) < 12
 
-    again = train(*words, as_users=as_users)
+    again = train(*words, as_users=True)
     assert again.wait() == 0, again.err
     assert f"goes on with the unfinished run in {run_dir}" in again.out
     after = metrics(run_dir)
@@ -172,17 +167,16 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
 
 
 @pytest.mark.slow
-@FORKS_OR_PROGRAMS
 def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
-    train: Train, tmp_path: Path, as_users: bool
+    train: Train, tmp_path: Path
 ) -> None:
     runs = tmp_path / "outputs" / "quickstart"
-    command = train("algorithm.iterations=12", as_users=as_users)
+    command = train("algorithm.iterations=12")
     until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))
     command.send_signal(signal.SIGINT)
     assert command.wait() == 130, command.err
     (run_dir,) = runs.iterdir()
-    again = train("algorithm.iterations=12", as_users=as_users)
+    again = train("algorithm.iterations=12")
     assert again.wait() == 0, again.err
     assert f"goes on with the unfinished run in {run_dir} (delete it to start" in again.out
     assert len(metrics(run_dir)) == 12 and (run_dir / "record.json").exists()
@@ -220,14 +214,16 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path:
 
 
 @pytest.mark.slow
-def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hardware", ["cpu", "cpu2"])
+def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path, hardware: str) -> None:
     run_dir = tmp_path / "run"
     # an iteration that would last for minutes
     command = train(
-        "algorithm.epochs=100000", "checkpoint_every=0", "hardware=cpu2", f"run_dir={run_dir}"
-    )
-    until(lambda: sorted(workers(run_dir)) == [-1, 0, 1] and in_use(run_dir))
-    time.sleep(5)
+        "algorithm.epochs=100000", "checkpoint_every=0", f"hardware={hardware}",
+        f"run_dir={run_dir}",
+    )  # fmt: skip
+    until(lambda: (run_dir / "prompt_scores.jsonl").exists())
+    time.sleep(2)
     command.send_signal(signal.SIGTERM)
     until(lambda: "stopping" in command.err, SOON)
     assert command.poll() is None
@@ -237,11 +233,11 @@ def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_sigterm_to_the_worker_itself_means_the_same(train: Train, tmp_path: Path) -> None:
+def test_sigterm_to_a_worker_means_the_same(train: Train, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
-    command = train(ENDLESS, f"run_dir={run_dir}")
+    command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}")
     until(lambda: metrics(run_dir))
-    os.kill(workers(run_dir)[0], signal.SIGTERM)
+    os.kill(workers(run_dir)[1], signal.SIGTERM)
     assert command.wait() == 143
     assert command.err == INTERRUPTED.format(run_dir)
     assert list((run_dir / "checkpoints").iterdir())
@@ -265,22 +261,21 @@ COLLECTING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", COLLECTING)
-def test_a_signal_to_the_worker_ends_the_collecting_of(what: str, tmp_path: Path) -> None:
+def test_a_signal_ends_the_collecting_of(what: str, tmp_path: Path) -> None:
     """It may take hours; what is there is kept."""
     run_dir = tmp_path / "run"
     command = WarmCommand(tmp_path, last_wins([*COLLECTING[what], f"run_dir={run_dir}"]))
     try:
         # a line may say whose debates they are, and another one the hash of a batch
         until(lambda: any(lines(path) > 3 for path in run_dir.glob(f"{what}/*.jsonl")))
-        (worker,) = workers(run_dir).values()
-        os.kill(worker, signal.SIGTERM)
+        command.send_signal(signal.SIGTERM)
         until(lambda: command.poll() is not None, SOON)
     finally:
         if command.poll() is None:
-            command.kill()  # its worker ends when it has ended
+            command.kill()
     assert command.wait() == 143
     assert re.search(rf"saved with [1-9]\d* of \d+ {what} of", command.out), command.out
-    assert command.err == INTERRUPTED.format(run_dir)
+    assert command.err.endswith(INTERRUPTED.format(run_dir))
 
 
 @pytest.mark.parametrize(
@@ -288,7 +283,6 @@ def test_a_signal_to_the_worker_ends_the_collecting_of(what: str, tmp_path: Path
     [
         ("cory.train", "hydra"),
         ("cory.runtime.worker", "torch"),
-        ("cory.runtime.torchrun", "omegaconf"),
     ],
 )
 def test_ctrl_c_while_a_program_imports_its_libraries_is_no_traceback(
@@ -300,17 +294,6 @@ def test_ctrl_c_while_a_program_imports_its_libraries_is_no_traceback(
     )
     command = Command(tmp_path, ["-m", module, "run"], PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert (command.wait(), command.out, command.err) == (-signal.SIGINT, "", "")
-
-
-@pytest.mark.slow
-def test_ctrl_c_to_the_worker_while_it_imports_is_an_interrupted_run(
-    train: Train, tmp_path: Path
-) -> None:
-    run_dir = tmp_path / "run"
-    (tmp_path / "torch.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    command = train(f"run_dir={run_dir}", as_users=True, PYTHONPATH=f"{tmp_path}:{ROOT}")
-    assert command.wait() == 143
-    assert command.err == INTERRUPTED.format(run_dir)
 
 
 def lines(path: Path) -> int:
@@ -363,8 +346,8 @@ def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
 ) -> None:
     run_dir = tmp_path / "run"
     command = train(*multinode(run_dir, free_port()))
-    until(lambda: -1 in workers(run_dir))
-    time.sleep(1)
+    until(lambda: (run_dir / "config.yaml").exists())
+    time.sleep(3)
     command.send_signal(signal.SIGTERM)
     assert command.wait(SOON) == 143
 
@@ -397,3 +380,137 @@ def test_a_launcher_around_the_command_is_refused(how: str, tmp_path: Path) -> N
         "launcher; type: python -m cory.train algorithm=ppo hardware.processes=2"
     ]
     assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.slow
+def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
+    assert not in_use(tmp_path)
+    code = (
+        "import time; from pathlib import Path; from cory.runs.lock import lock\n"
+        f"with lock(Path({str(tmp_path)!r})): print('locked', flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
+    assert in_use(tmp_path)
+    said = f"^run_dir={tmp_path} is in use by another process$"
+    with pytest.raises(ConfigError, match=said), lock(tmp_path):
+        pass
+    holder.kill()
+    with lock(tmp_path, wait_s=SOON):  # killed, and not even waited for
+        assert in_use(tmp_path)
+    holder.wait()
+    assert (tmp_path / LOCK).exists() and not in_use(tmp_path)
+
+
+def test_the_next_worker_waits_until_the_one_before_is_gone(tmp_path: Path) -> None:
+    """Whose command was killed; the command's own lock is another one."""
+    with lock(tmp_path, WORKER_LOCK):
+        with lock(tmp_path):
+            assert in_use(tmp_path)
+        assert in_use(tmp_path)
+        with pytest.raises(ConfigError, match="is in use"), lock(tmp_path, WORKER_LOCK, 0.1):
+            pass
+    with lock(tmp_path, WORKER_LOCK, 0.1):
+        pass
+
+
+class Failure:
+    """What torch says of a worker that failed."""
+
+    def __init__(self, exitcode: int, timestamp: int) -> None:
+        self.exitcode = exitcode
+        said = {"message": f"error: reason {timestamp}", "extraInfo": {"nanoseconds": timestamp}}
+        self.error_file_data = {"message": said}
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected", "said"),
+    [
+        ([REFUSED, -9, -15], REFUSED, "error: worker 1 was ended by SIGKILL: killed by hand, or"),
+        ([REFUSED, 134], REFUSED, "error: worker 1 ended with exit code 134\n"),
+        ([-15, REFUSED], REFUSED, "error: reason 8\n"),
+        ([REFUSED, REFUSED], REFUSED, "error: reason 8\n"),  # rank 1 was the first
+        ([STOPPED, -11], REFUSED, "error: worker 1 was ended by SIGSEGV\n"),
+        ([STOPPED, STOPPED], STOPPED, ""),
+        ([-15, -15], STOPPED, ""),
+    ],
+)
+def test_the_verdict_names_the_worker_that_failed_first(
+    codes: list[int], expected: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failures = {rank: Failure(code, 9 - rank) for rank, code in enumerate(codes)}
+    assert exit_code(failures) == expected  # type: ignore[arg-type]  # all that is read is there
+    err = capsys.readouterr().err
+    assert err.startswith(said) and bool(err) == bool(said) and err.count("\n") <= 1
+
+
+def test_processes_share_the_cores_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = {
+        "name": "x", "device": "cpu", "nodes": 1, "rendezvous": None, "zero_stage": 0,
+        "keep_whole_below": 0,
+        "offload_optimizer": False, "offload_parameters": False, "gradient_checkpointing": False,
+        "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
+        "generation_batch_size": None, "cuda_graphs": False,
+    }  # fmt: skip
+    monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+    def threads(processes: int, runs: int = 1, name: str = "OMP_NUM_THREADS") -> str | None:
+        hardware = HardwareConfig(**settings, processes=processes)  # type: ignore[arg-type]
+        return launch.environment(hardware, runs).get(name)
+
+    assert [threads(n) for n in (1, 2, 4, 9)] == [None, "3", "1", "1"]
+    assert [threads(1, runs) for runs in (2, 3, 6, 7)] == ["3", "2", "1", "1"]
+    assert threads(2, runs=3) == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert threads(2) == "5"
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert threads(1, name="OMP_WAIT_POLICY") == "PASSIVE"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert threads(1, name="OMP_WAIT_POLICY") == "ACTIVE"
+
+
+def test_a_run_gets_its_share_of_the_cores_and_the_files_it_writes_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: dict[str, Any] = {}
+
+    def popen(args: list[str], **how: Any) -> None:
+        begun.update(how)
+
+    monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("cory.runtime.launch.subprocess.Popen", popen)
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        launch.Run(tmp_path, parsed().hardware, 3, out, err)
+        assert begun["env"]["OMP_NUM_THREADS"] == "2"
+        assert (begun["stdout"], begun["stderr"]) == (out, err)
+
+
+def test_a_request_before_there_is_anything_to_save_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(run_dir: Path, hardware: HardwareConfig) -> int:
+        StopRequest().ask()
+        raise AssertionError
+
+    monkeypatch.setattr(launch, "_run_here", build)
+    monkeypatch.setattr(launch, "environment", lambda hardware: {})
+    with launch.stoppable():
+        assert not launch.launch(tmp_path, parsed().hardware)
+        assert launch.stop_code() == 143
+    assert capsys.readouterr().err == INTERRUPTED.format(tmp_path)
+
+
+def test_a_request_is_passed_on_to_the_run_also_where_it_came_before_it() -> None:
+    calls: list[str] = []
+    with launch.stoppable():
+        with launch.when_asked_to_stop(lambda: calls.append("first")):
+            os.kill(os.getpid(), signal.SIGTERM)
+            until(launch.stopping)
+        with launch.when_asked_to_stop(lambda: calls.append("second")):
+            pass
+        assert launch.stop_code() == 143
+    assert calls == ["first", "second"]

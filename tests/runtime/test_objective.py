@@ -35,7 +35,7 @@ def worth(run_dir: Path) -> float:
     return 1.0 - abs(settings.algorithm.clip_range - 0.3) + settings.seed
 
 
-def made_up(run_dir: Path, *_: Any) -> bool:
+def made_up(run_dir: Path, *_: Any, **how: Any) -> bool:
     """In place of workers: a run that has finished; above a clip range of 0.8 one that has not."""
     score = worth(run_dir)
     if score < 0.5:
@@ -154,7 +154,7 @@ def test_what_cannot_be_told_is_refused(tuned: Tuned, words: str, said: str) -> 
 def test_what_no_run_logs_is_refused_before_the_first_one(
     tuned: Tuned, objective: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train, "launch", lambda *_: pytest.fail("a run was made in vain"))
+    monkeypatch.setattr(train, "launch", lambda *_, **how: pytest.fail("a run was made in vain"))
     code, told, err = tuned("seed=0,1", f"objective={objective}")
     first = err.splitlines()[0]
     assert (

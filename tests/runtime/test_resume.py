@@ -12,7 +12,6 @@ import pytest
 from scripts import kill_test
 from tests.support.commands import (
     ROOT,
-    forked_module,
     last_wins,
     metrics,
     short_settings,
@@ -88,7 +87,6 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
 
     monkeypatch.setattr(kill_test, "start", start)
     monkeypatch.setattr(kill_test, "said", said)
-    monkeypatch.setattr(kill_test, "command_of", forked_module)
     # the others run small forms of papers' experiments, which have all they need
     settings = kill_settings if layout.split()[0] in ON_THE_QUICKSTART else []
     words = ["kill_test.py", "--kills", "1", "--layouts", layout, "--settings", *settings]

@@ -72,7 +72,7 @@ def test_a_function_that_raises_at_the_third_call_can_be_mended(
     assert last["reward/logged/step"] == 3 and last["eval/score/agent_0"] > 4
     hashes = [sha256(text.encode()).hexdigest() for text in (BAD, GOOD)]
     record = json.loads((tmp_path / "cut" / "record.json").read_text())
-    assert record["user_code_sha256"] == {"mine.py:score": hashes}
+    assert record["code"]["mine.py:score"] == hashes
     times = json.loads((tmp_path / "cut" / "times.jsonl").read_text().splitlines()[-1])
     assert times["time/reward_call_s"] > 0 and times["time/eval_reward_call_s"] > 0
 
@@ -93,7 +93,7 @@ def test_answers_that_another_function_scored_are_asked_for_again(run: Run, tmp_
     longer = run("run_dir=x", "algorithm.iterations=4")
     assert longer.wait() == 0, longer.err
     record = json.loads((tmp_path / "x" / "record.json").read_text())
-    assert [len(versions) for versions in record["user_code_sha256"].values()] == [2]
+    assert len(record["code"]["mine.py:score"]) == 2
 
 
 def test_what_is_wrong_is_said_before_a_run_has_a_folder(run: Run, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ WRITE = "(run / 'metrics.jsonl').write_text('{}')"
 class Program:
     """A layout whose command is a few lines of Python; `run` is its run directory."""
 
+    processes = 1
+
     def __init__(self, *lines: str) -> None:
         self.lines = lines
 

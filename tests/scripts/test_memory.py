@@ -13,6 +13,7 @@ from scripts.memory import GPUS, Gpu, cell, estimated_hours, layout_lines, turns
 from tests.support.composing import parsed
 from tests.support.short_prompts import short_prompts
 
+H100 = GPUS["h100"]
 MAFT = ("experiment=maft/phi3_arithmetic_maft", "algorithm.epochs=2", "algorithm.critic_epochs=5")
 
 
@@ -47,16 +48,16 @@ def test_hours_by_hand() -> None:
     # batches of 4 rows, with 6 tokens each
     passes = 6 * (10 * 2 * 2 + 2 * 2)
     each = (4 * weights + cache / 2) / (0.6 * 3.35e12) + 4 * 1.2e-3
-    hours = estimated_hours(config, GPUS["h100"])
+    hours = estimated_hours(config, H100)
     assert hours == pytest.approx((computing + passes * each) / 3600, rel=1e-3)
-    twice = estimated_hours(config, replace(GPUS["h100"], fp32=2 * 67e12))
+    twice = estimated_hours(config, replace(H100, fp32=2 * 67e12))
     assert hours - twice == pytest.approx(computing / 2 / 3600, rel=1e-3)
 
 
 def test_where_an_endpoint_speaks_hours_are_unknown() -> None:
     config = parsed("experiment=maft/gpt35_arithmetic_base")
-    assert estimated_hours(config, GPUS["h100"]) is None
-    assert cell(config, GPUS["h100"], 1.0) == "unknown"
+    assert estimated_hours(config, H100) is None
+    assert cell(config, H100, 1.0) == "unknown"
 
 
 def test_a_gpu_without_room_has_no_hours() -> None:
@@ -66,13 +67,22 @@ def test_a_gpu_without_room_has_no_hours() -> None:
     assert cell(config, gpu, 9.0) != "-"
 
 
+@pytest.fixture
+def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For others the same is computed again."""
+    monkeypatch.setattr(memory, "GPUS", {"h100": H100})
+    monkeypatch.setattr(memory, "LAYOUTS", ("gpu1", "gpu4_zero2"))
+
+
+@pytest.mark.usefixtures("one_gpu")
 def test_layouts_that_cannot_share_the_batches_are_said() -> None:
-    words = ["algorithm.minibatch_size=2", "algorithm.prompts_per_iteration=8"]
+    words = ["algorithm.minibatch_size=2", "algorithm.prompts_per_iteration=8", "model=tiny"]
     said = {text.split()[0]: text for text in layout_lines(memory.composed(words), words)}
     assert "not possible: algorithm.minibatch_size (2)" in said["gpu4_zero2"]
     assert "not possible" not in said["gpu1"] and said["gpu1"].split()[1] == "1"
 
 
+@pytest.mark.usefixtures("one_gpu")
 def test_the_command_prints_estimates_or_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from cory.config import ClassifierConfig, Config, builder, parse_config
 from cory.episode import Episode, Metrics
-from cory.evaluation.evaluate import BeforeEach
-from cory.evaluation.responses import EvalRequest
+from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.rewards import Reward
 from cory.runs.jsonl import Line
-from cory.runs.partial_results import PartialResults
 from cory.runtime.worker import build_parts
 from cory.trainers.ppo import PPOTrainer
 from tests.support.commands import last_wins
@@ -91,13 +89,10 @@ def measure(
     final: bool = True,
 ) -> tuple[Metrics, list[Line]]:
     """What an evaluation by these settings finds, and its lines of samples.jsonl."""
-    pieces = PartialResults(run_dir, "settings")
     request = EvalRequest(config.evaluation, config.seed, 3, final)
-    metrics = trainer.evaluate(request, pieces, before_each)
+    metrics = trainer.evaluate(request, before_each)
     require_contributions(request, metrics)
-    lines = pieces.lines
-    pieces.clear()
-    return metrics, lines
+    return metrics, request.lines
 
 
 def require_contributions(request: EvalRequest, metrics: Metrics) -> None:

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from cory.runtime.watchdog import alive
+import psutil  # type: ignore[import-untyped]  # its stubs are not installed
 
 ROOT = Path(__file__).resolve().parents[2]
-ELASTIC = "cory.runtime.torchrun"  # the module that starts several workers
 FORKS = "CORY_TEST_FORKS"  # environment: a folder in which forks sign on
 PATIENCE = 150  # seconds; on a busy machine imports alone may take half a minute
 SOON = 25  # seconds; torch's agent kills after 30 what has not ended by itself
@@ -128,23 +127,22 @@ def metrics(run_dir: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def sign_on(module: str, run_dir: str, rank: str | None) -> None:
+def sign_on(run_dir: str, rank: str | None) -> None:
     """Called in a fork that works for a run: its command line is that of what was forked."""
-    alone = -1 if module == ELASTIC else 0
-    entry = {
-        "module": module, "run_dir": run_dir, "rank": alone if rank is None else int(rank)
-    }  # fmt: skip
+    entry = {"run_dir": run_dir, "rank": int(rank or 0)}
     (Path(os.environ[FORKS]) / str(os.getpid())).write_text(json.dumps(entry))
 
 
-def forked_module(pid: int) -> str:
-    """What a fork executes for a run; empty for other processes."""
-    entry = Path(os.environ[FORKS]) / str(pid)
-    return str(json.loads(entry.read_text())["module"]) if entry.exists() else ""
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and is not waited for does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def workers(run_dir: Path) -> dict[int, int]:
-    """Process ids by rank of what runs for a run directory; rank -1: what starts several."""
+    """Process ids by rank of what a command has started for a run directory."""
     return started_workers(run_dir) | forked_workers(run_dir)
 
 
@@ -165,17 +163,11 @@ def forked_workers(run_dir: Path) -> dict[int, int]:
 def started_workers(run_dir: Path) -> dict[int, int]:
     """Of those, the processes that were started as programs."""
     found = {}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
+    for process in psutil.process_iter():
         try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            variables = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:  # ended just now
+            words, variables = process.cmdline(), process.environ()
+        except psutil.Error:  # ended just now
             continue
-        if str(run_dir).encode() not in words or b"cory.train" in words:
-            continue
-        ranks = [int(v[5:]) for v in variables if v.startswith(b"RANK=")]
-        alone = -1 if ELASTIC.encode() in words else 0
-        found[ranks[0] if ranks else alone] = int(folder.name)
+        if str(run_dir) in words and any(word.startswith("cory.runtime.") for word in words):
+            found[int(variables.get("RANK", 0))] = process.pid
     return found

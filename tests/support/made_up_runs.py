@@ -123,7 +123,7 @@ def run_writer(outputs: Path, scale: str = "small") -> WriteRun:
             "iterations": len(lines) if len(lines) > 1 else 0,
             "final": lines[-1],
             "commit": COMMIT,
-            "commits": [COMMIT],
+            "code": {"cory": [COMMIT]},
             "clean": True,
             "settings_sha256": digest,
             "device": "CPU x86_64, 2 cores",

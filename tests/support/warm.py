@@ -1,10 +1,10 @@
 """The command and the scripts without their imports: in forks of a process that has imported all.
 
-A worker imports for seven seconds of processor time and then runs for one. Here the command, its
-workers and, where there are several, torch's elastic agent between them are forks. They are what
-they are for users but for how they begin: each has its own process id, session, environment and
-standard streams, the parent that it would have, and no files but those it is to have. What this
-cannot show, whether modules can be started by their names, is tested with `Command`.
+A run imports for seven seconds of processor time and then works for one. Here the command and the
+processes that it starts are forks. They are what they are for users but for how they begin: each
+has its own process id, session, environment and standard streams, the parent that it would have,
+and no files but those it is to have. What this cannot show, whether modules can be started by their
+names, is tested with `Command`.
 
 The process that is forked is started once per session, and ends with it.
 """
@@ -31,13 +31,13 @@ from torch.distributed.elastic.multiprocessing.subprocess_handler import Subproc
 
 from cory import train
 from cory.functional import logprobs
-from cory.runtime import launch, torchrun, worker
+from cory.runtime import launch, worker
 from tests.support.commands import PATIENCE, ROOT, Said, sign_on
 from tests.support.composing import compose_config
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.support.imported"])
-MODULES = {worker.__name__: worker.run_worker, torchrun.__name__: torchrun.run_node}
+MODULES = {worker.__name__: worker.run_one_of_several, launch.__name__: launch.main}
 MELTING = "CORY_TEST_MELTING"  # environment: the rank whose worker fails when it gets SIGUSR1
 SLAB = "CORY_TEST_SLAB"  # environment: bytes of logits that are computed at once
 
@@ -75,7 +75,7 @@ class Fork(Said):
         self.process.join(timeout)
         code = self.process.exitcode
         if code is None:
-            self.process.kill()  # the workers see it go
+            self.process.kill()  # its children see it go
             raise TimeoutError(f"not over after {timeout} s: {self.err}")
         return code
 
@@ -119,11 +119,15 @@ def _script(words: Sequence[str]) -> None:
 
 
 def _train(words: Sequence[str], largest_file: int | None) -> None:
-    """The command, its workers being forks of this process."""
+    """The command, whose own processes are forks of this one."""
     if largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
     sys.argv = ["cory.train", *words]
     launch.subprocess = SimpleNamespace(Popen=Forked)  # type: ignore[assignment]  # all it uses
+    # torch's agent, which starts several
+    SubprocessHandler._popen = lambda self, args, env: Forked(args, env, True)  # type: ignore[assignment,misc,return-value]
+    if SLAB in os.environ:
+        logprobs.SLAB_BYTES = int(os.environ[SLAB])
     train.main()
 
 
@@ -169,6 +173,9 @@ class Forked:
             time.sleep(0.02)
         return code
 
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
@@ -190,19 +197,17 @@ def _run(task: Callable[[], None]) -> None:
 
 
 def _started(module: str, run_dir: str, variables: Mapping[str, str]) -> None:
-    """`python -m <module> <run_dir>`, in a fork of what starts it."""
+    """`python -m <module> <run_dir>`, in a fork of the command."""
     os.setsid()
     _let_go_of_files()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     _become(variables)
-    sign_on(module, run_dir, variables.get("RANK"))
+    sign_on(run_dir, variables.get("RANK"))
     if variables.get(MELTING, "") == variables.get("RANK"):
         signal.signal(signal.SIGUSR1, _melt)
     if SLAB in variables:
         logprobs.SLAB_BYTES = int(variables[SLAB])
-    # torch's agent, which starts the workers
-    SubprocessHandler._popen = lambda self, args, env: Forked(args, env, True)  # type: ignore[assignment,misc,return-value]
     sys.argv = [module, run_dir]
     MODULES[module]()
 

@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer
 
 from cory.config import ConfigError, ExactMatchConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards.exact_match import ExactMatch
-from cory.rollout.interactions import Roles, pioneer_observer
 from cory.tasks.anli import AnliTask
 from tests.support.composing import parsed
+from tests.tasks.rows import write_rows
 
 LABELS = ("entailment", "neutral", "contradiction")
 TRAIN = [
@@ -27,20 +25,10 @@ TEST = [
 ]
 
 
-@pytest.fixture(scope="module")
-def tokenizer(tiny_model: str) -> Any:
-    return AutoTokenizer.from_pretrained(tiny_model)
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "train_r3.jsonl", TRAIN)
-    write(tmp_path / "test_r3.jsonl", TEST)
+    write_rows(tmp_path / "train_r3.jsonl", TRAIN)
+    write_rows(tmp_path / "test_r3.jsonl", TEST)
     return tmp_path
 
 
@@ -58,7 +46,7 @@ def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> AnliTask
 def test_a_label_of_a_column_with_gaps_is_a_number_with_a_point(
     folder: Path, tokenizer: Any
 ) -> None:
-    write(folder / "test_r3.jsonl", [{**TEST[0], "label": 2.0}])
+    write_rows(folder / "test_r3.jsonl", [{**TEST[0], "label": 2.0}])
     assert task(folder, tokenizer).held_out(1, "test")[0].answer == "contradiction"
 
 
@@ -85,38 +73,6 @@ def test_what_the_others_said_follows_the_prompt(folder: Path, tokenizer: Any) -
     seen = anli.observer_context(prompt.text, [" It is {wet}.\n", "It is dry."])
     assert seen.startswith(f"{prompt.text}\n\nSomebody else has answered:\nIt is {{wet}}.\n\n")
     assert seen.index("It is {wet}.") < seen.index("It is dry.")
-
-
-def test_nobody_sees_the_answer(folder: Path, tokenizer: Any) -> None:
-    anli = task(folder, tokenizer)
-    contexts: list[str] = []
-
-    def speak(agent: str, role: str, place: int, seen: list[str]) -> list[Turn]:
-        contexts.extend(seen)
-        return [Turn(agent, role, place, text, "I do not know.", [1], [2]) for text in seen]
-
-    prompts = anli.sample(20)
-    pioneer_observer(prompts, speak, Roles(["a", "b"]), anli.observer_context)
-    assert len({prompt.answer for prompt in prompts}) == 3
-    for prompt, context in zip(prompts * 2, contexts, strict=True):
-        # all labels, whichever is right, stand there once
-        assert [context.count(label) for label in LABELS] == [1, 1, 1], prompt
-
-
-def test_training_rows_come_once_per_pass_and_go_on_where_they_were(
-    folder: Path, tokenizer: Any
-) -> None:
-    anli, other = task(folder, tokenizer), task(folder, tokenizer, seed=1)
-    passes = [[prompt.id for prompt in anli.sample(20)] for _ in range(2)]
-    for ids in passes:
-        assert sorted(ids) == sorted(f"anli-train-{n}" for n in range(20))
-    assert passes[0] != passes[1]
-    anli.sample(7)
-    state, stream = anli.state_dict(), anli.sampler.stream.bit_generator.state
-    expected = anli.sample(30)
-    other.load_state_dict(json.loads(json.dumps(state)))
-    other.sampler.stream.bit_generator.state = stream
-    assert other.sample(30) == expected
 
 
 def test_verifier_and_agents_learn_from_other_rows(folder: Path, tokenizer: Any) -> None:
@@ -151,28 +107,11 @@ def test_a_pair_from_elsewhere(folder: Path, tokenizer: Any) -> None:
         anli.prompt_of("It rained.")
 
 
-def test_lengths(folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "train_r3.jsonl", [*TRAIN, {**TRAIN[0], "premise": "x" * 500}])
-    limit = max(
-        len(tokenizer(prompt.text)["input_ids"])
-        for prompt in task(folder, tokenizer).parts["train"][:20]
-    )
-    short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
-    assert len(short.parts["train"]) == 20
-    said = f"note: task.max_prompt_tokens={limit} leaves out 1 of 21 training prompts; the"
-    assert said in capsys.readouterr().err
-    with pytest.raises(ConfigError, match=r"tokens of test prompt anli-test-0$"):
-        short.held_out(None, "test")
-    assert len(task(folder, tokenizer).held_out(4, "test")) == 3  # all that there are
-
-
 @pytest.mark.parametrize(
     ("overrides", "change", "said"),
     [
-        ("", {"label": -1}, "task.path={tmp}: row train-20: 'label' must be 0, 1, 2 or one of "
-         "entailment, neutral, contradiction, got -1"),
-        ("", {"label": [1]}, "row train-20: 'label' must be 0, 1, 2 or one of "
-         "entailment, neutral, contradiction, got [1]"),
+        ("", {"label": -1}, "task.path={tmp}: row train-20: 'label' must be 0, 1, 2 or one of"),
+        ("", {"label": [1]}, "row train-20: 'label' must be 0, 1, 2 or one of entailment"),
         ("", {"label": None}, "row train-20: 'label' must be 0, 1, 2 or one of"),
         ("", {"premise": " "}, "task.path={tmp}: row train-20 has no text in 'premise'"),
         ("", {"hypothesis": None}, "row train-20 has no text in 'hypothesis'"),
@@ -187,7 +126,7 @@ def test_lengths(folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str
 def test_what_cannot_be_used_is_refused(
     overrides: str, change: dict[str, Any], said: str, folder: Path, tokenizer: Any
 ) -> None:
-    write(folder / "train_r3.jsonl", [*TRAIN, {**TRAIN[0], **change}])
+    write_rows(folder / "train_r3.jsonl", [*TRAIN, {**TRAIN[0], **change}])
     with pytest.raises(ConfigError) as refusal:
         task(folder, tokenizer, *overrides.split())
     message = str(refusal.value)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer
 
 from cory import distributed
 from cory.config import ConfigError, builder
@@ -15,6 +14,7 @@ from cory.episode import Episode, Prompt, Turn
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
+from tests.tasks.rows import write_rows
 
 # Ma et al., App. A.2, as printed
 EXAMPLE = (
@@ -40,20 +40,10 @@ TEST = [
 ]
 
 
-@pytest.fixture(scope="module")
-def tokenizer(tiny_model: str) -> Any:
-    return AutoTokenizer.from_pretrained(tiny_model)
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "train.jsonl", TRAIN)
-    write(tmp_path / "test.jsonl", TEST)
+    write_rows(tmp_path / "train.jsonl", TRAIN)
+    write_rows(tmp_path / "test.jsonl", TEST)
     return tmp_path
 
 
@@ -75,12 +65,6 @@ def test_prompts_are_the_printed_ones(folder: Path, tokenizer: Any) -> None:
     assert gsm8k.observer_context(prompt.text, [f" {PIONEER}\n"]) == (
         f"{EXAMPLE}Question: {PANCAKES} Reference: {PIONEER} Answer:"
     )
-
-
-def test_a_third_agent_sees_two_references(folder: Path, tokenizer: Any) -> None:
-    gsm8k = task(folder, tokenizer)
-    seen = gsm8k.observer_context(gsm8k.held_out(1, "test")[0].text, ["It is 1.", "It is 2."])
-    assert seen.endswith(f"{PANCAKES} Reference: It is 1. Reference: It is 2. Answer:")
 
 
 def test_nobody_sees_the_answer(folder: Path, tokenizer: Any) -> None:
@@ -183,15 +167,13 @@ def test_long_training_prompts_are_left_out_and_counted(
     folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     longer = [{"question": "x" * n, "answer": "#### 1"} for n in (400, 10, 300)]
-    write(folder / "train.jsonl", [*TRAIN, *longer])
+    write_rows(folder / "train.jsonl", [*TRAIN, *longer])
     limit = max(tokens(tokenizer, prompt) for prompt in task(folder, tokenizer).parts["train"][:30])
     capsys.readouterr()
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
     said = capsys.readouterr()
-    assert said.err == (
-        f"note: task.max_prompt_tokens={limit} leaves out 2 of 33 training prompts; "
-        "the first is gsm8k-train-30\n"
-    )
+    assert f"task.max_prompt_tokens={limit} leaves out 2 of 33" in said.err
+    assert "gsm8k-train-30" in said.err
     assert [prompt.id for prompt in short.parts["train"]] == [
         f"gsm8k-train-{n}" for n in [*range(30), 31]
     ]
@@ -210,11 +192,7 @@ def test_long_test_prompts_are_refused(folder: Path, tokenizer: Any) -> None:
         tokens(tokenizer, prompt) for prompt in (gsm8k.parts["train"][0], gsm8k.parts["test"][0])
     )
     short = task(folder, tokenizer, f"task.max_prompt_tokens={limit + 5}")
-    with pytest.raises(
-        ConfigError,
-        match=rf"^task.max_prompt_tokens \({limit + 5}\) is below the {longest} tokens of test "
-        r"prompt gsm8k-test-0$",
-    ):
+    with pytest.raises(ConfigError, match=rf"\({limit + 5}\) .* {longest} tokens .*gsm8k-test-0"):
         short.held_out(1, "test")
     assert task(folder, tokenizer, f"task.max_prompt_tokens={longest}").held_out(1, "test")
 
@@ -233,45 +211,34 @@ def test_held_out_prompts_are_the_first_rows(folder: Path, tokenizer: Any) -> No
 
 def test_one_file_is_cut_into_slices(tmp_path: Path, tokenizer: Any) -> None:
     slices = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
-    gsm8k = task(write(tmp_path / "all.jsonl", TRAIN), tokenizer, *slices)
+    gsm8k = task(write_rows(tmp_path / "all.jsonl", TRAIN), tokenizer, *slices)
     assert [p.answer for p in gsm8k.parts["train"]] == [f"{n + 1:,}" for n in range(995, 1022)]
     assert [p.answer for p in gsm8k.parts["test"]] == [f"{n + 1:,}" for n in range(1022, 1025)]
 
 
 def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: Any) -> None:
     rows = [{"body": row["question"], "number": row["answer"]} for row in TRAIN]
-    write(folder / "few.jsonl", rows)
+    write_rows(folder / "few.jsonl", rows)
     gsm8k = task(
         folder, tokenizer, "task.train_split='few[:5]'", "task.test_split='few[5:7]'",
         "task.question_column=body", "task.answer_column=number",
     )  # fmt: skip
-    assert [p.answer for p in gsm8k.parts["train"]] == [
-        "996",
-        "997",
-        "998",
-        "999",
-        "1,000",
-    ]
+    assert [p.answer for p in gsm8k.parts["train"]] == ["996", "997", "998", "999", "1,000"]
     assert [p.answer for p in gsm8k.parts["test"]] == ["1,001", "1,002"]
 
 
 @pytest.mark.parametrize(
     ("overrides", "rows", "said"),
     [
-        ("task.source=hub task.path=nobody/nothing", TRAIN, "task.path=nobody/nothing: the hub did "
-         "not give split 'train'|to work offline set task.source=path with a local file or folder"),
+        ("task.source=hub task.path=nobody/nothing", TRAIN, "nobody/nothing: the hub|offline"),
         ("task.path={tmp}/x", TRAIN, "task.path={tmp}/x: there is no such file"),
-        ("task.train_split=dev", TRAIN, "task.path={tmp}: the folder must hold one file for split "
-         "'dev' (dev.jsonl, dev.json, dev.csv, dev.parquet), found 0"),
-        ("task.path={tmp}/train.jsonl", TRAIN, "slices of the file|or a folder with a file per "
-         "split; got train"),
+        ("task.train_split=dev", TRAIN, "task.path={tmp}: the folder must hold one file for"),
+        ("task.path={tmp}/train.jsonl", TRAIN, "slices of the file|or a folder with a file per"),
         ("task.path={tmp}/train.jsonl task.train_split='train[:90%]'", TRAIN, "got test"),
-        ("task.question_column=body", TRAIN, "task.question_column=body is not in the data; it has "
-         "question, answer"),
+        ("task.question_column=body", TRAIN, "task.question_column=body is not in the data; it"),
         ("task.answer_column=body", TRAIN, "task.answer_column=body is not in the data; it has"),
         ("task.max_prompt_tokens=9", TRAIN, "max_prompt_tokens=9: all 30 training prompts are"),
-        ("", [*TRAIN, {"question": "Why?", "answer": "#### so"}], "task.path={tmp}: row train-30 "
-         "must end in a number, alone or after ####; got 'so'"),
+        ("", [*TRAIN, {"question": "Why?", "answer": "#### so"}], "row train-30|got 'so'"),
         ("", [*TRAIN, {"question": "Why?", "answer": "18 eggs"}], "row train-30 must end in"),
         ("", [*TRAIN, {"question": "Why?"}], "{tmp}/train.jsonl: line 31 has no 'answer'"),
         ("", [*TRAIN, {"question": "Why?", "answer": None}], "row train-30 has no text in"),
@@ -282,7 +249,7 @@ def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: 
 def test_data_that_cannot_be_used_are_refused(
     overrides: str, rows: list[dict[str, Any]], said: str, folder: Path, tokenizer: Any
 ) -> None:
-    write(folder / "train.jsonl", rows)
+    write_rows(folder / "train.jsonl", rows)
     with pytest.raises(ConfigError) as refusal:
         task(folder, tokenizer, *overrides.format(tmp=folder).split())
     message = str(refusal.value)

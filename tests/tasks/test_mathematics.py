@@ -2,7 +2,6 @@ r"""MATH: formulas in boxes, their equality, and the choice of problems."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer
 
 from cory.config import ConfigError, ExactMatchConfig, MathConfig
 from cory.episode import Episode, Turn
@@ -24,16 +22,12 @@ from cory.rewards.exact_match import ExactMatch
 from cory.tasks.mathematics import SUBJECTS, MathTask
 from cory.tasks.sandbox.equality import Equality
 from tests.support.composing import parsed
+from tests.tasks.rows import write_rows
 
 ROWS = [
     {"problem": f"What is ${n}+1$?", "solution": f"It is $\\boxed{{{n + 1}}}$.", "level": level}
     for n, level in enumerate(["Level 1", "Level 3", "Level 5", "Level ?", "2"] * 4)
 ]
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tiny_model: str) -> Any:
-    return AutoTokenizer.from_pretrained(tiny_model)
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +37,10 @@ def equal() -> Iterator[Equality]:
     made.close()
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "train.jsonl", ROWS[:10])
-    write(tmp_path / "test.jsonl", ROWS[10:])
+    write_rows(tmp_path / "train.jsonl", ROWS[:10])
+    write_rows(tmp_path / "test.jsonl", ROWS[10:])
     return tmp_path
 
 
@@ -237,7 +226,9 @@ def test_answers_are_counted_by_what_they_say(task: Callable[..., MathTask]) -> 
 def test_a_response_is_right_when_its_box_equals_the_solutions(
     folder: Path, task: Callable[..., MathTask]
 ) -> None:
-    write(folder / "test.jsonl", [{**ROWS[1], "problem": "Half?", "solution": r"\boxed{\frac12}"}])
+    write_rows(
+        folder / "test.jsonl", [{**ROWS[1], "problem": "Half?", "solution": r"\boxed{\frac12}"}]
+    )
     math = task()
     (prompt,) = math.held_out(None, "test")
     assert (prompt.id, prompt.answer) == ("math-test-0", r"\boxed{\frac12}")
@@ -314,8 +305,7 @@ def test_testing_on_training_problems_is_refused(task: Callable[..., MathTask]) 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"solution": "It is 5."}, "row train-10: 'solution' must hold its answer in a closed "
-         "\\boxed{...}; it ends in 'It is 5.'"),
+        ({"solution": "It is 5."}, "row train-10: 'solution' must hold its answer in a closed"),
         ({"solution": r"\boxed{\frac{1}{2}"}, "row train-10: 'solution' must hold its answer"),
         ({"solution": " "}, "task.path={tmp}: row train-10 has no text in 'solution'"),
         ({"problem": None}, "row train-10 has no text in 'problem'"),
@@ -325,7 +315,7 @@ def test_testing_on_training_problems_is_refused(task: Callable[..., MathTask]) 
 def test_rows_that_cannot_be_used_are_refused(
     change: dict[str, Any], said: str, folder: Path, task: Callable[..., MathTask]
 ) -> None:
-    write(folder / "train.jsonl", [*ROWS[:10], {**ROWS[0], "problem": "Why?", **change}])
+    write_rows(folder / "train.jsonl", [*ROWS[:10], {**ROWS[0], "problem": "Why?", **change}])
     with pytest.raises(ConfigError) as refusal:
         task()
     message = str(refusal.value)
@@ -340,10 +330,7 @@ def test_rows_that_cannot_be_used_are_refused(
         ({"levels": []}, "task.levels must be null or some of 1 to 5, got []"),
         ({"levels": [0, 1]}, "task.levels must be null or some of 1 to 5, got [0, 1]"),
         ({"subjects": ["algebra"]}, "task.subjects needs task.source=hub, whose data set"),
-        (
-            {"source": "hub", "subjects": ["alchemy"]},
-            "task.subjects: alchemy is not one of algebra",
-        ),
+        ({"source": "hub", "subjects": ["alchemy"]}, "task.subjects: alchemy is not one of"),
         ({"source": "generated"}, "task.source must be one of hub, path, got generated"),
         ({"seconds": 0}, "task.seconds must be at least 1, got 0"),
         ({"max_prompt_tokens": 0}, "task.max_prompt_tokens must be at least 1, got 0"),

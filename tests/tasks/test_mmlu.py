@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer
 
 from cory.config import ConfigError, ExactMatchConfig, MmluConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards.exact_match import ExactMatch
 from cory.tasks.mmlu import MmluTask
 from tests.support.composing import parsed
+from tests.tasks.rows import write_rows
 
 ROWS = [
     {
@@ -28,15 +27,6 @@ ROWS = [
 MESSAGE = "What is 0 {+} 1?\n(A) 0\n(B) 1\n(C) {1}\n(D) none\n\nWhich option is right?"
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tiny_model: str) -> Any:
-    return AutoTokenizer.from_pretrained(tiny_model)
-
-
 @pytest.fixture(scope="module")
 def composed() -> MmluConfig:
     config = parsed("task=mmlu").task
@@ -47,7 +37,7 @@ def composed() -> MmluConfig:
 @pytest.fixture
 def task(composed: MmluConfig, tmp_path: Path, tokenizer: Any) -> Callable[..., MmluTask]:
     """Makes the task of a file's questions, with other values for some settings."""
-    write(tmp_path / "test.jsonl", ROWS)
+    write_rows(tmp_path / "test.jsonl", ROWS)
     few = composed.replace(source="path", path=str(tmp_path), max_prompt_tokens=2000, pick_train=8)
 
     def make(**values: Any) -> MmluTask:
@@ -122,7 +112,7 @@ def test_all_subjects_come_from_one_split_of_the_hub(
 def test_rows_that_cannot_be_used_are_refused(
     change: dict[str, Any], said: str, tmp_path: Path, task: Callable[..., MmluTask]
 ) -> None:
-    write(tmp_path / "test.jsonl", [*ROWS, {**ROWS[0], "question": "Why?", **change}])
+    write_rows(tmp_path / "test.jsonl", [*ROWS, {**ROWS[0], "question": "Why?", **change}])
     with pytest.raises(ConfigError) as refusal:
         task()
     message = str(refusal.value)
@@ -132,8 +122,7 @@ def test_rows_that_cannot_be_used_are_refused(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"pick_train": None, "pick_test": None}, "training problem mmlu-train-0 and test problem "
-         "mmlu-test-0 ask the same question"),
+        ({"pick_train": None, "pick_test": None}, "training problem mmlu-train-0 and test"),
         ({"choices_column": "options"}, "task.choices_column=options is not in the data; it has"),
         ({"source": "generated"}, "task.source must be one of hub, path, got generated"),
         ({"prompt_template": "{question}"}, "task.prompt_template must contain {options}"),

@@ -19,8 +19,9 @@ from cory.config import ConfigError, PromptsConfig
 from cory.episode import Prompt
 from cory.tasks.data import rows as reading
 from cory.tasks.data.shrink import _note as at_most_note
-from cory.tasks.prompts import PromptsForm, PromptsTask
+from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
+from tests.tasks.rows import write_rows
 
 Make = Callable[..., PromptsTask]
 ROWS = [{"prompt": f"Say {n}: ", "target": n, "tags": [f"t{n}"]} for n in range(20)]
@@ -37,11 +38,6 @@ ROLES = (
 )
 
 
-def write(path: Path, rows: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 @pytest.fixture(scope="module")
 def tokenizer(tiny_model: str) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
@@ -53,7 +49,7 @@ def tokenizer(tiny_model: str) -> Any:
 def make(tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Makes the task of `mine.jsonl`, or of another `task.path`, with a fifth held out."""
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "mine.jsonl", ROWS)
+    write_rows(tmp_path / "mine.jsonl", ROWS)
 
     def task(*overrides: str, seed: int = 0) -> PromptsTask:
         base = ["task=prompts", "task.path=mine.jsonl", "task.max_prompt_tokens=60"]
@@ -119,7 +115,7 @@ def test_all_kinds_of_files_give_the_same_prompts(make: Make, tmp_path: Path, ki
 
 def test_json_keeps_values_that_look_like_dates_and_numbers(make: Make, tmp_path: Path) -> None:
     values = ["2024-01-02", "007", 1, None]
-    write(tmp_path / "mine.jsonl", [{"prompt": f"a{n}", "v": v} for n, v in enumerate(values)])
+    write_rows(tmp_path / "mine.jsonl", [{"prompt": f"a{n}", "v": v} for n, v in enumerate(values)])
     found = every(make("task.held_out_share=0.5"))
     assert [found[f"mine.jsonl:{n + 1}"].columns["v"] for n in range(4)] == values
 
@@ -149,7 +145,7 @@ def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path
 
 def test_a_folder_has_a_file_for_each_split(make: Make, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "train.jsonl", ROWS[:12])
+    write_rows(tmp_path / "data" / "train.jsonl", ROWS[:12])
     (tmp_path / "data" / "test.json").write_text(json.dumps(ROWS[12:]))
     task = make("task.path=data", "task.test_split=test")
     assert ids(task.parts["train"]) == [f"train.jsonl:{n + 1}" for n in range(12)]
@@ -184,7 +180,7 @@ def test_the_hub(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_share_is_held_out_by_content(make: Make, tmp_path: Path) -> None:
     # every prompt twice, with other spaces and another target
     twice = [*ROWS, *({**row, "prompt": f" {row['prompt']} ", "target": -1} for row in ROWS)]
-    write(tmp_path / "mine.jsonl", twice)
+    write_rows(tmp_path / "mine.jsonl", twice)
     for seed in range(3):
         task = make(f"task.pick_seed={seed}")
         train, test = (
@@ -203,8 +199,8 @@ def test_a_test_prompt_is_never_trained_on(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "train.jsonl", [*ROWS[:10], ROWS[0], {**ROWS[12], "target": 0}])
-    write(tmp_path / "data" / "test.jsonl", [{**ROWS[0], "prompt": "Say  0:"}, ROWS[12]])
+    write_rows(tmp_path / "data" / "train.jsonl", [*ROWS[:10], ROWS[0], {**ROWS[12], "target": 0}])
+    write_rows(tmp_path / "data" / "test.jsonl", [{**ROWS[0], "prompt": "Say  0:"}, ROWS[12]])
     task = make("task.path=data", "task.test_split=test")
     assert ids(task.parts["train"]) == [f"train.jsonl:{n + 1}" for n in range(1, 10)]
     assert capsys.readouterr().err == (
@@ -235,7 +231,7 @@ ANSWERS = [
 def test_answers(
     make: Make, tmp_path: Path, kind: str, value: Any, answer: str, right: str, wrong: str
 ) -> None:
-    write(tmp_path / "mine.jsonl", [{"prompt": f"{n}?", "gold": value} for n in range(5)])
+    write_rows(tmp_path / "mine.jsonl", [{"prompt": f"{n}?", "gold": value} for n in range(5)])
     task = make("task.answer_column=gold", f"task.answers={kind}")
     assert {prompt.answer for prompt in every(task).values()} == {answer}
     assert task.is_right(right, answer) and not task.is_right(wrong, answer)
@@ -256,7 +252,7 @@ def test_without_answers_nothing_is_read(make: Make) -> None:
 
 
 def test_templates(make: Make, tmp_path: Path) -> None:
-    write(tmp_path / "mine.jsonl", [{"prompt": f"{n}{{?", "on": f"a {n}"} for n in range(5)])
+    write_rows(tmp_path / "mine.jsonl", [{"prompt": f"{n}{{?", "on": f"a {n}"} for n in range(5)])
     words = [
         "task.prompt_template='On {on}: {prompt} {{x}}'",
         "task.observer_template='{query} | {answers}'",
@@ -281,7 +277,7 @@ def test_chat_messages(make: Make, tmp_path: Path) -> None:
         {"prompt": [*MESSAGES[:-1], {"role": "user", "content": f"{n}?"}], "target": n}
         for n in range(5)
     ]
-    write(tmp_path / "mine.jsonl", chats)
+    write_rows(tmp_path / "mine.jsonl", chats)
     chat = ["model.chat=true", "task.prompt_template='{prompt} Say.'"]
     prompt = every(make(*chat))["mine.jsonl:2"]
     assert (prompt.text, prompt.columns) == ("1? Say.", {"target": 1})
@@ -290,7 +286,7 @@ def test_chat_messages(make: Make, tmp_path: Path) -> None:
     assert prompt.asking("Sure?") == [*MESSAGES[:-1], {"role": "user", "content": "Sure?"}]
     # the same last message after another first one is another prompt
     chats[0]["prompt"] = [{"role": "system", "content": "Be long."}, *chats[1]["prompt"][1:]]
-    write(tmp_path / "mine.jsonl", chats[:2])
+    write_rows(tmp_path / "mine.jsonl", chats[:2])
     assert len(make(*chat, "task.held_out_share=0.5").parts["train"]) == 1
 
 
@@ -299,7 +295,7 @@ def test_the_length_of_a_chat_is_that_of_all_of_its_messages(
 ) -> None:
     long = [{"role": "system", "content": "x" * 30}, {"role": "user", "content": "n?"}]
     chats = [{"prompt": [{"role": "user", "content": f"{n}?"}]} for n in range(4)]
-    write(tmp_path / "mine.jsonl", [*chats, {"prompt": long}])
+    write_rows(tmp_path / "mine.jsonl", [*chats, {"prompt": long}])
     every_word = ["model.chat=true", "task.train_split='train[1:]'", "task.test_split='train[:1]'"]
     whole = tokenizer("<system>" + "x" * 30 + "<user>n?<assistant>")["input_ids"]
     length = len(whole) - len(tokenizer("<user><assistant>")["input_ids"])
@@ -313,7 +309,7 @@ def test_the_length_of_a_chat_is_that_of_all_of_its_messages(
 def test_long_prompts_are_left_out_or_refused_by_their_line(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path / "mine.jsonl", [*ROWS[:9], {**ROWS[9], "prompt": "x" * 50}])
+    write_rows(tmp_path / "mine.jsonl", [*ROWS[:9], {**ROWS[9], "prompt": "x" * 50}])
     words = ["task.max_prompt_tokens=30"]
     train = make(*words, "task.train_split='train[5:]'", "task.test_split='train[:5]'")
     assert len(train.parts["train"]) == 4
@@ -345,7 +341,7 @@ def test_a_run_goes_on_with_the_prompts_that_it_began_with(make: Make, tmp_path:
     for place, change in ((0, {"prompt": "Say 0"}), (5, {"target": -5}), (19, {"prompt": "x"})):
         changed = [*ROWS]
         changed[place] = {**ROWS[place], **change}
-        write(tmp_path / "mine.jsonl", changed)
+        write_rows(tmp_path / "mine.jsonl", changed)
         with pytest.raises(ConfigError, match="not those that this run began with"):
             make().load_state_dict(state)
 
@@ -364,39 +360,19 @@ def chat(*messages: Any) -> list[Any]:
 
 
 BAD = [
-    # overrides, rows, what is said after `task.path=mine.jsonl: `
+    # overrides, rows, parts of what is said
     ([], [*ROWS, {"target": 1}], "line 21: 'prompt' is missing: every row needs a prompt"),
     ([], [{**ROWS[0], "prompt": " \n"}], "line 1: 'prompt' is empty: every row needs a prompt"),
     ([], [{"prompt": 3}], "line 1: 'prompt' must be a text or a list of chat messages, got 3"),
-    (
-        [],
-        [ROWS[0], {"prompt": MESSAGES}],
-        "line 2: 'prompt' holds chat messages, which need a chat model: set model.chat=true",
-    ),
-    (
-        CHAT,
-        [ROWS[0], {"prompt": MESSAGES}],
-        "'prompt' holds texts and chat messages; mine.jsonl:2 is of another kind than mine.jsonl:1",
-    ),
+    ([], [ROWS[0], {"prompt": MESSAGES}], "line 2: 'prompt' holds chat messages, which need a"),
+    (CHAT, [ROWS[0], {"prompt": MESSAGES}], "'prompt' holds texts and chat messages"),
     (CHAT, chat(), "line 1: 'prompt' is empty: a prompt needs a message"),
-    (
-        CHAT,
-        chat(*MESSAGES[:3]),
-        "line 1: 'prompt' must end with the user's message, got assistant",
-    ),
+    (CHAT, chat(*MESSAGES[:3]), "line 1: 'prompt' must end with the user's message, got"),
     (CHAT, chat(user(" ")), "line 1: 'prompt': the last message is empty"),
     (CHAT, chat("x"), "line 1: 'prompt', message 1 must have role and content, got x"),
-    (
-        CHAT,
-        chat(user("x"), {"role": "user"}),
-        "line 1: 'prompt', message 2 must have a text as 'content', got None",
-    ),
+    (CHAT, chat(user("x"), {"role": "user"}), "line 1: 'prompt', message 2 must have a text as"),
     (CHAT, chat(user([1])), "line 1: 'prompt', message 1 must have a text as 'content', got [1]"),
-    (
-        CHAT,
-        chat({**user("x"), "name": "me"}),
-        "line 1: 'prompt', message 1 must have role and content alone, got 'name'",
-    ),
+    (CHAT, chat({**user("x"), "name": "me"}), "line 1: 'prompt', message 1 must have role and"),
     (
         GOLD,
         [{"prompt": "a", "gold": "b"}, {"prompt": "c", "gold": None}],
@@ -407,11 +383,7 @@ BAD = [
         [{"prompt": "a", "gold": "seven"}],
         "line 1: 'gold' must be a number, alone or after #### with task.answers=number, got",
     ),
-    (
-        [*GOLD, "task.answers=choice"],
-        [{"prompt": "a", "gold": 4}],
-        "line 1: 'gold' must be a letter from A to D, or 0 to 3 with task.answers=choice, got '4'",
-    ),
+    ([*GOLD, "task.answers=choice"], [{"prompt": "a", "gold": 4}], "line 1: 'gold' |A to D|'4'"),
     (
         [*GOLD, "task.answers=formula"],
         [{"prompt": "a", "gold": r"\boxed{..."}],
@@ -437,11 +409,7 @@ BAD = [
         [{"prompt": "a", "on": "b"}],
         "line 1: task.prompt_template: Unknown format code 'f' for object of type 'str'",
     ),
-    (
-        ["task.test_split=train"],
-        ROWS,
-        "every prompt of task.train_split=train is in task.test_split=train, too",
-    ),
+    (["task.test_split=train"], ROWS, "every prompt of task.train_split=train"),
     (NOTHING, ROWS, "there is no row in task.test_split=train[100%:]"),
 ]
 
@@ -450,37 +418,25 @@ BAD = [
 def test_bad_rows_are_refused_by_file_and_line(
     make: Make, tmp_path: Path, overrides: list[str], data: list[Any], said: str
 ) -> None:
-    write(tmp_path / "mine.jsonl", data)
+    write_rows(tmp_path / "mine.jsonl", data)
     with pytest.raises(ConfigError) as error:
         make(*overrides)
-    assert str(error.value).startswith(f"task.path=mine.jsonl: {said}")
-    assert "\n" not in str(error.value)
+    message = str(error.value)
+    assert message.startswith("task.path=mine.jsonl: ") and "\n" not in message
+    assert all(part in message for part in said.split("|"))
 
 
 WRONG = [
-    (
-        ["task.prompt_column=promt"],
-        "task.prompt_column: task.path=mine.jsonl has no column 'promt'; it has prompt, target, "
-        "tags; did you mean prompt?",
-    ),
+    (["task.prompt_column=promt"], "task.prompt_column: |'promt'; |mean prompt?"),
     (GOLD, "task.answer_column: task.path=mine.jsonl has no column 'gold'; it has prompt"),
     (["task.columns=[gold]"], "task.columns: task.path=mine.jsonl has no column 'gold'; it has"),
-    (
-        ["task.prompt_template='{prompt} {on}'"],
-        "task.prompt_template: task.path=mine.jsonl has no column 'on'; it has prompt",
-    ),
+    (["task.prompt_template='{prompt} {on}'"], "task.prompt_template: |no column 'on'"),
     (["task.prompt_template='{on}'"], "task.prompt_template must contain {prompt}, got '{on}'"),
     (["task.prompt_template='{prompt:d}'"], "task.prompt_template='{prompt:d}': Unknown format"),
     (["task.prompt_template='{prompt} {on!x}'"], "task.prompt_template='{prompt} {on!x}': Unknown"),
-    (
-        ["task.prompt_template='{prompt:.{on}}'"],
-        "task.prompt_template: task.path=mine.jsonl has no column 'on'; it has prompt",
-    ),
+    (["task.prompt_template='{prompt:.{on}}'"], "task.prompt_template: |no column 'on'"),
     (["task.prompt_template='{prompt} {}'"], "task.prompt_template must not contain {}, got"),
-    (
-        ["task.prompt_template='{prompt.x} {prompt}'"],
-        "task.prompt_template must not contain {prompt.x}, got '{prompt.x} {prompt}'",
-    ),
+    (["task.prompt_template='{prompt.x} {prompt}'"], "must not contain {prompt.x}"),
     (["task.observer_template='{query}'"], "task.observer_template must contain {answers}"),
     (["task.answer_template='x'"], "task.answer_template must contain {response}, got 'x'"),
     (["task.path=none.jsonl"], "task.path=none.jsonl: there is no such file"),
@@ -491,16 +447,9 @@ WRONG = [
     (["task.answer_column=prompt"], "task.answer_column=prompt is task.prompt_column, too"),
     (["task.held_out_share=1"], "task.held_out_share must be above 0 and below 1, got 1"),
     (["task.held_out_share=null"], "task=prompts needs prompts to evaluate on: task.test_split"),
-    (
-        ["task.held_out_share=0.2", "task.test_split=test"],
-        "task.held_out_share=0.2 and task.test_split=test both name the test prompts",
-    ),
+    (["task.held_out_share=0.2", "task.test_split=test"], "both name the test prompts"),
     (["task.held_out_share=0.01"], "task.held_out_share=0.01 of 20 different prompts is 0"),
-    (
-        ["task.test_split=test"],
-        "task.test_split=test: task.path=mine.jsonl is one file, which is the split train; set "
-        "task.held_out_share=0.1",
-    ),
+    (["task.test_split=test"], "task.test_split=test: task.path=mine.jsonl is one file, which"),
     (["task.test_split='train[x]'"], "task.test_split=train[x] must be train or a slice of it"),
     (["task.max_prompt_tokens=0"], "task.max_prompt_tokens must be at least 1, got 0"),
     (["task.seconds=0"], "task.seconds must be at least 1, got 0"),
@@ -515,8 +464,8 @@ def test_wrong_settings_are_refused(
     (tmp_path / "mine.txt").write_text("Why?\n")
     with pytest.raises(ConfigError) as error:
         make(*overrides)
-    assert str(error.value).startswith(said)
-    assert "\n" not in str(error.value)
+    message = str(error.value)
+    assert "\n" not in message and all(part in message for part in said.split("|"))
 
 
 FILES = [
@@ -525,11 +474,7 @@ FILES = [
     ("mine.jsonl", "[1]\n", "line 1 must be an object with keys"),
     ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\\u200b"}\n', "line 2: 'prompt' is empty"),
     ("mine.jsonl", '{"prompt": "\\u2060 \\ufeff"}\n', "line 1: 'prompt' is empty"),
-    (
-        "mine.jsonl",
-        '{"prompt": "a"}\n{"prompt": "b\\ud83d"}\n',
-        "line 2 is not JSON: 'utf-8' codec can't encode character '\\ud83d'",
-    ),
+    ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "b\\ud83d"}\n', "line 2 is not JSON: 'utf-8'"),
     ("mine.jsonl", '{"prompt": "a", "tags": ["\\uDC00"]}\n', "line 1 is not JSON: 'utf-8'"),
     ("mine.jsonl", '{"prompt": "a", "\\ud800": 1}\n', "line 1 is not JSON: 'utf-8'"),
     ("mine.json", '[{"prompt": "a"}, {"prompt": "\\ud800"}]', "is not JSON: 'utf-8'"),
@@ -553,7 +498,7 @@ def test_broken_files_are_refused(
 
 
 def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Path) -> None:
-    write(
+    write_rows(
         tmp_path / "mine.jsonl",
         [{"prompt": [{"role": "tool", "content": "x"}, user(y)]} for y in "yz"],
     )
@@ -566,8 +511,8 @@ def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Pat
 
 def test_both_splits_have_the_same_columns(make: Make, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "train.jsonl", [{"prompt": "a", "target": 1}])
-    write(tmp_path / "data" / "test.jsonl", [{"prompt": "b"}])
+    write_rows(tmp_path / "data" / "train.jsonl", [{"prompt": "a", "target": 1}])
+    write_rows(tmp_path / "data" / "test.jsonl", [{"prompt": "b"}])
     words = ["task.path=data", "task.test_split=test"]
     with pytest.raises(
         ConfigError,
@@ -591,18 +536,6 @@ def test_methods_that_need_answers_say_which_setting_gives_them() -> None:
     assert parsed(*base, *GOLD, "reward=exact_match").task.has_answers
 
 
-@pytest.mark.slow
-def test_a_small_run_has_the_same_prompts() -> None:
-    base = ["task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2"]
-    for words in (["algorithm=ppo"], ["model=gpt2_large"], ["experiment=cory/imdb_ppo"]):
-        assert parsed(*base, *words, "scale=small").task == parsed(*base, *words).task
-
-
-def test_a_form_is_made_of_settings_alone() -> None:
-    config = parsed("task=prompts", "task.path=nowhere", "task.held_out_share=0.2").task
-    assert PromptsForm(config).prompt_of("Why?") == Prompt("probe", "Why?")
-
-
 def test_bytes_that_are_no_text_are_refused_by_their_line(make: Make, tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_bytes(b'{"prompt": "a"}\n{"prompt": "\xff"}\n')
     with pytest.raises(ConfigError, match=r"^task\.path=mine\.jsonl: line 2 is not UTF-8: "):
@@ -618,11 +551,11 @@ def test_a_pair_of_surrogates_is_a_character(make: Make, tmp_path: Path) -> None
 def test_a_note_says_how_many_questions_are_asked_again(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path / "mine.jsonl", [{"prompt": f"Say {n // 3}: "} for n in range(15)])
+    write_rows(tmp_path / "mine.jsonl", [{"prompt": f"Say {n // 3}: "} for n in range(15)])
     make("task.held_out_share=0.4")
     said = "note: task.path=mine.jsonl: {} of {} {} prompts repeat the question of another one\n"
     assert capsys.readouterr().err == said.format(6, 9, "train") + said.format(4, 6, "test")
-    write(tmp_path / "mine.jsonl", ROWS)
+    write_rows(tmp_path / "mine.jsonl", ROWS)
     make()
     assert capsys.readouterr().err == ""
 
@@ -632,7 +565,7 @@ def test_contradictions_are_refused_unless_they_are_allowed(
 ) -> None:
     words = ["task.answer_column=target", "task.answers=number"]
     rows = [{"prompt": f"Say {n % 10}:", "target": n % 10 if n < 12 else n} for n in range(20)]
-    write(tmp_path / "mine.jsonl", rows)
+    write_rows(tmp_path / "mine.jsonl", rows)
     with pytest.raises(ConfigError) as refused:
         make(*words)
     said = (
@@ -652,12 +585,12 @@ def test_contradictions_are_refused_unless_they_are_allowed(
         {**row, "target": f"{row['target'] % 10}.0" if n % 2 else row["target"] % 10}
         for n, row in enumerate(rows)
     ]
-    write(tmp_path / "mine.jsonl", [{**row, "target": str(row["target"])} for row in same])
+    write_rows(tmp_path / "mine.jsonl", [{**row, "target": str(row["target"])} for row in same])
     make(*words)  # 3 and 3.0 are one answer
 
 
 def test_an_answer_of_a_million_digits_is_none_at_once(make: Make, tmp_path: Path) -> None:
-    write(
+    write_rows(
         tmp_path / "mine.jsonl", [{"prompt": f"Say {n}", "target": "7" * 10**6} for n in range(4)]
     )
     began = time.monotonic()

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from datasets import Dataset
-from transformers import AutoTokenizer
 
 from cory.config import ConfigError
 from cory.tasks.data.reviews import Review, clean, package_reviews, package_sentences
@@ -19,11 +18,6 @@ from tests.support.composing import parsed
 
 REVIEWS = [f"review {n} says that the movie was good and the film was bad" for n in range(100)]
 SLICES = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tiny_model: str) -> Any:
-    return AutoTokenizer.from_pretrained(tiny_model)
 
 
 @pytest.fixture(scope="module")
@@ -138,12 +132,6 @@ def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) 
     assert imdb.held_out(4, "test") == first[:4]
     assert third.sample(5) == next_ones  # they take nothing from the data stream
     assert imdb.held_out(11, "test") == first  # all that there are
-
-
-def test_a_file_is_cut_into_slices(reviews_file: Path, tokenizer: Any) -> None:
-    imdb = file_task(reviews_file, tokenizer)
-    assert [text for _, text in imdb.parts["train"]] == REVIEWS[:90]
-    assert [text for _, text in imdb.parts["test"]] == REVIEWS[90:]
 
 
 @pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])

@@ -127,20 +127,18 @@ def test_tokens_of_a_few_turns_are_averaged_first(config_of: ConfigOf, turns: in
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["algorithm.kl_loss=full"], r"kl_loss=full needs algorithm\.kl_in=loss"),
-        ([*FULL[:1], "algorithm.kl_loss=k1"], r"kl_loss must be one of k3, full, got k1"),
-        (
-            [*FULL, "model.sharing=adapters", "hardware.zero_stage=3"],
-            r"kl_loss=full needs hardware\.zero_stage of at most 2",
-        ),
-        (["algorithm.loss_average_turns=3"], r"minibatch_size \(8\) must be a multiple of"),
-        (["algorithm.loss_average_turns=0"], r"loss_average_turns must be at least 1, got 0"),
+        (["algorithm.kl_loss=full"], "kl_loss=full needs algorithm.kl_in=loss"),
+        (["algorithm.kl_in=loss", "algorithm.kl_loss=k1"], "kl_loss must be one of k3, full"),
+        ([*FULL, "model.sharing=adapters", "hardware.zero_stage=3"], "zero_stage of at most 2"),
+        (["algorithm.loss_average_turns=3"], "minibatch_size (8) must be a multiple"),
+        (["algorithm.loss_average_turns=0"], "loss_average_turns must be at least 1"),
         (
             ["algorithm.loss_average_turns=2", "algorithm.loss_average=constant"],
-            r"loss_average_turns needs algorithm\.loss_average=tokens, got constant",
+            "loss_average_turns needs algorithm.loss_average=tokens",
         ),
     ],
 )
 def test_refusals(config_of: ConfigOf, words: list[str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError) as refusal:
         config_of("algorithm=ppo", *words)
+    assert said in str(refusal.value)

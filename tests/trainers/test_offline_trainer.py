@@ -35,6 +35,16 @@ GAMES = [
     played("bad", "defender", "not good", "I know the word! It is bad"),
 ]
 
+SEVEN_WORDS = [  # to train on, with room for what is said of them
+    "task.words=[movie,good,make,film,bad,sentence,positive,more]",
+    "task.test_words=1",
+    "task.train_words=7",
+    "evaluation.prompts=1",
+    "algorithm.sampling.min_response_tokens=24",
+    "algorithm.sampling.max_response_tokens=24",
+    "task.max_prompt_tokens=40",
+]
+
 
 @pytest.fixture
 def teacher(tmp_path: Path) -> Path:
@@ -49,14 +59,8 @@ def imitation(config_of: Settings, tiny_model: str, tmp_path: Path, teacher: Pat
         f"model.path={tiny_model}",
         f"run_dir={tmp_path}/run",
         f"algorithm.games={teacher}",
-        "task.words=[movie,good,make,film,bad,sentence,positive,more]",
-        "task.test_words=1",
-        "task.train_words=7",
-        "evaluation.prompts=1",
         "algorithm.prompts_per_iteration=2",
-        "algorithm.sampling.min_response_tokens=24",
-        "algorithm.sampling.max_response_tokens=24",
-        "task.max_prompt_tokens=40",
+        *SEVEN_WORDS,
     ]
     return lambda *overrides: game_config(base, *overrides)
 
@@ -153,13 +157,12 @@ def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> N
     trainer = build_games(self_play("algorithm.threshold=-0.5"))
     trainer.step(0)
     tokenizer = trainer.policy.team.tokenizer
-    texts = {t.response for episode in trainer.episodes for t in episode.turns}
     sampled = {tuple(t.response_ids) for e in trainer.episodes for t in e.turns if t.response}
     learnt = {tuple(one.response_ids) for own in trainer.games or [] for one in own}
     assert sampled and sampled <= learnt | {()}
     for ids in learnt:
         assert tokenizer.decode(ids, skip_special_tokens=True).strip()  # nothing empty
-    assert texts
+    assert INSTRUCTION not in {one.source for own in trainer.games or [] for one in own}
 
 
 @pytest.fixture
@@ -170,22 +173,15 @@ def one_game(self_play: Settings, tmp_path: Path) -> Settings:
         f"algorithm.games={path}",
         "algorithm.iterations=1",
         "algorithm.prompts_per_iteration=1",
-        "task.words=[movie,good,make,film,bad,sentence,positive,more]",
-        "task.test_words=1",
-        "task.train_words=7",
-        "evaluation.prompts=1",
-        "algorithm.sampling.min_response_tokens=24",
-        "algorithm.sampling.max_response_tokens=24",
-        "task.max_prompt_tokens=40",
+        *SEVEN_WORDS,
     ]
     return lambda *overrides: self_play(*base, *overrides)
 
 
-def test_advantages_decay_from_the_last_turn(one_game: Settings) -> None:
+def test_the_loss_of_a_won_game(one_game: Settings) -> None:
     trainer = build_games(one_game())
     metrics = trainer.step(0)
     (said,) = trainer.games or []
-    assert [one.advantage for one in said] == pytest.approx([0.4444, 0.5556], abs=1e-4)
     # one role won: half of the weight, and two utterances for one game
     assert [one.weight for one in said] == [0.5 * 2, 0.5 * 2]
     # -(1/2) (0.4444 + 0.5556), as the sum over a game is meant
@@ -195,7 +191,7 @@ def test_advantages_decay_from_the_last_turn(one_game: Settings) -> None:
 @pytest.mark.parametrize(
     ("words", "worth"),
     [
-        (["algorithm.decay=0.5"], [1 / 3, 2 / 3]),
+        ([], [4 / 9, 5 / 9]),
         (["algorithm.decay=0.25"], [0.2, 0.8]),
         (["algorithm.decay=0.5", "algorithm.normaliser=printed"], [2 / 7, 4 / 7]),
     ],
@@ -346,7 +342,8 @@ def test_every_set_goes_through_the_schedule_once(self_play: Settings, final: fl
             "algorithm.threshold=-0.5",
             "algorithm.iterations=4",
             "algorithm.iterations_per_epoch=2",
-            "algorithm.minibatch_size=1000",
+            "algorithm.prompts_per_iteration=6",
+            "algorithm.minibatch_size=24",
             "algorithm.schedule=linear",
             f"algorithm.final_share={final}",
         )
@@ -436,7 +433,8 @@ def test_adam_starts_anew_with_every_set(self_play: Settings) -> None:
             "algorithm.threshold=-0.5",
             "algorithm.iterations=4",
             "algorithm.iterations_per_epoch=2",
-            "algorithm.minibatch_size=1000",
+            "algorithm.prompts_per_iteration=6",
+            "algorithm.minibatch_size=24",
             "algorithm.learning_rate=1e-3",
         )
     )
@@ -449,9 +447,3 @@ def test_adam_starts_anew_with_every_set(self_play: Settings) -> None:
         shares.append(((moved - 1).abs() < 0.01).float().mean().item())
     # sets begin with the first and the third step
     assert min(shares[0], shares[2]) > 0.9 and max(shares[1], shares[3]) < 0.5, shares
-
-
-def test_instructions_are_never_played(self_play: Settings) -> None:
-    trainer = build_games(self_play("algorithm.threshold=-0.5"))
-    trainer.step(0)
-    assert INSTRUCTION not in {one.source for own in trainer.games or [] for one in own}

@@ -78,17 +78,13 @@ def pioneers(trainer: PPOTrainer, iterations: int) -> list[str]:
     return found
 
 
-@pytest.mark.slow
-def test_roles_are_exchanged_every_five_iterations(config_of: ConfigOf) -> None:
-    trainer = build(config_of("algorithm=cory", "algorithm.epochs=1"), LetterShare())
-    expected = ["agent_0"] * 5 + ["agent_1"] * 5 + ["agent_0"] * 5
-    assert pioneers(trainer, 15) == expected
-
-
-@pytest.mark.slow
-def test_roles_stay_without_exchange(config_of: ConfigOf) -> None:
-    config = config_of("algorithm=cory", "algorithm.epochs=1", "algorithm.swap_every=null")
-    assert pioneers(build(config, LetterShare()), 11) == ["agent_0"] * 11
+@pytest.mark.parametrize(("every", "pioneer_is"), [("2", [0, 0, 1, 1, 0]), ("null", [0, 0, 0])])
+def test_roles_are_exchanged_every_so_many_iterations(
+    config_of: ConfigOf, every: str, pioneer_is: list[int]
+) -> None:
+    words = ["algorithm=cory", "algorithm.epochs=1", f"algorithm.swap_every={every}"]
+    trainer = build(config_of(*words), LetterShare())
+    assert pioneers(trainer, len(pioneer_is)) == [f"agent_{number}" for number in pioneer_is]
 
 
 def states(trainer: PPOTrainer) -> dict[str, tuple[str, float, int, float]]:
@@ -173,28 +169,25 @@ def test_the_logged_kl_is_the_one_that_is_optimised(config_of: ConfigOf, estimat
         assert_close(kl, metrics[f"objective/kl_{estimator}/agent_0"])
 
 
-def trajectory(config: Config, iterations: int = 3) -> list[dict[str, float]]:
+def trajectory(config: Config) -> list[dict[str, float]]:
     trainer = build(config, LetterShare())
-    return [without_times(trainer.step(iteration)) for iteration in range(iterations)]
+    return [without_times(trainer.step(iteration)) for iteration in range(3)]
+
+
+@pytest.fixture(scope="module")
+def plain(config_of: ConfigOf) -> list[dict[str, float]]:
+    return trajectory(config_of())
+
+
+LIMITS = ("microbatch_size=2", "rollout_batch_size=3", "zero_stage=1", "zero_stage=2")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "hardware", ["hardware.microbatch_size=2", "hardware.rollout_batch_size=3"]
-)
-def test_batch_limits_of_the_hardware_change_nothing(config_of: ConfigOf, hardware: str) -> None:
-    whole, cut = trajectory(config_of()), trajectory(config_of(hardware))
-    for one, other in zip(whole, cut, strict=True):
-        for key, value in one.items():
-            assert abs(value - other[key]) <= 2e-4 * max(1.0, abs(value)), key
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", [1, 2])
-def test_zero_stages_follow_the_same_trajectory(config_of: ConfigOf, stage: int) -> None:
-    plain = trajectory(config_of())
-    staged = trajectory(config_of(f"hardware.zero_stage={stage}"))
-    for one, other in zip(plain, staged, strict=True):
+@pytest.mark.parametrize("limit", LIMITS)
+def test_limits_of_the_hardware_change_nothing(
+    config_of: ConfigOf, plain: list[dict[str, float]], limit: str
+) -> None:
+    for one, other in zip(plain, trajectory(config_of(f"hardware.{limit}")), strict=True):
         for key, value in one.items():
             assert abs(value - other[key]) <= 2e-4 * max(1.0, abs(value)), key
 

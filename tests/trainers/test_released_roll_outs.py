@@ -92,17 +92,6 @@ def test_updates_and_evaluations_are_without_it(
     assert measure(trainer, config, tmp_path) == first
 
 
-def test_a_resumed_run_knows_that_its_agents_were_updated(
-    config_of: ConfigOf, with_rates: str
-) -> None:
-    config = config_of("algorithm=ppo", with_rates, DROPOUT, *STILL)
-    one, other = build(config, LetterShare()), build(config, LetterShare())
-    one.step(0)
-    state = one.agents["agent_0"].state_dict()
-    other.agents["agent_0"].load_state_dict(state)
-    assert other.agents["agent_0"].updated
-
-
 def test_a_resumed_run_samples_with_the_same_dropout(
     config_of: ConfigOf, with_rates: str, tmp_path: Path
 ) -> None:

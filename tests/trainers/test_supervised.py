@@ -200,9 +200,9 @@ def test_a_layout_gives_the_numbers_of_one_process(
     with ThreadPoolExecutor(2) as two_at_a_time:
         found = dict(zip(LAYOUTS, two_at_a_time.map(run, LAYOUTS), strict=True))
     assert found["one"][0]["verifier/examples"] % 4 > 0  # the last minibatch is filled up
-    assert len({line["verifier/loss"] for line in found["one"]}) == 3
+    assert len({line["verifier/loss"] for line in found["one"]}) == 2
     for name, lines in found.items():
-        assert len(lines) == 3
+        assert len(lines) == 2
         for ours, theirs in zip(lines, found["one"], strict=True):
             assert ours.keys() == theirs.keys()
             for key, value in theirs.items():
@@ -222,7 +222,7 @@ def tiny_math_settings() -> list[str]:
         "task.kinds=[add,multiply]",
         "task.train_problems=50",
         "task.test_problems=20",
-        "algorithm.iterations=3",
+        "algorithm.iterations=2",
         "algorithm.prompts_per_iteration=4",
         "algorithm.answers_per_question=8",
         "algorithm.keep_per_label=3",

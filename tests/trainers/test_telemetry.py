@@ -76,16 +76,11 @@ def test_sampler_gap_by_hand() -> None:
     assert agent_metrics(agent, turns, batch, by_turn)["objective/score_std/agent_0"] == 1
 
 
-def test_one_agent_takes_nothing_from_another() -> None:
-    assert transfer_metrics([episode((1.0, [1, 2]))], {EOS}) == {}
-
-
 def test_a_step_logs_them_by_agent_and_by_role(config_of: Callable[..., Config]) -> None:
-    trainer = build(config_of("algorithm=cory"), LetterShare())
+    trainer = build(config_of("algorithm=cory", "algorithm.swap_every=1"), LetterShare())
     eos = trainer.agents["agent_0"].team.tokenizer.eos_token_id
-    metrics = {}
-    for iteration in range(6):  # roles are exchanged after the fifth
-        metrics = trainer.step(iteration)
+    trainer.step(0)
+    metrics = trainer.step(1)  # with the roles exchanged
     assert metrics["role/agent_1"] == 0
     texts = []
     for place, (agent, role) in enumerate((("agent_1", "pioneer"), ("agent_0", "observer"))):

@@ -94,14 +94,13 @@ def uneven(trainer: PPOTrainer) -> None:
     trainer.interact = cut  # type: ignore[assignment]
 
 
-@pytest.fixture
-def run(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
-) -> tuple[PPOTrainer, dict[str, list[Recorded]]]:
+@pytest.fixture(scope="module")
+def run(config_of: ConfigOf) -> tuple[PPOTrainer, dict[str, list[Recorded]]]:
     trainer = build(config_of(*WORDS), LetterShare())
     uneven(trainer)
-    monkeypatch.setattr("cory.trainers.ppo.agent_metrics", of_cut_responses)
-    return trainer, recorded(trainer, ITERATIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cory.trainers.ppo.agent_metrics", of_cut_responses)
+        return trainer, recorded(trainer, ITERATIONS)
 
 
 def of_cut_responses(agent: PPOPolicy, turns: list, batch: Batch, _: object) -> dict[str, float]:

@@ -9,24 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer
 
 from cory.config import ConfigError
 from cory.config.options import builder
 from cory.tasks.data.epochs import EpochSampler
 from cory.tasks.instructions import Instructions
 from tests.support.composing import parsed
+from tests.tasks.rows import write_rows
 
 REVIEWS = [{"text": f"review {n} says that the movie was good"} for n in range(9)]
 QUESTIONS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(9)]
 TAUGHT = [{"instruction": f"Count to {n}.", "output": "done"} for n in range(9)]
 WORDS = ["apple", "bread", "chair", "drum"]
 SLICES = ["task.train_split='train[:6]'", "task.test_split='train[6:]'"]
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def changed(rows: list[dict[str, Any]], place: int) -> list[dict[str, Any]]:
@@ -43,16 +38,11 @@ def sampler_of(*words: str, tokenizer: Any) -> EpochSampler:
 
 
 @pytest.fixture
-def tokenizer(tiny_model: str) -> Any:
-    return AutoTokenizer.from_pretrained(tiny_model)
-
-
-@pytest.fixture
 def reviews(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]], EpochSampler]:
     words = ("task.source=path", f"task.path={tmp_path}/mine.jsonl", "task.min_characters=1")
 
     def read(rows: list[dict[str, Any]]) -> EpochSampler:
-        write(tmp_path / "mine.jsonl", rows)
+        write_rows(tmp_path / "mine.jsonl", rows)
         return sampler_of("task=imdb", *words, *SLICES, tokenizer=tokenizer)
 
     return read
@@ -63,7 +53,7 @@ def questions(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]]
     words = ("task=gsm8k", "task.source=path", f"task.path={tmp_path}/mine.jsonl")
 
     def read(rows: list[dict[str, Any]]) -> EpochSampler:
-        write(tmp_path / "mine.jsonl", rows)
+        write_rows(tmp_path / "mine.jsonl", rows)
         return sampler_of("experiment=cory/gsm8k_ppo", *words, *SLICES, tokenizer=tokenizer)
 
     return read
@@ -72,7 +62,7 @@ def questions(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]]
 @pytest.fixture
 def instructions(tmp_path: Path) -> Callable[[list[dict[str, Any]]], EpochSampler]:
     def read(rows: list[dict[str, Any]]) -> EpochSampler:
-        where = f"algorithm.instructions.path={write(tmp_path / 'mine.jsonl', rows)}"
+        where = f"algorithm.instructions.path={write_rows(tmp_path / 'mine.jsonl', rows)}"
         config = parsed(
             *("experiment=spag/llama2_spag_1", "algorithm.instructions.source=path", where),
             "algorithm.instructions.input_column=null",

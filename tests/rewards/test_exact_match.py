@@ -1,0 +1,59 @@
+"""reward=exact_match, and answers that please a judge for the wrong reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cory import distributed
+from cory.config import ExactMatchConfig
+from cory.episode import Episode, Prompt, Turn
+from cory.rewards.exact_match import ExactMatch
+from cory.rewards.guards import boxed, repeats
+
+
+class LastDigit:
+    """A task whose answer is a response's last character."""
+
+    def is_right(self, response: str, answer: str) -> bool:
+        return response[-1:] == answer
+
+
+def test_exact_match_judges_every_turn_by_its_own_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = [Turn(agent, "r", 0, "", text, [1], [2]) for agent, text in (("x", "so 7"), ("y", "8"))]
+    scored = [
+        Episode(Prompt("0", "3 + 4", answer="7"), turns),
+        Episode(Prompt("1", "4 + 4", answer="8"), [Turn("x", "r", 0, "", "8", [1], [2])]),
+    ]
+    task: Any = LastDigit()
+    ExactMatch(ExactMatchConfig("exact_match"), task, None).score(scored)
+    assert [t.score for e in scored for t in e.turns] == [1.0, 0.0, 1.0]
+    # whatever this process finds, the first one's verdict counts
+    monkeypatch.setattr(distributed, "first_works", lambda work: [not right for right in work()])
+    ExactMatch(ExactMatchConfig("exact_match"), task, None).score(scored)
+    assert [t.right for e in scored for t in e.turns] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("ids", "longest", "times", "found"),
+    [
+        ([2, 1, 1, 1, 1, 2], 1, 3, True),
+        ([1, 1, 1], 1, 3, False),
+        ([1, 1, 2, 1, 1], 1, 3, False),  # not in a row
+        ([1, 2] * 4, 1, 3, False),  # longer than what is looked for
+        ([9, 1, 2, 1, 2, 1, 2, 1, 2], 2, 3, True),
+        ([1, 2, 1, 2, 1, 2, 1], 2, 3, False),  # the fourth is not whole
+        ([1, 2, 3] * 2, 3, 1, True),
+        ([1], 20, 1, False),
+        ([], 20, 1, False),
+    ],
+)
+def test_runs_of_tokens_are_counted_in_a_row(
+    ids: list[int], longest: int, times: int, found: bool
+) -> None:
+    assert repeats(ids, longest, times) is found
+
+
+def test_a_boxed_answer_is_seen() -> None:
+    assert boxed(r"so it is \boxed{7}.") and not boxed("so it is boxed 7")
