@@ -108,7 +108,7 @@ def _line(
     elif kind == "missing":
         yield f"{key}: no value given"
     else:
-        rule = RULES.get(kind) or _as_rule(mistake["msg"] if cause is None else str(cause))
+        rule = RULES.get(kind) or (_as_rule(mistake["msg"]) if cause is None else str(cause))
         number = next((name for name in place if isinstance(name, int)), None)
         value = mistake["input"]
         if number is not None:  # one of a list

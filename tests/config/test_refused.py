@@ -111,10 +111,10 @@ REFUSED = {
         ("task.observer_template='{answers}'", "must contain {query}"),
         ("task.observer_template='{query}'", "must contain {answers}"),
         ("task.observer_template='{answers}{query}{x}'", "must not contain {x}"),
-        ("task.observer_template='{answers}{query}{'", "Single { encountered in format string"),
+        ("task.observer_template='{answers}{query}{'", "Single '{' encountered in format string"),
         (
             "task.observer_template='{query} {answers:d}'",
-            "Unknown format code d for object of type str",
+            "Unknown format code 'd' for object of type 'str'",
         ),
         ("task.observer_template='{query:9999999999999} {answers}'", "too wide"),
         ("task.observer_template='{query!x} {answers}'", "Unknown conversion specifier x"),
@@ -306,7 +306,7 @@ REFUSED = {
         ("algorithm.prompts.grade_bounds=[0.5]", "must rise and be one fewer than grades (4)"),
         (
             "algorithm.prompts.feedback='{score:.2f}'",
-            "Unknown format code f for object of type str",
+            "Unknown format code 'f' for object of type 'str'",
         ),
         ("algorithm.prompts.other='{response} {number!x}'", "Unknown conversion specifier x"),
         ("algorithm.prompts.other='{number}'", "must contain {response}"),

@@ -21,7 +21,7 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from cory.config import ClassifierConfig, Config, SumConfig
+from cory.config import ClassifierConfig, Config, ConfigError, SumConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.memory import judge_part, parts_of
 from cory.rewards.classifier import Classifier
@@ -338,16 +338,18 @@ def test_a_template_that_refuses_an_answer_is_told_at_once(
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        ("reward.output=score", "must be one of logit, probability, got score"),
-        ("reward.batch_size=0", "must be at least 1, got 0"),
-        ("reward.max_tokens=0", "must be at least 1, got 0"),
-        ("reward.precision=fp8", "must be one of fp32, bf16, fp16, got fp8"),
+        ("reward.output=score", "must be logit or probability"),
+        ("reward.batch_size=0", "must be at least 1"),
+        ("reward.max_tokens=0", "must be at least 1"),
+        ("reward.precision=fp8", "must be fp32, bf16 or fp16"),
         ("reward.precision=fp16", "needs a GPU"),
         ("reward.compute_precision=fp32 reward.precision=bf16", "does not go with"),
-        ("reward.quantisation=int8", "must be one of none, nf4, got int8"),
+        ("reward.quantisation=int8", "must be none or nf4"),
         ("reward.compute_precision=tf32", "needs a GPU"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(words: str, rule: str) -> None:
-    said = refusal(lambda: parsed("reward=classifier", "reward.path=here", *words.split()))
-    assert said.startswith(words.partition("=")[0]) and rule in said
+    with pytest.raises(ConfigError) as error:
+        parsed("reward=classifier", "reward.path=here", *words.split())
+    first, *_ = str(error.value).splitlines()
+    assert first.startswith(words.partition("=")[0]) and rule in first

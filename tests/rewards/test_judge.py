@@ -185,10 +185,10 @@ MODEL = "reward.endpoint.model=wise"
         ("reward.request='{query} {response} {answer!s}'", "needs a task with answers"),
         ("reward.mark=' '", "must not be empty"),
         ("reward.lowest=10", "must be below reward.highest"),
-        ("reward.highest=inf", "must be finite, got inf"),
-        ("reward.output=number", "must be one of grade, share, got number"),
-        ("reward.asked_again=-1", "must be at least 0, got -1"),
-        ("reward.unreadable=zero", "must be one of refuse, lowest"),
+        ("reward.highest=inf", "must be finite"),
+        ("reward.output=number", "must be grade or share"),
+        ("reward.asked_again=-1", "must be at least 0"),
+        ("reward.unreadable=zero", "must be refuse or lowest"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(setting: str, rule: str) -> None:
@@ -198,7 +198,7 @@ def test_settings_that_cannot_be_are_refused(setting: str, rule: str) -> None:
 
 
 def test_a_model_has_to_be_named() -> None:
-    assert refusal(lambda: parsed("reward=judge")).startswith("reward.endpoint.model must name")
+    assert refusal(lambda: parsed("reward=judge")) == "reward.endpoint.model=: must not be empty"
 
 
 def test_the_rubric_of_conf_states_its_range() -> None:

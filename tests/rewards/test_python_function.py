@@ -263,7 +263,7 @@ def test_a_run_builds_it_from_its_settings(write: Write, config_of: Callable[...
     assert isinstance(reward, PythonReward)
     assert reward.state.max_steps == 7 and reward.tokenizer is not None
     assert reward.sources() == {function: Path("mine.py").absolute()}
-    assert "no value given for reward.function" in refusal(lambda: parsed("reward=python"))
+    assert "reward.function: no value given" in refusal(lambda: parsed("reward=python"))
 
 
 # refusals
