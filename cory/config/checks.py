@@ -31,12 +31,6 @@ def renamed(group: str, place: str, settings: Any) -> Iterator[None]:
         raise ConfigError(own) from error.__cause__
 
 
-def exact_div(a: int, b: int, a_key: str, b_key: str) -> int:
-    """a / b; ConfigError where it leaves a remainder."""
-    require(a % b == 0, f"{a_key} ({a}) must be a multiple of {b_key} ({b})")
-    return a // b
-
-
 def nearest(name: str, known: Sequence[str]) -> str:
     """`; did you mean x?` when a known name is close, else nothing."""
     near = difflib.get_close_matches(name, [k for k in known if k != name], n=1)

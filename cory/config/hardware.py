@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from cory.config.base import Conflict, Count, Number, Settings, Text
-from cory.config.checks import exact_div
+from cory.config.checks import require
 
 
 def _address(text: str) -> str:
@@ -93,13 +93,22 @@ def batch_plan(
     turns: from which one policy learns in an iteration
     fills: a minibatch of fewer turns than processes is filled up with absent ones, one process each
     """
-    keys = ("algorithm.prompts_per_iteration", "algorithm.minibatch_size")
-    if turns != prompts:
-        keys = ("the turns that each policy takes in an iteration", keys[1])
-    minibatches = exact_div(turns, minibatch, *keys)
+    key = f"algorithm.minibatch_size={minibatch}"
+    if turns == prompts:
+        refusal = f"algorithm.prompts_per_iteration={prompts}: must be a multiple of {key}"
+    else:
+        refusal = f"{key}: must divide the {turns} turns that each policy takes in an iteration"
+    require(turns % minibatch == 0, refusal)
     alone = fills and minibatch < processes
-    share = 1 if alone else exact_div(minibatch, processes, keys[1], "the number of processes")
+    require(
+        alone or minibatch % processes == 0,
+        f"{key}: must be a multiple of the number of processes, {processes}",
+    )
+    share = 1 if alone else minibatch // processes
     micro = min(microbatch, share)
-    share_key = keys[1] if processes == 1 else f"{keys[1]} per process"
-    accumulation = exact_div(share, micro, share_key, "hardware.microbatch_size")
-    return BatchPlan(minibatches, micro, accumulation)
+    times = "" if processes == 1 else f" times the number of processes, {processes}"
+    require(
+        share % micro == 0,
+        f"{key}: must be a multiple of hardware.microbatch_size={micro}{times}",
+    )
+    return BatchPlan(turns // minibatch, micro, share // micro)

@@ -33,11 +33,11 @@ def test_a_kl_controller_that_could_pay_for_kl_is_refused(method: str, turns: in
 @pytest.mark.parametrize(
     ("prompts", "minibatch", "microbatch", "said"),
     [
-        (256, 100, 64, "algorithm.prompts_per_iteration (256) must be a multiple of "
-         "algorithm.minibatch_size (100)"),
-        (64, 128, 64, "algorithm.prompts_per_iteration (64) must be a multiple of"),
-        (96, 96, 64, "algorithm.minibatch_size (96) must be a multiple of "
-         "hardware.microbatch_size (64)"),
+        (256, 100, 64, "algorithm.prompts_per_iteration=256: must be a multiple of "
+         "algorithm.minibatch_size=100"),
+        (64, 128, 64, "algorithm.prompts_per_iteration=64: must be a multiple of"),
+        (96, 96, 64, "algorithm.minibatch_size=96: must be a multiple of "
+         "hardware.microbatch_size=64"),
         (96, 48, 64, None),  # a microbatch is never larger than its minibatch
     ],
 )  # fmt: skip

@@ -268,7 +268,7 @@ def test_two_files_of_one_split_are_refused(folder: Path, tokenizer: Any) -> Non
     ("override", "said"),
     [
         ("task.source=package", "task.source must be one of hub, path, generated, got package"),
-        ("task.max_prompt_tokens=0", "task.max_prompt_tokens must be at least 1, got 0"),
+        ("task.max_prompt_tokens=0", "task.max_prompt_tokens=0: must be at least 1"),
         ("task.prompt_template='{example}'", "task.prompt_template must contain {question}"),
         ("task.prompt_template='{question}{question}'", "must contain {question} once, got '{ques"),
         ("task.prompt_template='{question}{answers}'", "prompt_template must not contain {answers"),

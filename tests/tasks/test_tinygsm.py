@@ -184,8 +184,8 @@ def test_one_process_runs_the_programs(
     [
         ("task.programs.answers=even", "task.programs.answers must be one of integers, numbers"),
         ("task.programs.function=f-1", "task.programs.function must be a Python name, got 'f-1'"),
-        ("task.programs.seconds=0", "task.programs.seconds must be at least 1, got 0"),
-        ("task.programs.memory=8", "task.programs.memory must be at least 64, got 8"),
+        ("task.programs.seconds=0", "task.programs.seconds=0: must be at least 1"),
+        ("task.programs.memory=8", "task.programs.memory=8: must be at least 64"),
         ("task.programs.code_column=body", "task.programs.code_column=body is not in the data; it"),
         ("task.programs.path={tmp}/x", "task.programs.path={tmp}/x: there is no such file"),
         ("task.programs.cache={tmp}/gsm8k/test.jsonl", "task.programs.cache={tmp}/gsm8k/test.js"),

@@ -127,14 +127,14 @@ def test_tokens_of_a_few_turns_are_averaged_first(config_of: ConfigOf, turns: in
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["algorithm.kl_loss=full"], "kl_loss=full needs algorithm.kl_in=loss"),
-        (["algorithm.kl_in=loss", "algorithm.kl_loss=k1"], "kl_loss must be one of k3, full"),
+        (["algorithm.kl_loss=full"], "kl_loss=full: needs algorithm.kl_in=loss"),
+        (["algorithm.kl_in=loss", "algorithm.kl_loss=k1"], "kl_loss=k1: must be k3 or full"),
         ([*FULL, "model.sharing=adapters", "hardware.zero_stage=3"], "zero_stage of at most 2"),
-        (["algorithm.loss_average_turns=3"], "minibatch_size (8) must be a multiple"),
-        (["algorithm.loss_average_turns=0"], "loss_average_turns must be at least 1"),
+        (["algorithm.loss_average_turns=3"], "minibatch_size=8: must be a multiple"),
+        (["algorithm.loss_average_turns=0"], "loss_average_turns=0: must be at least 1"),
         (
             ["algorithm.loss_average_turns=2", "algorithm.loss_average=constant"],
-            "loss_average_turns needs algorithm.loss_average=tokens",
+            "loss_average_turns=2: needs algorithm.loss_average=tokens",
         ),
     ],
 )
