@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from cory.config import ConfigError, ExactMatchConfig, MmluConfig
+from cory.config.errors import lines_of
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards.exact_match import ExactMatch
 from cory.tasks.mmlu import MmluTask
@@ -124,16 +126,18 @@ def test_rows_that_cannot_be_used_are_refused(
     [
         ({"pick_train": None, "pick_test": None}, "training problem mmlu-train-0 and test"),
         ({"choices_column": "options"}, "task.choices_column=options is not in the data; it has"),
-        ({"source": "generated"}, "task.source must be one of hub, path, got generated"),
-        ({"prompt_template": "{question}"}, "task.prompt_template must contain {options}"),
-        ({"observer_template": "{query}"}, "task.observer_template must contain {answers}"),
-        ({"answer_template": "x"}, "task.answer_template must contain {response}, got 'x'"),
-        ({"max_prompt_tokens": 0}, "task.max_prompt_tokens must be at least 1, got 0"),
+        ({"source": "generated"}, "must be hub or path"),
+        ({"prompt_template": "{question}"}, "must contain {options}"),
+        ({"observer_template": "{query}"}, "must contain {answers}"),
+        ({"answer_template": "x"}, "must contain {response}"),
+        ({"max_prompt_tokens": 0}, "max_prompt_tokens=0: must be at least 1"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(
     values: dict[str, Any], said: str, task: Callable[..., MmluTask]
 ) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises((ConfigError, ValidationError)) as refusal:
         task(**values)
-    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+    error = refusal.value
+    (line,) = lines_of(error) if isinstance(error, ValidationError) else str(error).splitlines()
+    assert said in line
