@@ -193,7 +193,7 @@ def test_one_process_runs_the_programs(
         ("task.source=generated task.kinds=[add] task.train_problems=1 task.test_problems=1",
          "task.programs: needs task.source=hub or path"),
         ("task.programs.seconds=x", "task.programs.seconds=x: must be a whole number"),
-        ("+task.programs.second=1", "task.programs.second is not a setting; did you mean task.programs.sec"),
+        ("+task.programs.second=1", "task.programs.second is not a setting; did you mean"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(override: str, said: str, folder: Path, tokenizer: Any) -> None:
