@@ -64,11 +64,11 @@ benchmark: install ## Time iterations of PPO, CORY and GRPO, and of TRL's GRPO w
 ask: install ## Ask the agents of a finished run: make ask RUN=<run directory> [QUESTION="..."]
 	$(BIN)/python scripts/ask.py $(RUN) $(if $(QUESTION),"$$QUESTION")
 
-# A table is shown also when a run has failed. What is computed has no sweep; where a scale has a
-# sweep of its own, cory.train takes it. SEEDS=0 runs that seed alone.
+# A table is shown also when a run has failed. What is computed has no sweep. SEEDS=0 runs that seed alone.
+COMPUTED := maporl-toy_fig5 maporl-toy_observations maft-appG
 reproduce-%: install ## Run a sweep, show its table, draw its figure: make reproduce-cory-fig3 SCALE=small
 	@status=0; \
-	if [ -f conf/sweep/$(subst -,/,$*).yaml ]; then \
+	if [ -z "$(filter $*,$(COMPUTED))" ]; then \
 		$(BIN)/python -m cory.train sweep=$(subst -,/,$*) scale=$(SCALE) \
 			$(if $(PARALLEL),parallel_runs=$(PARALLEL)) $(if $(SEEDS),seed=$(SEEDS)) || status=$$?; \
 	fi; \

@@ -8,24 +8,21 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import os
-from contextlib import ExitStack, nullcontext, redirect_stderr
+import time
+from contextlib import nullcontext, redirect_stderr
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import hydra
+import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, read_write
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import (
-    Config,
-    ConfigError,
-    cores,
-    require,
-)
+from cory.config import Config, ConfigError, plug_in_folders, read_sweep, require
+from cory.config.names import LOADER, key_of, merged
 from cory.runs.extension import extends
 from cory.runs.lock import lock
 from cory.runs.precision import register_resolver
@@ -33,6 +30,7 @@ from cory.runs.run_dir import (
     CHECKPOINTS,
     MANIFEST,
     METRICS,
+    OUTPUT,
     is_complete,
     named_by_time,
     remove_unbegun,
@@ -42,6 +40,7 @@ from cory.runs.run_dir import (
 from cory.runs.stored_settings import SETTINGS
 from cory.runs.sweeps.differences import write_varied
 from cory.runs.sweeps.objective import objective_of
+from cory.runtime import sweeps
 from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
 from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
@@ -55,133 +54,88 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
-from cory.runtime.side_by_side import SideBySide
-from cory.runtime.sweeps.begin import (
-    composed_job,
-    keep_untrained,
-    require_objective,
-    say_begin,
-    without_hydra,
-)
-from cory.runtime.sweeps.end import told_at_the_end
-from cory.runtime.sweeps.folder import remove_empty, remove_unbegun_sweep
-from cory.runtime.sweeps.jobs import (
-    for_the_jobs,
-    job_of_sweep,
-    keep_typed,
-    of_this_scale,
-    refuse_one_folder,
-    runs_here,
-)
-from cory.runtime.sweeps.progress import (
-    BEFORE,
-    FAILED,
-    FINISHED,
-    REFUSED,
-    STOPPED,
-    Job,
-    Progress,
-)
+from cory.runtime.metric_names import require_objective
 
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
 CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir())
-LIBRARIES = 2**29  # bytes that Python and its libraries take in every process
-# of this command, if it is a sweep
-_progress = Progress()
-_beside = SideBySide(_progress)
+# ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made
+HYDRAS = (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, OSError)
+
+NAME = "hydra.job.name"
 
 look_beside(CONF)
 register_resolver()
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")
-def _job(cfg: DictConfig) -> float | None:
-    """One run: in a sweep, called once per job; JobFailed does not stop the others.
+def job(cfg: DictConfig) -> float | None:
+    """One run, or one of a sweep, where JobFailed does not stop the others.
 
     returns: the number that `objective` names, for sweepers that look for the best settings
     """
     listen()  # where a launcher gives each job of a sweep a process of its own
-    job = job_of_sweep(_progress)
-    if job is not None and job.number == 1:
-        say_begin(_progress, HydraConfig.get().sweeper, composed_job, CONF)
+    hydras = HydraConfig.get()
+    of_sweep = hydras.mode == RunMode.MULTIRUN
+    if sweeps.in_parallel():
+        sweeps.end_with_the_command()
+    name = sweeps.name_of(sweeps.varied(hydras)) if of_sweep else ""
     try:
         if stopping():
             raise JobFailed
-        return _one_run(cfg, job)
+        return _one_run(cfg, name)
     except ConfigError as error:
         for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
-        if job is not None and job.ended is None:
-            _progress.say_end(job, REFUSED, str(error).partition("\n")[0])
+            print(f"error: {name}{': ' if name else ''}{line}", file=sys.stderr, flush=True)
         raise JobFailed from None
-    except JobFailed as error:
-        if job is not None and job.began is None:
-            _progress.forget(job)
-        elif job is not None and job.ended is None:
-            _progress.say_end(job, STOPPED if stopping() else FAILED, str(error))
-        raise
     finally:
-        remove_empty(Path(HydraConfig.get().runtime.output_dir))
+        sweeps.remove_empty(Path(hydras.runtime.output_dir))
 
 
-def _one_run(cfg: DictConfig, job: Job | None) -> float | None:
-    """A run, or a job of a sweep, from its settings to its end; or to its start beside others."""
+def _one_run(cfg: DictConfig, name: str) -> float | None:
+    """A run from its settings to its end; name: as its sweep calls it, empty for a single run."""
+    hydras = HydraConfig.get()
     expand_home(cfg)
-    if job is not None:
-        stay_untrained(cfg)
     config = parsed(cfg)
     require_objective(config)
-    require(
-        config.sweep == "adhoc" or HydraConfig.get().mode == RunMode.MULTIRUN,
-        f"sweep={config.sweep} lists no runs: its file needs 'hydra.mode: MULTIRUN' and, under "
-        f"hydra.sweeper.params, the values of each run",
-    )
-    at_once = runs_at_once(config) if _beside.busy else None
-    if at_once is not None:  # before the run has a folder
-        _beside.wait_for_room(config, at_once)
+    varied = sweeps.varied(hydras) if hydras.mode == RunMode.MULTIRUN else None
     run_dir = choose_run_dir(config, cfg)
-    remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
+    sweeps.remove_empty(Path(hydras.runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)
-    begins = not (run_dir / SETTINGS).exists()
-    if begins and config.objective is None:  # a search may try what plays no part
-        for line in refuse_unread(config, typed_words(), None if job is None else job.varied):
-            _progress.say_once(f"note: in some runs of this sweep {line}")
+    if not (run_dir / SETTINGS).exists() and config.objective is None:
+        # a search may try what plays no part
+        for line in refuse_unread(config, asked_words(), varied):
+            print(f"note: {name}: {line}", flush=True)
     # Nothing is written before the lock is held. With several nodes each of them comes here, and
     # the worker that writes the records takes the lock.
     one_node = config.hardware.nodes == 1
-    with ExitStack() as stack:
-        stack.enter_context(lock(run_dir) if one_node else nullcontext())
-        if not prepare_run_dir(run_dir, cfg, config, job):
+    with lock(run_dir) if one_node else nullcontext():
+        if not prepare_run_dir(run_dir, cfg, config):
             return objective_of(run_dir, config.objective)
-        at_once = at_once or runs_at_once(config)
-        if job is not None and one_node and at_once > 1:
-            held = stack.pop_all()  # closed when the run ends
-            _beside.start(job, run_dir, config, held, at_once)
-            return None
-        if job is not None:
-            _progress.say_begin(job)
-        # DeepSpeed starts once in a process: jobs of a sweep get their own
-        if not launch(run_dir, config.hardware, apart=job is not None):
+        if varied is not None:
+            write_varied(run_dir, varied)
+            print(f"{name} begins", flush=True)
+        began = time.monotonic()
+        alone = not sweeps.in_parallel()
+        with nullcontext() if alone else sweeps.output_to(run_dir / OUTPUT):
+            # DeepSpeed starts once in a process: jobs of a sweep get their own
+            finished = launch(run_dir, config.hardware, apart=varied is not None)
+        if name:
+            how = "finished in" if finished else "stopped after" if stopping() else "failed after"
+            print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
+        if not finished:
+            if not alone:
+                say_errors(run_dir / OUTPUT)
             if one_node and not stopping():
                 remove_unbegun(run_dir)
             raise JobFailed
-        if job is not None:
-            _progress.say_end(job, FINISHED)
         return objective_of(run_dir, config.objective)
 
 
-def stay_untrained(cfg: DictConfig) -> None:
-    """In a sweep: a run that is only evaluated trains no more where iterations are typed."""
-    words = typed_words()
-    kept = keep_untrained(cfg, words, composed_job)
-    for word in (word for word in words if word not in kept):
-        _progress.say_once(
-            f"note: {word} is for the runs that train; experiment={cfg.experiment} stays untrained"
-        )
-        hydras: Any = HydraConfig.get()
-        with read_write(hydras.overrides):
-            hydras.overrides.task = kept
+def say_errors(output: Path) -> None:
+    """Print why a run failed whose output went to a file."""
+    for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith(("error: ", "interrupted; ")):
+            print(line, file=sys.stderr, flush=True)
 
 
 def expand_home(cfg: DictConfig) -> None:
@@ -191,31 +145,6 @@ def expand_home(cfg: DictConfig) -> None:
             cfg[key] = str(Path(cfg[key]).expanduser())
 
 
-def runs_at_once(config: Config) -> int:
-    """How many runs of this sweep work side by side while one with these settings does.
-
-    As many as `parallel_runs` says, or as cores and memory allow.
-    """
-    hydras = HydraConfig.get()
-    if hydras.mode != RunMode.MULTIRUN or not runs_here(hydras):
-        return 1
-    if config.objective is not None:
-        return 1  # a sweeper waits for the number of each run
-    if config.parallel_runs is not None:
-        return config.parallel_runs
-    hardware = config.hardware
-    if cores() == 1 or not hardware.shares_cores:
-        return 1
-    from cory import memory  # noqa: PLC0415  torch and transformers take seconds
-
-    try:
-        _, most = memory.peak(memory.parts_of(config))
-    except ConfigError:
-        return 1  # its worker refuses it
-    by_memory = int(memory.WARN_ABOVE * memory.main_memory()) // (most + LIBRARIES)
-    return max(1, min(cores(), by_memory) // hardware.processes)
-
-
 def compose(*overrides: str) -> DictConfig:
     """The settings that these words on the command line make, without a run.
 
@@ -223,15 +152,30 @@ def compose(*overrides: str) -> DictConfig:
     """
     look_beside(CONF)  # forgotten wherever Hydra's own state has been put back
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
-    return without_hydra(cfg)
+        return composed(*overrides)
+
+
+def composed(*overrides: str) -> DictConfig:
+    """As `compose`, where Hydra is initialised."""
+    cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
+    hydras = cfg.hydra
+    # these read `${hydra:...}`, which only a run of Hydra resolves
+    OmegaConf.set_struct(cfg, False)
+    cfg.experiment = hydras.job.name
+    for group in ("scale", "fidelity"):
+        cfg[group] = hydras.runtime.choices[group]
+    if OmegaConf.is_interpolation(cfg, "run_dir"):
+        cfg.run_dir = "unused"
+    del cfg["hydra"]
+    OmegaConf.set_struct(cfg, True)
+    return cfg
 
 
 def compose_or_refuse(*overrides: str) -> DictConfig:
     """As `compose`; ConfigError, in one line, where Hydra refuses."""
     try:
         return compose(*overrides)
-    except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
+    except HYDRAS as error:
         raise ConfigError(one_line(error, CONF, overrides)) from error
 
 
@@ -253,15 +197,11 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
     return before
 
 
-def prepare_run_dir(run_dir: Path, cfg: DictConfig, config: Config, job: Job | None) -> bool:
+def prepare_run_dir(run_dir: Path, cfg: DictConfig, config: Config) -> bool:
     """Write the settings into the run directory; False where the run is complete."""
-    if job is not None:
-        job.run_dir = run_dir
     earlier = extends(run_dir, cfg, config)
     if is_complete(run_dir, cfg, earlier is not None):
         print(f"{run_dir} is complete; delete it to run it again")
-        if job is not None:
-            _progress.say_end(job, BEFORE)
         return False
     if earlier is not None:
         total = config.algorithm.iterations
@@ -270,9 +210,7 @@ def prepare_run_dir(run_dir: Path, cfg: DictConfig, config: Config, job: Job | N
         print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
     elif (run_dir / METRICS).exists():
         print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
-    write_settings(run_dir, cfg, [*with_folder(own_folder(sys.argv[1:])), *typed_words()])
-    if job is not None:
-        write_varied(run_dir, job.varied)
+    write_settings(run_dir, cfg, [*with_folder(own_folder(sweeps.typed())), *typed_words()])
     return True
 
 
@@ -282,39 +220,107 @@ def with_folder(own: Path | None) -> list[str]:
 
 
 def typed_words() -> list[str]:
-    """The overrides as they were typed: `${oc.env:NAME}` stays a text, as in the settings."""
+    """The overrides of a run: `${oc.env:NAME}` stays a text, as in the settings.
+
+    Of a run in conf/sweeps also the word that names it.
+    """
     words = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)
     assert isinstance(words, list)
-    return list(map(str, words))
+    named = [word for word in HydraConfig.get().overrides.hydra if key_of(word) == NAME]
+    return [*map(str, words), *named[-1:]]
+
+
+def asked_words() -> list[str]:
+    """Of a run's words those that were typed; not all runs read what their sweep lists."""
+    keys = {key_of(word) for word in sweeps.typed()}
+    return [word for word in typed_words() if key_of(word) in keys]
+
+
+def run_sweep(words: list[str], own: Path | None) -> bool:
+    """Run the jobs of `sweep=<file>/<entry>`; whether all finished."""
+    settings = merged([*filter(sweeps.is_setting, words)])
+    values = dict(word.partition("=")[::2] for word in settings)
+    only = values["only"].split(",") if "only" in values else []
+    settings = [word for word in settings if key_of(word) != "only"]
+    own_words = [] if own is None else [f"hydra.searchpath=[file://{own.expanduser().absolute()}]"]
+    hydras = [*own_words, *(w for w in words if key_of(w).startswith("hydra"))]
+    require("run_dir" not in values, "run_dir= is one folder for all runs of a sweep")
+    flags = [w for w in words if w.startswith("-") and w not in ("-m", "--multirun")]
+    shown = [w for w in flags if w.startswith(("--cfg", "-c", "--info", "-i", "--resolve"))]
+    require(
+        not shown, f"{' '.join(shown)} is for one run: type its words, as conf/sweeps lists them"
+    )
+    folders = [CONF, *([] if own is None else [own]), *plug_in_folders()]
+    sweep = read_sweep(values["sweep"], values.get("scale", "paper"), folders, only)
+    jobs = sweeps.jobs_of(sweep, settings)
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        stages = sweeps.in_stages(jobs, partial(refusing, own_words))
+        sweeps.say_begin(sweep, jobs, of_paper=(CONF / "sweeps" / sweep.file).is_file())
+        began = time.monotonic()
+        try:
+            return sweeps.run_stages(stages, hydras, job)
+        finally:
+            sweeps.say_end([job.run_dir for job in jobs], jobs[0].folder, sweep.mark, began)
+
+
+def refusing(own_words: list[str], *words: str) -> DictConfig:
+    """The settings of a run of a sweep; ConfigError, in one line, where Hydra refuses."""
+    try:
+        return composed(*own_words, *words)
+    except HYDRAS as error:
+        raise ConfigError(one_line(error, CONF, words)) from error
+
+
+def say_help() -> None:
+    """Print what conf/train.yaml says of the command; Hydra itself would list all groups first."""
+    settings = yaml.load((CONF / "train.yaml").read_text(encoding="utf-8"), LOADER)
+    print(settings["hydra"]["help"]["template"], end="")
 
 
 def main() -> None:
     """The console command `cory-train`."""
     refuse_launchers()
+    words = sys.argv[1:]
+    if {"--help", "-h"} & {*words}:
+        say_help()
+        return
     wants_traceback = "HYDRA_FULL_ERROR" in os.environ
-    own = own_folder(sys.argv[1:])
+    own = own_folder(words)
+    named = any(w.startswith("sweep=") and w != f"sweep={sweeps.ADHOC}" for w in words)
+    code = 0
     with hydra_raises(), stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
+        sweeps.keep_typed(words)
         try:
-            sys.argv[1:] = of_this_scale(sys.argv[1:], [CONF] if own is None else [CONF, own])
-            keep_typed(sys.argv[1:])
             if own is not None:
                 refuse_same_names(own, CONF)
-            refuse_one_folder(sys.argv[1:])
-            sys.argv[1:] = for_the_jobs(sys.argv[1:])
-            with told_at_the_end(_progress), _beside.waited_for():
-                _job()
+            if named:
+                code = 0 if run_sweep(words, own) else 1
+            else:
+                run = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(
+                    job
+                )
+                with sweeps.told_at_the_end():
+                    run()
         except (JobFailed, KeyboardInterrupt):
-            remove_unbegun_sweep()
-            sys.exit(stop_code() or 1)
-        # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made
-        except (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError) as error:
-            remove_unbegun_sweep()
+            code = 1
+        except HYDRAS as error:
+            code = 1
             if wants_traceback:
                 raise
             print(f"error: {one_line(error, CONF)}", file=sys.stderr)
-            sys.exit(1)
+        except Exception:  # whatever it is, it is raised again
+            if not stopping():  # joblib's own words where one of its processes was interrupted
+                raise
+        finally:
+            sweeps.remove_unbegun_multirun()
+        code = stop_code() or code
+    if code:
+        sys.exit(code)
     end_of_command()
 
 
 if __name__ == "__main__":
-    main()
+    # by its name: jobs in processes of their own find the functions of this module
+    from cory.train import main as named_main
+
+    named_main()

@@ -158,7 +158,7 @@ def test_the_wheel_carries_settings_and_models(tmp_path: Path) -> None:
     names = set(ZipFile(wheel).namelist())
     assert names >= {
         "cory/conf/train.yaml",
-        "cory/conf/sweep/cory/fig3.yaml",
+        "cory/conf/sweeps/cory.yaml",
         "cory/assets/tiny_sentiment/model.safetensors",
         "cory/train.py",
     }

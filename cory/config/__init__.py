@@ -35,13 +35,7 @@ from cory.config.maft import (
     MaftPrompts,
 )
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
-from cory.config.names import (
-    NamedExperiment,
-    experiment_names,
-    named_experiments,
-    named_options,
-    small_file,
-)
+from cory.config.names import experiment_names, read_sweep, run_names, run_words, sweep_names
 from cory.config.offline import (
     ENDPOINT,
     ITSELF,

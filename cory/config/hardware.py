@@ -64,10 +64,6 @@ class HardwareConfig(Settings):
         """Whether several runs can work side by side: on the cores of one machine."""
         return self.device == "cpu" and self.nodes == 1
 
-    def threads(self, runs: int) -> int:
-        """Threads of each process where so many runs share the cores of this machine."""
-        return max(1, cores() // (runs * self.processes))
-
 
 def cores() -> int:
     """Number of processor cores that this process may use."""

@@ -19,7 +19,7 @@ QUICKSTART = "quickstart"
 OWN_EXPERIMENT = {
     "imitation": "spag/llama2_im",
     "maft": "maft/maft",
-    "sft": "maporl/gsm8k_sft",
+    "sft": "maporl/gsm8k_maporl",
     "spag": "spag/llama2_spag_1",
     "verifier": "maporl/verifier_gsm8k",
 }
@@ -42,8 +42,9 @@ def parse_config(
     own = OWN_EXPERIMENT.get(name)
     require(
         own is None or cfg.get("experiment") != QUICKSTART,
-        f"algorithm={name} does not fit the default experiment={QUICKSTART}, whose values are for "
-        f"ppo, grpo, rloo, cory and maporl; a small run of it is experiment={own} scale=small",
+        f"algorithm={name} does not fit the default experiment={QUICKSTART}, whose "
+        f"values are for ppo, grpo, rloo, cory and maporl; with experiment={own} scale=small it "
+        f"makes a small run",
     )
     try:
         values = _given(OmegaConf.to_container(cfg, resolve=True))

@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import IO
 
-from cory.config import HardwareConfig, parse_config
+from cory.config import HardwareConfig, cores, parse_config
 from cory.runs.stored_settings import read_settings
 
 # exit codes of the processes of a run
@@ -124,10 +123,7 @@ def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool
     apart: in a process of its own
     """
     if apart:
-        run = Run(run_dir, hardware)
-        while (finished := run.finished()) is None:
-            time.sleep(INTERVAL_S)
-        return finished
+        return _run_apart(run_dir, hardware) == FINISHED
     os.environ.update(environment(hardware))
     try:
         code = _run_here(run_dir, hardware)
@@ -161,64 +157,35 @@ def leave_at_once() -> None:
     raise KeyboardInterrupt
 
 
-class Run:
-    """A run in a process of its own, from its start to its end."""
-
-    def __init__(
-        self,
-        run_dir: Path,
-        hardware: HardwareConfig,
-        at_once: int = 1,
-        out: IO[bytes] | None = None,
-        err: IO[bytes] | None = None,
-    ) -> None:
-        """Start the process.
-
-        at_once: runs that share the cores of this machine
-        out, err: where it writes; None: where this process does
-        """
-        self.run_dir = run_dir
-        self._asked = False
-        # in a new session: Ctrl-C reaches this process only, which then passes it on
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "cory.runtime.launch", str(run_dir)],
-            env={**os.environ, **environment(hardware, at_once), PARENT: str(os.getpid())},
-            start_new_session=True,
-            stdout=out,
-            stderr=err,
-        )
-
-    def finished(self) -> bool | None:
-        """Whether the run is finished; None while it works. Passes on a request to stop."""
-        code = self._process.poll()
-        if code is None:
-            if stopping() and not self._asked:
-                self._process.send_signal(signal.SIGTERM)
-                self._asked = True
-            return None
-        if code < 0 and not stopping():  # nothing has said why
-            print(f"error: the process of {self.run_dir} {ending(code)}", file=sys.stderr)
-        elif code > 128 and not stopping():
-            ask_to_stop(code - 128)  # it got the signal directly
-        return code == FINISHED
-
-    def kill(self) -> None:
-        """End the process at once."""
-        self._process.kill()
-        self._process.wait()
+def _run_apart(run_dir: Path, hardware: HardwareConfig) -> int:
+    """The exit code of a run in a process of its own, which gets a request to stop."""
+    # in a new session: Ctrl-C reaches this process only, which then passes it on
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cory.runtime.launch", str(run_dir)],
+        env={**os.environ, **environment(hardware), PARENT: str(os.getpid())},
+        start_new_session=True,
+    )
+    asked = False
+    while (code := process.poll()) is None:
+        if stopping() and not asked:
+            process.send_signal(signal.SIGTERM)
+            asked = True
+        time.sleep(INTERVAL_S)
+    if code < 0 and not stopping():  # nothing has said why
+        print(f"error: the process of {run_dir} {ending(code)}", file=sys.stderr)
+    elif code > 128 and not stopping():
+        ask_to_stop(code - 128)  # it got the signal directly
+    return code
 
 
-def environment(hardware: HardwareConfig, at_once: int = 1) -> dict[str, str]:
-    """Environment variables of a run that torch and DeepSpeed read when they are imported.
-
-    at_once: runs that share the cores of this machine
-    """
+def environment(hardware: HardwareConfig) -> dict[str, str]:
+    """Environment variables of a run that torch and DeepSpeed read when they are imported."""
     # threads that wait for each other sleep: where others need the cores, waiting in a busy loop
     # made an iteration take 1.7 times as long; on an idle machine no difference was seen
     unless_chosen = {"OMP_WAIT_POLICY": "PASSIVE"}
-    if at_once * hardware.processes > 1:
+    if hardware.processes > 1:
         # more threads than cores would slow down all processes
-        unless_chosen["OMP_NUM_THREADS"] = str(hardware.threads(at_once))
+        unless_chosen["OMP_NUM_THREADS"] = str(max(1, cores() // hardware.processes))
     if hardware.world > 1:
         unless_chosen["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # no warnings while nodes await each other
     chosen = {name: os.environ[name] for name in unless_chosen if name in os.environ}

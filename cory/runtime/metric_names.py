@@ -6,7 +6,8 @@ most names are logged with what they are about behind them, such as `/agent_0`.
 
 import re
 
-from cory.config import nearest, require
+from cory.config import Config, PPOConfig, nearest, require
+from cory.config.options import ALGORITHMS
 
 NAMES = """
 objective/score objective/score_std reward/<part> objective/credit objective/kl objective/kl_k1
@@ -61,3 +62,22 @@ def require_metric(key: str, metric: str) -> None:
         False,
         f"{key}={metric} is no metric of docs/metrics.md (families: {', '.join(families)}){near}",
     )
+
+
+def require_objective(config: Config) -> None:
+    """Refuse an objective that the run cannot log, so that no first run is made in vain.
+
+    An algorithm of a user's own package may have other metrics.
+    """
+    algorithm, metric = config.algorithm, config.objective
+    if metric is None or algorithm.name not in ALGORITHMS:
+        return
+    require_metric("objective", metric)
+    agent = re.fullmatch(r"agent_(\d+)", metric.rpartition("/")[2])
+    if agent and isinstance(algorithm, PPOConfig) and not algorithm.holds_debates:
+        agents = algorithm.policy_count()
+        require(
+            int(agent[1]) < agents,
+            f"objective={metric}: algorithm={algorithm.name} has "
+            f"{'the one agent agent_0' if agents == 1 else f'agent_0 to agent_{agents - 1}'}",
+        )

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 import cory.config
 from cory.config import ConfigError, Settings
 from cory.config.options import ALGORITHMS, REWARDS, TASKS, Option, load
-from tests.support.composing import CONF, compose_config, jobs, leaves, options, parsed
+from tests.support.composing import CONF, compose_config, leaves, options, parsed
 
 # the folders of conf/small, and the options that the files of each are named by
 SMALL = {
@@ -24,10 +24,6 @@ SMALL = {
 PARTS = {
     "task": {"no_task", "sums", "word_game"},
     "reward": {"no_reward"},
-    "experiment": {
-        *("maft/iterations", "maporl/gsm8k_hetero_untrained", "maporl/untrained_600"),
-        "spag/words",
-    },
 }
 # the tiny model in place of one that does not fit two CPU cores
 TINY = {
@@ -44,25 +40,6 @@ TINY = {
 }
 # all small runs of a paper have this one
 TINY_OF_PAPER = {"maft": "tiny_steps"}
-# under the rules of docs/studies.md
-FIVE_SEEDS = {
-    *("cory/credit", "cory/credit_leave_one_out", "cory/credit_value_head", "cory/kl_estimator"),
-    *(
-        "cory/leave_one_out",
-        "cory/credit_rotation",
-        "cory/credit_frontier",
-        "cory/value_zero",
-        "maporl/value_zero",
-        "maporl/baselines",
-        "maporl/leave_one_out",
-        "maporl/value_head",
-        "maporl/value_rate",
-    ),
-    *("maft/critics", "maft/critics_iters"),
-    *(sweep for sweep in options("sweep") if sweep.endswith("_small")),
-}
-# ... where trials had used the others
-FRESH_SEEDS = {sweep for sweep in FIVE_SEEDS if sweep.startswith("spag/")}
 # the task whose data are in place of the hub's
 SMALL_TASKS = {
     "imdb": ("imdb", "package"),
@@ -162,31 +139,11 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sweep", options("sweep"))
-def test_every_sweep_runs_experiments_with_the_same_seeds(sweep: str) -> None:
-    """The experiments themselves are parsed above; a sweep adds nothing but its name."""
-    if sweep == "adhoc":
-        assert parsed("sweep=adhoc").sweep == sweep
-        return
-    assert set(OmegaConf.load(CONF / "sweep" / f"{sweep}.yaml")) <= {"defaults", "hydra"}
-    own = jobs(sweep)
-    chosen = [dict(word.split("=") for word in job) for job in own]
-    assert all(job.keys() == {"sweep", "experiment", "seed"} for job in chosen)
-    found = sorted((job["experiment"], int(job["seed"])) for job in chosen)
-    names = {name for name, _ in found}
-    later = sweep.startswith(("spag/rate", "spag/fig3"))  # after fig. 4 was known
-    first = 0 if sweep not in FRESH_SEEDS else 3100 if later else 3000
-    seeds = range(first, first + (5 if sweep in FIVE_SEEDS else 3))
-    assert found == sorted(product(names, seeds))
-    assert names <= set(options("experiment"))
-
-
-@pytest.mark.slow
 def test_every_option_of_every_group_parses() -> None:
     groups = {path.name for path in CONF.iterdir() if path.is_dir()}
     elsewhere = {
         "experiment",
-        "sweep",
+        "sweeps",
         "small",
         "medium",
         "released",

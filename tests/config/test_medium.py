@@ -42,10 +42,3 @@ def test_what_it_has_no_form_of_is_refused(words: list[str], message: str) -> No
     with pytest.raises(MissingConfigException) as error:
         compose_config(*words, "scale=medium")
     assert one_line(error.value, CONF) == f"scale=medium has no form of {message}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sweep", [name for name in options("sweep") if name.endswith("_medium")])
-def test_the_command_of_a_sweep_composes(sweep: str) -> None:
-    # before any run, with the experiment of the defaults or the sweep's own
-    assert parsed(f"sweep={sweep}", "scale=medium").scale == "medium"

@@ -128,14 +128,14 @@ def test_a_run_without_a_checkpoint_says_that_it_begins_anew(
 ) -> None:
     monkeypatch.setattr(train, "typed_words", list)
     cfg = compose_config(f"run_dir={tmp_path}/run")
-    assert train.prepare_run_dir(tmp_path / "run", cfg, parse_config(cfg), None)
+    assert train.prepare_run_dir(tmp_path / "run", cfg, parse_config(cfg))
     assert capsys.readouterr().out == ""
     (tmp_path / "run" / "metrics.jsonl").touch()
     if checkpoint:
         place = tmp_path / "run" / "checkpoints" / "000001"
         place.mkdir(parents=True)
         (place / "manifest.json").touch()
-    assert train.prepare_run_dir(tmp_path / "run", cfg, parse_config(cfg), None)
+    assert train.prepare_run_dir(tmp_path / "run", cfg, parse_config(cfg))
     said = capsys.readouterr().out
     assert ("goes on with the unfinished run in" in said) is checkpoint
     assert ("anew: it ended before its first checkpoint" in said) is not checkpoint

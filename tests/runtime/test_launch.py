@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -454,39 +453,20 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
         "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
         "generation_batch_size": None, "cuda_graphs": False,
     }  # fmt: skip
-    monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
+    monkeypatch.setattr(launch, "cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
-    def threads(processes: int, runs: int = 1, name: str = "OMP_NUM_THREADS") -> str | None:
+    def threads(processes: int, name: str = "OMP_NUM_THREADS") -> str | None:
         hardware = HardwareConfig(**settings, processes=processes)  # type: ignore[arg-type]
-        return launch.environment(hardware, runs).get(name)
+        return launch.environment(hardware).get(name)
 
     assert [threads(n) for n in (1, 2, 4, 9)] == [None, "3", "1", "1"]
-    assert [threads(1, runs) for runs in (2, 3, 6, 7)] == ["3", "2", "1", "1"]
-    assert threads(2, runs=3) == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert threads(2) == "5"
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     assert threads(1, name="OMP_WAIT_POLICY") == "PASSIVE"
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     assert threads(1, name="OMP_WAIT_POLICY") == "ACTIVE"
-
-
-def test_a_run_gets_its_share_of_the_cores_and_the_files_it_writes_to(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    begun: dict[str, Any] = {}
-
-    def popen(args: list[str], **how: Any) -> None:
-        begun.update(how)
-
-    monkeypatch.setattr("cory.config.hardware.cores", lambda: 6)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("cory.runtime.launch.subprocess.Popen", popen)
-    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
-        launch.Run(tmp_path, parsed().hardware, 3, out, err)
-        assert begun["env"]["OMP_NUM_THREADS"] == "2"
-        assert (begun["stdout"], begun["stderr"]) == (out, err)
 
 
 def test_a_request_before_there_is_anything_to_save_ends_the_run(

@@ -28,7 +28,7 @@ def test_the_folder_holds_the_template_byte_for_byte(tmp_path: Path) -> None:
             "prompts.jsonl",
             "rewards.py",
             "experiment/mine.yaml",
-            "sweep/mine.yaml",
+            "sweeps/mine.yaml",
         }
         for file in files:
             assert (folder / file).read_bytes() == (TEMPLATE / file).read_bytes()
@@ -62,7 +62,7 @@ def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
     for words in typed:
         name, *rest = words.split()
         few = ["algorithm.iterations=2", "evaluation.samples=1"] if name == "cory-train" else []
-        few += ["seed=0"] if "sweep=mine" in rest else []  # of its two
+        few += ["seed=0"] if "sweep=mine/all" in rest else []  # of its two
         warm = name == "cory-train" and words != typed[0]  # one shows that the module starts
         started = (
             WarmCommand(folder, [*rest, *few])

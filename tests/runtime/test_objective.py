@@ -22,7 +22,6 @@ from cory.runs.stored_settings import read_settings
 from cory.runs.sweeps.objective import objective_of
 from cory.runtime.hydra_options import look_beside
 from cory.runtime.launch import JobFailed
-from cory.runtime.side_by_side import SideBySide
 from tests.support.composing import compose_config
 
 SCORE = "eval/score/agent_0"
@@ -55,7 +54,6 @@ def tuned(
 ) -> Tuned:
     """`python -m cory.train -m <words>`: exit code, what each job told, stderr."""
     monkeypatch.setattr(train, "launch", made_up)
-    monkeypatch.setattr(SideBySide, "start", lambda *_: pytest.fail("not waited for"))
     state = Singleton.get_state()
 
     def call(*words: str) -> tuple[int, list[JobReturn], str]:

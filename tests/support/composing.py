@@ -1,5 +1,7 @@
 """Configs as `python -m cory.train` composes them, without a run.
 
+`experiment=<run of conf/sweeps>` stands for the words of that run.
+
 A file of conf/ is read once per process, a config composed once per state of conf/.
 """
 
@@ -7,20 +9,28 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from collections.abc import Sequence
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
 import cory.config
-from cory.config import Config, MaporlConfig, experiment_names, parse_config
+from cory.config import (
+    Config,
+    MaporlConfig,
+    experiment_names,
+    parse_config,
+    read_sweep,
+    run_names,
+    run_words,
+    sweep_names,
+)
+from cory.config.names import merged
 from cory.runtime.hydra_options import look_beside
 from cory.train import compose
 from tests.support.commands import last_wins
@@ -58,7 +68,18 @@ FileConfigSource.load_config = _remembered
 
 def compose_config(*overrides: str) -> DictConfig:
     """The composed settings; `run_dir` is `unused` unless overridden."""
-    return _compositions()(*overrides)
+    return _compositions()(*run_for(overrides))
+
+
+def run_for(overrides: Sequence[str]) -> list[str]:
+    """Words with those of a run in conf/sweeps in the place of experiment=<run>."""
+    own = dict(word.partition("=")[::2] for word in overrides)
+    name = own.get("experiment")
+    if name is None or name in experiment_names(CONF) or name not in run_names(CONF):
+        return list(overrides)
+    rest = [word for word in overrides if not word.startswith("experiment=")]
+    words = merged(run_words(CONF, name, own.get("scale", "paper")), rest)
+    return [*words, f"hydra.job.name={name}"]
 
 
 @cache
@@ -77,24 +98,20 @@ def parsed(*overrides: str) -> Config:
 
 
 def options(group: str) -> list[str]:
-    """The options of a group; of `experiment` also those of conf/names.yaml."""
+    """The options of a group; also the runs and the names of conf/sweeps."""
     if group == "experiment":
-        return experiment_names(CONF)
+        return sorted({*experiment_names(CONF), *run_names(CONF)})
+    if group == "sweep":
+        return sweep_names([CONF])
     folder = CONF / group
     names = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
     return sorted(name.as_posix() for name in names)
 
 
-@cache
-def jobs(sweep: str) -> list[list[str]]:
-    """The overrides of each job of a sweep."""
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        cfg = hydra_compose("train", overrides=[f"sweep={sweep}"], return_hydra_config=True)
-    params = cfg.hydra.sweeper.params or {}
-    return [
-        [f"sweep={sweep}", *(f"{key}={value}" for key, value in zip(params, values, strict=True))]
-        for values in product(*(str(choices).split(",") for choices in params.values()))
-    ]
+def jobs(sweep: str, scale: str = "paper") -> list[tuple[str, int]]:
+    """The run and seed of each job of a sweep."""
+    own = read_sweep(sweep, scale, [CONF])
+    return [(name, seed) for name in own.runs for seed in own.seeds]
 
 
 def leaves(cfg: DictConfig) -> dict[str, Any]:

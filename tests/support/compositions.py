@@ -24,6 +24,7 @@ from omegaconf import DictConfig
 
 # words with which Hydra reads files elsewhere, or that concern Hydra itself
 NOT_STORED = ("hydra.", "hydra/", "+hydra", "-")
+NAME = "hydra.job.name="  # of a run; it is the setting experiment, and chooses nothing
 Compose = Callable[..., DictConfig]
 
 
@@ -59,13 +60,17 @@ class Compositions:
 
     def __call__(self, *words: str) -> DictConfig:
         """The config of these words, a new object each time; errors are Hydra's own."""
+        named = [word for word in words if word.startswith(NAME)]
+        words = tuple(word for word in words if word not in named)
         if any(word.startswith(NOT_STORED) for word in words):
-            return self.compose(*words)
+            return self.compose(*words, *named)
         chosen = [word for word in words if self._chooses(word)]
         values = OverridesParser.create().parse_overrides([w for w in words if w not in chosen])
         if any(value.is_sweep_override() for value in values):  # refused by what composes
-            return self.compose(*words)
+            return self.compose(*words, *named)
         config = self._stored(*chosen)
+        if named:
+            config.experiment = named[-1].partition("=")[2]
         ConfigLoaderImpl._apply_overrides_to_config(values, config)
         return config
 

@@ -1,0 +1,397 @@
+"""Many runs by one command: the runs of conf/sweeps as jobs of Hydra's launchers, and -m key=a,b.
+
+A job is one run, listed as the words that one would type for it. It starts its worker in a process
+of its own, and a failed one stops no other.
+"""
+
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from hydra._internal.callbacks import Callbacks
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from cory.config import ConfigError, cores, parse_config, require
+from cory.config.names import RUN, Sweep, key_of, merged
+from cory.runs.run_dir import METRICS, OUTPUT, RECORD, write_whole
+from cory.runs.stored_settings import SETTINGS
+from cory.runs.sweeps.differences import short_keys
+
+ADHOC = "adhoc"  # the sweep of multi-runs that are typed
+ITERATIONS = "algorithm.iterations"
+# environment variable: the typed words as JSON, for launchers whose jobs are processes of their own
+TYPED = "CORY_TYPED"
+PARALLEL = "CORY_PARALLEL"  # environment variable of joblib's processes: how many there are
+JOBLIB = "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+FOLDER = "hydra.sweep.dir"
+LONGEST = 120  # characters of a folder's name
+# what else has no place in a name: init_from=<folder> is read by Hydra, to which = and , mean more
+IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]")
+NUMBER = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
+
+Compose = Callable[..., DictConfig]
+_folders: list[Path] = []  # of the multi-run of this command
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep with a name."""
+
+    name: str  # of the run, as in folders and pages
+    words: list[str]
+    folder: Path  # of all runs of the sweep
+    subfolder: str
+
+    @property
+    def run_dir(self) -> Path:
+        return self.folder / self.subfolder
+
+
+def keep_typed(words: Sequence[str]) -> None:
+    """Remember the words of the command, for its jobs."""
+    os.environ[TYPED] = json.dumps(list(words))
+
+
+def typed() -> list[str]:
+    """The words of the command that this job belongs to."""
+    return list(json.loads(os.environ[TYPED])) if TYPED in os.environ else sys.argv[1:]
+
+
+def is_setting(word: str) -> bool:
+    """Whether a word is a setting of runs: no option of the command, and none of Hydra's own."""
+    return not word.startswith("-") and not key_of(word).startswith("hydra")
+
+
+def alternatives(words: Sequence[str]) -> dict[str, list[str]]:
+    """Key -> words, one for each value that a word lists; none for an interval of values."""
+    found: dict[str, list[str]] = {}
+    for word in OverridesParser.create().parse_overrides(list(words)):
+        key = word.get_key_element()
+        if not word.is_sweep_override():
+            found[key] = [word.input_line or ""]
+        elif word.is_discrete_sweep():
+            found[key] = [f"{key}={value}" for value in word.sweep_string_iterator()]
+        else:
+            found[key] = []
+    return found
+
+
+def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:
+    """A job for every run and seed, and for every combination of values that are typed beside.
+
+    words: settings typed beside `sweep=`, which replace those of the runs
+    """
+    own = dict(word.partition("=")[::2] for word in words)
+    scale, fidelity = own.get("scale", "paper"), own.get("fidelity", "paper")
+    folder = Path(RUN.partition("/{name}")[0].format(scale=scale, fidelity=fidelity))
+    choices = alternatives(merged([f"seed={','.join(map(str, sweep.seeds))}"], words))
+    several = {key for key, values in choices.items() if len(values) > 1} - {"seed"}
+    found = []
+    for name, run in sweep.runs.items():
+        for chosen in product(*choices.values()):
+            values = dict(word.partition("=")[::2] for word in chosen)
+            others = folder_of({key.lstrip("+"): values[key] for key in values if key in several})
+            place = "/".join(filter(None, [name, others, f"seed{values['seed']}"]))
+            found.append(Job(name, merged(run, chosen), folder, place))
+    return found
+
+
+def in_stages(jobs: Sequence[Job], compose: Compose) -> list[list[Job]]:
+    """The jobs in the order in which they can run: those that others start from come first.
+
+    compose: the settings that words make; ConfigError where one of the runs cannot be
+    """
+    names = list(dict.fromkeys(job.name for job in jobs))
+    settings = {}
+    for name in names:
+        own = [job for job in jobs if job.name == name]
+        keep_untrained(own, compose)
+        settings[name] = compose(*own[0].words)
+        try:
+            parse_config(settings[name])
+        except ConfigError as error:
+            lines = str(error).splitlines()
+            raise ConfigError("\n".join(f"{name}: {line}" for line in lines)) from None
+    needs = {
+        name: {other for other in names if other != name and starts_from(cfg, other)}
+        for name, cfg in settings.items()
+    }
+    stages: list[list[Job]] = []
+    while names:
+        ready = [name for name in names if not needs[name] & {*names}]
+        require(bool(ready), f"{', '.join(names)} start from each other")
+        stages.append([job for job in jobs if job.name in ready])
+        names = [name for name in names if name not in ready]
+    return stages
+
+
+def keep_untrained(jobs: Sequence[Job], compose: Compose) -> None:
+    """Take `algorithm.iterations` that is typed for a sweep from jobs that are only evaluated."""
+    words = jobs[0].words
+    rest = [word for word in words if key_of(word) != ITERATIONS]
+    if len(rest) == len(words) or f"{ITERATIONS}=0" in words or compose(*rest).algorithm.iterations:
+        return
+    print(f"note: {jobs[0].name} is only evaluated, whatever {ITERATIONS} is typed", flush=True)
+    for job in jobs:
+        job.words[:] = [word for word in job.words if key_of(word) != ITERATIONS]
+
+
+def starts_from(cfg: DictConfig, name: str) -> bool:
+    """Whether settings name the folder of another run, or something in it."""
+    keys = {key: cfg[key] for key in ("scale", "fidelity", "seed")}
+    folder = RUN.format(name=name, **keys)
+    texts = _texts(OmegaConf.to_container(cfg, resolve=True))
+    return any(text == folder or text.startswith(f"{folder}/") for text in texts)
+
+
+def _texts(settings: Any) -> Iterator[str]:
+    if isinstance(settings, str):
+        yield settings
+    elif isinstance(settings, dict | list):
+        for value in settings.values() if isinstance(settings, dict) else settings:
+            yield from _texts(value)
+
+
+def run_stages(
+    stages: Sequence[Sequence[Job]], words: Sequence[str], task: Callable[[DictConfig], Any]
+) -> bool:
+    """Hand the jobs to the launcher that is chosen, stage by stage; whether all finished.
+
+    words: Hydra's own, as hydra/launcher=<launcher>; Hydra is initialised
+    task: runs a job from its settings
+    """
+    hydra = GlobalHydra.instance().hydra
+    assert hydra is not None
+    begun, good = 0, True
+    for jobs in stages:
+        first = ["hydra.mode=MULTIRUN", *words, *jobs[0].words]
+        cfg = hydra.compose_config("train", first, run_mode=RunMode.MULTIRUN)
+        listed = [[*job.words, *_places(job, words)] for job in jobs]
+        with parallel(cfg, len(jobs)):
+            launcher = Plugins.instance().instantiate_launcher(
+                hydra_context=HydraContext(hydra.config_loader, Callbacks()),
+                task_function=task,
+                config=cfg,
+            )
+            results: Sequence[JobReturn] = launcher.launch(listed, initial_job_idx=begun)
+        begun += len(jobs)
+        good &= all(one.status == JobStatus.COMPLETED for one in results)
+    return good
+
+
+def _places(job: Job, words: Sequence[str]) -> list[str]:
+    chosen = [] if FOLDER in map(key_of, words) else [f"{FOLDER}={job.folder}"]
+    return [*chosen, f"hydra.sweep.subdir={job.subfolder}", f"hydra.job.name={job.name}"]
+
+
+@contextmanager
+def parallel(cfg: DictConfig, jobs: int | None = None) -> Iterator[None]:
+    """Inside, joblib's launcher is that of a multi-run whose settings ask for runs in parallel.
+
+    cfg: the multi-run's, with Hydra's own; another launcher that is chosen stays
+    jobs: how many there are, if known
+    """
+    cpu = cfg.hardware.device == "cpu" and cfg.hardware.nodes == 1 and cfg.objective is None
+    at_once = cfg.parallel_runs or max(1, cores() // cfg.hardware.processes) if cpu else 1
+    at_once = at_once if jobs is None else min(at_once, jobs)
+    if at_once == 1 or not str(cfg.hydra.launcher["_target_"]).endswith(".BasicLauncher"):
+        yield
+        return
+    with read_write(cfg), open_dict(cfg):
+        cfg.hydra.launcher = {"_target_": JOBLIB, "n_jobs": at_once, "batch_size": 1}
+    # more threads than cores would slow down all runs; joblib has a number of its own
+    threads = str(max(1, cores() // (at_once * cfg.hardware.processes)))
+    before = {name: os.environ.get(name) for name in (*THREADS, PARALLEL)}
+    for name in THREADS:
+        os.environ.setdefault(name, before[THREADS[0]] or threads)
+    os.environ[PARALLEL] = str(at_once)
+    print(
+        f"{at_once} runs at a time, {os.environ[THREADS[0]]} threads each; what a run says is in "
+        f"{OUTPUT} of its folder",
+        flush=True,
+    )
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+
+
+class Multirun(Callback):
+    """What -m key=a,b has besides Hydra's own; conf/train.yaml names it to Hydra."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Remember where the runs lie, and let them run in parallel where that is asked for."""
+        _folders[:] = [Path(config.hydra.sweep.dir)]
+        print(f"runs below {_folders[0]}", flush=True)
+        self._parallel = parallel(config)
+        self._parallel.__enter__()
+
+
+@contextmanager
+def output_to(file: Path) -> Iterator[None]:
+    """Within this context this process and those that it starts write to a file."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(number) for number in (1, 2)]
+    with file.open("ab") as stream:
+        for number in (1, 2):
+            os.dup2(stream.fileno(), number)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, own in zip((1, 2), kept, strict=True):
+            os.dup2(own, number)
+            os.close(own)
+
+
+def in_parallel() -> bool:
+    """Whether this process is one of joblib's, and others work beside it."""
+    return PARALLEL in os.environ
+
+
+def end_with_the_command() -> None:
+    """End this process, one of joblib's, where the command that started it has been killed."""
+    command = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == command:
+            time.sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def varied(hydras: Any) -> dict[str, str]:
+    """The settings that vary in this job's sweep, with its values; also a run's name and seed."""
+    params = [f"{key}={value}" for key, value in (hydras.sweeper.get("params") or {}).items()]
+    choices = alternatives(merged(params, [*filter(is_setting, typed())]))
+    keys = [key.lstrip("+") for key, values in choices.items() if len(values) != 1]
+    own = {key_of(word): word.partition("=")[2].strip("'\"") for word in hydras.overrides.task}
+    if own.get("sweep", ADHOC) != ADHOC:
+        keys = ["experiment", *(key for key in keys if key != "seed"), "seed"]
+        own["experiment"] = str(hydras.job.name)
+    return {key: own[key] for key in keys if key in own}
+
+
+def name_of(values: Mapping[str, str]) -> str:
+    """What varies, as a job is called on the screen: `cory/imdb_ppo kl_coef=0.3 seed=0`."""
+    short = short_keys(list(values))
+    return " ".join(
+        value if key == "experiment" else f"{short[key]}={value}" for key, value in values.items()
+    )
+
+
+def folder_of(values: Mapping[str, str]) -> str:
+    """What varies, as the name of a folder: `algorithm-ppo_kl_coef0.3_seed0`.
+
+    Values that a name cannot hold as they are end with a hash, so that no two become the same.
+    """
+    short = short_keys(list(values))
+    # no two experiments differ in a slash alone
+    plain = {k: v.replace("/", "-") if k == "experiment" else v for k, v in values.items()}
+    whole = "_".join(
+        f"{short[key]}{'' if NUMBER.fullmatch(value) else '-'}{value}"
+        for key, value in plain.items()
+    )
+    name = IN_NAMES.sub("-", whole)
+    if name == whole and len(name) <= LONGEST:
+        return name
+    return f"{name[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+
+def varied_settings(_: str = "", *, _root_: DictConfig) -> str:
+    """For `hydra.sweep.subdir`: the folder of a job by what varies, or its number."""
+    values = varied(_root_.hydra)
+    return folder_of(values) if values else str(_root_.hydra.job.num)
+
+
+def say_begin(sweep: Sweep, jobs: Sequence[Job], of_paper: bool) -> None:
+    """Print how many runs there are, and how many are finished; of_paper: pages are about them.
+
+    Pages count a run if its code and settings are those of a commit: not to be said after hours.
+    """
+    done = sum((job.run_dir / RECORD).exists() for job in jobs)
+    seeds = len(jobs) // max(1, len({job.subfolder.rpartition("/")[0] for job in jobs}))
+    counts = f"{len(jobs) // seeds} settings x {seeds} seeds"
+    print(f"sweep={sweep.name}: {len(jobs)} runs ({counts}), {done} finished before", flush=True)
+    from cory.runs.provenance import changed_files  # noqa: PLC0415  torch takes seconds to import
+
+    if of_paper and done < len(jobs) and changed_files():
+        print("note: code or settings differ from the last commit; pages leave such runs out")
+
+
+@contextmanager
+def told_at_the_end() -> Iterator[None]:
+    """Within this context the command may be a multi-run by -m, whose runs are then compared."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        for folder in _folders:
+            say_end(sorted(file.parent for file in folder.rglob(SETTINGS)), folder, "", began)
+
+
+def say_end(run_dirs: Sequence[Path], folder: Path, mark: str, began: float) -> None:
+    """Print the comparison of the runs that are finished, and write it to the sweep's folder.
+
+    mark: what the names of the two files end with; the folder may hold runs of others
+    began: by the clock of this process
+    """
+    done = [d for d in run_dirs if (d / METRICS).exists() and (d / RECORD).exists()]
+    minutes, rest = divmod(round(time.monotonic() - began), 60)
+    print(f"\n{len(done)} of {len(run_dirs)} runs finished; {minutes}:{rest:02d} elapsed")
+    if len(done) > 1:
+        # pandas and scipy: only at the end
+        from cory.report.compare import compared, comparison_text  # noqa: PLC0415
+
+        table, metrics = compared(done)
+        text = comparison_text(table, metrics)
+        write_whole(folder / f"comparison{mark}.txt", f"{text.rstrip()}\n")
+        write_whole(folder / f"comparison{mark}.csv", table.to_csv())
+        print(f"\n{text}\n\nwritten to {folder / f'comparison{mark}.txt'}, every metric to .csv")
+    sys.stdout.flush()
+
+
+def remove_unbegun_multirun() -> None:
+    """Remove the folder of a multi-run in which nothing is but Hydra's own multirun.yaml."""
+    for folder in _folders:
+        if [path.name for path in folder.glob("*")] == ["multirun.yaml"]:
+            (folder / "multirun.yaml").unlink()
+            remove_empty(folder.absolute())
+    _folders.clear()
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove an empty folder, and those above it that become empty; folder: absolute.
+
+    Hydra makes its output folders before a job can be refused or put elsewhere. Commands that share
+    a file system, as on several nodes, may remove the same ones.
+    """
+    with suppress(OSError):  # another command was first, or writes into it
+        while folder.is_dir() and folder != Path.cwd() and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent
+
+
+OmegaConf.register_new_resolver("varied_settings", varied_settings, replace=True)
