@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from cory.config.checks import ConfigError, require
 from cory.config.errors import lines_of
 from cory.config.experiment import Config
+from cory.config.options import option
 from cory.config.rules import refusals_together
 
 GROUPS = ("model", "task", "algorithm", "reward", "hardware")  # every run has an option of each
@@ -45,6 +46,12 @@ def parse_config(
         f"algorithm={name} does not fit the default experiment={QUICKSTART}, whose "
         f"values are for ppo, grpo, rloo, cory and maporl; with experiment={own} scale=small it "
         f"makes a small run",
+    )
+    estimator = OmegaConf.select(cfg, "algorithm.advantages")
+    require(
+        estimator is None or "advantages" in option("algorithm", name).settings.model_fields,
+        f"advantages={estimator}: needs algorithm=ppo, grpo, rloo, cory or maporl; {name} estimates "
+        f"none",
     )
     try:
         values = _given(OmegaConf.to_container(cfg, resolve=True))
