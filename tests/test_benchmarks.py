@@ -329,11 +329,11 @@ def test_the_command_says_scores_or_one_line(
 
 def test_a_wrong_suite_is_refused(tasks: Path, tmp_path: Path) -> None:
     for old, new, said_ in (
-        ("shots: 0", "shots: -1", "benchmarks.choice.shots must be at least 0, got -1"),
+        ("shots: 0", "shots: -1", "benchmarks.choice.shots=-1: must be at least 0"),
         ("[choice, echo]", "[choice, mute]", "mute is no benchmark of the suite that is asked pl"),
-        ("dtype: float16", "dtype: half", "dtype must be one of float16, bfloat16, float32, got"),
-        ("seed: 1", "sed: 1", "Key 'sed' not in 'SuiteConfig'"),
-        ("seed: 1\n", "", "no value given for seed"),
+        ("dtype: float16", "dtype: half", "dtype=half: must be float16, bfloat16 or float32"),
+        ("seed: 1", "sed: 1", "sed is not a setting"),
+        ("seed: 1\n", "", "seed: no value given"),
     ):
         path = tmp_path / "suite.yaml"
         path.write_text(SUITE.replace(old, new, 1))

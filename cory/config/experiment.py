@@ -14,7 +14,8 @@ from cory.config.model import ModelConfig
 def _name(text: str, signs: str = "", most: int = 128) -> str:
     """A name that W&B takes as it is, and trackio does not change."""
     if not 0 < len(text.strip()) <= len(text) <= most or {*text} & {*signs}:
-        without = f" without {' '.join(signs)}" if signs else ""
+        spaces = " and spaces" if " " in signs else ""
+        without = f" without {' '.join(signs.strip())}{spaces}" if signs else ""
         raise ValueError(f"must be 1 to {most} characters{without}")
     return text
 

@@ -50,8 +50,7 @@ def parse_config(
     estimator = OmegaConf.select(cfg, "algorithm.advantages")
     require(
         estimator is None or "advantages" in option("algorithm", name).settings.model_fields,
-        f"advantages={estimator}: needs algorithm=ppo, grpo, rloo, cory or maporl; {name} estimates "
-        f"none",
+        f"advantages={estimator}: needs algorithm=ppo, grpo, rloo, cory or maporl; {name} has none",
     )
     try:
         values = _given(OmegaConf.to_container(cfg, resolve=True))

@@ -93,7 +93,7 @@ def test_methods_without_advantages_refuse_them(algorithm: str) -> None:
         with pytest.raises(ConfigError) as refusal:
             parsed(*own, f"advantages={name}")
         needed = "needs algorithm=ppo, grpo, rloo, cory or maporl"
-        assert str(refusal.value) == f"advantages={name}: {needed}; {algorithm} estimates none"
+        assert str(refusal.value) == f"advantages={name}: {needed}; {algorithm} has none"
 
 
 def test_the_presets_are_the_papers_losses() -> None:

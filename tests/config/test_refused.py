@@ -120,6 +120,12 @@ REFUSED = {
             "must be fp32, bf16 or fp16",
             "model.compute_precision=fp8: must be fp32, tf32, bf16 or fp16",
         ),
+        ("model.compute_precision=fp16", "does not go with precision=fp32: set both alike, or "),
+        ("model.attention=fast", "must be auto, eager, sdpa or flash_attention_2"),
+        (
+            "model.path=package:x ; model.sharing=adapters ; model.quantisation=nf4",
+            "model.quantisation=nf4: must be none for path=package:x, a GGUF file that is",
+        ),
         ("model.value_dropout=1", "must be less than 1"),
         ("model.value_init=ones", "must be uniform or zero"),
         ("task.source=web", "must be package, hub or path"),
@@ -228,10 +234,14 @@ REFUSED = {
         ("algorithm.iterations=1000001", "must be at most 1000000"),
         ("algorithm.epochs=1000001", "must be at most 1000000"),
         ("run_dir=''", "must not be empty"),
-        ("wandb.project=a/b", "must be 1 to 128 characters without"),
-        ("wandb.entity='a b'", "must be 1 to 128 characters without"),
-        ("wandb.tags=[' ']", "number 1 must be 1 to 64 characters"),
+        ("run_dir=' '", "must not be empty"),
+        ("wandb.project=a/b", "must be 1 to 128 characters without / \\ # ? % :"),
+        ("wandb.project=''", "must be 1 to 128 characters without"),
+        ("wandb.entity='a b'", "must be 1 to 128 characters without / \\ # ? % : and sp"),
+        (f"wandb.tags=[a,{'t' * 65}]", "number 2 must be 1 to 64 characters"),
         ("wandb.name=' '", "must be 1 to 128 characters"),
+        (f"wandb.group={'g' * 129}", "must be 1 to 128 characters"),
+        ("wandb.finish_timeout=0", "must be at least 1"),
         ("trackio=a#b", "must be 1 to 128 characters without"),
         ("parallel_runs=2 ; objective=x", "parallel_runs=2: must be 1 with objective"),
         (
@@ -243,6 +253,12 @@ REFUSED = {
             "algorithm.credit=mean: shares out the reward",
         ),
         ("algorithm.kl_loss=full", "needs algorithm.kl_in=loss, got reward"),
+        ("algorithm.kl_in=loss ; algorithm.kl_loss=k1", "algorithm.kl_loss=k1: must be k3 or full"),
+        ("algorithm.loss_average_turns=0", "must be at least 1"),
+        (
+            "algorithm.loss_average_turns=2 ; algorithm.loss_average=constant",
+            "algorithm.loss_average_turns=2: needs algorithm.loss_average=tokens, got constant",
+        ),
         ("keep_best_mode=mid", "must be max or min"),
         (
             "algorithm.advantages=batch ; algorithm.value_learning_rate=0.1",
@@ -254,12 +270,16 @@ REFUSED = {
         ),
         (
             "model.compute_precision=tf32",
-            "needs a GPU",
-            "reward.compute_precision=fp32: must be tf32",
+            "needs a GPU: hardware.device=cpu computes float32 products exactly",
+            "reward.compute_precision=fp32: must be tf32, as model.compute_precision: it h",
         ),
         (
             "model.precision=bf16 ; model.compute_precision=fp32",
             "model.compute_precision=fp32: does not go with precision=bf16",
+        ),
+        (
+            "model.precision=bf16 ; model.compute_precision=tf32",
+            "model.compute_precision=tf32: does not go with precision=bf16",
         ),
         ("model.dropout=true", "needs an algorithm whose updates compare"),
         (

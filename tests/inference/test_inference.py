@@ -104,7 +104,7 @@ def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: 
         (partial(team.ask, ""), "a prompt is empty"),
         (partial(team.ask, "1 and " * 60), "exceed the context of model=tiny"),
         (partial(team.ask, "1 and 6?", "agent_7"), "agent=agent_7: "),
-        (partial(team.ask, "1 and 6?", max_tokens=0), "max_tokens must be at least 1, got 0"),
+        (partial(team.ask, "1 and 6?", max_tokens=0), "max_tokens=0: must be at least 1"),
     ):
         assert part in refusal(ask)
     (tmp_path / "agents" / "generation_0").rename(tmp_path / "elsewhere")

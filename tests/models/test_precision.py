@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from cory.algorithms import parts
-from cory.config import Config, ConfigError, SamplingConfig
+from cory.config import Config, SamplingConfig
 from cory.models import policy
 from cory.models.actor_critic import response_states
 from cory.models.attention import BY_ROWS
@@ -159,22 +159,6 @@ def test_attention_is_what_is_fast_unless_chosen(
     chosen: str, device: torch.device, products: torch.dtype, expected: str | None
 ) -> None:
     assert attention_for(chosen, device, products) == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["model.compute_precision=fp16"], "model.compute_precision=fp16 does not go with"),
-        (["model.precision=bf16", "model.compute_precision=fp32"], "compute_precision=fp32 does"),
-        (["model.attention=fast"], "model.attention must be one of auto, eager, sdpa"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_computed_is_refused(
-    config_of: Callable[..., Config], words: list[str], said: str
-) -> None:
-    with pytest.raises(ConfigError) as error:
-        config_of(*words)
-    assert said in str(error.value)
 
 
 @pytest.mark.slow
