@@ -188,7 +188,7 @@ def test_what_is_kept_of_the_state(
     sweep = "cory/fig3" if words and "sweep" in words[0] else "adhoc"
     config = config_of(f"keep_state={keep}").replace(sweep=sweep)
     if words == ("one set of games",):
-        config.algorithm.iterations_per_epoch = None
+        monkeypatch.setattr(type(config.algorithm), "iterations_per_epoch", None, raising=False)
     (tmp_path / "overrides.txt").write_text("seed=0\n")
     checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
     for done in (1, 2):
