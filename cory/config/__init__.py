@@ -10,9 +10,8 @@ from cory.config.algorithm import (
     StopConfig,
 )
 from cory.config.base import Settings
-from cory.config.checks import ConfigError, nearest, renamed, require
 from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig
-from cory.config.errors import meant, paths
+from cory.config.errors import ConfigError, meant, nearest, paths, renamed, require
 from cory.config.evaluation import (
     GEOMETRIC_MEAN,
     BenchmarkConfig,
@@ -51,7 +50,6 @@ from cory.config.offline import (
 )
 from cory.config.options import Game, Option, builder, game, is_own, load, option, plug_in_folders
 from cory.config.parse import parse_config
-from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -76,6 +74,7 @@ from cory.config.task import (
     MmluConfig,
     PickConfig,
     ProgramsConfig,
+    PromptsConfig,
     QuestionsConfig,
     TaskFacts,
 )

@@ -1,14 +1,15 @@
-"""What pydantic refuses, in lines that name key, value and rule; and names that were misspelt."""
+"""Refusals: lines that name key, value and rule; and the names that were meant by misspelt ones."""
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ValidationError
 
 from cory.config.base import ConflictError, Settings
-from cory.config.checks import ConfigError
 
 Place = tuple[str | int, ...]  # names of groups, of a setting, perhaps the number of an item
 SECRET = ("base_url", "key_variable")  # who mistakes these settings has put a key there
@@ -65,6 +66,36 @@ OF_TRL = {
     "vf_coef": "algorithm.value_coef",
     "warmup_ratio": "algorithm.warmup",
 }
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be: a line each that names the key, the value and the rule."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ConfigError with `message` unless `condition` holds."""
+    if not condition:
+        raise ConfigError(message)
+
+
+@contextmanager
+def renamed(group: str, place: str, settings: Any) -> Iterator[None]:
+    """Refusals about the settings of `group` name them by the place where they stand instead.
+
+    settings: of the group
+    """
+    try:
+        yield
+    except ConfigError as error:
+        keys = "|".join(type(settings).model_fields)
+        own = re.sub(rf"\b{group}\.(?=({keys})\b)", f"{place}.", str(error))
+        raise ConfigError(own) from error.__cause__
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """`; did you mean x?` when a known name is close, else nothing."""
+    near = difflib.get_close_matches(name, [k for k in known if k != name], n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def lines_of(error: ValidationError, values: Mapping[str, Any] | None = None) -> list[str]:

@@ -10,8 +10,7 @@ from pydantic import Field, ValidationError
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config.base import Conflict, Count, Number, Settings, Text, Words
-from cory.config.checks import ConfigError, require
-from cory.config.errors import lines_of
+from cory.config.errors import ConfigError, lines_of, require
 from cory.config.model import Weights
 
 GEOMETRIC_MEAN = "geometric_mean"  # stands beside the benchmarks that it is made of

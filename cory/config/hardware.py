@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from cory.config.base import Conflict, Count, Number, Settings, Text
-from cory.config.checks import require
+from cory.config.errors import require
 
 
 def _address(text: str) -> str:

@@ -16,7 +16,7 @@ from cory.config.base import (
     Text,
     with_fields,
 )
-from cory.config.checks import require
+from cory.config.errors import require
 from cory.config.model import EndpointConfig
 
 SELF_PLAY, SCRIPTED, RANDOM, ENDPOINT, NONE = "self_play", "scripted", "random", "endpoint", "none"

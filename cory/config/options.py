@@ -17,12 +17,11 @@ from typing import Any
 
 from cory.config.algorithm import CoryConfig, PPOConfig
 from cory.config.base import Settings
-from cory.config.checks import ConfigError, require
 from cory.config.debate import MaporlConfig
+from cory.config.errors import ConfigError, require
 from cory.config.game import GameConfig
 from cory.config.maft import MaftConfig
 from cory.config.offline import ImitationConfig, SpagConfig
-from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -33,7 +32,14 @@ from cory.config.reward import (
     VerifierRewardConfig,
 )
 from cory.config.supervised import SFTConfig, VerifierConfig
-from cory.config.task import AnliConfig, ImdbConfig, MathConfig, MmluConfig, QuestionsConfig
+from cory.config.task import (
+    AnliConfig,
+    ImdbConfig,
+    MathConfig,
+    MmluConfig,
+    PromptsConfig,
+    QuestionsConfig,
+)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from cory.config.checks import ConfigError, require
-from cory.config.errors import lines_of
+from cory.config.errors import ConfigError, lines_of, require
 from cory.config.experiment import Config
 from cory.config.options import option
 from cory.config.rules import refusals_together

@@ -18,7 +18,7 @@ from cory.config.base import (
     fields_of,
     with_fields,
 )
-from cory.config.checks import renamed
+from cory.config.errors import renamed
 from cory.config.model import EndpointConfig, PrecisionConfig
 
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from cory.config import options
 from cory.config.algorithm import ADAMW, ADAMW_8BIT, PPOConfig
 from cory.config.base import Conflict, value_at
-from cory.config.checks import ConfigError
 from cory.config.debate import DebateConfig, MaporlConfig
-from cory.config.errors import line
+from cory.config.errors import ConfigError, line
 from cory.config.experiment import Config
 from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, batch_plan
