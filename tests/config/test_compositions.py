@@ -120,7 +120,9 @@ def test_errors_are_not_stored() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", options("experiment")[::20])
+@pytest.mark.parametrize(
+    "experiment", [name for name in options("experiment") if "_mathall_" not in name][::20]
+)
 def test_a_stored_config_is_the_composed_one(experiment: str) -> None:
     words = (f"experiment={experiment}", "scale=small", "seed=3")
     compose_config(*words)

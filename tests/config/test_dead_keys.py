@@ -32,8 +32,10 @@ THROUGH = {
     "architecture": "described",
     "chats_only": "of_maft",
     "fidelity": "conflicts",
+    "parallel_runs": "conflicts",
 }
-REFUSING = {"plain_http", "chats_only", "fidelity"}  # settings whose only effect is what is refused
+# settings whose only effect is what is refused; of `parallel_runs` sweeps read the composed value
+REFUSING = {"plain_http", "chats_only", "fidelity", "parallel_runs"}
 PLANTED = "    max_kl: Positive | None  # nats"
 
 
