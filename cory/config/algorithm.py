@@ -78,10 +78,7 @@ class OptimiserConfig(Settings):
     weight_decay: NotNegative
     max_grad_norm: Positive | None
 
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        if self.final_share > 0 and self.schedule == CONSTANT:
-            yield "final_share", "needs algorithm.schedule=linear or cosine, got constant"
+    needs = {"final_share": "schedule=linear|cosine"}  # a constant rate ends as it is
 
     def new_each_training(self) -> bool:
         """Whether each training of a policy begins with a new optimiser, so that none is kept."""
@@ -185,43 +182,27 @@ class PPOConfig(AlgorithmConfig):
     max_mean_ratio: Positive | None
     stop: StopConfig
 
+    needs = {
+        "value_learning_rate": "advantages=gae",  # nothing else has a value head
+        "group_baseline": "advantages=batch",  # others have their own baseline
+        "ratio=response": "loss_average=responses",  # one loss for each response
+        "loss_average_turns": "loss_average=tokens",
+        "kl_loss=full": "kl_in=loss",
+    }
+
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
-        if self.value_learning_rate is not None and self.advantages != GAE:
-            yield (
-                "value_learning_rate",
-                f"needs algorithm.advantages={GAE}: nothing else has a value head",
-            )
-        if self.kl_loss == "full" and self.kl_in != "loss":
-            yield "kl_loss", f"needs algorithm.kl_in=loss, got {self.kl_in}"
-        yield from self._conflicts_of_averages()
-        yield from self._conflicts_of_groups()
-
-    def _conflicts_of_averages(self) -> Iterator[Conflict]:
-        turns, average = self.loss_average_turns, self.loss_average
-        if turns is not None and average != "tokens":
-            yield "loss_average_turns", f"needs algorithm.loss_average=tokens, got {average}"
+        turns, samples = self.loss_average_turns, self.samples_per_prompt
         if turns is not None and self.minibatch_size % turns:
             yield "minibatch_size", f"must be a multiple of algorithm.loss_average_turns={turns}"
-        if self.ratio == "response" and average != "responses":
-            yield "ratio", f"needs algorithm.loss_average=responses, got {average}"
-
-    def _conflicts_of_groups(self) -> Iterator[Conflict]:
-        samples = self.samples_per_prompt
         if self.prompts_per_iteration % samples:
-            yield (
-                "prompts_per_iteration",
-                f"must be a multiple of algorithm.samples_per_prompt={samples}",
-            )
-        if self.group_baseline and self.advantages != "batch":
-            yield "group_baseline", f"needs algorithm.advantages=batch, got {self.advantages}"
+            rule = f"must be a multiple of algorithm.samples_per_prompt={samples}"
+            yield "prompts_per_iteration", rule
         compares = self.advantages in ("group", "leave_one_out")
         if samples == 1 and (compares or self.group_baseline):
             by = f"advantages={self.advantages}" if compares else "group_baseline=true"
-            yield (
-                "samples_per_prompt",
-                f"must be at least 2 with algorithm.{by}, which compares responses to a prompt",
-            )
+            rule = f"must be at least 2 with algorithm.{by}, which compares responses to a prompt"
+            yield "samples_per_prompt", rule
 
     def value_rate_factor(self) -> float:
         own = self.value_learning_rate
@@ -247,10 +228,7 @@ class CoryConfig(PPOConfig):
     credit: Literal["all", "mean", "later"]
     official_swap: bool
 
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        if self.credit != ALL and not self.collective_reward:
-            yield "credit", "shares out the reward: it needs algorithm.collective_reward=true"
+    needs = {"credit=mean|later": "collective_reward=true"}  # which they share out
 
     def policy_count(self) -> int:
         return self.agents

@@ -3,23 +3,26 @@
 No field has a default value: values stand in conf/, with what they mean.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import Self
 
 Conflict = tuple[str, str]  # a field, perhaps one of a group inside, and the rule that it breaks
+GROUP = "{group}"  # in a rule: where the group of the field stands, as `algorithm.`
+LONGEST = 60  # characters of a value in a line
 
 
 class ConflictError(ValueError):
     """Rules that a group of settings breaks: (field, its value, rule) each."""
 
     def __init__(self, conflicts: Sequence[tuple[str, Any, str]]) -> None:
-        super().__init__("; ".join(f"{field}: {rule}" for field, _, rule in conflicts))
+        said = "; ".join(f"{field}: {rule}" for field, _, rule in conflicts)
+        super().__init__(said.replace(GROUP, ""))
         self.conflicts = conflicts
 
 
@@ -33,13 +36,20 @@ class Settings(BaseModel):
         defer_build=True,  # a command needs few of the groups
     )
 
+    # what a field needs of others, all in the words of `holds`; the rules of one stand in its type
+    needs: ClassVar[Mapping[str, str]] = {}
+
     def conflicts(self) -> Iterator[Conflict]:
-        """What does not go together; the rules of one field stand in its type."""
+        """What else does not go together."""
         yield from ()
 
     @model_validator(mode="after")
     def _check_conflicts(self) -> Self:
-        found = [(field, value_at(self, field), rule) for field, rule in self.conflicts()]
+        tables = (vars(kind).get("needs", {}) for kind in reversed(type(self).__mro__))
+        unmet = (one for needs in tables for one in unmet_needs(self, needs, GROUP))
+        found = [
+            (field, value_at(self, field), rule) for field, rule in (*unmet, *self.conflicts())
+        ]
         if found:
             raise ConflictError(found)
         return self
@@ -54,6 +64,45 @@ def value_at(settings: Any, key: str) -> Any:
     for name in key.split("."):
         settings = settings[name] if isinstance(settings, dict) else getattr(settings, name)
     return settings
+
+
+def holds(settings: Any, word: str, without: bool = False) -> bool:
+    """Whether a setting has a value of `key=value|value`, or any but null, 0, and false: `key`.
+
+    without: what is said of settings that have no such key
+    """
+    key, equals, values = word.partition("=")
+    try:
+        value = value_at(settings, key)
+    except (AttributeError, KeyError):
+        return without
+    return typed(value) in values.split("|") if equals else bool(value)
+
+
+def unmet_needs(settings: Any, needs: Mapping[str, str], group: str = "") -> Iterator[Conflict]:
+    """The settings in a table that need others, where these others are not as they must be.
+
+    group: what the names of the others begin with
+    """
+    for word, needed in needs.items():
+        for other in needed.split() if holds(settings, word) else ():
+            if not holds(settings, other, without=True):
+                value = typed(value_at(settings, other.partition("=")[0]))
+                wanted = " or ".join(", ".join(other.split("|")).rsplit(", ", 1))
+                yield word.partition("=")[0], f"needs {group}{wanted}, got {value}"
+
+
+def typed(value: Any) -> str:
+    """A value as on the command line, where it is not too long; of a group its option."""
+    if isinstance(value, list):
+        text = f"[{','.join(map(typed, value))}]"
+    elif value is None:
+        text = "null"
+    elif isinstance(value, Settings):
+        text = str(getattr(value, "name", ""))
+    else:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def chosen(kind: str, but: Sequence[str] = ()) -> BeforeValidator:

@@ -132,20 +132,16 @@ class MaporlConfig(PPOConfig, DebateConfig):
     bonus_from: Literal["ground_truth", "verifier"]
     guards: GuardConfig
 
+    needs = {
+        "alternation": "param_sharing=per_turn|per_turn_agent"
+    }  # turns with policies of their own
+
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
         least, most = self.guards.min_tokens, self.sampling.max_response_tokens
         if self.iterations > 0 and least is not None and least > most:
-            yield (
-                "guards.min_tokens",
-                f"exceeds algorithm.sampling.max_response_tokens={most}: every answer would be "
-                "penalised",
-            )
-        if self.alternation is not None and self.param_sharing in ("shared", "per_agent"):
-            yield (
-                "param_sharing",
-                "must be per_turn or per_turn_agent with algorithm.alternation",
-            )
+            rule = f"exceeds algorithm.sampling.max_response_tokens={most}: all would be penalised"
+            yield "guards.min_tokens", rule
 
     @property
     def shapes(self) -> bool:

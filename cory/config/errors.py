@@ -9,11 +9,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ValidationError
 
-from cory.config.base import ConflictError, Settings
+from cory.config.base import GROUP, ConflictError, Settings, typed
 
 Place = tuple[str | int, ...]  # names of groups, of a setting, perhaps the number of an item
 SECRET = ("base_url", "key_variable")  # who mistakes these settings has put a key there
-LONGEST = 60  # characters of a value in a line
 RULES = {  # by pydantic's type of error
     "int_type": "must be a whole number",
     "float_type": "must be a number",
@@ -130,8 +129,9 @@ def _line(
 ) -> Iterator[str]:
     key, kind, cause = _key(place), mistake["type"], mistake["cause"]
     if isinstance(cause, ConflictError):
+        group = f"{key}." if key else ""
         for field, value, rule in cause.conflicts:
-            yield line(f"{key}.{field}".strip("."), value, rule)
+            yield line(f"{group}{field}", value, rule.replace(GROUP, group))
     elif isinstance(cause, ConfigError):  # of a plug-in
         yield str(cause)
     elif kind == "extra_forbidden":
@@ -166,17 +166,6 @@ def line(key: str, value: Any, rule: str) -> str:
     """The refusal of a value, without the value where that is a secret or a group."""
     hidden = key.rpartition(".")[2] in SECRET or isinstance(value, Mapping | Settings)
     return f"{key}: {rule}" if hidden else f"{key}={typed(value)}: {rule}"
-
-
-def typed(value: Any) -> str:
-    """A value as on the command line, where it is not too long."""
-    if isinstance(value, list):
-        text = f"[{','.join(map(typed, value))}]"
-    elif value is None:
-        text = "null"
-    else:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def meant(key: str, known: Collection[str]) -> str:

@@ -49,9 +49,7 @@ class DiversityConfig(Settings):
     batch_size: Count  # texts per pass of encoder and scorer
     max_tokens: Count  # what they read at most of a text; the scorer reads the question with it
 
-    def conflicts(self) -> Iterator[Conflict]:
-        if self.kl_to_base and self.scorer is None:
-            yield "kl_to_base", "needs scorer, a model whose distributions are compared"
+    needs = {"kl_to_base": "scorer"}  # whose distributions are compared
 
 
 class BenchmarkConfig(Settings):

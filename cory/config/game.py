@@ -99,6 +99,8 @@ class GameConfig(TaskFacts):
     texts: GameTexts
     scripted: ScriptedConfig
 
+    needs = {"source=path": "path", "source=list": "words", "test_words=null": "test_path"}
+
     @property
     def counts_whole_contexts(self) -> bool:
         return True
@@ -113,9 +115,3 @@ class GameConfig(TaskFacts):
         drawn = self.collected_turns
         if drawn is not None and drawn[0] > drawn[1]:
             yield "collected_turns", "must have the lower number first"
-        if self.source == "path" and self.path is None:
-            yield "path", "must be a file with a word a line, for task.source=path"
-        if self.source == "list" and not self.words:
-            yield "words", "must be a list of words, for task.source=list"
-        if self.test_words is None and self.test_path is None:
-            yield "test_words", "must be given where task.test_path is null"

@@ -39,15 +39,14 @@ class HardwareConfig(Settings):
     generation_batch_size: Count | None  # at most this many per generation pass; None: as many
     cuda_graphs: bool
 
+    needs = {
+        "offload_optimizer": "zero_stage=1|2|3",
+        "offload_parameters": "zero_stage=3 offload_optimizer=true",  # both are updated
+    }
+
     def conflicts(self) -> Iterator[Conflict]:
         if self.nodes > 1 and self.rendezvous is None:
             yield "nodes", "needs hardware.rendezvous=host:port, which all nodes reach"
-        if self.offload_optimizer and self.zero_stage == 0:
-            yield "offload_optimizer", "needs hardware.zero_stage of at least 1, got 0"
-        if self.offload_parameters and self.zero_stage != 3:
-            yield "offload_parameters", f"needs hardware.zero_stage=3, got {self.zero_stage}"
-        if self.offload_parameters and not self.offload_optimizer:
-            yield "offload_parameters", "needs hardware.offload_optimizer=true: both are updated"
 
     @property
     def responses_at_once(self) -> int:

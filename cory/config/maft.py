@@ -58,31 +58,20 @@ class MaftConfig(SupervisedConfig):
     endpoint: EndpointConfig | None  # a chat model in place of the model; None: the model itself
     diversity: DiversityConfig
 
+    needs = {
+        "select=correct": "agents=1 turns=1 labels=vote",  # one agent, told the task's answers
+        # its model speaks for all agents, and has no weights here
+        "endpoint": "iterations=0 policies=single diversity.kl_to_base=false "
+        "diversity.nll_others=false",
+    }
+
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
         if self.policies == SPECIALISED and self.turns == 1 and self.iterations > 0:
             yield (
                 "turns",
-                "must be at least 2 with algorithm.policies=specialised, or no critic speaks",
+                "must be at least 2 with algorithm.policies=specialised: critics speak then",
             )
-        if self.select == CORRECT:
-            for key in ("agents", "turns"):
-                if getattr(self, key) > 1:
-                    yield key, "must be 1 with algorithm.select=correct, which asks one agent"
-            if self.labels != VOTE:
-                yield "labels", "must be vote with algorithm.select=correct, which has the answers"
-        if self.endpoint is not None:
-            yield from self._conflicts_of_endpoint()
-
-    def _conflicts_of_endpoint(self) -> Iterator[Conflict]:
-        """A model behind an endpoint has no weights here."""
-        if self.iterations > 0:
-            yield "iterations", "must be 0 with algorithm.endpoint: its model is not trained here"
-        if self.policies != SINGLE:
-            yield "policies", "must be single with algorithm.endpoint, which speaks for all agents"
-        for name in ("kl_to_base", "nll_others"):
-            if getattr(self.diversity, name):
-                yield f"diversity.{name}", "needs the weights of a model: not algorithm.endpoint"
 
     def policy(self, turn: int, agent: int) -> str:
         """The policy that plays an agent at a turn; both are counted from 0."""

@@ -38,11 +38,8 @@ class PrecisionConfig(Settings):
         products, weights = self.compute_precision, self.precision
         rounded = weights == "fp32" and products in ("tf32", "bf16")
         if self.quantisation != "nf4" and products != weights and not rounded:
-            yield (
-                "compute_precision",
-                f"does not go with precision={weights}: set both alike, or bf16 or tf32 products "
-                "on fp32 weights",
-            )
+            rule = f"does not go with precision={weights}: set both alike, or bf16 or tf32 on fp32"
+            yield "compute_precision", rule
 
 
 class AdapterConfig(Settings):
@@ -71,6 +68,12 @@ class ModelConfig(PrecisionConfig):
     adapter: AdapterConfig  # used unless sharing=copies
     architecture: dict[str, Any] | None  # to estimate memory without config.json
 
+    needs = {
+        "quantisation=nf4": "sharing=adapters|adapter_copies",  # weights in 4 bits are not trained
+        "rollout_dropout": "sharing=copies",
+        "special_tokens_in_text": "chat=false",  # in a chat they end turns
+    }
+
     @property
     def described(self) -> dict[str, Any] | None:
         """The contents of `architecture`; None where it describes another model than `path`."""
@@ -80,15 +83,8 @@ class ModelConfig(PrecisionConfig):
 
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
-        packed = self.quantisation != "none"
-        if packed and self.sharing == "copies":
-            yield "quantisation", "needs sharing=adapters: weights in 4 bits are not trained"
-        if packed and self.path.startswith("package:"):
+        if self.quantisation != "none" and self.path.startswith("package:"):
             yield "quantisation", f"must be none for path={self.path}, a GGUF file that is unpacked"
-        if self.rollout_dropout and self.sharing != "copies":
-            yield "rollout_dropout", f"needs sharing=copies, got {self.sharing}"
-        if self.special_tokens_in_text and self.chat:
-            yield "special_tokens_in_text", "needs chat=false: in a chat they end turns"
 
 
 def is_this_machine(host: str) -> bool:
@@ -148,8 +144,5 @@ class EndpointConfig(Settings):
         parts: SplitResult = urlsplit(self.base_url)
         open_to_all = parts.scheme == "http" and not is_this_machine(str(parts.hostname))
         if self.key_variable is not None and not self.plain_http and open_to_all:
-            yield (
-                "base_url",
-                "would send the key without encryption: use https://, set key_variable=null where "
-                "the server asks for none, or allow it by plain_http=true",
-            )
+            rule = "would send the key without encryption: use https://, or key_variable=null"
+            yield "base_url", f"{rule} where none is asked for, or allow it by plain_http=true"

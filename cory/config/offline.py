@@ -38,9 +38,7 @@ class InstructionsConfig(Settings):
     per_iteration: Number  # how many an iteration adds to its games; 0: none
     max_tokens: Count  # prompt and answer; longer ones are left out
 
-    def conflicts(self) -> Iterator[Conflict]:
-        if self.source != "package" and self.path is None:
-            yield "path", f"must be given with source={self.source}"
+    needs = {"source=hub|path": "path"}
 
 
 class OfflineConfig(AlgorithmConfig):
@@ -64,51 +62,34 @@ class OfflineConfig(AlgorithmConfig):
     test_greedy: bool
     endpoint: EndpointConfig | None
 
+    needs = {
+        # one set of games; prompts_per_iteration says how many
+        "collect_only": "iterations=1 iterations_per_epoch=null|1 games=self_play|scripted|endpoint"
+    }
+
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
         if self.asks_endpoint and self.endpoint is None:
-            yield (
-                "endpoint",
-                "must be given where one plays: endpoint@algorithm.endpoint=openai, with a + "
-                "before it where the experiment has none",
+            rule = (
+                "must be given where one plays: +endpoint@algorithm.endpoint=openai, or without +"
             )
-        yield from self._conflicts_of_opponents()
-        yield from self._conflicts_of_games()
-        if self.collect_only:
-            yield from self._conflicts_of_collecting()
-
-    def _conflicts_of_games(self) -> Iterator[Conflict]:
+            yield "endpoint", rule
+        if not self.played_against:
+            yield "opponents", "must name somebody: all of them are null"
+        if "agent_0" in self.opponents:
+            yield "opponents", "must not name agent_0, the policy itself; choose another name"
         each = self.per_epoch
         if self.iterations % each:
             yield "iterations", f"must be a multiple of algorithm.iterations_per_epoch={each}"
         if self.from_file and not self.games.endswith((".jsonl", ".json")):
-            yield (
-                "games",
-                "must be self_play, scripted, endpoint, none, or a file that ends in .jsonl or "
-                ".json",
-            )
+            rule = "must be self_play, scripted, endpoint, none, or a file, a .jsonl or .json"
+            yield "games", rule
         if self.from_file and self.iterations > each:
             sets = self.iterations // each
             yield "games", f"is one set of games; algorithm.iterations asks for {sets}"
         untaught = self.games == NONE and self.instructions.per_iteration == 0
         if untaught and self.iterations > 0:
             yield "games", "needs algorithm.instructions.per_iteration above 0 to learn from"
-
-    def _conflicts_of_collecting(self) -> Iterator[Conflict]:
-        if not self.iterations == self.per_epoch == 1:
-            yield (
-                "collect_only",
-                "needs algorithm.iterations=1 and algorithm.iterations_per_epoch=null; "
-                "algorithm.prompts_per_iteration says how many games",
-            )
-        if self.from_file or self.games == NONE:
-            yield "collect_only", f"has nothing to collect with algorithm.games={self.games}"
-
-    def _conflicts_of_opponents(self) -> Iterator[Conflict]:
-        if not self.played_against:
-            yield "opponents", "must name somebody: all of them are null"
-        if "agent_0" in self.opponents:
-            yield "opponents", "must not name agent_0, the policy itself; choose another name"
 
     def check_instructions(self, model: str, context: int) -> None:
         """ConfigError where an instruction could be longer than what a model reads at once.
@@ -188,10 +169,4 @@ class SpagConfig(OfflineConfig):
     clip_range: Between0And1 | None  # of the probability ratio; None: no clipping
     kl_in_advantage: bool  # the penalty is a part of the advantage, and clipped with it
 
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        if self.kl_in_advantage and self.kl_estimator != "weighted":
-            yield (
-                "kl_in_advantage",
-                "is the weighted estimate: needs algorithm.kl_estimator=weighted",
-            )
+    needs = {"kl_in_advantage": "kl_estimator=weighted"}  # it is the weighted estimate

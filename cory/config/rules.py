@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from cory.config import options
-from cory.config.algorithm import ADAMW, ADAMW_8BIT, PPOConfig
-from cory.config.base import Conflict, value_at
+from cory.config.algorithm import PPOConfig
+from cory.config.base import Conflict, unmet_needs, value_at
 from cory.config.debate import DebateConfig, MaporlConfig
 from cory.config.errors import ConfigError, line
 from cory.config.experiment import Config
@@ -17,9 +17,34 @@ from cory.config.supervised import SupervisedConfig, VerifierConfig
 
 # what a fidelity says anything of, where conf/released has a file for each algorithm
 STAGES = {"official_spag": ("imitation", "spag"), "official_maporl": ("maporl", "verifier")}
-EVALUATION_OF_GAMES = {"greedy": False, "team": False, "k": [1]}
-EVALUATION_OF_A_VERIFIER = {"greedy": False, "probes": [], "k": [1]}
-EVALUATION_OF_MAFT = {"team": True, "samples": 1, "k": [1], "greedy": False, "probes": []}
+# what settings of one group need of others', as `Settings.needs`
+NEEDS = {
+    "hardware.routed_reference": "model.sharing=adapters|adapter_copies",  # a copy has its own
+    # processors have no fast half precision; at ZeRO 0 DeepSpeed 0.19 divides gradients in fp16 by
+    # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
+    "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",
+    "algorithm.optimizer=adamw_8bit": "hardware.device=cuda hardware.offload_optimizer=false",
+    "model.rollout_dropout": "hardware.gradient_checkpointing=false hardware.cuda_graphs=false",
+    "partner.rollout_dropout": "hardware.gradient_checkpointing=false hardware.cuda_graphs=false",
+}
+# ... and those that belong to a method, in runs of it
+NEEDS_OF_GAMES = {
+    "algorithm": "evaluation.greedy=false evaluation.team=false evaluation.k=[1]",
+    "algorithm.test_greedy": "evaluation.samples=1",  # all games about a word would be the same
+}
+NEEDS_OF_VERIFIERS = {
+    "algorithm": "reward=exact_match evaluation.greedy=false evaluation.probes=[] evaluation.k=[1]",
+    "algorithm.requests": "model.chat=true",  # other models do not follow requests
+}
+NEEDS_OF_MAFT = {
+    "algorithm": "reward=exact_match evaluation.team=true evaluation.samples=1 evaluation.k=[1] "
+    "evaluation.greedy=false evaluation.probes=[]",
+}
+NEEDS_OF_DEBATES = {
+    # the plain form of a debate has no place for it; other rewards would tell debaters the answer
+    "algorithm.verifier_feedback": "model.chat=true partner.chat=true reward=verifier",
+    "partner": "algorithm.param_sharing=per_agent|per_turn_agent",  # debaters' models differ
+}
 Conflicts = Iterator[Conflict]
 
 
@@ -40,6 +65,7 @@ def conflicts(config: Config) -> Conflicts:
     stages = STAGES.get(config.fidelity, (algorithm.name,))
     if algorithm.name not in stages:
         yield "fidelity", f"needs algorithm={' or '.join(stages)}, got {algorithm.name}"
+    yield from unmet_needs(config, NEEDS)
     yield from of_batches(config)
     yield from of_devices(config)
     yield from of_products(config)
@@ -88,23 +114,13 @@ def needs_answers(config: Config, key: str) -> Conflicts:
         yield key, f"needs a task with answers; task={task.name} has none{way}"
 
 
-def needs_evaluation(config: Config, needed: dict[str, object]) -> Conflicts:
-    """Settings of `evaluation` that an algorithm takes no others of."""
-    for key, value in needed.items():
-        if getattr(config.evaluation, key) != value:
-            wanted = str(value).lower()
-            yield f"evaluation.{key}", f"must be {wanted} with algorithm={config.algorithm.name}"
-
-
 def needs_one_limit(config: Config) -> Conflicts:
     """Games and debates of MAFT draw no limit for each iteration."""
     sampling = config.algorithm.sampling
     if sampling.min_response_tokens != sampling.max_response_tokens:
         most = sampling.max_response_tokens
-        yield (
-            "algorithm.sampling.min_response_tokens",
-            f"must equal max_response_tokens={most} with algorithm={config.algorithm.name}",
-        )
+        rule = f"must equal max_response_tokens={most} with algorithm={config.algorithm.name}"
+        yield "algorithm.sampling.min_response_tokens", rule
 
 
 def of_batches(config: Config) -> Conflicts:
@@ -112,68 +128,36 @@ def of_batches(config: Config) -> Conflicts:
     algorithm, hardware = config.algorithm, config.hardware
     prompts = algorithm.prompts_per_iteration
     if prompts < hardware.world:
-        yield (
-            "hardware.processes",
-            f"{hardware.world} processes are more than algorithm.prompts_per_iteration={prompts}",
-        )
+        rule = f"{hardware.world} processes are more than algorithm.prompts_per_iteration={prompts}"
+        yield "hardware.processes", rule
     if not isinstance(algorithm, PPOConfig):
         return
     if algorithm.whiten_advantages and prompts * algorithm.sampling.max_response_tokens == 1:
         yield (
             "algorithm.whiten_advantages",
-            "needs at least two tokens in an iteration: algorithm.prompts_per_iteration times "
-            "algorithm.sampling.max_response_tokens is 1",
+            "needs at least two tokens in an iteration, which has 1",
         )
     together = hardware.microbatch_size * hardware.world
     if algorithm.max_mean_ratio is not None and together < algorithm.minibatch_size:
-        yield (
-            "algorithm.max_mean_ratio",
-            f"needs whole minibatches: hardware.microbatch_size times the number of processes "
-            f"({together}) must be at least algorithm.minibatch_size={algorithm.minibatch_size}",
-        )
+        rule = f"needs whole minibatches: hardware.microbatch_size times processes, {together}, is"
+        yield "algorithm.max_mean_ratio", f"{rule} below {algorithm.minibatch_size} turns"
     turns = algorithm.turns_per_policy()
     # a step lowers the coefficient by up to 0.2 of these turns in kl_horizon; at most by all of it
     if algorithm.kl_controller == "adaptive" and algorithm.kl_horizon * 5 <= turns:
-        yield (
-            "algorithm.kl_horizon",
-            f"must be above a fifth of the {turns} turns that a policy learns from in an "
-            f"iteration: algorithm.kl_controller=adaptive would turn algorithm.kl_coef negative",
+        rule = (
+            f"must be above a fifth of the {turns} turns that a policy learns from in an iteration"
         )
+        yield "algorithm.kl_horizon", f"{rule}, or algorithm.kl_coef would turn negative"
 
 
 def of_devices(config: Config) -> Conflicts:
     """What a device, or a way to split models, cannot do."""
-    algorithm, hardware, model = config.algorithm, config.hardware, config.model
-    if model.precision == "fp16" and hardware.device == "cpu":
-        yield "model.precision", "needs a GPU: hardware.device=cpu has no fast half precision"
-    # DeepSpeed 0.19 at stage 0 divides gradients in fp16 by a scale that it did not multiply the
-    # loss with: small ones vanish, and Adam's eps slows the others down
-    if model.precision == "fp16" and hardware.zero_stage == 0:
-        yield (
-            "model.precision",
-            "needs hardware.zero_stage=1 or more: at 0 DeepSpeed divides gradients by a scale "
-            "that it has not applied",
-        )
-    if algorithm.optimizer == ADAMW_8BIT and hardware.device != "cuda":
-        yield "algorithm.optimizer", f"needs a GPU: must be {ADAMW} with hardware.device=cpu"
-    if algorithm.optimizer == ADAMW_8BIT and hardware.offload_optimizer:
-        yield (
-            "algorithm.optimizer",
-            "steps on the GPU: it needs hardware.offload_optimizer=false",
-        )
-    if hardware.routed_reference and model.sharing == "copies":
-        yield (
-            "hardware.routed_reference",
-            "needs model.sharing=adapters: a copy and its reference are two models",
-        )
+    algorithm, hardware = config.algorithm, config.hardware
     for key, own in config.models.items():
         split = hardware.zero_stage == 3 and own.sharing != "copies"
         if split and isinstance(algorithm, PPOConfig) and algorithm.kl_loss == "full":
-            yield (
-                "algorithm.kl_loss",
-                f"needs hardware.zero_stage of at most 2, or {key}.sharing=copies: the weights "
-                f"that policy and reference share are split",
-            )
+            rule = f"needs hardware.zero_stage of at most 2, or {key}.sharing=copies"
+            yield "algorithm.kl_loss", f"{rule}: shared weights are split"
 
 
 def of_products(config: Config) -> Conflicts:
@@ -194,19 +178,11 @@ def of_dropout(config: Config) -> Conflicts:
     for group, model in config.models.items():
         for key, on in (("dropout", model.dropout), ("value_dropout", model.value_dropout > 0)):
             if on and not isinstance(algorithm, SupervisedConfig):
-                yield (
-                    f"{group}.{key}",
-                    f"needs an algorithm whose updates compare with no earlier pass: with "
-                    f"algorithm={algorithm.name} the ratio would not begin at 1",
-                )
-        if not model.rollout_dropout:
-            continue
-        key = f"{group}.rollout_dropout"
-        if not isinstance(algorithm, PPOConfig):
-            yield key, f"needs an algorithm with roll-outs of PPO, got {algorithm.name}"
-        for name in ("gradient_checkpointing", "cuda_graphs"):
-            if getattr(config.hardware, name):
-                yield key, f"needs hardware.{name}=false"
+                rule = "needs an algorithm whose updates compare with no earlier pass"
+                yield f"{group}.{key}", f"{rule}, got {algorithm.name}"
+        if model.rollout_dropout and not isinstance(algorithm, PPOConfig):
+            rule = f"needs an algorithm with roll-outs of PPO, got {algorithm.name}"
+            yield f"{group}.rollout_dropout", rule
 
 
 def of_judges(config: Config) -> Conflicts:
@@ -214,16 +190,12 @@ def of_judges(config: Config) -> Conflicts:
     for key, judge in judges(config.reward).items():
         if judge.name == "exact_match" or getattr(judge, "needs_answers", False):
             yield from needs_answers(config, key)
-        if getattr(judge, "precision", None) == "fp16" and config.hardware.device == "cpu":
-            yield (
-                f"{key}.precision",
-                "needs a GPU: hardware.device=cpu has no fast half precision",
-            )
+        yield from unmet_needs(config, {f"{key}.precision=fp16": "hardware.device=cuda"})
 
 
 def of_games(config: Config) -> Conflicts:
     """Games: a task, an algorithm and a reward that belong together."""
-    task, algorithm, evaluation = config.task, config.algorithm, config.evaluation
+    task, algorithm = config.task, config.algorithm
     needed = {
         "task": (isinstance(task, GameConfig), "taboo, twenty_questions or guess_my_city"),
         "algorithm": (isinstance(algorithm, OfflineConfig), "imitation or spag"),
@@ -240,90 +212,56 @@ def of_games(config: Config) -> Conflicts:
     if config.reward.broken_rules == "lose" and not options.game(task.game).one_wins:
         yield "reward.broken_rules", f"needs opponents: in task.game={task.game} both win or lose"
     yield from needs_one_limit(config)
-    yield from needs_evaluation(config, EVALUATION_OF_GAMES)
-    if algorithm.test_greedy and evaluation.samples > 1:
-        yield (
-            "evaluation.samples",
-            "must be 1 with algorithm.test_greedy=true: all games about a word would be the same",
-        )
+    yield from unmet_needs(config, NEEDS_OF_GAMES)
 
 
 def of_verifiers(config: Config, algorithm: VerifierConfig) -> Conflicts:
     """The training of a verifier."""
     yield from needs_answers(config, "algorithm")
-    if config.reward.name != "exact_match":
-        yield "reward", "must be exact_match with algorithm=verifier, which labels answers so"
+    yield from unmet_needs(config, NEEDS_OF_VERIFIERS)
     longest = config.task.max_prompt_tokens
     if algorithm.max_tokens <= longest:
-        yield (
-            "algorithm.max_tokens",
-            f"of question and answer, must be above task.max_prompt_tokens={longest}",
-        )
-    if algorithm.requests and not config.model.chat:
-        yield "algorithm.requests", "needs model.chat=true: other models do not follow requests"
-    yield from needs_evaluation(config, EVALUATION_OF_A_VERIFIER)
+        rule = f"of question and answer, must be above task.max_prompt_tokens={longest}"
+        yield "algorithm.max_tokens", rule
 
 
 def of_maft(config: Config, algorithm: MaftConfig) -> Conflicts:
     """Multiagent Finetuning."""
     yield from needs_answers(config, "algorithm")
-    if config.reward.name != "exact_match":
-        yield "reward", "must be exact_match with algorithm=maft, which measures answers so"
-    yield from needs_evaluation(config, EVALUATION_OF_MAFT)
+    yield from unmet_needs(config, NEEDS_OF_MAFT)
     trains = algorithm.iterations > 0
     if trains and config.evaluation.split != "test":
         yield "evaluation.split", "must be test with algorithm=maft, which learns from the others"
     yield from needs_one_limit(config)
-    chats = config.model.chat or algorithm.endpoint is not None
-    if algorithm.summary and not chats:
-        yield "algorithm.summary", "needs model.chat=true: other models do not follow requests"
-    if algorithm.prompts.chats_only and not chats:
-        yield (
-            "algorithm.prompts.chats_only",
-            "needs model.chat=true: other models are shown none of these prompts",
-        )
-    if config.init_from is None:
-        return
-    if algorithm.start == "base" and trains:
+    if algorithm.endpoint is None:  # other models do not follow requests, or see these prompts
+        chats = {
+            "algorithm.summary": "model.chat=true",
+            "algorithm.prompts.chats_only": "model.chat=true",
+        }
+        yield from unmet_needs(config, chats)
+    if config.init_from is not None and algorithm.start == "base" and trains:
         yield "init_from", "would be forgotten: algorithm.start=base trains the model as it came"
-    if algorithm.endpoint is not None:
+    if config.init_from is not None and algorithm.endpoint is not None:
         yield "init_from", "plays no part: with algorithm.endpoint no agent of a run speaks"
 
 
 def of_debates(config: Config, algorithm: DebateConfig) -> Conflicts:
     """Debates: incentives, votes, feedback, and a second model."""
-    shaped = isinstance(algorithm, MaporlConfig) and algorithm.shapes
-    right_by = algorithm.bonus_from if shaped and isinstance(algorithm, MaporlConfig) else None
+    shaped = algorithm if isinstance(algorithm, MaporlConfig) and algorithm.shapes else None
+    right_by = shaped and shaped.bonus_from
     if right_by == "ground_truth":
         yield from needs_answers(config, "algorithm.bonus_from")
     beyond = beyond_shares(config.reward)
     if right_by == "verifier" and beyond is not None:
-        yield (
-            "algorithm.bonus_from",
-            f"counts scores above 0.5 as right: it needs scores from 0 to 1, as reward=verifier "
-            f"and exact_match have, got {beyond}",
-        )
+        rule = "counts scores above 0.5 as right: it needs scores from 0 to 1"
+        yield "algorithm.bonus_from", f"{rule}, got {beyond}"
     if algorithm.consensus is not None:
         yield from needs_answers(config, "algorithm.consensus")
     if config.evaluation.team:
         yield from needs_answers(config, "evaluation.team")
-    if algorithm.verifier_feedback:
-        key = "algorithm.verifier_feedback"
-        for group, model in config.models.items():
-            if not model.chat:
-                yield (
-                    key,
-                    f"needs {group}.chat=true: the plain form of a debate has no place for it",
-                )
-        if config.reward.name != "verifier":
-            yield key, "needs reward=verifier: another one would tell debaters the answer"
+    yield from unmet_needs(config, NEEDS_OF_DEBATES)
     if config.partner is None:
         return
-    if algorithm.param_sharing not in ("per_agent", "per_turn_agent"):
-        yield (
-            "algorithm.param_sharing",
-            "must be per_agent or per_turn_agent with a partner: debaters have different models",
-        )
     if algorithm.agents == 1:
         yield "algorithm.agents", "must be at least 2 with a partner"
     if config.partner.precision != config.model.precision:

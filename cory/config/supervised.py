@@ -54,13 +54,13 @@ class VerifierConfig(SupervisedConfig):
     average: Literal["tokens", "responses"]
     likelihood_coef: NotNegative
 
+    needs = {"requests": "balance=true"}  # nothing is missing otherwise
+
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
         lowest, highest = self.temperatures
         if not 0 < lowest <= highest:
             yield "temperatures", "must be above 0, the lower one first"
-        if self.requests and not self.balance:
-            yield "requests", "needs algorithm.balance=true: nothing is missing otherwise"
 
     def rows_sampled(self) -> int:
         return self.prompts_per_iteration * self.answers_per_question

@@ -132,16 +132,11 @@ class QuestionsConfig(PickConfig):
     answer_template: Annotated[Text, with_fields("response")]
     answer_separator: Text  # between two answers, with three or more agents
 
-    def conflicts(self) -> Iterator[Conflict]:
-        if self.source != "generated":
-            if self.path is None:
-                yield "path", f"must be given with task.source={self.source}"
-            return
-        for key in ("kinds", "train_problems", "test_problems"):
-            if not getattr(self, key):
-                yield key, "must be given with task.source=generated"
-        if self.programs is not None:
-            yield "programs", "needs task.source=hub or path, got generated"
+    needs = {
+        "source=hub|path": "path",
+        "source=generated": "kinds train_problems test_problems",
+        "programs": "source=hub|path",
+    }
 
 
 class MessageConfig(PickConfig):
@@ -184,9 +179,7 @@ class MathConfig(MessageConfig):
     levels: Annotated[list[Literal[1, 2, 3, 4, 5]], Field(min_length=1)] | None  # None: all
     seconds: Count  # of processor time in which two answers must be found equal
 
-    def conflicts(self) -> Iterator[Conflict]:
-        if self.source != "hub" and self.subjects is not None:
-            yield "subjects", f"needs task.source=hub, got {self.source}"
+    needs = {"subjects": "source=hub"}  # whose data set has a part for each
 
 
 class MmluConfig(MessageConfig):
@@ -219,6 +212,11 @@ class PromptsConfig(PickConfig):
     answer_template: Annotated[Text, with_fields("response", allowed=["query"])]
     answer_separator: Text  # between two answers, with three or more agents
 
+    needs = {
+        "test_split=null": "held_out_share",  # there would be nothing to evaluate on
+        "held_out_share": "test_split=null",  # both name the test prompts
+    }
+
     @property
     def has_answers(self) -> bool:
         return self.answer_column is not None
@@ -235,17 +233,6 @@ class PromptsConfig(PickConfig):
     def conflicts(self) -> Iterator[Conflict]:
         if self.answer_column == self.prompt_column:
             yield "answer_column", "must not be task.prompt_column: agents would read the answers"
-        if self.test_split is None and self.held_out_share is None:
-            yield (
-                "test_split",
-                "must be given (of a folder or of the hub, or a slice as 'train[90%:]'), or "
-                "task.held_out_share=0.1 of task.train_split: there is nothing to evaluate on",
-            )
-        if self.test_split is not None and self.held_out_share is not None:
-            yield (
-                "held_out_share",
-                f"must be null with task.test_split={self.test_split}: both name the test prompts",
-            )
 
     def with_answers(self, query: str, answers: Sequence[str]) -> str:
         """The prompt of an agent that answers after others.

@@ -1,83 +1,77 @@
 """Settings that a run does not read, since another setting turns off what they are about."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
-from cory.config.algorithm import GAE
-from cory.config.base import value_at
-from cory.config.errors import typed
+from cory.config.base import holds, typed, value_at
 from cory.config.experiment import Config
-from cory.config.maft import AGREEING, CORRECT, OWN, SPECIALISED
 from cory.config.options import is_own
 
-Needs = tuple[
-    str, tuple[Any, ...]
-]  # a setting, and its values of which one is needed; none: not null
-VALUE_HEAD: Needs = ("algorithm.advantages", (GAE,))
-FILES = ("hub", "path")
+FILES = "hub|path"
+VALUE_HEAD = "algorithm.advantages=gae"
 
 
-def _each(group: str, names: str, key: str, *values: object) -> dict[str, Needs]:
-    """group, names: of the settings; key: what they are read with, of one of these values"""
-    return {f"{group}.{name}".strip("."): (key, values) for name in names.split()}
+def _each(group: str, names: str, needed: str) -> dict[str, str]:
+    """group, names: of the settings; needed: what they are read with, in the words of `holds`"""
+    return {f"{group}.{name}".strip("."): needed for name in names.split()}
 
 
-def _of_model(group: str) -> dict[str, Needs]:
+def _of_model(group: str) -> dict[str, str]:
     return {
-        **_each(group, "value_init value_detached value_dropout", VALUE_HEAD[0], GAE),
-        **_each(group, "adapter", f"{group}.sharing", "adapters", "adapter_copies"),
-        **_each(group, "double_quantisation", f"{group}.quantisation", "nf4"),
+        **_each(group, "value_init value_detached value_dropout", VALUE_HEAD),
+        **_each(group, "adapter", f"{group}.sharing=adapters|adapter_copies"),
+        **_each(group, "double_quantisation", f"{group}.quantisation=nf4"),
     }
 
 
 # a setting, or a group of them -> what it is read with, where the run has both
-READ_WITH: Mapping[str, Needs] = {
-    **_each(
-        "algorithm", "gae_lambda whiten_advantages value_coef value_clip_range",
-        "algorithm.advantages", GAE,
-    ),
-    **_each("algorithm", "gamma", "algorithm.advantages", GAE, "batch"),
-    **_each("algorithm", "divide_by_std", "algorithm.advantages", "group"),
-    **_each("algorithm", "kl_target kl_horizon", "algorithm.kl_controller", "adaptive"),
-    **_each("algorithm", "turn_discount", "algorithm.horizon", "discounted_sum"),
+READ_WITH: Mapping[str, str] = {
+    **_each("algorithm", "gae_lambda whiten_advantages value_coef value_clip_range", VALUE_HEAD),
+    **_each("algorithm", "gamma", "algorithm.advantages=gae|batch"),
+    **_each("algorithm", "divide_by_std", "algorithm.advantages=group"),
+    **_each("algorithm", "kl_target kl_horizon", "algorithm.kl_controller=adaptive"),
+    **_each("algorithm", "turn_discount", "algorithm.horizon=discounted_sum"),
     **_each("algorithm", "official_swap", "algorithm.swap_every"),
     **_each("algorithm", "guards.repeat_length", "algorithm.guards.max_repeats"),
-    **_each("algorithm", "critic_epochs critic_learning_rate", "algorithm.policies", SPECIALISED),
-    **_each("algorithm", "critic_share critic_loss", "algorithm.select", OWN),
-    **_each("algorithm", "labels", "algorithm.select", OWN, AGREEING),
-    **_each("algorithm", "request_texts", "algorithm.requests", True),
+    **_each("algorithm", "critic_epochs critic_learning_rate", "algorithm.policies=specialised"),
+    **_each("algorithm", "critic_share critic_loss", "algorithm.select=own"),
+    **_each("algorithm", "labels", "algorithm.select=own|agreeing"),
+    **_each("algorithm", "request_texts", "algorithm.requests=true"),
     **_each(
-        "algorithm.prompts", "own_feedback feedback grades grade_bounds",
-        "algorithm.verifier_feedback", True,
+        "algorithm.prompts",
+        "own_feedback feedback grades grade_bounds",
+        "algorithm.verifier_feedback=true",
     ),
-    **_each("algorithm.prompts", "hint", "algorithm.select", CORRECT),
-    **_each("algorithm.prompts", "summarise follow_up_summary", "algorithm.summary", True),
-    **_each("algorithm.prompts", "generation_id critic_id", "algorithm.identities", True),
+    **_each("algorithm.prompts", "hint", "algorithm.select=correct"),
+    **_each("algorithm.prompts", "summarise follow_up_summary", "algorithm.summary=true"),
+    **_each("algorithm.prompts", "generation_id critic_id", "algorithm.identities=true"),
     **_each(
-        "algorithm.instructions", "path split instruction_column input_column output_column",
-        "algorithm.instructions.source", *FILES,
+        "algorithm.instructions",
+        "path split instruction_column input_column output_column",
+        f"algorithm.instructions.source={FILES}",
     ),
     **_of_model("model"),
     **_of_model("partner"),
-    **_each("reward", "double_quantisation", "reward.quantisation", "nf4"),
-    **_each("task", "path text_column question_column answer_column", "task.source", *FILES),
-    **_each("task", "train_split test_split", "task.source", *FILES, "generated"),  # slices of both
-    **_each("task", "subset", "task.source", "hub"),
-    **_each("task", "kinds train_problems test_problems", "task.source", "generated"),
-    **_each("task", "seconds", "task.answers", "formula"),
+    **_each("reward", "double_quantisation", "reward.quantisation=nf4"),
+    **_each("task", "path text_column question_column answer_column", f"task.source={FILES}"),
+    **_each("task", "train_split test_split", f"task.source={FILES}|generated"),  # slices of both
+    **_each("task", "subset", "task.source=hub"),
+    **_each("task", "kinds train_problems test_problems", "task.source=generated"),
+    **_each("task", "seconds", "task.answers=formula"),
     **_each(
-        "task", "observer_template answer_template answer_separator",
-        "algorithm.knowledge_transfer", True,
+        "task",
+        "observer_template answer_template answer_separator",
+        "algorithm.knowledge_transfer=true",
     ),
-    **_each("task", "texts.styles", "algorithm.varied_prompts", True),
-    **_each("task", "words", "task.source", "list"),
-    **_each("task", "nouns", "task.source", "package"),
+    **_each("task", "texts.styles", "algorithm.varied_prompts=true"),
+    **_each("task", "words", "task.source=list"),
+    **_each("task", "nouns", "task.source=package"),
     **_each(
-        "wandb", "project entity name group tags notes init_timeout finish_timeout",
-        "wandb.mode", "offline", "online",
+        "wandb",
+        "project entity name group tags notes init_timeout finish_timeout",
+        "wandb.mode=offline|online",
     ),
     **_each("", "keep_best_mode", "keep_best"),
-}  # fmt: skip
+}
 
 
 def unread(config: Config, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -91,20 +85,20 @@ def unread(config: Config, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
     for key in keys:
         row = next((row for row in READ_WITH if key == row or key.startswith(f"{row}.")), None)
         known = ours["algorithm"] and ours.get(key.partition(".")[0], True)
-        if row is None or not known or not _has(config, row):
+        if row is None or not known or not has(config, row):
             continue
-        other, values = READ_WITH[row]
-        if not _has(config, other):
-            if READ_WITH[row] == VALUE_HEAD and not config.algorithm.has_value_head():
+        needed = READ_WITH[row]
+        other, _, wanted = needed.partition("=")
+        if not has(config, other):
+            if needed == VALUE_HEAD and not config.algorithm.has_value_head():
                 yield key, f"algorithm={config.algorithm.name} has no value head"
-            continue
-        value = value_at(config, other)
-        if value is None if not values else value not in values:
-            wanted = " or ".join(map(typed, values)) or "something"
-            yield key, f"it needs {other}={wanted}, which is {typed(value)}"
+        elif not holds(config, needed):
+            wanted = wanted.replace("|", " or ") or "something"
+            yield key, f"it needs {other}={wanted}, which is {typed(value_at(config, other))}"
 
 
-def _has(config: Config, key: str) -> bool:
+def has(config: Config, key: str) -> bool:
+    """Whether a run has the setting of a dotted name."""
     try:
         value_at(config, key)
     except (AttributeError, KeyError):

@@ -48,7 +48,7 @@ def test_a_wrong_setting_is_refused(change: dict[str, Any], rule: str) -> None:
 )
 def test_a_key_goes_to_other_machines_only_encrypted(host: str) -> None:
     open_to_all = {"base_url": f"http://{host}:8000/v1"}
-    with pytest.raises(ValidationError, match=r"without encryption: use https://, set key_variab"):
+    with pytest.raises(ValidationError, match=r"without encryption: use https://, or key_variab"):
         CONFIG.replace(**open_to_all)
     CONFIG.replace(**open_to_all, plain_http=True)
     CONFIG.replace(**open_to_all, key_variable=None)

@@ -168,7 +168,7 @@ REFUSED = {
         ("evaluation.probes=[a,b,a]", "must not name anything twice"),
         ("samples_every=-1", "must be at least 0"),
         ("samples_kept=-1", "must be at least 0"),
-        ("model.quantisation=nf4", "needs sharing=adapters: weights in 4 bits are not trained"),
+        ("model.quantisation=nf4", "needs model.sharing=adapters or adapter_copies, got copies"),
         (
             "hardware.processes=128",
             "128 processes are more than algorithm.prompts_per_iteration=64",
@@ -182,7 +182,7 @@ REFUSED = {
             "hardware.processes=2 ; hardware.microbatch_size=5",
             "algorithm.minibatch_size=64: must be a multiple of hardware.microbatch_size=5 times",
         ),
-        ("hardware.offload_optimizer=true", "needs hardware.zero_stage of at least 1, got 0"),
+        ("hardware.offload_optimizer=true", "needs hardware.zero_stage=1, 2 or 3, got 0"),
         (
             "hardware.offload_parameters=true ; hardware.zero_stage=2",
             "hardware.offload_parameters=true: needs hardware.zero_stage=3, got 2",
@@ -194,7 +194,7 @@ REFUSED = {
         ),
         (
             "hardware.routed_reference=true",
-            "needs model.sharing=adapters: a copy and its reference are two models",
+            "needs model.sharing=adapters or adapter_copies, got copies",
         ),
         ("hardware.nodes=2", "needs hardware.rendezvous=host:port, which all nodes reach"),
         ("hardware.rendezvous='here'", "must be host:port, the port from 1 to 65535"),
@@ -211,8 +211,8 @@ REFUSED = {
         ),
         (
             "model.precision=fp16",
-            "needs a GPU: hardware.device=cpu has no fast half precision",
-            "needs hardware.zero_stage=1 or more: at 0 DeepSpeed divides gradients",
+            "model.precision=fp16: needs hardware.device=cuda, got cpu",
+            "model.precision=fp16: needs hardware.zero_stage=1, 2 or 3, got 0",
         ),
         ("model.sharing=none", "must be copies, adapters or adapter_copies"),
         ("model.adapter.rank=0", "must be at least 1"),
@@ -230,7 +230,7 @@ REFUSED = {
         ("algorithm.final_share=1.5", "must be at most 1"),
         ("algorithm.final_share=0.1", "needs algorithm.schedule=linear or cosine, got constant"),
         ("algorithm.optimizer=sgd", "must be adamw or adamw_8bit"),
-        ("algorithm.optimizer=adamw_8bit", "needs a GPU: must be adamw with hardware.device=cpu"),
+        ("algorithm.optimizer=adamw_8bit", "needs hardware.device=cuda, got cpu"),
         ("algorithm.iterations=1000001", "must be at most 1000000"),
         ("algorithm.epochs=1000001", "must be at most 1000000"),
         ("run_dir=''", "must not be empty"),
@@ -250,7 +250,7 @@ REFUSED = {
         ),
         (
             "algorithm.credit=mean ; algorithm.collective_reward=false",
-            "algorithm.credit=mean: shares out the reward",
+            "algorithm.credit=mean: needs algorithm.collective_reward=true, got false",
         ),
         ("algorithm.kl_loss=full", "needs algorithm.kl_in=loss, got reward"),
         ("algorithm.kl_in=loss ; algorithm.kl_loss=k1", "algorithm.kl_loss=k1: must be k3 or full"),
@@ -284,7 +284,7 @@ REFUSED = {
         ("model.dropout=true", "needs an algorithm whose updates compare"),
         (
             "model.special_tokens_in_text=true ; model.chat=true",
-            "model.special_tokens_in_text=true: needs chat=false",
+            "model.special_tokens_in_text=true: needs model.chat=false, got true",
         ),
         (
             "partner=null ; fidelity=official_spag",
@@ -296,10 +296,7 @@ REFUSED = {
         ),
     ],
     "gpu1": [
-        (
-            "model.precision=fp16",
-            "needs hardware.zero_stage=1 or more: at 0 DeepSpeed divides gradients",
-        ),
+        ("model.precision=fp16", "needs hardware.zero_stage=1, 2 or 3, got 0"),
         ("parallel_runs=2", "needs hardware.device=cpu and hardware.nodes=1"),
     ],
     "maporl": [
@@ -334,7 +331,7 @@ REFUSED = {
         ("algorithm.alpha=[nan,1.0]", "number 1 must be a number"),
         (
             "algorithm.guards.min_tokens=301",
-            "exceeds algorithm.sampling.max_response_tokens=300: every answer would",
+            "exceeds algorithm.sampling.max_response_tokens=300: all would be penalised",
         ),
         ("algorithm.train_turns=2", "must be a list, typed as [...]"),
         ("algorithm.vote_ties=first", "must be expected, random or lexicographic"),
@@ -350,16 +347,16 @@ REFUSED = {
         ("algorithm.prompts.other='{number}'", "must contain {response}"),
         (
             "algorithm.param_sharing=shared ; algorithm.alternation={first: 2, every: 3}",
-            "algorithm.param_sharing=shared: must be per_turn or per_turn_agent wit",
+            "algorithm.alternation: needs algorithm.param_sharing=per_turn or per_turn_agent, got",
         ),
         (
             "algorithm.verifier_feedback=true ; model.chat=true",
-            "algorithm.verifier_feedback=true: needs reward=verifier: another one w",
+            "algorithm.verifier_feedback=true: needs reward=verifier, got exact_match",
         ),
         (
             "algorithm.verifier_feedback=true",
-            "needs model.chat=true: the plain form of a debate has no place for it",
-            "needs reward=verifier: another one would tell debaters the answer",
+            "algorithm.verifier_feedback=true: needs model.chat=true, got false",
+            "algorithm.verifier_feedback=true: needs reward=verifier, got exact_match",
         ),
         (
             "algorithm.minibatch_size=48",
@@ -369,12 +366,15 @@ REFUSED = {
     "pair": [
         (
             "algorithm.param_sharing=per_turn",
-            "must be per_agent or per_turn_agent with a partner: debaters have diff",
+            "partner=tiny_2x: needs algorithm.param_sharing=per_agent or per_turn_agent, got per_",
         ),
         ("algorithm.agents=1", "must be at least 2 with a partner"),
         ("partner.value_init=foo", "must be uniform or zero"),
         ("partner.adapter.rank=0", "must be at least 1"),
-        ("partner.quantisation=nf4", "needs sharing=adapters: weights in 4 bits are not trained"),
+        (
+            "partner.quantisation=nf4",
+            "needs partner.sharing=adapters or adapter_copies, got copies",
+        ),
         (
             "model.value_init=foo ; partner.value_init=foo",
             "model.value_init=foo: must be uniform or zero",
@@ -386,8 +386,8 @@ REFUSED = {
         ),
         (
             "algorithm.verifier_feedback=true ; model.chat=true",
-            "algorithm.verifier_feedback=true: needs partner.chat=true: the plain f",
-            "algorithm.verifier_feedback=true: needs reward=verifier: another one w",
+            "algorithm.verifier_feedback=true: needs partner.chat=true, got false",
+            "algorithm.verifier_feedback=true: needs reward=verifier, got exact_match",
         ),
     ],
     "split_pair": [
@@ -415,12 +415,12 @@ REFUSED = {
         ("algorithm.later_learning_rate=0", "must be greater than 0"),
         (
             "algorithm.turns=1",
-            "must be at least 2 with algorithm.policies=specialised, or no critic s",
+            "must be at least 2 with algorithm.policies=specialised: critics speak then",
         ),
         (
             "algorithm.select=correct",
-            "algorithm.agents=3: must be 1 with algorithm.select=correct, which ask",
-            "algorithm.turns=2: must be 1 with algorithm.select=correct, which asks",
+            "algorithm.select=correct: needs algorithm.agents=1, got 3",
+            "algorithm.select=correct: needs algorithm.turns=1, got 2",
         ),
         ("algorithm.summary=maybe", "must be true or false"),
         ("algorithm.prompts.follow_up=x", "must contain {others}"),
@@ -431,10 +431,10 @@ REFUSED = {
         ("algorithm.prompts.hint='{query}'", "must contain {answer}"),
         ("algorithm.prompts.generation_id=x", "must contain {number}"),
         ("algorithm.prompts.critic_id=x", "must contain {number}"),
-        ("evaluation.team=false", "must be true with algorithm=maft"),
-        ("evaluation.samples=2", "must be 1 with algorithm=maft"),
-        ("evaluation.greedy=true", "must be false with algorithm=maft"),
-        ("evaluation.probes=[a]", "must be [] with algorithm=maft"),
+        ("evaluation.team=false", "algorithm=maft: needs evaluation.team=true, got false"),
+        ("evaluation.samples=2", "algorithm=maft: needs evaluation.samples=1, got 2"),
+        ("evaluation.greedy=true", "algorithm=maft: needs evaluation.greedy=false, got true"),
+        ("evaluation.probes=[a]", "algorithm=maft: needs evaluation.probes=[], got [a]"),
         (
             "evaluation.split=train",
             "must be test with algorithm=maft, which learns from the others",
@@ -443,20 +443,14 @@ REFUSED = {
             "algorithm.sampling.min_response_tokens=1",
             "must equal max_response_tokens=2048 with algorithm=maft",
         ),
-        (
-            "model.chat=false",
-            "algorithm.summary=true: needs model.chat=true: other models do not fol",
-        ),
-        (
-            "algorithm.diversity.kl_to_base=true",
-            "needs scorer, a model whose distributions are compared",
-        ),
+        ("model.chat=false", "algorithm.summary=true: needs model.chat=true, got false"),
+        ("algorithm.diversity.kl_to_base=true", "needs algorithm.diversity.scorer, got null"),
         ("algorithm.diversity.batch_size=0", "must be at least 1"),
         ("algorithm.diversity.max_tokens=0", "must be at least 1"),
         ("algorithm.diversity.precision=fp8", "must be fp32, bf16 or fp16"),
         (
             "algorithm.prompts.chats_only=true ; model.chat=false ; algorithm.summary=false",
-            "algorithm.prompts.chats_only=true: needs model.chat=true: other models are shown",
+            "algorithm.prompts.chats_only=true: needs model.chat=true, got false",
         ),
         (
             "algorithm.start=base ; init_from=runs/x",
@@ -465,42 +459,39 @@ REFUSED = {
         (
             "algorithm.labels=answer ; algorithm.select=correct ; algorithm.agents=1 ; "
             "algorithm.turns=1 ; algorithm.policies=single",
-            "algorithm.labels=answer: must be vote with algorithm.select=correct, which has t",
+            "algorithm.select=correct: needs algorithm.labels=vote, got answer",
         ),
     ],
     "endpoint": [
-        (
-            "algorithm.iterations=1",
-            "must be 0 with algorithm.endpoint: its model is not trained here",
-        ),
+        ("algorithm.iterations=1", "algorithm.endpoint: needs algorithm.iterations=0, got 1"),
         (
             "algorithm.policies=generation",
-            "must be single with algorithm.endpoint, which speaks for all agents",
+            "algorithm.endpoint: needs algorithm.policies=single, got generation",
         ),
         ("init_from=/somewhere", "plays no part: with algorithm.endpoint no agent of a run speaks"),
         (
             "algorithm.diversity.nll_others=true",
-            "needs the weights of a model: not algorithm.endpoint",
+            "algorithm.endpoint: needs algorithm.diversity.nll_others=false, got true",
         ),
         (
             "algorithm.diversity.kl_to_base=true ; algorithm.diversity.scorer=asset:tiny",
-            "algorithm.diversity.kl_to_base=true: needs the weights of a model: not algorithm",
+            "algorithm.endpoint: needs algorithm.diversity.kl_to_base=false, got true",
         ),
     ],
     "verifier": [
         (
             "algorithm.requests=true ; model.chat=false",
-            "algorithm.requests=true: needs model.chat=true: other models do not follow requests",
+            "algorithm.requests=true: needs model.chat=true, got false",
         ),
         (
             "algorithm.requests=true ; algorithm.balance=false",
-            "algorithm.requests=true: needs algorithm.balance=true: nothing is missing otherwise",
+            "algorithm.requests=true: needs algorithm.balance=true, got false",
         ),
-        ("evaluation.greedy=true", "must be false with algorithm=verifier"),
-        ("evaluation.probes=[a]", "must be [] with algorithm=verifier"),
+        ("evaluation.greedy=true", "algorithm=verifier: needs evaluation.greedy=false, got true"),
+        ("evaluation.probes=[a]", "algorithm=verifier: needs evaluation.probes=[], got [a]"),
         (
             "evaluation.k=[1,2] ; evaluation.samples=2",
-            "evaluation.k=[1,2]: must be [1] with algorithm=verifier",
+            "algorithm=verifier: needs evaluation.k=[1], got [1,2]",
         ),
         ("algorithm.temperatures=[1.5,1.3]", "must be above 0, the lower one first"),
         ("algorithm.temperatures=[0.0,1.3]", "must be above 0, the lower one first"),
@@ -530,11 +521,11 @@ REFUSED = {
         ),
         (
             "algorithm.games=script",
-            "must be self_play, scripted, endpoint, none, or a file that ends in .jsonl or .json",
+            "must be self_play, scripted, endpoint, none, or a file, a .jsonl or .json",
         ),
         (
             "algorithm.games=endpoint ; algorithm.endpoint=null",
-            "algorithm.endpoint=null: must be given where one plays: endpoint@algorithm.endpo",
+            "algorithm.endpoint=null: must be given where one plays: +endpoint@algorithm.endpoint",
         ),
         (
             "algorithm.games=none ; algorithm.instructions.per_iteration=0",
@@ -554,7 +545,7 @@ REFUSED = {
         ("algorithm.kl_estimator=full", "must be weighted, k1 or k3"),
         (
             "algorithm.kl_in_advantage=true ; algorithm.kl_estimator=k3",
-            "algorithm.kl_in_advantage=true: is the weighted estimate: needs algorithm.kl_est",
+            "algorithm.kl_in_advantage=true: needs algorithm.kl_estimator=weighted, got k3",
         ),
         ("algorithm.instructions_coef=-1", "must be at least 0"),
         (
@@ -563,16 +554,16 @@ REFUSED = {
         ),
         (
             "algorithm.collect_only=true ; algorithm.iterations_per_epoch=1",
-            "algorithm.collect_only=true: needs algorithm.iterations=1 and algorithm.iteratio",
+            "algorithm.collect_only=true: needs algorithm.iterations=1, got 50",
         ),
         (
             "algorithm.collect_only=true ; algorithm.games=none ; algorithm.iterations=1 ; "
             "algorithm.iterations_per_epoch=null",
-            "algorithm.collect_only=true: has nothing to collect with algorithm.games=none",
+            "algorithm.collect_only=true: needs algorithm.games=self_play, scripted or endpoint, ",
         ),
         (
             "algorithm.instructions.source=hub ; algorithm.instructions.path=null",
-            "algorithm.instructions.path=null: must be given with source=hub",
+            "algorithm.instructions.source=hub: needs algorithm.instructions.path, got null",
         ),
         ("algorithm.instructions.source=web", "must be package, hub or path"),
         ("algorithm.instructions.per_iteration=-1", "must be at least 0"),
@@ -585,12 +576,12 @@ REFUSED = {
         ),
         (
             "algorithm.test_greedy=true ; evaluation.samples=2",
-            "evaluation.samples=2: must be 1 with algorithm.test_greedy=true: all games about",
+            "algorithm.test_greedy=true: needs evaluation.samples=1, got 2",
         ),
-        ("evaluation.greedy=true", "must be false with algorithm=spag"),
+        ("evaluation.greedy=true", "algorithm=spag: needs evaluation.greedy=false, got true"),
         (
             "evaluation.team=true",
-            "evaluation.team=true: must be false with algorithm=spag",
+            "algorithm=spag: needs evaluation.team=false, got true",
             "evaluation.team=true: needs several agents; algorithm=spag has one",
         ),
         ("reward.broken_rules=tie", "must be ignored or lose"),
@@ -602,15 +593,12 @@ REFUSED = {
         ("task.max_turns=0", "must be at least 1"),
         ("task.collected_turns=[8,3]", "must have the lower number first"),
         ("task.collected_turns=[8]", "must have at least 2 items"),
-        (
-            "task.source=path ; task.path=null",
-            "task.path=null: must be a file with a word a line, for task.source=path",
-        ),
-        ("task.source=list", "task.words=null: must be a list of words, for task.source=list"),
+        ("task.source=path ; task.path=null", "task.source=path: needs task.path, got null"),
+        ("task.source=list", "needs task.words, got null"),
         ("task.train_words=0", "must be at least 1"),
         (
             "task.test_words=null ; task.test_path=null",
-            "task.test_words=null: must be given where task.test_path is null",
+            "task.test_words=null: needs task.test_path, got null",
         ),
         ("task.min_letters=0", "must be at least 1"),
         (
@@ -667,18 +655,8 @@ REFUSED = {
         ("algorithm.keep_share=0", "must be greater than 0"),
         ("algorithm.keep_share=1.5", "must be at most 1"),
     ],
-    "scored_maft": [
-        (
-            "seed=0",
-            "reward=sentiment: must be exact_match with algorithm=maft, which measures answers so",
-        )
-    ],
-    "scored_verifier": [
-        (
-            "seed=0",
-            "reward=sentiment: must be exact_match with algorithm=verifier, which labels answ",
-        )
-    ],
+    "scored_maft": [("seed=0", "algorithm=maft: needs reward=exact_match, got sentiment")],
+    "scored_verifier": [("seed=0", "algorithm=verifier: needs reward=exact_match, got sentiment")],
 }
 NAMED = re.compile(r"[\w.]+(=.*?)?: ")  # a rule with its key
 ROWS = [(base, *row) for base, rows in REFUSED.items() for row in rows]

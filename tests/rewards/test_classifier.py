@@ -342,7 +342,7 @@ def test_a_template_that_refuses_an_answer_is_told_at_once(
         ("reward.batch_size=0", "must be at least 1"),
         ("reward.max_tokens=0", "must be at least 1"),
         ("reward.precision=fp8", "must be fp32, bf16 or fp16"),
-        ("reward.precision=fp16", "needs a GPU"),
+        ("reward.precision=fp16", "needs hardware.device=cuda, got cpu"),
         ("reward.compute_precision=fp32 reward.precision=bf16", "does not go with"),
         ("reward.quantisation=int8", "must be none or nf4"),
         ("reward.compute_precision=tf32", "needs a GPU"),

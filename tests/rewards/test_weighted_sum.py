@@ -190,7 +190,10 @@ def test_parts_that_cannot_be_are_refused(words: str, rule: str) -> None:
         ("+reward.weights.ton=1", "reward.weights: must be of parts: ton is none; there are tone"),
         ("reward.parts.tone.output=best", "reward.parts.tone.output=best: must be logit or prob"),
         ("+reward.parts.tone.batchsize=3", "reward.parts.tone.batchsize is not a setting; did you"),
-        ("reward.parts.tone.precision=fp16", "reward.parts.tone.precision=fp16: needs a GPU"),
+        (
+            "reward.parts.tone.precision=fp16",
+            "reward.parts.tone.precision=fp16: needs hardware.dev",
+        ),
         ("reward.parts.tone.name=best", "reward.parts.tone.name=best: must be one of cla"),
     ],
 )

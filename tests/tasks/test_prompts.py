@@ -446,8 +446,11 @@ WRONG = [
     (["task.answers=words"], "must be text, number, choice or formula"),
     (["task.answer_column=prompt"], "task.answer_column=prompt: must not be task.prompt_column"),
     (["task.held_out_share=1"], "task.held_out_share=1: must be less than 1"),
-    (["task.held_out_share=null"], "task.test_split=null: must be given"),
-    (["task.held_out_share=0.2", "task.test_split=test"], "both name the test prompts"),
+    (["task.held_out_share=null"], "task.test_split=null: needs task.held_out_share"),
+    (
+        ["task.held_out_share=0.2", "task.test_split=test"],
+        "held_out_share=0.2: needs task.test_split=null, got test",
+    ),
     (["task.held_out_share=0.01"], "task.held_out_share=0.01 of 20 different prompts is 0"),
     (["task.test_split=test"], "task.test_split=test: task.path=mine.jsonl is one file, which"),
     (["task.test_split='train[x]'"], "task.test_split=train[x] must be train or a slice of it"),
