@@ -19,8 +19,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory import benchmarks
-from cory.benchmarks import Measurement, geometric_mean, measure
-from cory.config import ConfigError, SuiteConfig, load_suite
+from cory.benchmarks import Measurement, SuiteConfig, geometric_mean, load_suite, measure
+from cory.config import ConfigError
 from cory.models.places import ASSETS
 from scripts import benchmarks as command
 from tests.support.close import assert_close

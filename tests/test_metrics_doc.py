@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from cory.config import GEOMETRIC_MEAN, Config, PythonRewardConfig, SumConfig, builder
+from cory.benchmarks import GEOMETRIC_MEAN
+from cory.config import Config, PythonRewardConfig, SumConfig, builder
 from cory.episode import Episode
 from cory.rewards import RunReward
 from cory.runtime.loop import seconds_of

@@ -7,19 +7,11 @@ from cory.config.algorithm import (
     OptimiserConfig,
     PPOConfig,
     SamplingConfig,
-    StopConfig,
 )
 from cory.config.base import Settings
 from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig
 from cory.config.errors import ConfigError, meant, nearest, paths, renamed, require
-from cory.config.evaluation import (
-    GEOMETRIC_MEAN,
-    BenchmarkConfig,
-    DiversityConfig,
-    EvaluationConfig,
-    SuiteConfig,
-    load_suite,
-)
+from cory.config.evaluation import DiversityConfig, EvaluationConfig
 from cory.config.experiment import Config
 from cory.config.game import GameConfig, GameTexts, ScriptedConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
@@ -76,5 +68,4 @@ from cory.config.task import (
     ProgramsConfig,
     PromptsConfig,
     QuestionsConfig,
-    TaskFacts,
 )

@@ -4,12 +4,10 @@ No field has a default value: values stand in conf/, with what they mean.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from string import Formatter
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import CoreSchema, core_schema
 from typing_extensions import Self
 
 Conflict = tuple[str, str]  # a field, perhaps one of a group inside, and the rule that it breaks
@@ -137,6 +135,12 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def _rising(values: list[float]) -> list[float]:
+    if sorted(values) != values:
+        raise ValueError("must rise")
+    return values
+
+
 Text = Annotated[str, BeforeValidator(_from_whole_number)]  # 2024 may be typed without quotes
 Words = Annotated[Text, AfterValidator(_not_blank)]
 Positive = Annotated[float, Field(gt=0)]
@@ -147,6 +151,8 @@ ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]
 Between0And1 = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 Number = Annotated[int, Field(ge=0)]
+RISING = AfterValidator(_rising)  # of a list of numbers
+TWO = Field(min_length=2, max_length=2)
 # iterations of a run, passes over data: what is above is a slip, and would never end
 Rounds = Annotated[int, Field(ge=0, le=1_000_000)]
 Passes = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -161,42 +167,29 @@ class AnyValue:
         return "1"  # which may be a width, too
 
 
-@dataclass(frozen=True)
-class Template:
-    """Of a text in a setting's type: which {fields} it must have, and which it may have."""
+def with_fields(*needed: str, allowed: Sequence[str] | None = ()) -> AfterValidator:
+    """In the type of a text: which {fields} it must have, and which it may have.
 
-    needed: tuple[str, ...]
-    allowed: tuple[str, ...] | None  # None: any that can be the name of a column
+    allowed: None: any that can be the name of a column
+    """
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
-
-    def check(self, text: str) -> str:
-        """The text, formatted once as it will be: a text has no {query:d}."""
+    def check(text: str) -> str:
         found = fields_of(text)
-        for field in self.needed:
-            if field not in found:
-                raise ValueError(f"must contain {{{field}}}")
+        if missing := [field for field in needed if field not in found]:
+            raise ValueError(f"must contain {{{missing[0]}}}")
         columns = {name for name in found if name and not name.isdigit() and not {*".["} & {*name}}
-        known = columns if self.allowed is None else {*self.needed, *self.allowed}
+        known = columns if allowed is None else {*needed, *allowed}
         if other := sorted({*found} - known):
             raise ValueError(f"must not contain {{{other[0]}}}")
-        values = {
-            name: AnyValue()
-            if self.allowed is None and name not in self.needed
-            else SAMPLES.get(name, "text")
-            for name in found
-        }
+        own = {*needed, *(allowed or ())}
+        values = {name: SAMPLES.get(name, "text") if name in own else AnyValue() for name in found}
         try:
-            text.format(**values)
+            text.format(**values)  # as it will be: a text has no {query:d}
         except (OverflowError, MemoryError) as error:  # of a width
             raise ValueError(str(error) or "too wide") from None
         return text
 
-
-def with_fields(*needed: str, allowed: Sequence[str] | None = ()) -> Template:
-    """In the type of a text: it must have these {fields}, and may have those that are allowed."""
-    return Template(needed, None if allowed is None else tuple(allowed))
+    return AfterValidator(check)
 
 
 def fields_of(text: str) -> list[str]:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from cory.config.algorithm import AlgorithmConfig, PPOConfig
 from cory.config.base import (
+    RISING,
+    TWO,
     Conflict,
     Count,
     Number,
@@ -19,7 +19,7 @@ from cory.config.base import (
 
 Ties = Literal["expected", "random", "lexicographic"]
 Unreadable = Literal["dropped", "counted"]
-Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
+Pair = Annotated[list[float], TWO]
 
 
 class DebatePrompts(Settings):
@@ -35,12 +35,11 @@ class DebatePrompts(Settings):
     own_feedback: Annotated[Text, with_fields("score", allowed=["grade"])]
     feedback: Annotated[Text, with_fields("score", allowed=["grade", "number"])]
     grades: list[Text]
-    grade_bounds: list[float]
+    grade_bounds: Annotated[list[float], RISING]
 
     def conflicts(self) -> Iterator[Conflict]:
-        bounds = self.grade_bounds
-        if len(self.grades) != len(bounds) + 1 or sorted(bounds) != bounds:
-            yield "grade_bounds", f"must rise and be one fewer than grades ({len(self.grades)})"
+        if len(self.grades) != len(self.grade_bounds) + 1:
+            yield "grade_bounds", f"must be one fewer than grades ({len(self.grades)})"
 
 
 class DebateConfig(AlgorithmConfig):

@@ -1,13 +1,13 @@
 """Settings of word games: words, rules, prompts, and the sentences of scripted players."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from cory.config.base import (
-    Conflict,
+    RISING,
+    TWO,
     Count,
     NotNegative,
     Positive,
@@ -22,7 +22,6 @@ from cory.config.task import TaskFacts
 Rules = Annotated[Text, with_fields(allowed=["max_turns"])]
 Speaker = Annotated[Text, with_fields(allowed=["own", "other"])]
 SOME = Field(min_length=1)
-TWO = Field(min_length=2, max_length=2)
 
 
 def _without_space_at_the_end(text: str) -> str:
@@ -86,7 +85,7 @@ class GameConfig(TaskFacts):
     game: Text  # whose rules: taboo | twenty_questions | guess_my_city, or a plug-in's
     judge: Literal["words", "official"]  # what counts as saying a word
     max_turns: Count  # of a game; a turn is one utterance of each role
-    collected_turns: Annotated[list[Count], TWO] | None  # ... to learn from: drawn from these two
+    collected_turns: Annotated[list[Count], TWO, RISING] | None  # ... to learn from: between these
     source: Literal["package", "path", "list"]
     path: Text | None  # path: training words, a .txt with one a line, or a .json list
     test_path: Text | None  # ... test words; None: taken from among the others
@@ -110,8 +109,3 @@ class GameConfig(TaskFacts):
         named = {"task.path": self.path if self.source == "path" else None}
         named["task.test_path"] = self.test_path
         return {key: Path(path).expanduser() for key, path in named.items() if path is not None}
-
-    def conflicts(self) -> Iterator[Conflict]:
-        drawn = self.collected_turns
-        if drawn is not None and drawn[0] > drawn[1]:
-            yield "collected_turns", "must have the lower number first"

@@ -1,21 +1,23 @@
 """Settings of `algorithm=verifier` and `sft`: supervised learning from collected examples."""
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from cory.config.algorithm import AlgorithmConfig
 from cory.config.base import (
-    Conflict,
+    RISING,
+    TWO,
     Count,
     NotNegative,
+    Positive,
     PositiveShare,
     Settings,
     Share,
     Text,
     with_fields,
 )
-from cory.config.debate import DebateConfig, Pair
+from cory.config.debate import DebateConfig
 
+Range = Annotated[list[Positive], TWO, RISING]
 Wrong = Annotated[Text, with_fields("query", allowed=["answer"])]
 
 
@@ -44,7 +46,7 @@ class VerifierConfig(SupervisedConfig):
     """Settings of `algorithm=verifier`."""
 
     answers_per_question: Count
-    temperatures: Pair  # one is drawn in each iteration from between these two
+    temperatures: Range  # one is drawn in each iteration from between these two
     top_p: PositiveShare  # while collecting; evaluation takes `sampling` as it is
     balance: bool
     keep_per_label: Count
@@ -55,12 +57,6 @@ class VerifierConfig(SupervisedConfig):
     likelihood_coef: NotNegative
 
     needs = {"requests": "balance=true"}  # nothing is missing otherwise
-
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        lowest, highest = self.temperatures
-        if not 0 < lowest <= highest:
-            yield "temperatures", "must be above 0, the lower one first"
 
     def rows_sampled(self) -> int:
         return self.prompts_per_iteration * self.answers_per_question

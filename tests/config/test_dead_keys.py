@@ -19,7 +19,6 @@ from tests.support.settings_read import ROOT, Reads, function_at, in_config, is_
 THROUGH = {
     "param_sharing": "policy",
     "train_turns": "trained",
-    "cot": "names",
     "iterations_per_epoch": "per_epoch",
     "minibatch_size": "plan_of",
     "microbatch_size": "plan_of",

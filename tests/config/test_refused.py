@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import ConfigError, parse_config
+from cory.config import ConfigError, Settings, parse_config
 from cory.config.errors import OF_TRL, meant, paths, typed
 from cory.config.names import LOADER
+from cory.config.rules import (
+    NEEDS,
+    NEEDS_OF_DEBATES,
+    NEEDS_OF_GAMES,
+    NEEDS_OF_MAFT,
+    NEEDS_OF_VERIFIERS,
+)
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config, maporl_settings, parsed
 
@@ -338,7 +346,7 @@ REFUSED = {
         ("algorithm.unreadable_votes=x", "must be dropped or counted"),
         ("algorithm.guards.scope=all", "must be own or propagate"),
         ("algorithm.guards.max_repeats=0", "must be at least 1"),
-        ("algorithm.prompts.grade_bounds=[0.5]", "must rise and be one fewer than grades (4)"),
+        ("algorithm.prompts.grade_bounds=[0.5]", "must be one fewer than grades (4)"),
         (
             "algorithm.prompts.feedback='{score:.2f}'",
             "Unknown format code 'f' for object of type 'str'",
@@ -493,8 +501,8 @@ REFUSED = {
             "evaluation.k=[1,2] ; evaluation.samples=2",
             "algorithm=verifier: needs evaluation.k=[1], got [1,2]",
         ),
-        ("algorithm.temperatures=[1.5,1.3]", "must be above 0, the lower one first"),
-        ("algorithm.temperatures=[0.0,1.3]", "must be above 0, the lower one first"),
+        ("algorithm.temperatures=[1.5,1.3]", "must rise"),
+        ("algorithm.temperatures=[0.0,1.3]", "number 1 must be greater than 0"),
         ("algorithm.temperatures=[1.0]", "must have at least 2 items"),
         ("algorithm.answers_per_question=0", "must be at least 1"),
         ("algorithm.keep_per_label=0", "must be at least 1"),
@@ -591,7 +599,7 @@ REFUSED = {
         ),
         ("task.judge=x", "must be words or official"),
         ("task.max_turns=0", "must be at least 1"),
-        ("task.collected_turns=[8,3]", "must have the lower number first"),
+        ("task.collected_turns=[8,3]", "must rise"),
         ("task.collected_turns=[8]", "must have at least 2 items"),
         ("task.source=path ; task.path=null", "task.source=path: needs task.path, got null"),
         ("task.source=list", "needs task.words, got null"),
@@ -686,6 +694,35 @@ def test_what_is_refused(base: str, words: str, rules: tuple[str, ...]) -> None:
     word = f"{key}={typed(yaml.load(value, LOADER))}"
     for line, rule in zip(lines, rules, strict=True):
         assert line.startswith(rule if NAMED.match(rule) else f"{word}: {rule}"), lines
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [NEEDS, NEEDS_OF_DEBATES, NEEDS_OF_GAMES, NEEDS_OF_MAFT, NEEDS_OF_VERIFIERS],
+    ids=["all", "debates", "games", "maft", "verifiers"],
+)
+def test_what_is_needed_between_groups_are_settings_of_some_run(needs: Mapping[str, str]) -> None:
+    known = {path for base in BASES for path in paths(composed(base))}
+    words = [word for pair in needs.items() for words in pair for word in words.split()]
+    assert {word.partition("=")[0] for word in words} <= known
+
+
+def test_what_is_needed_within_a_group_are_its_settings() -> None:
+    tables = [(kind, vars(kind)["needs"]) for kind in all_settings() if "needs" in vars(kind)]
+    assert len(tables) > 12
+    for kind, needs in tables:
+        for word in " ".join([*needs, *needs.values()]).split():
+            name, _, rest = word.partition("=")[0].partition(".")
+            inner = kind.model_fields[name].annotation
+            assert not rest or rest in inner.model_fields
+
+
+def all_settings(kind: type[Settings] = Settings) -> Iterator[type[Settings]]:
+    """The models of settings in cory/config."""
+    for own in kind.__subclasses__():
+        if own.__module__.startswith("cory.config"):
+            yield own
+        yield from all_settings(own)
 
 
 def test_all_mistakes_are_told_together() -> None:

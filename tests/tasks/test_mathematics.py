@@ -329,7 +329,7 @@ def test_rows_that_cannot_be_used_are_refused(
         ({"levels": [4]}, "task.levels=[4]: no train problem is of such a level"),
         ({"levels": []}, "levels=[]: must have at least 1"),
         ({"levels": [0, 1]}, "levels=0: number 1 must be 1, 2, 3, 4 or 5"),
-        ({"subjects": ["algebra"]}, "needs task.source=hub, got path"),
+        ({"subjects": ["algebra"]}, "needs source=hub, got path"),
         ({"source": "hub", "subjects": ["alchemy"]}, "task.subjects: alchemy is not one of"),
         ({"source": "generated"}, "must be hub or path"),
         ({"seconds": 0}, "seconds=0: must be at least 1"),
