@@ -10,7 +10,7 @@ from cory.config.algorithm import (
 )
 from cory.config.base import Settings
 from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig
-from cory.config.errors import ConfigError, meant, nearest, paths, renamed, require
+from cory.config.errors import ConfigError, flat, meant, nearest, renamed, require
 from cory.config.evaluation import DiversityConfig, EvaluationConfig
 from cory.config.experiment import Config
 from cory.config.game import GameConfig, GameTexts, ScriptedConfig

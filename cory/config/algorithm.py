@@ -25,7 +25,7 @@ from cory.config.model import EndpointConfig
 
 ALL, MEAN, LATER = "all", "mean", "later"  # which scores make up the credit of an answer
 GAE = "gae"  # the estimator that needs a value head
-ADAMW, ADAMW_8BIT = "adamw", "adamw_8bit"
+ADAMW_8BIT = "adamw_8bit"
 CONSTANT = "constant"
 
 

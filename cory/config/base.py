@@ -64,16 +64,24 @@ def value_at(settings: Any, key: str) -> Any:
     return settings
 
 
+def has(settings: Any, key: str) -> bool:
+    """Whether there is a setting of a dotted name."""
+    try:
+        value_at(settings, key)
+    except (AttributeError, KeyError):
+        return False
+    return True
+
+
 def holds(settings: Any, word: str, without: bool = False) -> bool:
     """Whether a setting has a value of `key=value|value`, or any but null, 0, and false: `key`.
 
     without: what is said of settings that have no such key
     """
     key, equals, values = word.partition("=")
-    try:
-        value = value_at(settings, key)
-    except (AttributeError, KeyError):
+    if not has(settings, key):
         return without
+    value = value_at(settings, key)
     return typed(value) in values.split("|") if equals else bool(value)
 
 
@@ -91,13 +99,13 @@ def unmet_needs(settings: Any, needs: Mapping[str, str], group: str = "") -> Ite
 
 
 def typed(value: Any) -> str:
-    """A value as on the command line, where it is not too long; of a group its option."""
+    """A value as on the command line, where it is not too long; of a group its option, if any."""
     if isinstance(value, list):
         text = f"[{','.join(map(typed, value))}]"
     elif value is None:
         text = "null"
     elif isinstance(value, Settings):
-        text = str(getattr(value, "name", ""))
+        text = str(getattr(value, "name", "{...}"))
     else:
         text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

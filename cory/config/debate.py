@@ -131,9 +131,7 @@ class MaporlConfig(PPOConfig, DebateConfig):
     bonus_from: Literal["ground_truth", "verifier"]
     guards: GuardConfig
 
-    needs = {
-        "alternation": "param_sharing=per_turn|per_turn_agent"
-    }  # turns with policies of their own
+    needs = {"alternation": "param_sharing=per_turn|per_turn_agent"}  # each turn learns alone
 
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()

@@ -102,11 +102,10 @@ def lines_of(error: ValidationError, values: Mapping[str, Any] | None = None) ->
 
     values: what was refused, with the names that may have been meant
     """
-    values = values or {}
     mistakes = list(_mistakes(error))
     extra = {_key(place) for place, mistake in mistakes if mistake["type"] == "extra_forbidden"}
-    known = [path for path in paths(values) if path not in extra]
-    lines = (_line(place, mistake, values, known) for place, mistake in mistakes)
+    known = {path: value for path, value in flat(values or {}).items() if path not in extra}
+    lines = (_line(place, mistake, known) for place, mistake in mistakes)
     return list(dict.fromkeys(line for some in lines for line in some))
 
 
@@ -124,9 +123,7 @@ def _mistakes(error: ValidationError, group: Place = ()) -> Iterator[tuple[Place
             yield place, {"cause": cause, **mistake}
 
 
-def _line(
-    place: Place, mistake: Mapping[str, Any], values: Mapping[str, Any], known: Collection[str]
-) -> Iterator[str]:
+def _line(place: Place, mistake: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
     key, kind, cause = _key(place), mistake["type"], mistake["cause"]
     if isinstance(cause, ConflictError):
         group = f"{key}." if key else ""
@@ -135,7 +132,7 @@ def _line(
     elif isinstance(cause, ConfigError):  # of a plug-in
         yield str(cause)
     elif kind == "extra_forbidden":
-        yield f"{key} is not a setting{meant(key, known) or _of_option(key, values)}"
+        yield f"{key} is not a setting{meant(key, known) or _of_option(key, known)}"
     elif kind == "missing":
         yield f"{key}: no value given"
     else:
@@ -143,7 +140,7 @@ def _line(
         number = next((name for name in place if isinstance(name, int)), None)
         value = mistake["input"]
         if number is not None:  # one of a list
-            rule, value = f"number {number + 1} {rule}", _at(values, key, value)
+            rule, value = f"number {number + 1} {rule}", known.get(key, value)
         yield line(key, value, rule)
 
 
@@ -193,33 +190,24 @@ def _near(leaf: str, paths: Collection[str]) -> list[str]:
     return [path for path, end in zip(paths, ends, strict=True) if end in near]
 
 
-def _of_option(key: str, values: Mapping[str, Any]) -> str:
+def _of_option(key: str, known: Mapping[str, Any]) -> str:
     """An experiment may have set it for another option, in whose place this one was typed."""
     group, dot, _ = key.partition(".")
-    name = _at(values, f"{group}.name", None)
+    name = known.get(f"{group}.name")
     if not dot or group not in ("task", "algorithm", "reward") or name is None:
         return ""
     return f" of {group}={name}; where a file sets it, ~{key} leaves it out"
 
 
-def _at(values: Any, key: str, otherwise: Any) -> Any:
-    """The value at a dotted name; `otherwise` where there is none."""
-    for name in key.split("."):
-        if not isinstance(values, Mapping) or name not in values:
-            return otherwise
-        values = values[name]
-    return values
-
-
-def paths(values: Mapping[str, Any] | DictConfig) -> list[str]:
-    """The dotted names of all settings and groups of settings, those of fewer names first."""
+def flat(values: Mapping[str, Any] | DictConfig) -> dict[str, Any]:
+    """All settings and groups of settings by their dotted names, those of fewer names first."""
     plain = OmegaConf.to_container(values) if isinstance(values, DictConfig) else values
-    found = [path for path in _paths(plain, "") if not path.startswith("hydra")]
-    return sorted(found, key=lambda path: (path.count("."), path))
+    found = {path: value for path, value in _flat(plain, "") if not path.startswith("hydra")}
+    return dict(sorted(found.items(), key=lambda item: (item[0].count("."), item[0])))
 
 
-def _paths(values: Any, prefix: str) -> Iterator[str]:
+def _flat(values: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
-        yield f"{prefix}{name}"
+        yield f"{prefix}{name}", value
         if isinstance(value, Mapping):
-            yield from _paths(value, f"{prefix}{name}.")
+            yield from _flat(value, f"{prefix}{name}.")

@@ -60,18 +60,16 @@ class MaftConfig(SupervisedConfig):
 
     needs = {
         "select=correct": "agents=1 turns=1 labels=vote",  # one agent, told the task's answers
-        # its model speaks for all agents, and has no weights here
-        "endpoint": "iterations=0 policies=single diversity.kl_to_base=false "
-        "diversity.nll_others=false",
+        "endpoint": "iterations=0 policies=single",  # its model speaks for all, and learns nothing
+        # it has no weights here
+        "diversity.kl_to_base": "endpoint=null",
+        "diversity.nll_others": "endpoint=null",
     }
 
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
         if self.policies == SPECIALISED and self.turns == 1 and self.iterations > 0:
-            yield (
-                "turns",
-                "must be at least 2 with algorithm.policies=specialised: critics speak then",
-            )
+            yield "turns", "must be at least 2 with algorithm.policies=specialised, for critics"
 
     def policy(self, turn: int, agent: int) -> str:
         """The policy that plays an agent at a turn; both are counted from 0."""

@@ -70,10 +70,7 @@ class OfflineConfig(AlgorithmConfig):
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
         if self.asks_endpoint and self.endpoint is None:
-            rule = (
-                "must be given where one plays: +endpoint@algorithm.endpoint=openai, or without +"
-            )
-            yield "endpoint", rule
+            yield "endpoint", "must be given where one plays: (+)endpoint@algorithm.endpoint=openai"
         if not self.played_against:
             yield "opponents", "must name somebody: all of them are null"
         if "agent_0" in self.opponents:

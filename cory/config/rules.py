@@ -133,10 +133,7 @@ def of_batches(config: Config) -> Conflicts:
     if not isinstance(algorithm, PPOConfig):
         return
     if algorithm.whiten_advantages and prompts * algorithm.sampling.max_response_tokens == 1:
-        yield (
-            "algorithm.whiten_advantages",
-            "needs at least two tokens in an iteration, which has 1",
-        )
+        yield "algorithm.whiten_advantages", "needs at least two tokens in an iteration"
     together = hardware.microbatch_size * hardware.world
     if algorithm.max_mean_ratio is not None and together < algorithm.minibatch_size:
         rule = f"needs whole minibatches: hardware.microbatch_size times processes, {together}, is"
@@ -144,9 +141,7 @@ def of_batches(config: Config) -> Conflicts:
     turns = algorithm.turns_per_policy()
     # a step lowers the coefficient by up to 0.2 of these turns in kl_horizon; at most by all of it
     if algorithm.kl_controller == "adaptive" and algorithm.kl_horizon * 5 <= turns:
-        rule = (
-            f"must be above a fifth of the {turns} turns that a policy learns from in an iteration"
-        )
+        rule = f"must be above a fifth of the {turns} turns of a policy in an iteration"
         yield "algorithm.kl_horizon", f"{rule}, or algorithm.kl_coef would turn negative"
 
 

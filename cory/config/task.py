@@ -17,7 +17,7 @@ from cory.config.base import (
 )
 
 # what text from a new "Question:" on counts for, in a response
-IGNORED, READ, NO_ANSWER = "ignored", "read", "no_answer"
+IGNORED, NO_ANSWER = "ignored", "no_answer"
 
 
 class TaskFacts(Settings):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from cory.config.base import holds, typed, value_at
+from cory.config.base import has, holds, typed, value_at
 from cory.config.experiment import Config
 from cory.config.options import is_own
 
@@ -95,12 +95,3 @@ def unread(config: Config, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
         elif not holds(config, needed):
             wanted = wanted.replace("|", " or ") or "something"
             yield key, f"it needs {other}={wanted}, which is {typed(value_at(config, other))}"
-
-
-def has(config: Config, key: str) -> bool:
-    """Whether a run has the setting of a dotted name."""
-    try:
-        value_at(config, key)
-    except (AttributeError, KeyError):
-        return False
-    return True
