@@ -116,11 +116,8 @@ def test_a_pair_from_elsewhere(folder: Path, tokenizer: Any) -> None:
         ("", {"premise": " "}, "task.path={tmp}: row train-20 has no text in 'premise'"),
         ("", {"hypothesis": None}, "row train-20 has no text in 'hypothesis'"),
         ("task.label_column=gold", {}, "task.label_column=gold is not in the data; it has"),
-        ("task.source=package", {}, "must be hub or path"),
         ("task.source=hub task.path=nobody/nothing", {}, "work offline set task.source=path with"),
         ("task.prompt_template='{premise}'", {}, "must contain {hypothesis}"),
-        ("task.observer_template='{answers}'", {}, "must contain {query}"),
-        ("task.answer_template=x", {}, "must contain {response}"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused(

@@ -126,11 +126,7 @@ def test_rows_that_cannot_be_used_are_refused(
     [
         ({"pick_train": None, "pick_test": None}, "training problem mmlu-train-0 and test"),
         ({"choices_column": "options"}, "task.choices_column=options is not in the data; it has"),
-        ({"source": "generated"}, "must be hub or path"),
         ({"prompt_template": "{question}"}, "must contain {options}"),
-        ({"observer_template": "{query}"}, "must contain {answers}"),
-        ({"answer_template": "x"}, "must contain {response}"),
-        ({"max_prompt_tokens": 0}, "max_prompt_tokens=0: must be at least 1"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(
