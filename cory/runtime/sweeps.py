@@ -27,7 +27,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from cory.config import cores, parse_groups, require
+from cory.config import ConfigError, cores, parse_config, require
 from cory.config.names import RUN, Sweep, key_of, merged
 from cory.runs.run_dir import METRICS, OUTPUT, RECORD, write_whole
 from cory.runs.stored_settings import SETTINGS
@@ -125,8 +125,11 @@ def in_stages(jobs: Sequence[Job], compose: Compose) -> list[list[Job]]:
         own = [job for job in jobs if job.name == name]
         keep_untrained(own, compose)
         settings[name] = compose(*own[0].words)
-        _, errors = parse_groups(settings[name])
-        require(not errors, "\n".join(f"{name}: {error}" for error in errors))
+        try:
+            parse_config(settings[name])
+        except ConfigError as error:
+            lines = str(error).splitlines()
+            raise ConfigError("\n".join(f"{name}: {line}" for line in lines)) from None
     needs = {
         name: {other for other in names if other != name and starts_from(cfg, other)}
         for name, cfg in settings.items()

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import MISSING, fields, is_dataclass
 from itertools import product
 from pathlib import Path
 
 import pytest
+from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 import cory.config
-from cory.config import ConfigError, read_sweep, run_names
+from cory.config import ConfigError, Settings, read_sweep, run_names
 from cory.config.options import ALGORITHMS, REWARDS, TASKS, Option, load
 from tests.support.composing import CONF, compose_config, leaves, options, parsed
 
@@ -243,13 +243,14 @@ def test_every_option_has_a_builder_and_a_file(table: dict[str, Option], group: 
     assert {compose_config(f"{group}={o}")[group].name for o in options(group)} == set(table)
 
 
-def test_dataclasses_hold_no_values() -> None:
-    classes = [c for c in vars(cory.config).values() if isinstance(c, type) and is_dataclass(c)]
+def test_settings_hold_no_values() -> None:
+    classes = [
+        c for c in vars(cory.config).values() if isinstance(c, type) and issubclass(c, Settings)
+    ]
     assert len(classes) > 8
     for config in classes:
-        for field in fields(config):
-            given = (field.default, field.default_factory)
-            assert given == (MISSING, MISSING), f"{config.__name__}.{field.name}"
+        for name, field in config.model_fields.items():
+            assert field.is_required(), f"{config.__name__}.{name}"
 
 
 def commented_keys(path: Path) -> dict[str, bool]:

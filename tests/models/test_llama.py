@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,7 +144,7 @@ def test_positions_are_counted_from_the_first_token_of_a_text(agents: Agents) ->
 
 def test_padding_changes_neither_what_is_sampled_nor_what_is_said_of_it(agents: Agents) -> None:
     agent = agents["agent_1"]
-    sampling = replace(agent.config.sampling, max_response_tokens=8)
+    sampling = agent.config.sampling.replace(max_response_tokens=8)
     stream = torch.Generator().manual_seed(3)
     state = stream.get_state()
     together = agent.respond([LONG, SHORT], 8, sampling, stream)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
@@ -46,7 +45,7 @@ def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
 def test_dropout_acts_on_what_the_head_reads_while_updating(
     config_of: Callable[..., Config],
 ) -> None:
-    config = replace(config_of().model, value_dropout=0.25)
+    config = config_of().model.replace(value_dropout=0.25)
     head = model_of(config).head.eval()
     with torch.no_grad():
         head.weight.fill_(1.0)

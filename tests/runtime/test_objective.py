@@ -129,7 +129,7 @@ def test_a_failed_run_is_told_as_failed(tuned: Tuned) -> None:
         ),
         (
             f"objective={SCORE} parallel_runs=2",
-            f"error: objective={SCORE} needs parallel_runs=1, got 2: Hydra's sweepers wait for ",
+            "error: parallel_runs=2: must be 1 with objective: sweepers wait for each run's number",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cory.config import Config
-from cory.config.rules.unread import READ_WITH
+from cory.config.unread import READ_WITH
 from cory.episode import Batch, Episode, turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.masking import whiten

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
@@ -50,7 +49,7 @@ def test_a_recorded_pass_gives_the_same_tokens(
     model: PreTrainedModel, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contexts, noise = [*CONTEXTS, [77, 78]], uniforms(5, seed=1)
-    sampling = replace(PLAIN, repetition_penalty=1.2)
+    sampling = PLAIN.replace(repetition_penalty=1.2)
     free = generate(model, contexts, 8, sampling, noise, 0, frozenset())
     ended = {"none ends": 0, "most end early": 4, "all end early": 5}[ending]
     stops = {response.ids[place] for place, response in enumerate(free[:ended], start=1)}

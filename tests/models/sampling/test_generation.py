@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ def uniforms(rows: int, seed: int = 0) -> torch.Tensor:
     return torch.rand(rows, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("sampling", [None, PLAIN, replace(PLAIN, repetition_penalty=1.5)])
+@pytest.mark.parametrize("sampling", [None, PLAIN, PLAIN.replace(repetition_penalty=1.5)])
 def test_a_response_does_not_depend_on_its_batch(
     model: PreTrainedModel, sampling: SamplingConfig | None
 ) -> None:
@@ -76,7 +75,7 @@ def test_a_response_does_not_depend_on_its_batch(
     assert len({tuple(r.ids) for r in together}) > 1
 
 
-@pytest.mark.parametrize("sampling", [None, PLAIN, replace(PLAIN, repetition_penalty=1.5)])
+@pytest.mark.parametrize("sampling", [None, PLAIN, PLAIN.replace(repetition_penalty=1.5)])
 @pytest.mark.parametrize("every", [1, 3, 99])
 def test_rows_that_have_ended_are_dropped_and_the_others_do_not_notice(
     model: PreTrainedModel,
@@ -107,7 +106,7 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize("sampling", [None, PLAIN, replace(PLAIN, repetition_penalty=1.5)])
+@pytest.mark.parametrize("sampling", [None, PLAIN, PLAIN.replace(repetition_penalty=1.5)])
 @pytest.mark.parametrize(("every", "at_once"), [(1, 1), (1, 4), (3, 3), (99, 4), (1, 10)])
 @pytest.mark.parametrize("graphs", [False, True])
 def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notices(
@@ -209,7 +208,7 @@ def test_a_response_ends_with_eos_or_at_the_limit(model: PreTrainedModel) -> Non
 
 def test_top_k_of_one_is_greedy(model: PreTrainedModel) -> None:
     noise = uniforms(len(CONTEXTS), seed=3)
-    sampled = respond(model, CONTEXTS, replace(PLAIN, top_k=1), noise)
+    sampled = respond(model, CONTEXTS, PLAIN.replace(top_k=1), noise)
     assert [r.ids for r in sampled] == [r.ids for r in respond(model, CONTEXTS, None, None)]
 
 
@@ -233,12 +232,12 @@ def test_frequencies_follow_the_distribution() -> None:
 
 
 def test_response_limits_are_drawn_uniformly_and_both_ends_are_included() -> None:
-    range_of_four = replace(PLAIN, min_response_tokens=3, max_response_tokens=6)
+    range_of_four = PLAIN.replace(min_response_tokens=3, max_response_tokens=6)
     stream = np.random.default_rng(0)
     drawn = [draw_limit(range_of_four, stream) for _ in range(2000)]
     assert sorted(set(drawn)) == [3, 4, 5, 6]
     assert all(400 < drawn.count(limit) < 600 for limit in range(3, 7))
-    one = replace(PLAIN, min_response_tokens=5, max_response_tokens=5)
+    one = PLAIN.replace(min_response_tokens=5, max_response_tokens=5)
     assert draw_limit(one, stream) == 5
 
 
@@ -246,11 +245,11 @@ def test_warp_by_hand() -> None:
     logits = torch.tensor([[2.0, -1.0, 0.5]])
     seen = torch.tensor([[True, True, False]])
     cases = [
-        (replace(PLAIN, repetition_penalty=2.0), [1.0, -2.0, 0.5]),
-        (replace(PLAIN, temperature=0.5), [4.0, -2.0, 1.0]),
-        (replace(PLAIN, top_k=2), [2.0, -torch.inf, 0.5]),
+        (PLAIN.replace(repetition_penalty=2.0), [1.0, -2.0, 0.5]),
+        (PLAIN.replace(temperature=0.5), [4.0, -2.0, 1.0]),
+        (PLAIN.replace(top_k=2), [2.0, -torch.inf, 0.5]),
         # probabilities 0.786, 0.039, 0.175: the first alone passes 0.5
-        (replace(PLAIN, top_p=0.5), [2.0, -torch.inf, -torch.inf]),
+        (PLAIN.replace(top_p=0.5), [2.0, -torch.inf, -torch.inf]),
     ]
     for sampling, expected in cases:
         assert_close(warp(logits, seen, sampling)[0], torch.tensor(expected))
@@ -258,7 +257,7 @@ def test_warp_by_hand() -> None:
 
 def test_padding_is_not_penalised_as_a_repetition(model: PreTrainedModel) -> None:
     # pad id 0 stands left of the short context; were it counted as seen, its logit would change
-    penalty = replace(PLAIN, repetition_penalty=50.0)
+    penalty = PLAIN.replace(repetition_penalty=50.0)
     noise = uniforms(2)
     padded = respond(model, [CONTEXTS[1], CONTEXTS[2]], penalty, noise)[0]
     alone = respond(model, [CONTEXTS[1]], penalty, noise[:1])[0]
@@ -267,7 +266,7 @@ def test_padding_is_not_penalised_as_a_repetition(model: PreTrainedModel) -> Non
 
 def test_what_was_said_before_is_penalised_too(model: PreTrainedModel) -> None:
     context, penalty = CONTEXTS[0], 3.0
-    sampling = replace(PLAIN, repetition_penalty=penalty)
+    sampling = PLAIN.replace(repetition_penalty=penalty)
     (response,) = respond(model, [context], sampling, uniforms(1))
     ids = list(context)
     for token, logprob in zip(response.ids, response.sampler_logprobs, strict=True):
