@@ -23,8 +23,6 @@ PLACE = re.compile(
 )
 # a choice on the command line; what is not spelt out has <...>, ... or quotes
 CHOICE = re.compile(r"(?<![\w.@+/-])(?P<group>\w+)(?:@[\w.]+)?=(?P<options>[\w/.,-]*\w)(?![\w<*{])")
-# pages with a table of contents that lists every section
-REFERENCE = ["architecture.md", "differences.md"]
 GUIDES = [
     *["agents.md", "endpoints.md", "hardware.md", "methods.md", "mirrors.md", "models.md"],
     *["own.md", "reports.md", "rewards.md", "running.md", "sweeps.md"],
@@ -105,20 +103,6 @@ def test_lines_are_short(page: Path) -> None:
         # README is read in a terminal, too; its tables of claims are written by `make report`
         table = line.startswith("|") and (not everything or "](docs/results/" in line)
         assert len(line) <= WIDTH or table, line
-
-
-@pytest.mark.parametrize("name", [*REFERENCE, *GUIDES])
-def test_the_table_of_contents_lists_every_section(name: str) -> None:
-    page = ROOT / "docs" / name
-    text = without_code(page.read_text(encoding="utf-8"))
-    sections = re.findall(r"^#{2,3} (.+)$", text, flags=re.MULTILINE)
-    top = text.split("\n## ")[0]
-    listed = {anchor for _, place, anchor in links(page) if place == page and f"#{anchor})" in top}
-    wanted = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
-    assert sections and wanted
-    for heading in wanted:
-        (anchor,) = anchors(f"# {heading}")
-        assert anchor in listed, f"{name}: '{heading}' is not in its table of contents"
 
 
 @pytest.mark.parametrize("name", GUIDES)

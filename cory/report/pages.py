@@ -3,7 +3,7 @@
 The words of docs/results/<paper>.md are written by hand. Between the lines
 
     <!-- fig3 small -->
-    <!-- end -->
+    <!-- end: of which days and commits the runs are -->
 
 `make report` writes the table fig3 of the runs at small scale, and its figure where it has one.
 """
@@ -22,22 +22,21 @@ from cory.report.drawing import figure_of
 from cory.report.numbers import Difference, decimals, paired, written
 from cory.report.papers import Paper, Row
 
-BLOCK = re.compile(r"<!-- (\w+) (\w+) -->\n(?:.*?\n)??<!-- end -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- (\w+) (\w+) -->\n(?:.*?\n)??<!-- end[^>]* -->", re.DOTALL)
 LONGEST = 120  # characters that are shown of what an agent wrote
 
 
 def markdown_of(numbers: Numbers) -> str:
-    """The table, its differences, and which runs are behind it; ValueError without runs."""
+    """The table, its differences and texts; ValueError without runs."""
     if not numbers.runs:
         raise ValueError(f"there is no run of {numbers.table.title} at scale {numbers.scale}")
-    head = ["", *numbers.columns, "seeds"]
+    scale = "" if numbers.scale == computed.SCALE else f"{numbers.scale} scale"
+    head = [scale, *numbers.columns, "seeds"]
     body = [[row.name, *_cells(numbers, row), _seeds(numbers, row)] for row in numbers.rows]
     parts = [_markdown(head, body)]
     lines = [line for one in numbers.table.differences for line in _line(numbers, one)]
     parts += ["\n".join(f"- {line}" for line in lines)] if lines else []
     parts += [_texts(numbers)] if numbers.table.texts else []
-    if numbers.scale != computed.SCALE:
-        parts.append(_behind(numbers))
     return "\n\n".join(parts)
 
 
@@ -93,13 +92,15 @@ def _seeds(numbers: Numbers, row: Row) -> str:
     return str(max(known, default=0) or "-")
 
 
-def _behind(numbers: Numbers) -> str:
-    """Commits and dates of the runs."""
+def _end(numbers: Numbers) -> str:
+    """The end of a block: of which days and commits the runs are."""
+    if numbers.scale == computed.SCALE:
+        return "<!-- end -->"
     shown = [numbers.curve_of(row, column) for row in numbers.rows for column in numbers.columns]
     commits = ", ".join(sorted({str(one) for lines in shown for one in lines.commit.unique()}))
     days = sorted({str(day) for lines in shown for day in lines.date.unique()})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return f"<sub>{numbers.scale} scale; runs of {when}, commits {commits}</sub>"
+    return f"<!-- end: runs of {when}, commits {commits} -->"
 
 
 def _texts(numbers: Numbers) -> str:
@@ -146,7 +147,7 @@ def write_page(page: Path, paper: Paper, runs: Runs) -> list[Path]:
             picture = page.parent / "figures" / f"{page.stem}_{name}_{scale}.png"
             changed.extend([picture] if figure_of(numbers, picture) else [])
             parts.insert(0, f"![{tables[name].title}](figures/{picture.name})")
-        return "\n".join([f"<!-- {name} {scale} -->", "\n\n".join(parts), "<!-- end -->"])
+        return "\n".join([f"<!-- {name} {scale} -->", "\n\n".join(parts), _end(numbers)])
 
     new = BLOCK.sub(filled, text)
     if new != text:

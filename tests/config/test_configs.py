@@ -6,7 +6,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 import cory.config
@@ -19,7 +18,8 @@ SMALL = {
     "model": ("model",),
     "task": ("task",),
     "reward": ("reward",),
-    "algorithm": ("task", "algorithm"),
+    "algorithm": ("algorithm",),
+    "task_algorithm": ("task", "algorithm"),
     "experiment": ("experiment",),
 }
 # files of conf/small that no option is named by: others build on them
