@@ -9,10 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from cory.config import Config
-from cory.episode import Metrics
 from cory.trainers.minibatch import Stage, paced
 from tests.support.agents import build_agents
 from tests.support.building import LetterShare, build
@@ -27,10 +25,6 @@ def linear(progress: float) -> float:
     if progress < 0.25:
         return progress / 0.25
     return 0.2 + 0.8 * (1 - progress) / 0.75
-
-
-def without_times(metrics: Metrics) -> Metrics:
-    return {name: value for name, value in metrics.items() if not name.startswith("time/")}
 
 
 def rates_of(policy: Any) -> list[float]:
@@ -69,38 +63,6 @@ def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: Settings) -> Non
         assert rates == pytest.approx(expected)
         found = [metrics[f"ppo/learning_rate/{name}"] for metrics in logged]
         assert found == pytest.approx(expected[3::4])  # of the last step
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_in_the_middle_of_its_schedule(config_of: Settings, tmp_path: Path) -> None:
-    words = ("algorithm.iterations=4", "algorithm.epochs=2", "algorithm.minibatch_size=4")
-    config = config_of("algorithm=cory", *words, "algorithm.schedule=cosine", *FALLING[1:])
-    whole, again = build(config, LetterShare()), build(config, LetterShare())
-    whole.step(0)
-    whole.step(1)
-    state = whole.state_dict()
-    for agent in whole.agents.values():
-        agent.engine.save(tmp_path)
-    for agent in again.agents.values():
-        agent.engine.load(tmp_path)
-    again.load_state_dict(state)
-    expected, found = (
-        [without_times(trainer.step(iteration)) for iteration in (2, 3)]
-        for trainer in (whole, again)
-    )
-    assert found == expected
-    assert found[0]["ppo/learning_rate/agent_0"] != found[1]["ppo/learning_rate/agent_0"]
-    for name, agent in whole.agents.items():
-        weights = again.agents[name].engine.own_parts()
-        assert all(torch.equal(p, weights[key]) for key, p in agent.engine.own_parts().items())
-
-
-def test_ppo_is_constant_by_default(config_of: Settings) -> None:
-    trainer = build(config_of("algorithm=ppo", "algorithm.iterations=2"), LetterShare())
-    rates = rates_of(trainer.agents["agent_0"])
-    trainer.step(0)
-    trainer.step(1)
-    assert set(rates) == {trainer.config.learning_rate}
 
 
 def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: Settings) -> None:

@@ -95,7 +95,10 @@ def test_updates_and_evaluations_are_without_it(
 def test_a_resumed_run_samples_with_the_same_dropout(
     config_of: ConfigOf, with_rates: str, tmp_path: Path
 ) -> None:
-    config = config_of("algorithm=cory", "algorithm.swap_every=1", with_rates, DROPOUT)
+    """And in the middle of its schedule."""
+    words = ["algorithm=cory", "algorithm.swap_every=1", "algorithm.iterations=4"]
+    words += ["algorithm.schedule=cosine", "algorithm.warmup=0.25"]
+    config = config_of(*words, with_rates, DROPOUT)
     whole, resumed = build(config, LetterShare()), build(config, LetterShare())
     for iteration in range(2):
         whole.step(iteration)
@@ -103,6 +106,7 @@ def test_a_resumed_run_samples_with_the_same_dropout(
     for agent in whole.agents.values():
         agent.engine.save(tmp_path)
     expected = [without_times(whole.step(iteration)) for iteration in (2, 3)]
+    assert len({metrics["ppo/learning_rate/agent_0"] for metrics in expected}) == 2
     resumed.load_state_dict(state)
     resumed.streams.load_state_dict(streams)
     for agent in resumed.agents.values():

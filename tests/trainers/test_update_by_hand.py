@@ -242,6 +242,7 @@ def test_the_loss_and_its_gradient_by_hand(config_of: ConfigOf, kl_in: str) -> N
     found = trainer.update(agent, old, estimate, Stage(0, 1, 1e-3))
     assert_close(found["ppo/loss/policy/agent_0"], float(policy.mean()), 1e-4)
     assert_close(found["ppo/loss/value/agent_0"], float(squares.mean()), 1e-4)
+    assert_close(found["ppo/policy/ratio/agent_0"], float(ratio.mean()), 1e-4)
     cut = float((policy > -gain * ratio).float().mean())
     assert_close(found["ppo/policy/clipfrac/agent_0"], cut)
     cut = float((squares > (value - target) ** 2).float().mean())
