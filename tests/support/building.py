@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
 
 from cory.config import ClassifierConfig, Config, builder, parse_config
-from cory.episode import Episode, Metrics
+from cory.episode import Episode, Metrics, Turn
 from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.rewards import Reward
 from cory.runs.jsonl import Line
@@ -29,6 +34,12 @@ CLASSIFIER = ClassifierConfig(  # float32, the text as it is
     compute_precision="fp32",
     attention="auto",
 )
+
+
+class Trainer(Protocol):
+    """What every trainer does."""
+
+    def step(self, iteration: int) -> Metrics: ...
 
 
 class LetterShare:
@@ -102,6 +113,28 @@ def require_contributions(request: EvalRequest, metrics: Metrics) -> None:
     for name, values in scores.values.items():
         assert len(values) == len(scores.prompts) > 0
         assert abs(sum(values) / len(values) - metrics[name]) < 1e-6, name
+
+
+def steps(trainer: Trainer, *iterations: int) -> list[Metrics]:
+    """The metrics of these iterations, without how long they took."""
+    found = [trainer.step(iteration) for iteration in iterations]
+    return [
+        {name: value for name, value in metrics.items() if not name.startswith("time/")}
+        for metrics in found
+    ]
+
+
+def uneven(turns: list[Turn]) -> list[Turn]:
+    """The same turns, their responses cut to one to six tokens."""
+    for number, turn in enumerate(turns):
+        del turn.response_ids[1 + number % 6 :]
+    return turns
+
+
+def noise_in(mask: Tensor) -> Callable[[float], Tensor]:
+    """Takes a scale: random numbers, another time others, and 0 outside the mask."""
+    stream = torch.Generator().manual_seed(4)
+    return lambda scale: torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
 
 
 def build(config: Config, reward: Reward | None = None) -> PPOTrainer:

@@ -17,7 +17,7 @@ from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, build, steps
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
@@ -191,12 +191,6 @@ def test_each_minibatch_is_averaged_by_itself(config_of: ConfigOf, average: str)
     assert_close(found["ppo/loss/policy/agent_0"], expected, 1e-4)
 
 
-def trajectory(config: Config) -> list[dict[str, float]]:
-    trainer = build(config, LetterShare())
-    steps = [trainer.step(iteration) for iteration in range(3)]
-    return [{k: v for k, v in step.items() if not k.startswith("time/")} for step in steps]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "unread"),
@@ -222,4 +216,7 @@ def test_what_is_called_unread_changes_nothing(
     assert {*keys} <= {*READ_WITH}
     changed = config_of(*words, *(f"algorithm.{word}" for word in unread))
     assert changed.algorithm != config_of(*words).algorithm
-    assert trajectory(config_of(*words)) == trajectory(changed)
+    found, expected = (
+        steps(build(config, LetterShare()), 0, 1, 2) for config in (changed, config_of(*words))
+    )
+    assert found == expected

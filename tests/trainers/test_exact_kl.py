@@ -17,7 +17,7 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, build, uneven
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
@@ -26,15 +26,12 @@ WORDS = ["algorithm=ppo", "algorithm.epochs=1", "algorithm.kl_coef=0.7", "algori
 WORDS += ["algorithm.learning_rate=1e-2", "hardware.microbatch_size=2"]
 
 
-def uneven(trainer: PPOTrainer) -> tuple[PPOPolicy, Batch]:
-    """The agent after two steps, with responses of one to six tokens."""
+def after_two_steps(trainer: PPOTrainer) -> tuple[PPOPolicy, Batch]:
+    """The agent, and its last turns with responses of one to six tokens."""
     for iteration in range(2):
         trainer.step(iteration)
     agent = trainer.agents["agent_0"]
-    turns = turns_of(trainer.episodes, "agent_0")
-    for number, turn in enumerate(turns):
-        del turn.response_ids[1 + number % 6 :]
-    return agent, agent.annotate(turns)
+    return agent, agent.annotate(uneven(turns_of(trainer.episodes, "agent_0")))
 
 
 @pytest.mark.parametrize(("sharing", "temperature"), [("copies", 0.7), ("adapters", 1.0)])
@@ -45,7 +42,7 @@ def test_the_term_and_its_gradient_by_hand(
     words = [*WORDS, *FULL, f"model.sharing={sharing}", "algorithm.weight_decay=0"]
     words += [f"algorithm.policy_temperature={temperature}"]
     trainer = build(config_of(*words), LetterShare())
-    agent, batch = uneven(trainer)
+    agent, batch = after_two_steps(trainer)
     agent.engine.reset_optimizer()
     inputs = batch.input_ids, batch.attention_mask, batch.response_mask
     agent.model.eval()
@@ -72,7 +69,7 @@ def test_tokens_of_a_few_turns_are_averaged_first(config_of: ConfigOf) -> None:
     """In the order in which the minibatch takes the turns; for the value and the KL as well."""
     words = [*WORDS, "algorithm.kl_in=loss", "algorithm.loss_average_turns=2"]
     trainer = build(config_of(*words), LetterShare())
-    agent, batch = uneven(trainer)
+    agent, batch = after_two_steps(trainer)
     stream, mask = torch.Generator().manual_seed(1), batch.response_mask
     known = torch.where(mask, torch.randn(mask.shape, generator=stream), 0.0)
     estimate = Estimate(known, batch.values)  # at a ratio of 1 the loss is minus the advantage

@@ -195,12 +195,14 @@ def test_advantages_are_those_of_the_settings(
     assert [one.advantage for one in said] == pytest.approx(worth)
 
 
+@pytest.mark.parametrize("in_advantage", ["true", "false"])
 @pytest.mark.parametrize(("average", "push"), [("game", 0.8), ("utterance", (1 - 2 * 0.2) / 2)])
 def test_the_kl_counts_once_in_a_game_or_once_in_an_utterance(
-    one_game: Settings, average: str, push: float
+    one_game: Settings, average: str, push: float, in_advantage: str
 ) -> None:
     """How far a won game is made more likely: rewards of 1 in all, less beta_2 = 0.2."""
     changes = [f"algorithm.average={average}", "algorithm.kl_coef=0.2"]
+    changes.append(f"algorithm.kl_in_advantage={in_advantage}")
     trainer = build_games(one_game(*changes, "algorithm.kl_estimator=weighted"))
     metrics = trainer.step(0)
     (said,) = trainer.games or []
@@ -273,9 +275,6 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     weights = {k: v.clone() for k, v in whole.policy.model.state_dict().items()}
     expected = [whole.step(1), whole.step(2)]
     again = build_games(config)
-    again.load_state_dict(state | {"digest": "of other games"})
-    with pytest.raises(ConfigError, match="the games that this run had begun to learn from"):
-        again.step(1)
     again.policy.model.load_state_dict(weights)
     again.load_state_dict(state)
     found = [again.step(1), again.step(2)]

@@ -14,7 +14,7 @@ from cory.episode import Episode
 from cory.models import policy
 from cory.models.sampling.generation import Response
 from cory.trainers.ppo import PPOTrainer
-from tests.support.building import LetterShare, build, measure
+from tests.support.building import LetterShare, build, measure, steps
 from tests.support.fixtures import END
 
 ConfigOf = Callable[..., Config]
@@ -105,17 +105,13 @@ def test_a_resumed_run_samples_with_the_same_dropout(
     state, streams = whole.state_dict(), whole.streams.state_dict()
     for agent in whole.agents.values():
         agent.engine.save(tmp_path)
-    expected = [without_times(whole.step(iteration)) for iteration in (2, 3)]
+    expected = steps(whole, 2, 3)
     assert len({metrics["ppo/learning_rate/agent_0"] for metrics in expected}) == 2
     resumed.load_state_dict(state)
     resumed.streams.load_state_dict(streams)
     for agent in resumed.agents.values():
         agent.engine.load(tmp_path)
-    assert [without_times(resumed.step(iteration)) for iteration in (2, 3)] == expected
-
-
-def without_times(metrics: dict[str, float]) -> dict[str, float]:
-    return {key: value for key, value in metrics.items() if not key.startswith("time/")}
+    assert steps(resumed, 2, 3) == expected
 
 
 @pytest.mark.parametrize(

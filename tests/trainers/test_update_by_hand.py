@@ -22,7 +22,7 @@ from cory.trainers.estimators import Estimate
 from cory.trainers.metrics import agent_metrics
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, build, noise_in, uneven
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
@@ -80,7 +80,7 @@ def recorded(trainer: PPOTrainer, iterations: int) -> dict[str, list[Recorded]]:
     return found
 
 
-def uneven(trainer: PPOTrainer) -> None:
+def cut_responses(trainer: PPOTrainer) -> None:
     """Let responses have one to six tokens."""
     interact = trainer.interact
 
@@ -97,7 +97,7 @@ def uneven(trainer: PPOTrainer) -> None:
 @pytest.fixture(scope="module")
 def run(config_of: ConfigOf) -> tuple[PPOTrainer, dict[str, list[Recorded]]]:
     trainer = build(config_of(*WORDS), LetterShare())
-    uneven(trainer)
+    cut_responses(trainer)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cory.trainers.ppo.agent_metrics", of_cut_responses)
         return trainer, recorded(trainer, ITERATIONS)
@@ -197,14 +197,8 @@ def test_the_loss_and_its_gradient_by_hand(config_of: ConfigOf, kl_in: str) -> N
     trainer.step(0)
     trainer.step(1)
     agent = trainer.agents["agent_0"]
-    for number, turn in enumerate(turns_of(trainer.episodes, "agent_0")):
-        del turn.response_ids[1 + number % 6 :]
-    known = agent.annotate(turns_of(trainer.episodes, "agent_0"))
-    mask, stream = known.response_mask, torch.Generator().manual_seed(4)
-
-    def noise(scale: float) -> Tensor:
-        return torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
-
+    known = agent.annotate(uneven(turns_of(trainer.episodes, "agent_0")))
+    mask, noise = known.response_mask, noise_in(known.response_mask)
     assert known.values is not None
     old = replace(
         known,
