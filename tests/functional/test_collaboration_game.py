@@ -10,25 +10,18 @@ import pytest
 
 from cory.functional.collaboration_game import (
     EQUILIBRIA,
-    EVEN,
-    MOST,
     Game,
     Strategy,
     collaboration,
     constant,
+    disagreements,
     exactly,
     joint,
-    observation_1,
     observation_2,
     response,
     uniform,
 )
 
-# multiples of 1/16, so that both sides of a printed condition can be equal without rounding
-GRID = [n / 16 for n in range(-16, 16)]
-REWARDS = [(col, ind) for col, ind in product(GRID, GRID) if col < ind]
-TWO_TURNS = [Game(2, exactly(1), 1, ind, col) for col, ind in REWARDS]
-COLD = 1e-3
 GAME = Game(6, uniform(4), 1, 0.5, 0.3)
 
 
@@ -36,36 +29,21 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def test_observation_1_exactly_ties_included() -> None:
-    pis = [n / 16 for n in range(17)]
-    ties = 0
-    for game, pi in product(TWO_TURNS, pis):
-        best = response(game, constant(game, pi), 0)
-        assert best.before[0][0] == observation_1(game, pi), (game, pi)
-        assert best.before[1][0] == 0  # nothing to gain any more
-        assert best.after == (1, 1)
-        ties += (1 - game.r_ind) * pi == game.r_ind - game.r_col
-    assert ties > 20
-    # hardly warm play rounds to the same
-    cold, best = (response(GAME, constant(GAME, 0.57), tau) for tau in (1e-4, 0))
-    for turn, rounded in zip(cold.before, best.before, strict=True):
-        assert turn == pytest.approx(rounded, abs=1e-3)
-
-
-def test_observation_2_exactly_with_most_collaboration() -> None:
-    for game in TWO_TURNS[::5]:
-        first = joint(game, COLD, MOST).before[0][0]
-        assert first == pytest.approx(float(observation_2(game)), abs=0.02), game
-        # the printed condition is its second term alone
-        assert observation_2(game) == (2 * game.r_ind - game.r_col < 1)
-
-
-def test_observation_2_for_the_better_answer_to_a_coin() -> None:
-    for game in TWO_TURNS[::5]:
-        first = joint(game, COLD, EVEN).before[0][0]
-        exchanged = 3 * game.r_ind - 2 * game.r_col
-        if exchanged != 1:  # there the coin decides
-            assert first == pytest.approx(float(exchanged < 1), abs=0.02), game
+def test_the_observations_on_their_grid_ties_included() -> None:
+    """The first and the second hold; with the equilibrium on the side of the better answer to a
+    coin, the coin's gain counts in the second.
+    """
+    levels = [n / 8 for n in range(-8, 8)]  # sums without rounding
+    rewards = [(col, ind) for col, ind in product(levels, levels) if col < ind]
+    printed = [2 * ind - col < 1 for col, ind in rewards]
+    assert printed == [observation_2(Game(2, exactly(1), 1, ind, col)) for col, ind in rewards]
+    even = [3 * ind - 2 * col <= 1 for col, ind in rewards]
+    wrong = sum(one != other for one, other in zip(printed, even, strict=True))
+    assert disagreements(1, 8) == {
+        "observation_1": (0, 9 * len(rewards)),
+        "observation_2": (0, len(rewards)),
+        "observation_2_even": (wrong, len(rewards)),
+    }
 
 
 def test_two_turns_by_hand_against_a_fixed_opponent() -> None:

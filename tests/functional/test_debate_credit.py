@@ -145,39 +145,33 @@ def test_incentives_by_the_verifier() -> None:
     assert [turn.bonus for turn in episode.turns] == [0.0, 0.0, 3.0, 0.0]
 
 
-def test_a_penalty_stays_with_its_turn_unless_asked() -> None:
-    def episode() -> Episode:
-        return debate([turn(0.2), turn(0.6)], [turn(0.4, flawed=True), turn(1.0)])
-
-    own = credits(PLAIN, episode())
-    # the turn before is paid as if nothing had happened
-    assert own == pytest.approx([(0.2 + 0.35) / 1.5, (0.6 + 0.35) / 1.5, -10.0, 1.0])
-    leaking = credits(replace(PLAIN, scope="propagate"), episode())
-    later = 0.5 * (-10.0 + 1.0) / 2
-    assert leaking == pytest.approx([(0.2 + later) / 1.5, (0.6 + later) / 1.5, -10.0, 1.0])
+SPREAD = 0.5 * (-10.0 + 1.0) / 2  # the penalised second round, discounted
 
 
-def test_a_penalty_is_not_shared_within_its_round() -> None:
-    rule = replace(PLAIN, horizon="current")
-    episode = debate([turn(0.4, flawed=True), turn(1.0)])
-    assert credits(rule, episode) == pytest.approx([(-10.0 + 1.0) / 2, (0.4 + 1.0) / 2])
-
-
-@pytest.mark.parametrize(("share", "others"), [("individual", 0.0), ("all", 1.0)])
-def test_a_flawed_answer_before_the_last_turn_is_penalised_where_only_that_one_pays(
-    share: str, others: float
+@pytest.mark.parametrize(
+    ("horizon", "share", "scope", "flawed", "expected"),
+    [
+        # the turn before is paid as if nothing had happened
+        ("discounted_sum", "all", "own", 2, [0.55 / 1.5, 0.95 / 1.5, -10.0, 1.0]),
+        ("discounted_sum", "all", "propagate", 2,
+         [(0.2 + SPREAD) / 1.5, (0.6 + SPREAD) / 1.5, -10.0, 1.0]),
+        # nor is a penalty shared within its round
+        ("current", "all", "own", 2, [0.4, 0.4, (-10.0 + 1.0) / 2, (0.4 + 1.0) / 2]),
+        # where only the last turn pays, it stands for the agent's own score there, in that credit
+        ("last", "individual", "own", 0, [-10.0, 1.0, 0.4, 1.0]),
+        ("last", "all", "own", 0, [(-10.0 + 1.0) / 2, 0.7, 0.7, 0.7]),
+        # as the released code has it, the earlier answer's score is never looked at
+        ("last", "individual", "propagate", 0, [0.4, 1.0, 0.4, 1.0]),
+        ("last", "all", "propagate", 0, [0.7, 0.7, 0.7, 0.7]),
+    ],
+)  # fmt: skip
+def test_penalties(
+    horizon: str, share: str, scope: str, flawed: int, expected: list[float]
 ) -> None:
-    """The penalty stands for the agent's own score in the last round, in that credit alone."""
-    rule = replace(PLAIN, horizon="last", share=share)
-    episode = debate([turn(0.2, flawed=True), turn(0.6)], [turn(0.4), turn(0.8)])
-    shares = 2 if share == "all" else 1
-    first = (-10.0 + 0.8 * others) / shares
-    rest = [(0.4 + 0.8) / 2] * 3 if share == "all" else [0.8, 0.4, 0.8]
-    assert credits(rule, episode) == pytest.approx([first, *rest])
-    # as the released code has it, the earlier answer's score is never looked at
-    assert credits(replace(rule, scope="propagate"), episode)[0] == pytest.approx(
-        0.6 if share == "all" else 0.4
-    )
+    episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)])
+    episode.turns[flawed].flawed = True
+    rule = replace(PLAIN, horizon=horizon, share=share, scope=scope)
+    assert credits(rule, episode) == pytest.approx(expected)
 
 
 def test_a_debate_that_ended_early_counts_the_turns_that_it_had() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -11,11 +11,14 @@ import torch
 from torch import Tensor
 
 from cory.config import ClassifierConfig, Config, builder, parse_config
-from cory.episode import Episode, Metrics, Turn
+from cory.episode import Batch, Episode, Metrics, Turn, turns_of
 from cory.evaluation.responses import BeforeEach, EvalRequest
+from cory.models.ppo_policy import PPOPolicy
 from cory.rewards import Reward
 from cory.runs.jsonl import Line
 from cory.runtime.worker import build_parts
+from cory.trainers.estimators import Estimate
+from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
@@ -135,6 +138,36 @@ def noise_in(mask: Tensor) -> Callable[[float], Tensor]:
     """Takes a scale: random numbers, another time others, and 0 outside the mask."""
     stream = torch.Generator().manual_seed(4)
     return lambda scale: torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
+
+
+@dataclass
+class Updated:
+    """What one update of an agent was given, and what that had been computed from."""
+
+    credits: list[float]  # of its turns, before scaling
+    scores: list[float]
+    batch: Batch
+    estimate: Estimate
+    kl_coef: float
+
+
+def updates_of(trainer: PPOTrainer, iterations: int) -> dict[str, list[Updated]]:
+    """The updates of each agent in so many iterations."""
+    found: dict[str, list[Updated]] = {name: [] for name in trainer.agents}
+    update = trainer.update
+
+    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, stage: Stage) -> Metrics:
+        turns = turns_of(trainer.episodes, agent.name)
+        credits = [float(turn.credit or 0.0) for turn in turns]
+        scores = [float(turn.score or 0.0) for turn in turns]
+        found[agent.name].append(Updated(credits, scores, batch, estimate, agent.kl_coef))
+        return update(agent, batch, estimate, stage)
+
+    trainer.update = noted  # type: ignore[method-assign]
+    for iteration in range(iterations):
+        trainer.step(iteration)
+    trainer.update = update  # type: ignore[method-assign]
+    return found
 
 
 def build(config: Config, reward: Reward | None = None) -> PPOTrainer:

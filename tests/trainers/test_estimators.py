@@ -6,58 +6,25 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
 
 from cory.config import Config
 from cory.config.rules.unread import READ_WITH
-from cory.episode import Batch, Episode, turns_of
+from cory.episode import turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.masking import whiten
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
-from cory.trainers.ppo import PPOTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
-from tests.support.building import LetterShare, build, steps
+from tests.support.building import LetterShare, Updated, build, steps, updates_of
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
 GRPO = ["algorithm=grpo", "algorithm.samples_per_prompt=4"]  # two groups of four
 
 
-class Update:
-    """An update as the trainer asks for it."""
-
-    def __init__(self, trainer: PPOTrainer) -> None:
-        self.found: dict[str, tuple[Batch, Estimate]] = {}
-        update = trainer.update
-
-        def noted(
-            agent: object, batch: Batch, estimate: Estimate, stage: Stage
-        ) -> dict[str, float]:
-            self.found[agent.name] = (batch, estimate)  # type: ignore[attr-defined]
-            return update(agent, batch, estimate, stage)  # type: ignore[arg-type]
-
-        trainer.update = noted  # type: ignore[method-assign, assignment]
-
-
-def second_step(config: Config) -> tuple[PPOTrainer, dict[str, tuple[Batch, Estimate]]]:
-    """A trainer after two iterations, where the KL is no longer 0, and the second one's updates."""
-    trainer = build(config, LetterShare())
-    updates = Update(trainer)
-    for iteration in range(2):
-        trainer.step(iteration)
-    return trainer, updates.found
-
-
-def by_hand(trainer: PPOTrainer, batch: Batch, agent: str, samples: int, in_reward: bool) -> Tensor:
-    """Rewards of the agent's turns, (groups, samples): credit less the penalty of the response."""
-    policy = trainer.agents[agent]
-    turns = turns_of(trainer.episodes, agent)
-    coefficient = trainer.config.kl_coef if in_reward else 0.0
-    assert policy.kl_coef == trainer.config.kl_coef  # the controller is fixed
-    rewards = torch.tensor([turn.credit or 0.0 for turn in turns])
-    rewards = rewards - coefficient * batch.kl.sum(1)
-    return rewards.view(-1, samples)
+def second_updates(config: Config) -> dict[str, Updated]:
+    """Each agent's second update, when the KL is no longer 0."""
+    return {name: own[1] for name, own in updates_of(build(config, LetterShare()), 2).items()}
 
 
 ESTIMATES = {
@@ -72,14 +39,16 @@ def test_advantages_of_an_update_by_hand(config_of: ConfigOf, name: str, kl_in: 
     words = ["algorithm=cory", "algorithm.swap_every=1", f"advantages={name}"]
     words += ["algorithm.samples_per_prompt=4", "algorithm.learning_rate=1e-2"]
     words += ["algorithm.kl_coef=0.5", f"algorithm.kl_in={kl_in}"]
-    trainer, found = second_step(config_of(*words))
-    assert set(found) == set(trainer.agents)
-    for agent, (batch, estimate) in found.items():
-        rewards = by_hand(trainer, batch, agent, 4, kl_in == "reward")
-        assert batch.kl.sum(1).abs().max() > 1e-3
-        expected = ESTIMATES[name](rewards).view(-1, 1) * batch.response_mask
-        assert_close(estimate.advantages, expected, 1e-4)
-        assert estimate.returns is None
+    found = second_updates(config_of(*words))
+    assert len(found) == 2
+    for one in found.values():
+        kl = one.batch.kl.sum(1)
+        assert kl.abs().max() > 1e-3
+        # of whole responses: credit less the penalty
+        rewards = torch.tensor(one.credits) - (0.5 * kl if kl_in == "reward" else 0.0)
+        expected = ESTIMATES[name](rewards.view(-1, 4)).view(-1, 1) * one.batch.response_mask
+        assert_close(one.estimate.advantages, expected, 1e-4)
+        assert one.estimate.returns is None
 
 
 @pytest.mark.parametrize("baseline", [False, True])
@@ -88,13 +57,12 @@ def test_batch_is_whitened_over_all_tokens(config_of: ConfigOf, baseline: bool) 
     words += ["algorithm.kl_coef=0.5", "algorithm.gamma=0.9"]
     if baseline:
         words += ["algorithm.group_baseline=true", "algorithm.samples_per_prompt=4"]
-    trainer, found = second_step(config_of(*words))
-    batch, estimate = found["agent_0"]
-    credits = torch.tensor([turn.credit for turn in turns_of(trainer.episodes, "agent_0")])
+    one = second_updates(config_of(*words))["agent_0"]
+    batch, estimate, mask = one.batch, one.estimate, one.batch.response_mask
+    credits = torch.tensor(one.credits)
     if baseline:
         groups = credits.view(2, 4)
         credits = (groups - groups.mean(1, keepdim=True)).flatten()
-    mask = batch.response_mask
     rewards = kl_penalised_rewards(credits, batch.kl, mask, 0.5)
     to_go, _ = gae(rewards, torch.zeros_like(rewards), mask, 0.9, 1.0)
     assert_close(estimate.advantages, whiten(to_go, mask))
@@ -139,17 +107,10 @@ def test_without_gae_there_is_no_value_head(
             agent.model.values(torch.zeros(1, 32))
 
 
-class Constant(LetterShare):
-    """Every response is worth the same."""
-
-    def score(self, episodes: list[Episode]) -> None:
-        for episode in episodes:
-            for turn in episode.turns:
-                turn.score = 0.3
-
-
 def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf) -> None:
-    trainer = build(config_of(*GRPO, "algorithm.kl_coef=0", "algorithm.weight_decay=0"), Constant())
+    trainer = build(
+        config_of(*GRPO, "algorithm.kl_coef=0", "algorithm.weight_decay=0"), LetterShare(sign=0.0)
+    )
     weights = trainer.agents["agent_0"].model.state_dict()
     before = {key: value.clone() for key, value in weights.items()}
     for iteration in range(2):
@@ -168,7 +129,9 @@ def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf) -> Non
 def test_groups_are_counted_only_where_there_are_some(config_of: ConfigOf) -> None:
     plain = build(config_of("algorithm=ppo"), LetterShare()).step(0)
     assert "rollout/equal_groups/agent_0" not in plain
-    repeated = build(config_of("algorithm=ppo", "algorithm.samples_per_prompt=2"), Constant())
+    repeated = build(
+        config_of("algorithm=ppo", "algorithm.samples_per_prompt=2"), LetterShare(sign=0.0)
+    )
     metrics = repeated.step(0)
     assert metrics["rollout/equal_groups/agent_0"] == 1
     assert not no_values(metrics)  # gae, with its value head

@@ -169,46 +169,34 @@ def one_game(self_play: Settings, tmp_path: Path) -> Settings:
     return lambda *overrides: self_play(*base, *overrides)
 
 
-def test_the_loss_of_a_won_game(one_game: Settings) -> None:
-    trainer = build_games(one_game())
-    metrics = trainer.step(0)
-    (said,) = trainer.games or []
-    # one role won: half of the weight, and two utterances for one game
-    assert [one.weight for one in said] == [0.5 * 2, 0.5 * 2]
-    # -(1/2) (0.4444 + 0.5556), as the sum over a game is meant
-    assert metrics["offline/loss/agent_0"] == pytest.approx(-0.5, abs=1e-4)
-
-
 @pytest.mark.parametrize(
-    ("words", "worth"),
+    ("words", "worth", "weight", "kl_share"),
     [
-        (["algorithm.decay=0.25"], [0.2, 0.8]),
-        (["algorithm.decay=0.5", "algorithm.normaliser=printed"], [2 / 7, 4 / 7]),
+        (["kl_in_advantage=true"], [4 / 9, 5 / 9], 1.0, 0.5),
+        (["kl_in_advantage=false"], [4 / 9, 5 / 9], 1.0, 0.5),
+        (["average=utterance", "kl_in_advantage=true"], [4 / 9, 5 / 9], 0.5, 1.0),
+        (["average=utterance", "kl_in_advantage=false"], [4 / 9, 5 / 9], 0.5, 1.0),
+        (["decay=0.25"], [0.2, 0.8], 1.0, 0.5),
+        (["decay=0.5", "normaliser=printed"], [2 / 7, 4 / 7], 1.0, 0.5),
     ],
 )
-def test_advantages_are_those_of_the_settings(
-    one_game: Settings, words: list[str], worth: list[float]
+def test_a_won_game_by_hand(
+    one_game: Settings, words: list[str], worth: list[float], weight: float, kl_share: float
 ) -> None:
-    trainer = build_games(one_game(*words))
-    trainer.step(0)
-    (said,) = trainer.games or []
-    assert [one.advantage for one in said] == pytest.approx(worth)
-
-
-@pytest.mark.parametrize("in_advantage", ["true", "false"])
-@pytest.mark.parametrize(("average", "push"), [("game", 0.8), ("utterance", (1 - 2 * 0.2) / 2)])
-def test_the_kl_counts_once_in_a_game_or_once_in_an_utterance(
-    one_game: Settings, average: str, push: float, in_advantage: str
-) -> None:
-    """How far a won game is made more likely: rewards of 1 in all, less beta_2 = 0.2."""
-    changes = [f"algorithm.average={average}", "algorithm.kl_coef=0.2"]
-    changes.append(f"algorithm.kl_in_advantage={in_advantage}")
-    trainer = build_games(one_game(*changes, "algorithm.kl_estimator=weighted"))
+    """The other role never wins: its half of the weight is left to it. The KL is 0 at first, and
+    takes beta_2 off how far the game is made more likely, once in a game or in an utterance.
+    """
+    changes = ["kl_coef=0.2", "kl_estimator=weighted", "average=game", *words]
+    trainer = build_games(one_game(*(f"algorithm.{change}" for change in changes)))
     metrics = trainer.step(0)
     (said,) = trainer.games or []
-    assert [one.kl_share for one in said] == [0.5 if average == "game" else 1.0] * 2
-    # the other role never wins: its half of the weight is left to it
-    assert metrics["offline/push/agent_0"] == pytest.approx(push / 2, abs=1e-4)
+    assert [one.weight for one in said] == [weight] * 2
+    assert [one.advantage for one in said] == pytest.approx(worth)
+    assert [one.kl_share for one in said] == [kl_share] * 2
+    # of two utterances
+    loss, push = -weight * sum(worth) / 2, weight * (sum(worth) - 2 * 0.2 * kl_share) / 2
+    assert metrics["offline/loss/agent_0"] == pytest.approx(loss, abs=1e-4)
+    assert metrics["offline/push/agent_0"] == pytest.approx(push, abs=1e-4)
 
 
 def test_instructions_stand_beside_games(imitation: Settings, tmp_path: Path) -> None:

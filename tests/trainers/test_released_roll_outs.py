@@ -42,21 +42,12 @@ def gaps(trainer: PPOTrainer, iterations: int) -> list[dict[str, float]]:
     return [{name: step[f"objective/sampler_gap_max/{name}"] for name in names} for step in steps]
 
 
-class EqualScores:
-    """A judge that likes every response as much."""
-
-    def score(self, episodes: list[Episode]) -> None:
-        for episode in episodes:
-            for turn in episode.turns:
-                turn.score = 1.0
-
-
 def test_a_first_update_that_stood_still_is_checked_again_after_a_roll_out_with_dropout(
     config_of: ConfigOf, with_rates: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alone = ["algorithm=ppo", "advantages=leave_one_out", "algorithm.samples_per_prompt=4"]
     words = [*alone, with_rates, DROPOUT, "algorithm.kl_coef=0"]
-    trainer = build(config_of(*words), EqualScores())
+    trainer = build(config_of(*words), LetterShare(sign=0.0))
     first, second = gaps(trainer, 2)
     assert trainer.agents["agent_0"].updates == 0
     assert first["agent_0"] < 1e-4 < 1e-2 < second["agent_0"]
