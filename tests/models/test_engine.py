@@ -1,4 +1,4 @@
-"""One agent's parameters under DeepSpeed: settings, stages, and engines over one base."""
+"""One agent's parameters under DeepSpeed: settings, stages, rates, and the process group."""
 
 from __future__ import annotations
 

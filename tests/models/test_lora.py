@@ -1,4 +1,4 @@
-"""Adapters on one frozen base: who acts, who learns, and what the reference is."""
+"""Adapters on one frozen base: which of them acts, how they leave, and where they cannot lie."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import torch
 from cory.config import Config, ConfigError
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.team import Team
-from tests.models.test_team import CONTEXTS, RESPONSES, tensors
+from tests.models.test_team import INPUTS
 from tests.support.building import build
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
 NAMES = ["agent_0", "agent_1"]
-INPUTS = tensors(CONTEXTS, RESPONSES)
 
 
 def team_of(config_of: ConfigOf, *overrides: str) -> tuple[Team, list[ActorCriticModel]]:

@@ -1,4 +1,4 @@
-"""Log-probabilities and values of response tokens, and what padding must not do to them."""
+"""The models of a team: which of their weights train, and which models are refused."""
 
 from __future__ import annotations
 
@@ -10,47 +10,22 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from cory.config import Config, ConfigError
-from cory.functional.masking import pad_left, pad_right
+from cory.functional.masking import pad_turns
 from cory.models import team as team_module
-from cory.models.actor_critic import ActorCriticModel
 from cory.models.sampling.supported import require_supported
 from cory.models.team import Team
 
 CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17]]
 RESPONSES = [[20, 21], [22, 23, 24, 25], [26]]
-
-
-@pytest.fixture(scope="module")
-def team(config_of: Callable[..., Config]) -> Team:
-    return Team(config_of().model, torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def model(team: Team) -> ActorCriticModel:
-    (policy,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
-    with torch.no_grad():  # another policy than the reference, so that KL is not 0
-        for parameter in policy.lm.parameters():
-            parameter.add_(0.02 * torch.randn(parameter.shape, generator=torch.manual_seed(1)))
-    return policy.eval()
-
-
-def tensors(
-    contexts: list[list[int]], responses: list[list[int]]
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    context, context_mask = pad_left(contexts, 0)
-    response, response_mask = pad_right(responses, 0)
-    return (
-        torch.cat([context, response], 1),
-        torch.cat([context_mask, response_mask], 1),
-        response_mask,
-    )
+INPUTS = pad_turns(CONTEXTS, RESPONSES, 0)
 
 
 def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
-    team: Team, model: ActorCriticModel
+    config_of: Callable[..., Config],
 ) -> None:
-    model.zero_grad()
-    logprobs, values = model(*tensors(CONTEXTS, RESPONSES))
+    team = Team(config_of().model, torch.device("cpu"))
+    (model,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
+    logprobs, values = model.eval()(*INPUTS)
     (logprobs.sum() + values.sum()).backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ SETTINGS = {
     "kl_estimator": "k1",
     "kl_coef": 0.5,
     "kl_controller": "adaptive",
-    "kl_target": 0.02,
+    "kl_target": 0.14,
     "kl_horizon": 20,
     "score_scaling": "normalise",
     "score_clip": 1.3,
@@ -125,15 +124,14 @@ def test_the_controller_moves_the_coefficient_that_is_used(
     run: tuple[PPOTrainer, dict[str, list[Updated]]], agent: str
 ) -> None:
     updates = run[1][agent]
-    coefficient, before = 0.5, []
+    coefficient, errors = 0.5, []
     for one in updates:
         assert one.kl_coef == pytest.approx(coefficient, rel=1e-6)
         kl = float((one.batch.logprobs - one.batch.ref_logprobs)[one.batch.response_mask].sum()) / 8
-        error = min(0.2, max(-0.2, kl / 0.02 - 1))
-        before.append(coefficient)
-        coefficient *= 1 + error * 8 / 20  # eight turns an iteration
+        errors.append(min(0.2, max(-0.2, kl / 0.14 - 1)))
+        coefficient *= 1 + errors[-1] * 8 / 20  # eight turns an iteration
     assert run[0].agents[agent].kl_coef == pytest.approx(coefficient, rel=1e-6)
-    assert all(one != after for one, after in pairwise(before))
+    assert any(0 < abs(error) < 0.2 for error in errors)  # not at a bound
 
 
 @pytest.mark.parametrize("kl_in", ["reward", "loss"])
