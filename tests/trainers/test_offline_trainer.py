@@ -265,6 +265,7 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     again = build_games(config)
     again.policy.model.load_state_dict(weights)
     again.load_state_dict(state)
+    assert again.updates == 1
     found = [again.step(1), again.step(2)]
     # Adam's moments are the engine's to keep; the first step shows what the trainer keeps
     for key in ("loss", "ratio", "kl", "nll_game", "examples"):

@@ -127,6 +127,9 @@ def test_an_iteration_without_examples_steps_nothing_and_is_counted(
         assert found["verifier/questions_kept"] == 0 and "verifier/loss" not in found
     after = weights(trainer)
     assert all(torch.equal(piece, after[name]) for name, piece in before.items())
+    again = build_verifier(verifier_config(), letters="")
+    again.load_state_dict(trainer.state_dict())
+    assert again.step(2)["verifier/idle"] == 3
 
 
 def test_a_loss_that_is_no_number_stops_the_run(verifier_config: Settings) -> None:
@@ -158,6 +161,7 @@ def test_four_iterations_are_two_and_two_to_the_last_bit(
     restored = checkpoints.restore(again.agents)
     assert restored is not None
     again.load_state_dict(restored[1]["algorithm"])
+    assert again.updates == {"verifier": 2}
     assert steps(again, 2, 3) == expected
     ours, theirs = weights(whole), weights(again)
     assert all(torch.equal(piece, theirs[name]) for name, piece in ours.items())
