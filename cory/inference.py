@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -33,7 +33,6 @@ from cory.config import (
     products_of,
     require,
 )
-from cory.config.checks import require_at_least
 from cory.config.debate import DebateConfig
 from cory.config.options import is_own
 from cory.episode import Episode, Prompt
@@ -156,7 +155,7 @@ class TrainedTeam:
         """An episode per prompt; arguments as of `ask_all`."""
         sampling = self.config.algorithm.sampling
         limit = sampling.max_response_tokens if max_tokens is None else max_tokens
-        require_at_least("max_tokens", limit, 1)
+        require(limit >= 1, f"max_tokens={limit}: must be at least 1")
         asked = [self._prompt(prompt, limit) for prompt in prompts]
         base_seed = self.config.seed if seed is None else seed
         streams = (place_stream(base_seed, place) for place in count())
@@ -269,7 +268,7 @@ def load_team(
         for group, model in (("model", config.model), ("partner", config.partner))
         if model is not None
     }
-    return TrainedTeam(place, replace(config, **models), device)
+    return TrainedTeam(place, config.replace(**models), device)
 
 
 def on_device(model: ModelConfig, device: str, remote_code: bool, said: str) -> ModelConfig:
@@ -279,9 +278,9 @@ def on_device(model: ModelConfig, device: str, remote_code: bool, said: str) -> 
         f"{said}.remote_code=true: the checkpoint's own Python runs only with remote_code=True "
         f"of load_team, or --remote-code",
     )
-    model = replace(model, remote_code=remote_code)
+    model = model.replace(remote_code=remote_code)
     if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
-        return replace(model, precision="fp32", compute_precision="fp32")
+        return model.replace(precision="fp32", compute_precision="fp32")
     return model
 
 

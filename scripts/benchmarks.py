@@ -20,8 +20,8 @@ import torch
 # else DeepSpeed guesses while it is imported, and says so
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
-from cory.benchmarks import Entry, Measurement, measure
-from cory.config import ConfigError, SuiteConfig, load_suite, require
+from cory.benchmarks import Entry, Measurement, SuiteConfig, load_suite, measure
+from cory.config import ConfigError, require
 from cory.inference import require_device
 from cory.train import CONF
 

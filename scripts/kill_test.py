@@ -89,7 +89,7 @@ ALGORITHMS = {
         "algorithm.opponents.im=null",
     ],
     "maft": [
-        "experiment=maft/phi3_arithmetic_maft",
+        "experiment=maft/maft",
         *SMALL,
         *STEPS,
         "model.precision=bf16",  # an iteration goes on from float32 weights all the same

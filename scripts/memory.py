@@ -195,7 +195,7 @@ def main() -> None:
         print(*part_lines(config, parts_of(config)), sep="\n")
         print(*layout_lines(config, words), sep="\n")
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(*(f"error: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
         sys.exit(1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -258,7 +257,7 @@ def test_offloading_moves_to_main_memory(described: Path) -> None:
     assert away["weights that train"] == away["float32 copy of the weights"] == 2 * 4 * share
     assert away["Adam's two moments"] == 2 * 8 * share
     assert away["gradients in float32"] == away["gradients"] == 2 * 4 * share
-    on_cpu = replace(config, hardware=replace(config.hardware, device="cpu"))
+    on_cpu = config.replace(hardware=config.hardware.replace(device="cpu"))
     assert not any(part.beside for part in parts_of(on_cpu))
 
 
@@ -299,7 +298,7 @@ def test_agents_that_share_an_engine_by_hand(described: Path, stage: int) -> Non
 
 def test_two_models_are_both_held_and_work_in_turn(described: Path) -> None:
     alone = small(described)
-    both = replace(alone, partner=alone.model)
+    both = alone.replace(partner=alone.model)
     assert held(parts_of(both)) == held(parts_of(alone)) + 4 * MODEL  # a second reference
     # of one agent each; what works is counted once
     assert peak(parts_of(both))[1] == peak(parts_of(alone))[1] + 4 * MODEL
@@ -322,7 +321,7 @@ def test_buffers_are_as_the_engine_asks() -> None:
 
 def test_moments_in_eight_bits(described: Path) -> None:
     config = small(described)
-    eight = replace(config, algorithm=replace(config.algorithm, optimizer="adamw_8bit"))
+    eight = config.replace(algorithm=config.algorithm.replace(optimizer="adamw_8bit"))
     sizes = {part.what: part.bytes for part in parts_of(eight)}
     assert sizes["Adam's two moments"] == int(2 * COPY * (2 + 8 / 256))
     assert "AdamW's intermediate results" not in sizes
@@ -379,7 +378,7 @@ def test_main_memory_beside_a_gpu_is_looked_at(
 def test_a_disk_without_room_for_a_checkpoint_is_refused(
     described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = replace(small(described), run_dir=str(tmp_path / "not/there/yet"))
+    config = small(described).replace(run_dir=str(tmp_path / "not/there/yet"))
     needed = checkpoint_bytes(config, parts_of(config))
     assert needed == 2 * (4 + 8) * COPY
     asked: list[Path] = []
@@ -396,7 +395,7 @@ def test_a_disk_without_room_for_a_checkpoint_is_refused(
     assert asked == [tmp_path]
     Disk.free = needed - 1
     assert "not/there/yet: a checkpoint takes 0.00 GiB" in refusal(lambda: check(config))
-    check(replace(config, algorithm=replace(config.algorithm, iterations=0)))  # writes none
+    check(config.replace(algorithm=config.algorithm.replace(iterations=0)))  # writes none
 
 
 @pytest.mark.parametrize(("stage", "expected"), [(0, 12 * COPY), (2, 4 * COPY), (3, 0)])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
-from cory.config import GEOMETRIC_MEAN, Config, PythonRewardConfig, SumConfig, builder
+from cory.benchmarks import GEOMETRIC_MEAN
+from cory.config import Config, PythonRewardConfig, SumConfig, builder
 from cory.episode import Episode
 from cory.rewards import RunReward
 from cory.runtime.loop import seconds_of
@@ -153,10 +153,13 @@ def logged_by_rewards(config_of: Callable[..., Config], folder: Path) -> set[str
     )
     server = ChatServer(lambda number, body: reply("Grade: 3"))
     config = config_of(f"run_dir={folder}", "algorithm=ppo")
-    own = PythonRewardConfig("python", f"{folder}/mine.py:score")
-    tone = replace(CLASSIFIER, path=config.reward.path)
+    own = PythonRewardConfig(name="python", function=f"{folder}/mine.py:score")
+    tone = CLASSIFIER.replace(path=config.reward.path)
     found = set()
-    for reward in (own, SumConfig("sum", {"own": own, "tone": tone, "taste": judge(server)}, {})):
+    for reward in (
+        own,
+        SumConfig(name="sum", parts={"own": own, "tone": tone, "taste": judge(server)}, weights={}),
+    ):
         config.reward = reward
         trainer = build(config)
         found |= trainer.step(0).keys()

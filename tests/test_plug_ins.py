@@ -21,20 +21,16 @@ from tests.support.refusals import refusal
 
 PACKAGE = '''"""Options for cory."""
 
-from dataclasses import dataclass
+from pydantic import PositiveInt
 
-from cory.config import Game, Option, TaskFacts, require
+from cory.config import Game, Option, Settings
 
 
-@dataclass
-class LengthConfig:
+class LengthConfig(Settings):
     """Settings of `reward=acme_length`."""
 
     name: str
-    wanted: int
-
-    def __post_init__(self) -> None:
-        require(self.wanted > 0, f"reward.wanted must be above 0, got {self.wanted}")
+    wanted: PositiveInt
 
 
 LENGTH = Option(LengthConfig, "acme.length:Length")
@@ -109,11 +105,13 @@ def test_an_entry_point_adds_an_option(installed: Callable[..., Path]) -> None:
     installed(rewards="acme_length = acme:LENGTH", games="snap = acme:SNAP")
     found = option("reward", "acme_length")
     assert found.settings.__name__ == "LengthConfig"
-    reward = builder("reward", "acme_length")(found.settings("acme_length", 3), None, None)
+    reward = builder("reward", "acme_length")(
+        found.settings(name="acme_length", wanted=3), None, None
+    )
     assert reward.wanted == 3
-    with pytest.raises(ConfigError, match=r"^task\.name 'acme_length' is unknown; choose one of a"):
+    with pytest.raises(ConfigError, match=r"^task\.name=acme_length: must be one of a"):
         option("task", "acme_length")
-    with pytest.raises(ConfigError, match=r"^reward\.name 'acme' is unknown; choose one of acme_l"):
+    with pytest.raises(ConfigError, match=r"^reward\.name=acme: must be one of acme_l"):
         option("reward", "acme")
     assert game("snap").one_wins
     rules = rules_of("snap", "words")
@@ -129,7 +127,7 @@ def test_an_entry_point_adds_an_option(installed: Callable[..., Path]) -> None:
         ("lost = acme:LENGHT", "lost", "cannot be imported: AttributeError: module 'acme' has no"),
         ("lost = acme:NOTHING", "lost", "must be a cory.config.Option, got int"),
         ("lost = acme:SNAP", "lost", "must be a cory.config.Option, got Game"),
-        ("lost = acme:PLAIN", "lost", "its settings must be a dataclass"),
+        ("lost = acme:PLAIN", "lost", "its settings must be a cory.config.Settings"),
     ],
 )
 def test_a_plug_in_that_cannot_be_is_refused_by_name(

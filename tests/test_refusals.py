@@ -23,7 +23,7 @@ from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
 
 Typed = Callable[..., tuple[int, str, str]]
-MISSPELT = "algorithm.clip_rang is not a setting; did you mean clip_range?\n"
+MISSPELT = "algorithm.clip_rang is not a setting; did you mean algorithm.clip_range?\n"
 
 
 @pytest.fixture
@@ -79,15 +79,15 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("hydra.searchpath=[file://{tmp}] experiment=typo", MISSPELT),
         ("--config-dir={tmp} experiment=shallow", "clip_range is not a setting"),
         ("modl=tiny", "modl is not a setting; did you mean model?"),
-        ("+wandb.projekt=x", "wandb.projekt is not a setting; did you mean project?"),
-        ("algorithm.sampling.topk=3", "sampling.topk is not a setting; did you mean top_k?"),
+        ("+wandb.projekt=x", "wandb.projekt is not a setting; did you mean wandb.project?"),
+        ("algorithm.sampling.topk=3", "is not a setting; did you mean algorithm.sampling.top_k"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         (
             "fidelity=official_cory algorithm=ppo",
             "algorithm.official_swap is not a setting of algorithm=ppo; where a file sets it, "
             "~algorithm.official_swap leaves it out",
         ),
-        ("fidelity=official_spag", "official_spag needs algorithm=imitation or spag, got cory"),
+        ("fidelity=official_spag", "official_spag: needs algorithm=imitation or spag, got cory"),
         *[
             (
                 f"algorithm={name}",
@@ -116,14 +116,12 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm.clip_range", "missing EQUAL"),
         ("--config-dir={tmp} experiment=broken", "broken.yaml"),
         # a value
-        ("algorithm.clip_range=abc", "algorithm.clip_range: Value 'abc'"),
-        ("~algorithm.clip_range", "no value given for algorithm.clip_range"),
-        ("algorithm.iterations=1000001", "algorithm.iterations must be at most 1000000, got 10000"),
-        ("experiment=spag/llama2_im algorithm.iterations=9000000", "must be at most 1000000, got"),
-        ("algorithm.epochs=1000001", "algorithm.epochs must be at most 1000000, got 1000001"),
+        ("algorithm.clip_range=abc", "algorithm.clip_range=abc: must be a number"),
+        ("~algorithm.clip_range", "algorithm.clip_range: no value given"),
+        ("algorithm.iterations=1000001", "algorithm.iterations=1000001: must be at most 1000000"),
         # one folder for several runs
         ("sweep=cory/fig3 run_dir=mine", "run_dir= is one folder for all runs of a sweep"),
-        ("reward=exact_match", "reward=exact_match needs a task with answers; task=imdb has none"),
+        ("reward=exact_match", "reward=exact_match: needs a task with answers; task=imdb has none"),
     ],
 )  # fmt: skip
 def test_what_was_typed_is_refused_in_one_line(
@@ -294,7 +292,7 @@ def test_an_empty_run_dir_is_not_the_folder_where_one_stands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / METRICS).write_text("mine")
-    assert_refused(typed("run_dir="), "run_dir is empty; name a folder, or leave it out")
+    assert_refused(typed("run_dir="), "run_dir=: must not be empty")
     assert_refused(typed("run_dir=."), f"run_dir=. holds {METRICS} but no config.yaml")
     assert [path.name for path in tmp_path.iterdir()] == [METRICS]
 

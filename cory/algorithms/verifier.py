@@ -5,7 +5,7 @@ it learns which questions are hard instead of which answers are right (Park et a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from torch import Tensor
@@ -105,7 +105,7 @@ class AnswerCollector:
         limit = draw_limit(config.sampling, draw)
         coolest, hottest = config.temperatures
         temperature = float(draw.uniform(coolest, hottest))
-        sampling = replace(config.sampling, temperature=temperature, top_p=config.top_p)
+        sampling = config.sampling.replace(temperature=temperature, top_p=config.top_p)
 
         def ask(prompts: Sequence[Prompt], texts: Sequence[str]) -> list[Turn]:
             """The frozen model's answer to each text, labelled by each prompt's right answer.

@@ -7,20 +7,13 @@ from cory.config.algorithm import (
     OptimiserConfig,
     PPOConfig,
     SamplingConfig,
-    StopConfig,
 )
-from cory.config.checks import ConfigError, exact_div, nearest, renamed, require
-from cory.config.debate import DebateConfig, DebatePrompts, GuardConfig, MaporlConfig
-from cory.config.evaluation import (
-    GEOMETRIC_MEAN,
-    BenchmarkConfig,
-    DiversityConfig,
-    EvaluationConfig,
-    SuiteConfig,
-    load_suite,
-)
-from cory.config.experiment import Config, WandbConfig
-from cory.config.game import GameConfig, GameStyles, GameTexts, ScriptedConfig
+from cory.config.base import Settings
+from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig
+from cory.config.errors import ConfigError, flat, meant, nearest, renamed, require
+from cory.config.evaluation import DiversityConfig, EvaluationConfig
+from cory.config.experiment import Config
+from cory.config.game import GameConfig, GameTexts, ScriptedConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
 from cory.config.maft import (
     AGREEING,
@@ -29,7 +22,6 @@ from cory.config.maft import (
     GENERATION_ONLY,
     OWN,
     SINGLE,
-    SPECIALISED,
     MaftConfig,
     MaftPrompts,
 )
@@ -39,7 +31,6 @@ from cory.config.offline import (
     ENDPOINT,
     ITSELF,
     NONE,
-    OPPONENTS,
     RANDOM,
     SCRIPTED,
     SELF_PLAY,
@@ -50,8 +41,7 @@ from cory.config.offline import (
     SpagConfig,
 )
 from cory.config.options import Game, Option, builder, game, is_own, load, option, plug_in_folders
-from cory.config.parse import meant, parse_config, parse_groups
-from cory.config.prompts import PromptsConfig
+from cory.config.parse import parse_config
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -61,13 +51,12 @@ from cory.config.reward import (
     PythonRewardConfig,
     SumConfig,
     VerifierRewardConfig,
+    function_name,
     judges,
     of_part,
-    require_function_name,
 )
-from cory.config.rules.models import products_of
-from cory.config.rules.together import check_together, plan_of
-from cory.config.supervised import RequestsConfig, SFTConfig, SupervisedConfig, VerifierConfig
+from cory.config.rules import plan_of, products_of
+from cory.config.supervised import SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,
@@ -77,110 +66,6 @@ from cory.config.task import (
     MmluConfig,
     PickConfig,
     ProgramsConfig,
+    PromptsConfig,
     QuestionsConfig,
-    TaskFacts,
 )
-
-__all__ = [
-    "ADAMW_8BIT",
-    "AGREEING",
-    "ANSWER",
-    "CORRECT",
-    "ENDPOINT",
-    "GAE",
-    "GENERATION_ONLY",
-    "GEOMETRIC_MEAN",
-    "IGNORED",
-    "ITSELF",
-    "NONE",
-    "NO_ANSWER",
-    "OPPONENTS",
-    "OWN",
-    "RANDOM",
-    "SCRIPTED",
-    "SELF_PLAY",
-    "SINGLE",
-    "SPECIALISED",
-    "START",
-    "AdapterConfig",
-    "AnliConfig",
-    "BatchPlan",
-    "BenchmarkConfig",
-    "ClassifierConfig",
-    "Config",
-    "ConfigError",
-    "CoryConfig",
-    "DebateConfig",
-    "DebatePrompts",
-    "DiversityConfig",
-    "EndpointConfig",
-    "EvaluationConfig",
-    "ExactMatchConfig",
-    "Game",
-    "GameConfig",
-    "GameOutcomeConfig",
-    "GameStyles",
-    "GameTexts",
-    "GuardConfig",
-    "HardwareConfig",
-    "ImdbConfig",
-    "ImitationConfig",
-    "InstructionsConfig",
-    "JudgeConfig",
-    "JudgeEndpointConfig",
-    "MaftConfig",
-    "MaftPrompts",
-    "MaporlConfig",
-    "MathConfig",
-    "MmluConfig",
-    "ModelConfig",
-    "OfflineConfig",
-    "OptimiserConfig",
-    "Option",
-    "PPOConfig",
-    "PickConfig",
-    "ProgramsConfig",
-    "PromptsConfig",
-    "PythonRewardConfig",
-    "QuestionsConfig",
-    "RequestsConfig",
-    "SFTConfig",
-    "SamplingConfig",
-    "ScriptedConfig",
-    "SpagConfig",
-    "StopConfig",
-    "SuiteConfig",
-    "SumConfig",
-    "SupervisedConfig",
-    "TaskFacts",
-    "VerifierConfig",
-    "VerifierRewardConfig",
-    "WandbConfig",
-    "batch_plan",
-    "builder",
-    "check_together",
-    "cores",
-    "exact_div",
-    "experiment_names",
-    "game",
-    "is_own",
-    "judges",
-    "load",
-    "load_suite",
-    "meant",
-    "nearest",
-    "of_part",
-    "option",
-    "parse_config",
-    "parse_groups",
-    "plan_of",
-    "plug_in_folders",
-    "products_of",
-    "read_sweep",
-    "renamed",
-    "require",
-    "require_function_name",
-    "run_names",
-    "run_words",
-    "sweep_names",
-]

@@ -1,16 +1,22 @@
 """Settings of `algorithm=imitation` and `spag`: learning from games that were played before."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
-from cory.config.algorithm import AlgorithmFacts, OptimiserConfig, SamplingConfig
-from cory.config.checks import (
-    MOST_ROUNDS,
-    require,
-    require_at_least,
-    require_choice,
-    require_count,
-    require_fields,
+from pydantic import Field
+
+from cory.config.algorithm import AlgorithmConfig
+from cory.config.base import (
+    Between0And1,
+    Conflict,
+    Count,
+    NotNegative,
+    Number,
+    Settings,
+    Text,
+    with_fields,
 )
+from cory.config.errors import require
 from cory.config.model import EndpointConfig
 
 SELF_PLAY, SCRIPTED, RANDOM, ENDPOINT, NONE = "self_play", "scripted", "random", "endpoint", "none"
@@ -18,114 +24,69 @@ ITSELF, START = "itself", "start"
 OPPONENTS = (ITSELF, START, SCRIPTED, RANDOM, ENDPOINT)  # any other value is the folder of a run
 
 
-@dataclass
-class InstructionsConfig:
+class InstructionsConfig(Settings):
     """Instructions with answers, which are trained on besides the games."""
 
-    source: str  # package (offline stand-in) | hub | path
-    path: str | None  # hub: data set name; path: a .jsonl, .json, .csv or .parquet file
-    split: str  # hub, path: which rows, as train or train[:90%]
-    instruction_column: str
-    input_column: str | None  # what the instruction is about; may be empty in a row
-    output_column: str
-    template: str  # {instruction}
-    input_template: str  # {instruction} and {input}, for rows that have one
-    per_iteration: int  # how many an iteration adds to its games; 0: none
-    max_tokens: int  # prompt and answer; longer ones are left out
+    source: Literal["package", "hub", "path"]
+    path: Text | None  # hub: data set name; path: a .jsonl, .json, .csv or .parquet file
+    split: Text  # hub, path: which rows, as train or train[:90%]
+    instruction_column: Text
+    input_column: Text | None  # what the instruction is about; may be empty in a row
+    output_column: Text
+    template: Annotated[Text, with_fields("instruction")]
+    input_template: Annotated[Text, with_fields("instruction", "input")]
+    per_iteration: Number  # how many an iteration adds to its games; 0: none
+    max_tokens: Count  # prompt and answer; longer ones are left out
 
-    def __post_init__(self) -> None:
-        key = "algorithm.instructions"
-        require_choice(f"{key}.source", self.source, ("package", "hub", "path"))
-        require(
-            self.source == "package" or self.path is not None,
-            f"{key}.source={self.source} needs {key}.path",
-        )
-        require_at_least(f"{key}.per_iteration", self.per_iteration, 0)
-        require_at_least(f"{key}.max_tokens", self.max_tokens, 1)
-        require_fields(f"{key}.template", self.template, ("instruction",))
-        require_fields(f"{key}.input_template", self.input_template, ("instruction", "input"))
+    needs = {"source=hub|path": "path"}
 
 
-@dataclass
-class OfflineConfig(OptimiserConfig, AlgorithmFacts):
+class OfflineConfig(AlgorithmConfig):
     """Settings that imitation and self-play share: learning from a stored set of games."""
 
-    repeats_prompts = True  # several games may be about the same word
+    repeats_prompts: ClassVar[bool] = True  # several games may be about the same word
 
-    name: str
-    iterations: int  # updates on a part of the games each; 0: only evaluate
-    iterations_per_epoch: int | None  # iterations on one set of games; None: all
-    prompts_per_iteration: int  # games that one iteration learns from, each with its own word
-    games: str  # self_play | scripted | endpoint | none, or a file of games
+    iterations_per_epoch: Count | None  # iterations on one set of games; None: all
+    games: Text  # self_play | scripted | endpoint | none, or a file of games
     collect_only: bool  # write the file of games and learn nothing
-    game_batch: int  # games that are played side by side
-    minibatch_size: int  # utterances per optimiser step, over all processes
-    epochs: int  # passes over one iteration's utterances
-    kl_coef: float  # penalty per nat of KL to the model that the set's updates start from
-    kl_estimator: str  # weighted | k1 | k3
-    log_probability: str  # mean | sum over the tokens of an utterance
-    average: str  # game | utterance: what counts alike
+    game_batch: Count  # games that are played side by side
+    kl_coef: NotNegative  # per nat of KL to the model that the set's updates start from
+    kl_estimator: Literal["weighted", "k1", "k3"]
+    log_probability: Literal["mean", "sum"]  # over the tokens of an utterance
+    average: Literal["game", "utterance"]
     role_weights: bool  # both roles weigh the same, however often each one wins
-    varied_prompts: bool  # learn under paraphrased prompts instead of the one that was played with
+    varied_prompts: bool
     instructions: InstructionsConfig  # to be imitated beside the games
-    instructions_coef: float  # their share in the loss
-    opponents: dict[
-        str, str | None
-    ]  # name -> whom held-out games are played against; None: left out
-    test_greedy: bool  # held-out games are played greedily instead of by sampling
+    instructions_coef: NotNegative  # their share in the loss
+    opponents: dict[str, Text | None]  # name -> against whom; None: left out
+    test_greedy: bool
     endpoint: EndpointConfig | None
-    sampling: SamplingConfig
 
-    def __post_init__(self) -> None:
-        require_count("algorithm.iterations", self.iterations, 0, MOST_ROUNDS)
-        require_count("algorithm.epochs", self.epochs, 1, MOST_ROUNDS)
-        for key in ("prompts_per_iteration", "game_batch", "minibatch_size"):
-            require_at_least(f"algorithm.{key}", getattr(self, key), 1)
-        self.check_optimiser()
-        for key in ("kl_coef", "instructions_coef"):
-            require_at_least(f"algorithm.{key}", getattr(self, key), 0)
-        require_choice("algorithm.kl_estimator", self.kl_estimator, ("weighted", "k1", "k3"))
-        require_choice("algorithm.log_probability", self.log_probability, ("mean", "sum"))
-        require_choice("algorithm.average", self.average, ("game", "utterance"))
-        if self.iterations_per_epoch is not None:
-            require_at_least("algorithm.iterations_per_epoch", self.iterations_per_epoch, 1)
-        require(
-            self.iterations % self.per_epoch == 0,
-            f"algorithm.iterations ({self.iterations}) must be a multiple of "
-            f"algorithm.iterations_per_epoch ({self.iterations_per_epoch})",
-        )
-        require(
-            not self.asks_endpoint or self.endpoint is not None,
-            "an endpoint that plays needs algorithm.endpoint: endpoint@algorithm.endpoint=openai, "
-            "with a + before it where the experiment has none",
-        )
-        require(
-            not self.from_file or self.games.endswith((".jsonl", ".json")),
-            f"algorithm.games must be self_play, scripted, endpoint, none, or a file that ends in "
-            f".jsonl or .json, got '{self.games}'",
-        )
-        self.check_opponents()
-        require(
-            not self.from_file or self.iterations <= self.per_epoch,
-            f"algorithm.games={self.games} is one set of games; algorithm.iterations "
-            f"({self.iterations}) asks for {self.iterations // self.per_epoch}",
-        )
-        require(
-            not self.collect_only or self.iterations == self.per_epoch == 1,
-            f"algorithm.collect_only=true needs algorithm.iterations=1 and "
-            f"algorithm.iterations_per_epoch=null, got {self.iterations} and "
-            f"{self.iterations_per_epoch}; algorithm.prompts_per_iteration says how many games",
-        )
-        require(
-            not self.collect_only or not (self.from_file or self.games == NONE),
-            f"algorithm.collect_only=true and algorithm.games={self.games}: there is nothing to "
-            f"collect",
-        )
-        require(
-            self.games != NONE or self.instructions.per_iteration > 0 or self.iterations == 0,
-            "algorithm.games=none needs algorithm.instructions.per_iteration above 0: there is "
-            "nothing else to learn",
-        )
+    needs = {
+        # one set of games; prompts_per_iteration says how many
+        "collect_only": "iterations=1 iterations_per_epoch=null|1 games=self_play|scripted|endpoint"
+    }
+
+    def conflicts(self) -> Iterator[Conflict]:
+        yield from super().conflicts()
+        if self.asks_endpoint and self.endpoint is None:
+            yield "endpoint", "must be given where one plays: (+)endpoint@algorithm.endpoint=openai"
+        if not self.played_against:
+            yield "opponents", "must name somebody: all of them are null"
+        if "agent_0" in self.opponents:
+            yield "opponents", "must not name agent_0, the policy itself; choose another name"
+        each = self.per_epoch
+        if self.iterations % each:
+            yield "iterations", f"must be a multiple of algorithm.iterations_per_epoch={each}"
+        if self.from_file and not self.games.endswith((".jsonl", ".json")):
+            rule = "must be self_play, scripted, endpoint, none, or a file, a .jsonl or .json"
+            yield "games", rule
+        if self.from_file and self.iterations > each:
+            sets = self.iterations // each
+            yield "games", f"is one set of games; algorithm.iterations asks for {sets}"
+        untaught = self.games == NONE and self.instructions.per_iteration == 0
+        if untaught and self.iterations > 0:
+            yield "games", "needs algorithm.instructions.per_iteration above 0 to learn from"
 
     def check_instructions(self, model: str, context: int) -> None:
         """ConfigError where an instruction could be longer than what a model reads at once.
@@ -138,15 +99,6 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
             not learns or self.collect_only or longest <= context,
             f"algorithm.instructions.max_tokens={longest} exceeds the context of {model} "
             f"({context} tokens)",
-        )
-
-    def check_opponents(self) -> None:
-        """Check the names and kinds of the opponents."""
-        key = "algorithm.opponents"
-        require(bool(self.played_against), f"{key} must name somebody: all of them are null")
-        require(
-            "agent_0" not in self.opponents,
-            f"{key}.agent_0 is the name of the policy itself; choose another one",
         )
 
     @property
@@ -201,35 +153,17 @@ class OfflineConfig(OptimiserConfig, AlgorithmFacts):
         return len(self.runs_played_against)
 
 
-@dataclass
 class ImitationConfig(OfflineConfig):
     """Settings of `algorithm=imitation`: winners are to be imitated (Cheng et al., eq. 8)."""
 
 
-@dataclass
 class SpagConfig(OfflineConfig):
     """Settings of `algorithm=spag`: self-play and offline reinforcement learning (eq. 12)."""
 
-    decay: float  # gamma: weight of a turn relative to the one after it
-    normaliser: str  # exact | printed: whether a game's rewards add up to 1
-    threshold: float  # xi: only utterances of a higher reward are trained on (1, 0 or -1)
-    clip_range: float | None  # of the probability ratio; None: no clipping
+    decay: Between0And1  # gamma: weight of a turn relative to the one after it
+    normaliser: Literal["exact", "printed"]  # whether a game's rewards add up to 1
+    threshold: Annotated[float, Field(lt=1)]  # xi: only higher rewards are trained on (1, 0 or -1)
+    clip_range: Between0And1 | None  # of the probability ratio; None: no clipping
     kl_in_advantage: bool  # the penalty is a part of the advantage, and clipped with it
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 < self.decay < 1, f"algorithm.decay must lie in (0, 1), got {self.decay}")
-        require_choice("algorithm.normaliser", self.normaliser, ("exact", "printed"))
-        require(
-            self.clip_range is None or 0 < self.clip_range < 1,
-            f"algorithm.clip_range must lie in (0, 1), got {self.clip_range}",
-        )
-        require(
-            not self.kl_in_advantage or self.kl_estimator == "weighted",
-            f"algorithm.kl_in_advantage=true is the weighted estimate itself; "
-            f"algorithm.kl_estimator={self.kl_estimator} would play no part",
-        )
-        require(
-            self.threshold < 1,
-            f"algorithm.threshold must be below 1, what winners get, got {self.threshold}",
-        )
+    needs = {"kl_in_advantage": "kl_estimator=weighted"}  # it is the weighted estimate

@@ -6,22 +6,22 @@ the folder `conf` of the package.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cory.config.algorithm import CoryConfig, PPOConfig
-from cory.config.checks import ConfigError, require
+from cory.config.base import Settings
 from cory.config.debate import MaporlConfig
+from cory.config.errors import ConfigError, require
 from cory.config.game import GameConfig
 from cory.config.maft import MaftConfig
 from cory.config.offline import ImitationConfig, SpagConfig
-from cory.config.prompts import PromptsConfig
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -32,14 +32,21 @@ from cory.config.reward import (
     VerifierRewardConfig,
 )
 from cory.config.supervised import SFTConfig, VerifierConfig
-from cory.config.task import AnliConfig, ImdbConfig, MathConfig, MmluConfig, QuestionsConfig
+from cory.config.task import (
+    AnliConfig,
+    ImdbConfig,
+    MathConfig,
+    MmluConfig,
+    PromptsConfig,
+    QuestionsConfig,
+)
 
 
 @dataclass(frozen=True)
 class Option:
     """A task, reward or algorithm: its settings, and what builds it from them."""
 
-    settings: type  # a dataclass
+    settings: type[Settings]
     builder: str  # module:name of a class or function, imported when a run is built
 
 
@@ -50,6 +57,8 @@ class Game:
     rules: str  # module:name of a class with the members of `GameRules`, built from a judge
     one_wins: bool  # the roles play against each other; False: both win or both lose
 
+
+Entry = TypeVar("Entry", Option, Game)
 
 # builder: (settings, tokenizer, random stream of the order of training prompts) -> Task
 TASKS: Mapping[str, Option] = {
@@ -111,12 +120,11 @@ def plug_ins(kind: str) -> dict[str, EntryPoint]:
     table, group = KINDS[kind]
     found: dict[str, EntryPoint] = {}
     for point in _points(group, tuple(sys.path)):
-        for taken, by in ((table, "cory"), (found, _value(found.get(point.name)))):
-            require(
-                point.name not in taken,
-                f"plug-in {_named(point)}: {kind} '{point.name}' is there already, from {by}",
-            )
-        found[point.name] = point
+        name = point.name
+        by = "cory" if name in table else _named(found[name]) if name in found else ""
+        said = f"plug-in {_named(point)}: {kind} '{name}' is there already, from {by}"
+        require(not by, said)
+        found[name] = point
     return found
 
 
@@ -131,18 +139,19 @@ def plug_in_folders() -> list[Path]:
     return folders
 
 
+def option_names(kind: str) -> list[str]:
+    """What a task, reward, algorithm or game can be named, in this package and in others."""
+    return sorted({*KINDS[kind][0], *plug_ins(kind)})
+
+
 def option(kind: str, name: str) -> Option:
     """The task, reward or algorithm of this name; ConfigError where there is none."""
-    found = _entry(kind, name, f"{kind}.name")
-    assert isinstance(found, Option)
-    return found
+    return _entry(kind, name, Option, f"{kind}.name")
 
 
 def game(name: str) -> Game:
     """The word game of this name; ConfigError where there is none."""
-    found = _entry("game", name, "task.game")
-    assert isinstance(found, Game)
-    return found
+    return _entry("game", name, Game, "task.game")
 
 
 def is_own(kind: str, name: object) -> bool:
@@ -159,42 +168,34 @@ def load(reference: str) -> Any:
 def builder(kind: str, name: str) -> Any:
     """The class or function that builds the task, reward or algorithm of this name."""
     reference = option(kind, name).builder
-    if name in KINDS[kind][0]:
+    if is_own(kind, name):
         return load(reference)
-    plugged = plug_ins(kind)[name]
-    try:
-        return load(reference)
-    except Exception as error:  # whatever the code of another package raises
-        raise ConfigError(
-            f"plug-in {_named(plugged)}: its builder {reference} cannot be imported: {_told(error)}"
-        ) from error
+    return _of_package(plug_ins(kind)[name], partial(load, reference), f"builder {reference}")
 
 
-def _entry(kind: str, name: object, key: str) -> Option | Game:
-    table, _ = KINDS[kind]
-    plugged = plug_ins(kind)
-    known = ", ".join(sorted({*table, *plugged}))
-    require(name in table or name in plugged, f"{key} '{name}' is unknown; choose one of {known}")
-    assert isinstance(name, str)
-    if name in table:
-        return table[name]
-    point = plugged[name]
-    try:
-        found = point.load()
-    except Exception as error:  # whatever the code of another package raises
-        raise ConfigError(f"plug-in {_named(point)} cannot be imported: {_told(error)}") from error
-    wanted = Game if kind == "game" else Option
-    require(
-        isinstance(found, wanted),
-        f"plug-in {_named(point)} must be a cory.config.{wanted.__name__}, got "
-        f"{type(found).__name__}",
-    )
-    require(
-        not isinstance(found, Option) or is_dataclass(found.settings),
-        f"plug-in {_named(point)}: its settings must be a dataclass",
-    )
-    assert isinstance(found, Option | Game)
+def _entry(kind: str, name: str, wanted: type[Entry], key: str) -> Entry:
+    known = {**plug_ins(kind), **KINDS[kind][0]}
+    require(name in known, f"{key}={name}: must be one of {', '.join(sorted(known))}")
+    found: Any = known[name]
+    if isinstance(found, EntryPoint):
+        plugged, found = f"plug-in {_named(found)}", _of_package(found, found.load, "object")
+        said = f"must be a cory.config.{wanted.__name__}, got {type(found).__name__}"
+        require(isinstance(found, wanted), f"{plugged} {said}")
+        own = getattr(found, "settings", Settings)
+        good = isinstance(own, type) and issubclass(own, Settings)
+        require(good, f"{plugged}: its settings must be a cory.config.Settings")
+    assert isinstance(found, wanted)
     return found
+
+
+def _of_package(point: EntryPoint, load: Callable[[], Any], what: str) -> Any:
+    """What another package has; ConfigError for whatever its code raises."""
+    try:
+        return load()
+    except Exception as error:
+        said = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
+        plugged = f"plug-in {_named(point)}: its {what} cannot be imported"
+        raise ConfigError(f"{plugged}: {said}") from error
 
 
 @cache
@@ -207,13 +208,3 @@ def _named(point: EntryPoint) -> str:
     """`name = value` as in the package's metadata, with the package."""
     package = "" if point.dist is None else f" of package {point.dist.name}"
     return f"'{point.name} = {point.value}'{package}"
-
-
-def _value(point: EntryPoint | None) -> str:
-    return "" if point is None else _named(point)
-
-
-def _told(error: Exception) -> str:
-    """An error of other code in one line, with its type."""
-    said = (str(error).strip() or "no message").splitlines()[0]
-    return f"{type(error).__name__}: {said}"

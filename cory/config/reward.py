@@ -1,165 +1,106 @@
 """Settings of `reward=`."""
 
-import math
 import re
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, ClassVar, Literal
 
-from cory.config.checks import (
+from pydantic import AfterValidator
+
+from cory.config.base import (
+    Conflict,
+    Count,
+    Number,
+    Settings,
+    Text,
+    Words,
+    chosen,
     fields_of,
-    renamed,
-    require,
-    require_at_least,
-    require_choice,
-    require_fields,
+    with_fields,
 )
-from cory.config.model import ATTENTION, PRECISIONS, PRODUCTS, EndpointConfig, require_products
+from cory.config.errors import renamed
+from cory.config.model import EndpointConfig, PrecisionConfig
 
 
-class ModelPrecision(Protocol):
-    """In which precision the model of a reward is held and computed, and by which attention."""
-
-    precision: str
-    quantisation: str
-    compute_precision: str
-    attention: str
-
-
-def require_precision(reward: ModelPrecision) -> None:
-    """The rules for the precision of a reward's model."""
-    require_choice("reward.precision", reward.precision, PRECISIONS)
-    require_choice("reward.compute_precision", reward.compute_precision, PRODUCTS)
-    require_choice("reward.quantisation", reward.quantisation, ("none", "nf4"))
-    require_choice("reward.attention", reward.attention, ATTENTION)
-    require_products("reward", reward)
-
-
-# rewards that are no part of a sum: one of its own kind, and one that only games have
-NO_PARTS = ("sum", "game_outcome")
-
-
-def require_function_name(key: str, value: str) -> tuple[str, str]:
-    """File or module, and name of the function; ConfigError where the text is neither."""
+def function_name(value: str) -> tuple[str, str]:
+    """File or module, and name of a function; ValueError where the text is neither."""
     place, _, name = value.rpartition(":")
     dotted = all(part.isidentifier() for part in place.split("."))
-    require(
-        name.isidentifier() and (dotted or place.endswith(".py")),
-        f"{key} must be <file>.py:<function> or <package.module>:<function>, got '{value}'",
-    )
+    if not (name.isidentifier() and (dotted or place.endswith(".py"))):
+        raise ValueError("must be <file>.py:<function> or <package.module>:<function>")
     return place, name
 
 
-@dataclass
-class PythonRewardConfig:
+def _function(value: str) -> str:
+    function_name(value)
+    return value
+
+
+class PythonRewardConfig(Settings):
     """Settings of `reward=python`: a function of the user's, called as TRL calls one."""
 
-    name: str
-    function: str  # <file>.py:<function> or <package.module>:<function>
-
-    def __post_init__(self) -> None:
-        require_function_name("reward.function", self.function)
+    name: Text
+    function: Annotated[Text, AfterValidator(_function)]
 
 
-@dataclass
-class ClassifierConfig:
+class ClassifierConfig(PrecisionConfig):
     """Settings of `reward=classifier` and `sentiment`: an output of a sequence classifier."""
 
-    name: str
-    path: str  # sequence-classification checkpoint: hub name, folder or asset:
-    label: str | None  # the class whose output is the score; None: the only one that there is
-    output: str  # logit | probability
+    name: Text
+    path: Text  # sequence-classification checkpoint: hub name, folder or asset:
+    label: Text | None  # the class whose output is the score; None: the only one that there is
+    output: Literal["logit", "probability"]
     chat: bool | None  # through its tokenizer's chat template; None: where there is one
-    max_tokens: int | None  # to which texts are cut; None: as many as the model can read
-    batch_size: int  # texts per forward pass
-    precision: str  # fp32 | bf16 | fp16: of the weights
-    quantisation: str  # none | nf4: weights in 4 bits
-    double_quantisation: bool  # nf4: its scales in 8 bits
-    compute_precision: str  # of matrix products; other than `precision`: fp32 weights, or nf4
-    attention: str  # auto | eager | sdpa | flash_attention_2
-
-    def __post_init__(self) -> None:
-        require_choice("reward.output", self.output, ("logit", "probability"))
-        if self.max_tokens is not None:
-            require_at_least("reward.max_tokens", self.max_tokens, 1)
-        require_at_least("reward.batch_size", self.batch_size, 1)
-        require_precision(self)
+    max_tokens: Count | None  # to which texts are cut; None: as many as the model can read
+    batch_size: Count  # texts per forward pass
 
 
-@dataclass
-class ExactMatchConfig:
+class ExactMatchConfig(Settings):
     """Settings of `reward=exact_match`: 1 for a right answer, else 0."""
 
-    name: str
+    name: Text
 
 
-@dataclass
-class VerifierRewardConfig:
+class VerifierRewardConfig(PrecisionConfig):
     """Settings of `reward=verifier`: how likely a trained verifier finds a response to be right."""
 
-    name: str
-    path: str  # folder of a verifier: agents/verifier of a run with algorithm=verifier
-    base: str | None  # what an adapter lies on; None: what its folder names
+    name: Text
+    path: Text  # folder of a verifier: agents/verifier of a run with algorithm=verifier
+    base: Text | None  # what an adapter lies on; None: what its folder names
     chat: bool  # questions go through its tokenizer's chat template, as while it was trained
-    precision: str  # fp32 | bf16 | fp16
-    quantisation: str  # none | nf4: an adapter's base in 4 bits
-    double_quantisation: bool  # nf4: its scales in 8 bits
-    compute_precision: str  # of matrix products; other than `precision`: fp32 weights, or nf4
-    attention: str  # auto | eager | sdpa | flash_attention_2
-    batch_size: int  # responses per forward pass
-
-    def __post_init__(self) -> None:
-        require_precision(self)
-        require_at_least("reward.batch_size", self.batch_size, 1)
+    batch_size: Count  # responses per forward pass
 
 
-@dataclass
-class GameOutcomeConfig:
+class GameOutcomeConfig(Settings):
     """Settings of `reward=game_outcome`: 1 for winning a game, -1 for losing it, 0 for a tie."""
 
-    name: str
-    broken_rules: str  # ignored | lose: what a game is worth in which the rules were broken
-
-    def __post_init__(self) -> None:
-        require_choice("reward.broken_rules", self.broken_rules, ("ignored", "lose"))
+    name: Text
+    broken_rules: Literal["ignored", "lose"]
 
 
-@dataclass
 class JudgeEndpointConfig(EndpointConfig):
     """Which chat model grades responses; as `EndpointConfig`."""
 
-    key = "reward.endpoint"
+    key: ClassVar[str] = "reward.endpoint"
 
 
-@dataclass
-class JudgeConfig:
+class JudgeConfig(Settings):
     """Settings of `reward=judge`: a chat model behind an endpoint grades by a rubric."""
 
-    name: str
-    rubric: str  # instructions of the judge, with {lowest}, {highest} and {mark}
-    request: str  # what it is asked about each response, with {query} and {response}; {answer}
-    mark: str  # stands before the grade in its reply
+    name: Text
+    rubric: Annotated[Text, with_fields("lowest", "highest", "mark")]
+    request: Annotated[Text, with_fields("query", "response", allowed=["answer"])]
+    mark: Words  # stands before the grade in its reply
     lowest: float  # of the grades
     highest: float
-    output: str  # grade | share: from 0 for the lowest grade to 1 for the highest
-    asked_again: int  # how often, where the reply has no such grade
-    unreadable: str  # refuse | lowest: what a response is worth whose replies had none
+    output: Literal["grade", "share"]
+    asked_again: Number  # how often, where the reply has no such grade
+    unreadable: Literal["refuse", "lowest"]
     endpoint: JudgeEndpointConfig
 
-    def __post_init__(self) -> None:
-        require_fields("reward.rubric", self.rubric, ("lowest", "highest", "mark"))
-        require_fields("reward.request", self.request, ("query", "response"), ("answer",))
-        require(bool(self.mark.strip()), "reward.mark must not be empty: grades are found by it")
-        for name in ("lowest", "highest"):
-            value = getattr(self, name)
-            require(math.isfinite(value), f"reward.{name} must be finite, got {value}")
-        require(
-            self.lowest < self.highest,
-            f"reward.lowest ({self.lowest}) must be below reward.highest ({self.highest})",
-        )
-        require_choice("reward.output", self.output, ("grade", "share"))
-        require_at_least("reward.asked_again", self.asked_again, 0)
-        require_choice("reward.unreadable", self.unreadable, ("refuse", "lowest"))
+    def conflicts(self) -> Iterator[Conflict]:
+        if self.lowest >= self.highest:
+            yield "lowest", f"must be below reward.highest={self.highest}"
 
     @property
     def needs_answers(self) -> bool:
@@ -167,36 +108,34 @@ class JudgeConfig:
         return "answer" in fields_of(self.request)
 
 
-@dataclass
-class SumConfig:
+def _part_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z]\w*", name):
+        raise ValueError("a part's name must be a word in small letters")
+    return name
+
+
+class SumConfig(Settings):
     """Settings of `reward=sum`: several rewards, weighted and added."""
 
-    name: str
-    parts: dict[str, Any]  # name -> settings of a reward, each with its own `name`
-    weights: dict[str, Any]  # name of a part -> number; a part that is not named has 1
+    name: Text
+    # no sum in a sum, and no reward that only games have
+    parts: dict[
+        Annotated[str, AfterValidator(_part_name)],
+        Annotated[Any, chosen("reward", but=("sum", "game_outcome"))],
+    ]
+    weights: dict[str, float]  # name of a part -> number; a part that is not named has 1
 
-    def __post_init__(self) -> None:
-        require(
-            len(self.parts) > 0,
-            "reward=sum needs parts: +reward@reward.parts.<name>=<option> adds one",
-        )
-        for name in self.parts:
-            require(
-                bool(re.fullmatch(r"[a-z]\w*", name)),
-                f"reward.parts.{name}: a part's name must be a word in small letters",
-            )
+    def conflicts(self) -> Iterator[Conflict]:
+        if not self.parts:
+            yield "parts", "must not be empty: +reward@reward.parts.<name>=<option> adds one"
         known = ", ".join(self.parts)
-        for name, weight in self.weights.items():
-            require(name in self.parts, f"reward.weights.{name} is not a part; there are {known}")
-            number = isinstance(weight, int | float) and not isinstance(weight, bool)
-            require(
-                number and math.isfinite(weight),
-                f"reward.weights.{name} must be a finite number, got {weight}",
-            )
+        for name in self.weights:
+            if name not in self.parts:
+                yield "weights", f"must be of parts: {name} is none; there are {known}"
 
     def weight(self, part: str) -> float:
         """What a part's scores are multiplied by."""
-        return float(self.weights.get(part, 1))
+        return self.weights.get(part, 1.0)
 
 
 def judges(reward: Any) -> dict[str, Any]:
@@ -208,8 +147,8 @@ def judges(reward: Any) -> dict[str, Any]:
 
 def beyond_shares(reward: Any) -> str | None:
     """The setting by which scores are no shares from 0 to 1; None: they are, or code decides."""
-    chosen = reward.output if isinstance(reward, ClassifierConfig | JudgeConfig) else None
-    return f"reward.output={chosen}" if chosen in ("logit", "grade") else None
+    output = reward.output if isinstance(reward, ClassifierConfig | JudgeConfig) else None
+    return f"reward.output={output}" if output in ("logit", "grade") else None
 
 
 def of_part(name: str, settings: Any) -> AbstractContextManager[None]:

@@ -1,16 +1,30 @@
 """Settings of `task=`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
 
-from cory.config.checks import require, require_at_least, require_choice, require_fields
+from pydantic import AfterValidator, Field
+
+from cory.config.base import (
+    Between0And1,
+    Conflict,
+    Count,
+    Number,
+    Settings,
+    Text,
+    fields_of,
+    with_fields,
+)
 
 # what text from a new "Question:" on counts for, in a response
-IGNORED, READ, NO_ANSWER = "ignored", "read", "no_answer"
+IGNORED, NO_ANSWER = "ignored", "no_answer"
 
 
-class TaskFacts:
-    """What the settings of a task say about it, unless a subclass says otherwise."""
+class TaskFacts(Settings):
+    """What every task has, and what its settings say about it."""
+
+    name: Text
+    max_prompt_tokens: Count
 
     @property
     def has_answers(self) -> bool:
@@ -28,37 +42,26 @@ class TaskFacts:
         return False
 
 
-@dataclass
 class ImdbConfig(TaskFacts):
     """Settings of `task=imdb`: continue the first words of a movie review."""
 
-    name: str
-    source: str  # package (offline) | hub | path
-    path: str  # hub: data set name; path: a .jsonl, .json, .csv or .parquet file
-    text_column: str  # hub, path: the column that holds the review
-    train_split: str  # split for training prompts; path: a slice, as train[:90%]
-    test_split: str  # split for evaluation prompts; path: a slice, as train[90%:]
-    min_characters: int  # shorter reviews are left out
-    min_prompt_tokens: int  # a prompt is the first n tokens of a review, n drawn anew each time
-    max_prompt_tokens: int
-    observer_template: str  # {answers}: what was said before; {query}: the prompt
-    answer_template: str  # one answer inside {answers}: {query} and {response}
-    answer_separator: str  # between two answers, with three or more agents
+    source: Literal["package", "hub", "path"]
+    path: Text  # hub: data set name; path: a .jsonl, .json, .csv or .parquet file
+    text_column: Text  # hub, path: the column that holds the review
+    train_split: Text  # path: a slice, as train[:90%]
+    test_split: Text
+    min_characters: Number  # shorter reviews are left out
+    min_prompt_tokens: Count  # a prompt is the first n tokens of a review, n drawn anew each time
+    observer_template: Annotated[Text, with_fields("answers", "query")]
+    answer_template: Annotated[Text, with_fields("response", allowed=["query"])]
+    answer_separator: Text  # between two answers, with three or more agents
 
-    def __post_init__(self) -> None:
-        require_choice("task.source", self.source, ("package", "hub", "path"))
-        require_at_least("task.min_characters", self.min_characters, 0)
-        require_at_least("task.min_prompt_tokens", self.min_prompt_tokens, 1)
-        require(
-            self.max_prompt_tokens >= self.min_prompt_tokens,
-            f"task.max_prompt_tokens ({self.max_prompt_tokens}) must not be below "
-            f"task.min_prompt_tokens ({self.min_prompt_tokens})",
-        )
-        require_fields("task.observer_template", self.observer_template, ("answers", "query"))
-        require_fields("task.answer_template", self.answer_template, ("response",), ("query",))
+    def conflicts(self) -> Iterator[Conflict]:
+        if self.max_prompt_tokens < self.min_prompt_tokens:
+            least = self.min_prompt_tokens
+            yield "max_prompt_tokens", f"must not be below task.min_prompt_tokens={least}"
 
 
-@dataclass
 class PickConfig(TaskFacts):
     """How many of a task's problems a run is trained and tested on; part of the tasks below.
 
@@ -67,127 +70,86 @@ class PickConfig(TaskFacts):
     both come from one split.
     """
 
-    pick_train: int | None  # training problems; None: all, but those that are picked for the test
-    pick_test: int | None  # test problems; None: all
-    pick_seed: int
-    contradictions: str  # refused | allowed: one question with answers that differ
+    pick_train: Count | None  # training problems; None: all, but those picked for the test
+    pick_test: Count | None  # test problems; None: all
+    pick_seed: Number
+    contradictions: Literal["refused", "allowed"]  # one question with answers that differ
 
     @property
     def has_answers(self) -> bool:
         return True
-
-    def check_picks(self) -> None:
-        for key in ("pick_train", "pick_test"):
-            value = getattr(self, key)
-            if value is not None:
-                require_at_least(f"task.{key}", value, 1)
-        require_at_least("task.pick_seed", self.pick_seed, 0)
-        require_choice("task.contradictions", self.contradictions, ("refused", "allowed"))
 
     def picks(self) -> bool:
         """Whether a run takes only some of the problems."""
         return self.pick_train is not None or self.pick_test is not None
 
 
-@dataclass
-class ProgramsConfig:
+def _python_name(text: str) -> str:
+    if not text.isidentifier():
+        raise ValueError("must be a Python name")
+    return text
+
+
+class ProgramsConfig(Settings):
     """Training questions that come with programs, which are run to learn the answers."""
 
-    path: str  # hub: data set name; path: a folder with a file per split, or one file
-    question_column: str
-    code_column: str  # Python that defines `function`
-    function: str  # called without arguments; what it returns is the answer
-    answers: str  # integers | numbers: which questions are kept
-    seconds: int  # of processor time that a program may use
-    memory: int  # MiB that it may use, the interpreter's own 20 included
-    cache: str  # folder that keeps what programs returned
-
-    def __post_init__(self) -> None:
-        key = "task.programs"
-        require(
-            self.function.isidentifier(),
-            f"{key}.function must be a Python name, got '{self.function}'",
-        )
-        require_choice(f"{key}.answers", self.answers, ("integers", "numbers"))
-        require_at_least(f"{key}.seconds", self.seconds, 1)
-        require_at_least(f"{key}.memory", self.memory, 64)
+    path: Text  # hub: data set name; path: a folder with a file per split, or one file
+    question_column: Text
+    code_column: Text  # Python that defines `function`
+    function: Annotated[Text, AfterValidator(_python_name)]  # returns the answer
+    answers: Literal["integers", "numbers"]  # which questions are kept
+    seconds: Count  # of processor time that a program may use
+    memory: Annotated[int, Field(ge=64)]  # MiB that it may use, the interpreter's own 20 included
+    cache: Text  # folder that keeps what programs returned
 
 
-@dataclass
+def _question_once(text: str) -> str:
+    if text.count("{question}") != 1:
+        raise ValueError("must contain {question} once")
+    return text
+
+
 class QuestionsConfig(PickConfig):
     """Settings of `task=gsm8k`, `arithmetic`, `tinygsm`: questions whose answer is a number."""
 
-    name: str
-    source: str  # hub | path | generated
-    path: str | None  # hub: data set name; path: a folder with a file per split, or one file
-    subset: str | None  # hub: which of the forms that the data set has
-    question_column: str
-    answer_column: str  # its text is a number, or ends in "#### <number>"
-    train_split: str  # split for training prompts; path to one file: a slice, as train[:90%]
-    test_split: str  # split for evaluation prompts; path to one file: a slice, as train[90%:]
-    kinds: list[str] | None  # generated: of cory/tasks/problems.py, drawn evenly
-    train_problems: int | None  # generated: how many
-    test_problems: int | None
+    source: Literal["hub", "path", "generated"]
+    path: Text | None  # hub: data set name; path: a folder with a file per split, or one file
+    subset: Text | None  # hub: which of the forms that the data set has
+    question_column: Text
+    answer_column: Text  # its text is a number, or ends in "#### <number>"
+    train_split: Text  # path to one file: a slice, as train[:90%]
+    test_split: Text
+    kinds: list[Text] | None  # generated: of cory/tasks/problems.py, drawn evenly
+    train_problems: Count | None  # generated: how many
+    test_problems: Count | None
     programs: ProgramsConfig | None  # where training questions come from whose answers are computed
-    next_question: str  # ignored | read | no_answer: what a response goes on with
-    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
-    example: str  # a worked example, before every question
-    prompt_template: str  # {example} and {question}
-    observer_template: str  # besides, {answers}: what was said before
-    answer_template: str  # one answer inside {answers}: {response}
-    answer_separator: str  # between two answers, with three or more agents
+    next_question: Literal["ignored", "read", "no_answer"]  # what a response goes on with
+    example: Text  # a worked example, before every question
+    prompt_template: Annotated[
+        Text, with_fields("question", allowed=["example"]), AfterValidator(_question_once)
+    ]
+    observer_template: Annotated[Text, with_fields("question", "answers", allowed=["example"])]
+    answer_template: Annotated[Text, with_fields("response")]
+    answer_separator: Text  # between two answers, with three or more agents
 
-    def __post_init__(self) -> None:
-        self.check_picks()
-        require_choice("task.source", self.source, ("hub", "path", "generated"))
-        require_choice("task.next_question", self.next_question, (IGNORED, READ, NO_ANSWER))
-        if self.source == "generated":
-            require(bool(self.kinds), "task.source=generated needs task.kinds")
-            for key in ("train_problems", "test_problems"):
-                value = getattr(self, key)
-                require(value is not None, f"task.source=generated needs task.{key}")
-                require_at_least(f"task.{key}", value, 1)
-            require(
-                self.programs is None,
-                "task.programs needs task.source=hub or path; task.source=generated asks questions "
-                "of its own",
-            )
-        else:
-            require(self.path is not None, f"task.source={self.source} needs task.path")
-        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
-        require_fields("task.prompt_template", self.prompt_template, ("question",), ("example",))
-        fields = ("question", "answers")
-        require_fields("task.observer_template", self.observer_template, fields, ("example",))
-        require_fields("task.answer_template", self.answer_template, ("response",))
-        require(
-            self.prompt_template.count("{question}") == 1,
-            f"task.prompt_template must contain {{question}} once, got '{self.prompt_template}'",
-        )
+    needs = {
+        "source=hub|path": "path",
+        "source=generated": "kinds train_problems test_problems",
+        "programs": "source=hub|path",
+    }
 
 
-@dataclass
 class MessageConfig(PickConfig):
     """Settings of a task that puts rows of a data set to a chat model, each in one message."""
 
-    name: str
-    source: str  # hub | path
-    path: str  # hub: data set name; path: a folder with a file per split, or one file
-    train_split: str  # split for training prompts, or a slice; path to one file: a slice of train
-    test_split: str  # split for evaluation prompts
-    max_prompt_tokens: int  # longer training prompts are left out, longer test prompts refused
-    prompt_template: str  # its fields are each task's own
-    observer_template: str  # {query}: the prompt; {answers}: what was said before
-    answer_template: str  # one answer inside {answers}: {response}
-    answer_separator: str  # between two answers, with three or more agents
-
-    def check_message(self, *fields: str) -> None:
-        """fields: the {fields} that `prompt_template` must have"""
-        self.check_picks()
-        require_choice("task.source", self.source, ("hub", "path"))
-        require_at_least("task.max_prompt_tokens", self.max_prompt_tokens, 1)
-        require_fields("task.prompt_template", self.prompt_template, fields)
-        require_fields("task.observer_template", self.observer_template, ("query", "answers"))
-        require_fields("task.answer_template", self.answer_template, ("response",))
+    source: Literal["hub", "path"]
+    path: Text  # hub: data set name; path: a folder with a file per split, or one file
+    train_split: Text  # path to one file: a slice of train
+    test_split: Text
+    prompt_template: Text  # its fields are each task's own
+    observer_template: Annotated[Text, with_fields("query", "answers")]
+    answer_template: Annotated[Text, with_fields("response")]
+    answer_separator: Text  # between two answers, with three or more agents
 
     def with_answers(self, query: str, answers: Sequence[str]) -> str:
         """The prompt of an agent that answers after others."""
@@ -197,51 +159,87 @@ class MessageConfig(PickConfig):
         return self.observer_template.format(query=query, answers=quoted)
 
 
-@dataclass
 class AnliConfig(MessageConfig):
     """Settings of `task=anli`: does {hypothesis} follow from {premise}?"""
 
-    premise_column: str
-    hypothesis_column: str
-    label_column: str  # 0 or entailment, 1 or neutral, 2 or contradiction
-
-    def __post_init__(self) -> None:
-        self.check_message("premise", "hypothesis")
+    prompt_template: Annotated[Text, with_fields("premise", "hypothesis")]
+    premise_column: Text
+    hypothesis_column: Text
+    label_column: Text  # 0 or entailment, 1 or neutral, 2 or contradiction
 
 
-@dataclass
 class MathConfig(MessageConfig):
     """Settings of `task=math`: competition mathematics, {question}s whose answers are formulas."""
 
-    subjects: list[str] | None  # hub: of cory/tasks/mathematics.py; None: all
-    problem_column: str
-    solution_column: str  # its last \boxed{...} is the answer
-    level_column: str  # 1 to 5, or a text as "Level 3"
-    levels: list[int] | None  # which problems are kept; None: all
-    seconds: int  # of processor time in which two answers must be found equal
+    prompt_template: Annotated[Text, with_fields("question")]
+    subjects: list[Text] | None  # hub: of cory/tasks/mathematics.py; None: all
+    problem_column: Text
+    solution_column: Text  # its last \\boxed{...} is the answer
+    level_column: Text  # 1 to 5, or a text as "Level 3"
+    levels: Annotated[list[Literal[1, 2, 3, 4, 5]], Field(min_length=1)] | None  # None: all
+    seconds: Count  # of processor time in which two answers must be found equal
 
-    def __post_init__(self) -> None:
-        self.check_message("question")
-        require(
-            self.source == "hub" or self.subjects is None,
-            f"task.subjects needs task.source=hub, whose data set has a part for each; got "
-            f"task.source={self.source}",
-        )
-        require(
-            self.levels is None or (bool(self.levels) and set(self.levels) <= {1, 2, 3, 4, 5}),
-            f"task.levels must be null or some of 1 to 5, got {self.levels}",
-        )
-        require_at_least("task.seconds", self.seconds, 1)
+    needs = {"subjects": "source=hub"}  # whose data set has a part for each
 
 
-@dataclass
 class MmluConfig(MessageConfig):
     """Settings of `task=mmlu`: {question}s about 57 subjects, with four {options} each."""
 
-    subset: str | None  # hub: `all`, or one subject
-    question_column: str
-    choices_column: str  # four texts
-    answer_column: str  # 0 to 3, or A to D
+    prompt_template: Annotated[Text, with_fields("question", "options")]
+    subset: Text | None  # hub: `all`, or one subject
+    question_column: Text
+    choices_column: Text  # four texts
+    answer_column: Text  # 0 to 3, or A to D
 
-    def __post_init__(self) -> None:
-        self.check_message("question", "options")
+
+class PromptsConfig(PickConfig):
+    """Settings of `task=prompts`: prompts of one's own, from a file, a folder or the hub."""
+
+    source: Literal["path", "hub"]
+    path: Text  # path: one file, or a folder with a file per split; hub: data set name
+    subset: Text | None  # hub: which of the forms that the data set has
+    prompt_column: Text  # texts, or chat messages
+    answer_column: Text | None  # right answers; None: there are none
+    answers: Literal["text", "number", "choice", "formula"]  # how they are read and compared
+    seconds: Count  # formula: processor time in which two answers must be found equal
+    columns: list[Text] | None  # handed to the reward; None: all but prompt_column
+    train_split: Text  # split for training prompts, or a slice of it
+    test_split: Text | None  # ... for evaluation prompts; None: by held_out_share
+    held_out_share: Between0And1 | None  # of the training split's prompts, for evaluation
+    chat: bool  # the model's chat template goes around prompts
+    prompt_template: Annotated[Text, with_fields("prompt", allowed=None)]  # and columns' names
+    observer_template: Annotated[Text, with_fields("query", "answers")]
+    answer_template: Annotated[Text, with_fields("response", allowed=["query"])]
+    answer_separator: Text  # between two answers, with three or more agents
+
+    needs = {
+        "test_split=null": "held_out_share",  # there would be nothing to evaluate on
+        "held_out_share": "test_split=null",  # both name the test prompts
+    }
+
+    @property
+    def has_answers(self) -> bool:
+        return self.answer_column is not None
+
+    @property
+    def answers_from(self) -> str:
+        return "task.answer_column"
+
+    @property
+    def template_columns(self) -> list[str]:
+        """The columns that `prompt_template` names beside {prompt}."""
+        return [field for field in fields_of(self.prompt_template) if field != "prompt"]
+
+    def conflicts(self) -> Iterator[Conflict]:
+        if self.answer_column == self.prompt_column:
+            yield "answer_column", "must not be task.prompt_column: agents would read the answers"
+
+    def with_answers(self, query: str, answers: Sequence[str]) -> str:
+        """The prompt of an agent that answers after others.
+
+        Answers keep the space before them, so that `{query}{response}` is the completed text.
+        """
+        quoted = self.answer_separator.join(
+            self.answer_template.format(query=query, response=answer.rstrip()) for answer in answers
+        )
+        return self.observer_template.format(query=query, answers=quoted)

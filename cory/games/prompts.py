@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cory.config.checks import require
+from cory.config import require
 from cory.config.game import GameTexts
 from cory.games import GameRules
 from cory.games.state import GameState

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cory.config.checks import require
+from cory.config import require
 from cory.config.game import ScriptedConfig
 from cory.games import GameRules
 from cory.games.associations import Associations

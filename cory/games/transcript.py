@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cory.config.checks import ConfigError, require
+from cory.config import ConfigError, require
 from cory.games import GameRules, decided_state
 from cory.games.inflection import tokens
 from cory.games.state import TIE, GameResult, GameState, GameUtterance

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from cory.config.checks import ConfigError, require
+from cory.config import ConfigError, require
 
 
 def read_words(path: Path, key: str) -> list[str]:

@@ -17,7 +17,7 @@ class ExactMatch:
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.right`, and `turn.score` with 1.0 or 0.0, unless a turn is absent."""
         rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        # check_together: the task has answers
+        # config/rules.py: the task has answers
         asked = [(turn.response, str(prompt.answer)) for prompt, turn in rows]
         for (_, turn), right in zip(rows, judged(self.task, asked), strict=True):
             turn.right, turn.score = right, float(right)

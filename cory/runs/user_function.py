@@ -14,10 +14,10 @@ from typing import Any
 from cory.config import (
     ConfigError,
     PythonRewardConfig,
+    function_name,
     judges,
     nearest,
     require,
-    require_function_name,
 )
 
 # what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
@@ -43,7 +43,7 @@ def require_functions(reward: Any) -> None:
     """ConfigError where a file that a reward names is not there; nothing is run."""
     for key, judge in judges(reward).items():
         if isinstance(judge, PythonRewardConfig):
-            place, _ = require_function_name(f"{key}.function", judge.function)
+            place, _ = function_name(judge.function)
             file = Path(place).expanduser().absolute()
             require(
                 not place.endswith(".py") or file.is_file(),
@@ -56,7 +56,7 @@ def load_function(key: str, value: str) -> UserFunction:
 
     ConfigError, in one line with the user's own file and line, where that cannot be done
     """
-    place, name = require_function_name(key, value)
+    place, name = function_name(value)
     try:
         module = _module(place)
     except RAISED as error:  # whatever a user's module raises

@@ -4,6 +4,7 @@ Each check yields lines that name key, value and rule. A worker checks the same 
 it can know: lengths in tokens, weights, devices.
 """
 
+import csv
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,40 +20,35 @@ from cory.config import (
     GameConfig,
     ModelConfig,
     OfflineConfig,
+    PromptsConfig,
     VerifierRewardConfig,
-    check_together,
     judges,
-    parse_groups,
+    nearest,
+    parse_config,
     require,
 )
 from cory.config.options import ALGORITHMS
-from cory.config.rules.unread import unread
-from cory.games.word_files import read_words
+from cory.config.unread import unread
 from cory.models.context import described_length
 from cory.models.places import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
 from cory.runs.stored_settings import read_settings
 from cory.runs.user_function import require_functions
-from cory.runtime.data_before import data_refusals
 from cory.runtime.metric_names import require_metric
+from cory.tasks.data.tables import FORMATS, file_of_split, json_lines
 
 Refusals = Iterator[str]
 ADAPTER = "adapter_config.json"
 # device files of GPUs that torch calls CUDA: NVIDIA's, under Windows, on a board, AMD's
 GPU_FILES = ("nvidiactl", "dxg", "nvhost-gpu", "nvmap", "kfd")
 DEVICES = Path("/dev")
+COLUMN = "_column"  # how the names of settings end that name a column
+READ_WHOLE = 32 * 2**20  # bytes of a .jsonl file up to which its lines are looked at
 
 
 def parsed(cfg: DictConfig) -> Config:
     """The checked settings; a ConfigError has a line for every mistake that is found."""
-    config, errors = parse_groups(cfg)
-    if config is not None:
-        errors = [*said_by(check_together, config)]
-        if errors:
-            errors += refusals(config)
-    require(config is not None and not errors, "\n".join(errors))
-    assert config is not None
-    return config
+    return parse_config(cfg, also=refusals)
 
 
 def refuse_early(run_dir: Path, config: Config) -> None:
@@ -106,13 +102,8 @@ def said_by(check: Callable[..., object], *arguments: Any) -> Refusals:
         yield str(error)
 
 
-def function_refusals(config: Config) -> Refusals:
-    """Functions of the user's that a reward names."""
-    yield from said_by(require_functions, config.reward)
-
-
 def model_refusals(config: Config) -> Refusals:
-    """Models and judges: a folder that is none, and a context that is too short."""
+    """Models and judges: a folder or a file that is none, and a context that is too short."""
     for key, model in config.models.items():
         said = [*said_by(resolve, model.path, f"{key}.path")]
         yield from said or context_refusals(config, model, key)
@@ -122,6 +113,7 @@ def model_refusals(config: Config) -> Refusals:
             yield from verifier_refusals(judge, f"{key}.path")
         elif isinstance(path, str):
             yield from said_by(resolve, path, f"{key}.path")
+    yield from said_by(require_functions, config.reward)
 
 
 def verifier_refusals(judge: VerifierRewardConfig, key: str) -> Refusals:
@@ -178,9 +170,73 @@ def require_agents(run_dir: Path, said: str) -> None:
     require(agents.is_dir(), f"{said}: the run has no agents; they appear when it finishes")
 
 
+def data_refusals(config: Config) -> Refusals:
+    """Files of data that are not there or hold no rows, and columns that they lack."""
+    task, algorithm = config.task, config.algorithm
+    source, programs = getattr(task, "source", ""), getattr(task, "programs", None)
+    train, test = getattr(task, "train_split", None), getattr(task, "test_split", None)
+    if programs is not None:
+        yield from table_refusals(source, programs, (train,), "task.programs")
+        train = None
+    yield from table_refusals(source, task, (train, test), "task")
+    if isinstance(algorithm, OfflineConfig) and algorithm.instructions.per_iteration > 0:
+        group = algorithm.instructions
+        yield from table_refusals(group.source, group, (group.split,), "algorithm.instructions")
+
+
+def table_refusals(source: str, group: Any, splits: Sequence[str | None], key: str) -> Refusals:
+    """Refusals of the files of one group of settings; none for data on the hub.
+
+    group: with `path`, and settings that name columns; key: its dotted name
+    """
+    if source != "path" or getattr(group, "path", None) is None:
+        return
+    seen: set[Path] = set()
+    for split in filter(None, splits):
+        try:
+            file = file_of_split(group.path, split, f"{key}.path")
+            names = [] if file in seen else columns_of(file, f"{key}.path")
+        except ConfigError as error:
+            yield str(error)
+            continue
+        seen.add(file)
+        if names:
+            yield from column_refusals(group, names, file, key)
+
+
+def column_refusals(group: Any, names: list[str], file: Path, key: str) -> Refusals:
+    """Settings that name a column which a file lacks."""
+    wanted = [(name, value) for name, value in group if name.endswith(COLUMN)]
+    if isinstance(group, PromptsConfig):
+        wanted += [("columns", name) for name in group.columns or ()]
+        wanted += [("prompt_template", name) for name in group.template_columns]
+    for setting, name in wanted:
+        if name is not None and name not in names:
+            yield (
+                f"{key}.{setting}={name} is not in the data ({file}); it has {', '.join(names)}"
+                f"{nearest(name, names)}"
+            )
+
+
+def columns_of(file: Path, key: str) -> list[str]:
+    """The names of a file's columns; empty where only the worker can tell, as of a long file."""
+    require(file.suffix in FORMATS, f"{key}={file} must end in one of {', '.join(FORMATS)}")
+    if file.suffix == ".jsonl" and file.stat().st_size <= READ_WHOLE:
+        return list(dict.fromkeys(name for row in json_lines(file, key) for name in row))
+    if file.suffix != ".csv":
+        return []
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            return next(csv.reader(lines), [])
+    except (OSError, ValueError, csv.Error) as error:
+        raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
+
+
 def game_refusals(config: Config) -> Refusals:
     """Files of words that games are about, and of games that are to be learned from."""
     if isinstance(config.task, GameConfig):
+        from cory.games.word_files import read_words  # noqa: PLC0415  a tenth of a second
+
         for key, path in config.task.word_files().items():
             yield from said_by(read_words, path, key)
     algorithm = config.algorithm
@@ -239,7 +295,6 @@ def metric_refusals(config: Config) -> Refusals:
 
 CHECKS: tuple[Callable[[Config], Refusals], ...] = (
     model_refusals,
-    function_refusals,
     data_refusals,
     run_refusals,
     game_refusals,

@@ -10,7 +10,7 @@ from typing import TextIO
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from cory.config import experiment_names, meant, nearest
+from cory.config import experiment_names, flat, meant, nearest
 
 MOST_LISTED = 24  # options of a group that a refusal lists
 
@@ -25,9 +25,7 @@ def one_line(error: Exception, conf: Path, words: Sequence[str] = ()) -> str:
     override = re.search(r"Could not override '(.+)'", text)
     if override and isinstance(cause, OmegaConfBaseException):
         parent = cause.parent_node
-        hint = nearest(override[1].rpartition(".")[2], [str(key) for key in parent or ()])
-        if not hint and parent is not None:
-            hint = meant(override[1], parent._get_root())
+        hint = "" if parent is None else meant(override[1], flat(parent._get_root()))
         return f"{override[1]} is not a setting{hint}"
     said = " ".join(line.strip() for line in text.splitlines() if line.strip())
     if isinstance(error, OverrideParseException):  # which does not name the word

@@ -255,4 +255,7 @@ def leave(code: int) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    main()
+    # by its name: a second copy of this module would not hear what the worker does on a signal
+    from cory.runtime.launch import main as named_main
+
+    named_main()

@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from cory.config import cores, parse_groups, require
+from cory.config import ConfigError, cores, parse_config, require
 from cory.config.names import RUN, Sweep, key_of, merged
 from cory.runs.run_dir import METRICS, OUTPUT, RECORD, write_whole
 from cory.runs.stored_settings import SETTINGS
@@ -48,6 +48,7 @@ NUMBER = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 Compose = Callable[..., DictConfig]
 _folders: list[Path] = []  # of the multi-run of this command
+_of_multirun = ExitStack()  # until the command ends
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,11 @@ def in_stages(jobs: Sequence[Job], compose: Compose) -> list[list[Job]]:
         own = [job for job in jobs if job.name == name]
         keep_untrained(own, compose)
         settings[name] = compose(*own[0].words)
-        _, errors = parse_groups(settings[name])
-        require(not errors, "\n".join(f"{name}: {error}" for error in errors))
+        try:
+            parse_config(settings[name])
+        except ConfigError as error:
+            lines = str(error).splitlines()
+            raise ConfigError("\n".join(f"{name}: {line}" for line in lines)) from None
     needs = {
         name: {other for other in names if other != name and starts_from(cfg, other)}
         for name, cfg in settings.items()
@@ -239,8 +243,8 @@ class Multirun(Callback):
         """Remember where the runs lie, and let them run in parallel where that is asked for."""
         _folders[:] = [Path(config.hydra.sweep.dir)]
         print(f"runs below {_folders[0]}", flush=True)
-        self._parallel = parallel(config)
-        self._parallel.__enter__()
+        # not in self, which launchers send to other processes
+        _of_multirun.enter_context(parallel(config))
 
 
 @contextmanager

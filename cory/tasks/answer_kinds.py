@@ -28,7 +28,7 @@ class AnswerKind:
 
 
 def answer_kind(name: str, seconds: int) -> AnswerKind:
-    """The kind of this name, one of ANSWERS in cory/config/prompts.py.
+    """The kind of this name, a choice of task.answers.
 
     seconds: of processor time in which two formulas must be found equal
     """

@@ -215,21 +215,6 @@ def test_without_summaries_with_names_and_cooperative_words(
     assert "Can you derive a new solution by combining" in told
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("algorithm.iterations=1", "algorithm.iterations=0, got 1"),
-        ("algorithm.policies=generation", "algorithm.policies=single, got generation"),
-        ("init_from=/somewhere", "with algorithm.endpoint no agent of a run speaks"),
-        ("algorithm.diversity.nll_others=true", "diversity.nll_others=true needs the weights"),
-    ],
-)
-def test_what_an_endpoint_cannot_do_is_refused(
-    config_to: Callable[..., Config], word: str, message: str
-) -> None:
-    assert message in refusal(lambda: config_to(word))
-
-
 def test_nothing_is_left_under_the_name_of_an_agent(
     config_to: Callable[..., Config], tmp_path: Path
 ) -> None:

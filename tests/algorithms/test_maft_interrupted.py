@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 def looped(config: Config, stops: Callable[[], bool]) -> SupervisedTrainer:
     """Agents after a run, which goes on where one of before was left. stops: asked when due."""
-    config = replace(config, evaluation=replace(config.evaluation, before=False))
+    config = config.replace(evaluation=config.evaluation.replace(before=False))
     path = Path(config.run_dir)
     path.mkdir(exist_ok=True)
     trainer = build_agents(config)
@@ -165,6 +164,6 @@ def test_agents_of_each_iteration_can_be_started_from(maft: Settings, tmp_path: 
 
 def compose_like(config: Config, run_dir: Path) -> str:
     """Settings on disk, as a run writes them before it starts."""
-    text = OmegaConf.to_yaml(OmegaConf.structured({"model": asdict(config.model)}))
+    text = OmegaConf.to_yaml(OmegaConf.structured({"model": config.model.model_dump()}))
     (run_dir / "config.yaml").write_text(text)
     return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -404,7 +404,7 @@ def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Pa
     trainer = build(config, Last())
     trainer.step(0)
     (tmp_path / "config.yaml").write_text(
-        json.dumps({key: asdict(getattr(config, key)) for key in ("model", "partner")})
+        json.dumps({key: getattr(config, key).model_dump() for key in ("model", "partner")})
     )
     for name, agent in trainer.agents.items():
         path = agent.team.config.path
@@ -413,7 +413,7 @@ def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Pa
     for name, agent in resumed.agents.items():
         theirs = trainer.agents[name].model.state_dict()
         assert all(torch.equal(own, theirs[key]) for key, own in agent.model.state_dict().items())
-    (tmp_path / "config.yaml").write_text(json.dumps({"model": asdict(config.model)}))
+    (tmp_path / "config.yaml").write_text(json.dumps({"model": config.model.model_dump()}))
     again = questions(*words, f"init_from={tmp_path}")
     assert "was trained without partner=tiny_sums" in refusal(lambda: build(again, Last()))
 

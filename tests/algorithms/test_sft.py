@@ -11,7 +11,6 @@ from cory.algorithms.sft import best
 from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from tests.support.building import measure
-from tests.support.refusals import refusal
 from tests.support.supervising import SFT, build_sft
 
 Settings = Callable[..., Config]
@@ -96,9 +95,3 @@ def test_it_learns_to_say_what_was_said_in_the_best_debates(
     found, lines = measure(trainer, config, tmp_path)
     assert {line["who"] for line in lines} == {"turn_2", "team"}
     assert {"eval/vote/turn_1", "eval/vote/turn_2", "eval/score/team"} <= found.keys()
-
-
-@pytest.mark.parametrize("share", ["0", "1.5"])
-def test_a_share_that_cannot_be(sft_config: Settings, share: str) -> None:
-    said = refusal(lambda: sft_config(f"algorithm.keep_share={share}"))
-    assert said.startswith("algorithm.keep_share must lie in")

@@ -365,22 +365,3 @@ def test_without_right_answers_there_is_no_auc() -> None:
 
 class Interrupted(Exception):
     pass
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("reward=sentiment", "reward=sentiment would play no part"),
-        ("algorithm.requests=true", "algorithm.requests=true needs model.chat=true"),
-        ("evaluation.greedy=true", "evaluation.greedy=false"),
-        ("algorithm.temperatures=[1.5,1.3]", "two temperatures above 0, the lower one first"),
-        ("algorithm.temperatures=[1]", "two temperatures"),
-        ("algorithm.keep_per_label=0", "algorithm.keep_per_label must be at least 1"),
-        ("algorithm.top_p=0", "algorithm.top_p must lie in"),
-        ("algorithm.likelihood_coef=-1", "algorithm.likelihood_coef must be at least 0, got -1"),
-        ("algorithm.max_tokens=24", "must be above task.max_prompt_tokens (24)"),
-        ("algorithm.request_texts.paraphrase='{query}'", "must contain {answer}"),
-    ],
-)
-def test_settings_that_cannot_be(verifier_config: Settings, change: str, words: str) -> None:
-    assert words in refusal(lambda: verifier_config(change))

@@ -9,7 +9,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
 from cory.train import compose
-from tests.support.composing import compose_config, options, read_once
+from tests.support.composing import compose_config, options, read_once, run_for
 from tests.support.compositions import Compositions, digest_of
 
 
@@ -90,7 +90,7 @@ def test_other_options_make_another_config_and_nobody_shares_one(
     ],
 )
 def test_values_are_set_as_hydra_sets_them(words: tuple[str, ...]) -> None:
-    stored, composed = compose_config(*words), compose(*words)
+    stored, composed = compose_config(*words), compose(*run_for(words))
     assert stored == composed
     assert OmegaConf.to_yaml(stored) == OmegaConf.to_yaml(composed)
 
@@ -120,11 +120,13 @@ def test_errors_are_not_stored() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", options("experiment")[::20])
+@pytest.mark.parametrize(
+    "experiment", [name for name in options("experiment") if "_mathall_" not in name][::20]
+)
 def test_a_stored_config_is_the_composed_one(experiment: str) -> None:
-    words = (f"experiment={experiment}", "scale=small", "seed=3")
+    words = (f"experiment={experiment}", "seed=3")
     compose_config(*words)
-    stored, composed = compose_config(*words), compose(*words)
+    stored, composed = compose_config(*words), compose(*run_for(words))
     assert stored == composed
     assert OmegaConf.to_yaml(stored) == OmegaConf.to_yaml(composed)
     assert OmegaConf.is_struct(stored) and OmegaConf.is_struct(composed)

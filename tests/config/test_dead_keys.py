@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
-from dataclasses import fields, is_dataclass
 from functools import cache
 
 import pytest
 
 import cory.config
-from cory.config import OptimiserConfig, SumConfig
+from cory.config import OptimiserConfig, Settings, SumConfig
 from cory.config.algorithm import SamplingConfig, StopConfig
 from cory.config.options import KINDS, Option
 from tests.support.settings_read import ROOT, Reads, function_at, in_config, is_read, settings_read
@@ -20,32 +19,31 @@ from tests.support.settings_read import ROOT, Reads, function_at, in_config, is_
 THROUGH = {
     "param_sharing": "policy",
     "train_turns": "trained",
-    "cot": "names",
     "iterations_per_epoch": "per_epoch",
     "minibatch_size": "plan_of",
     "microbatch_size": "plan_of",
     "before": "evaluates_before",
-    "plain_http": "_check_secrecy",
+    "plain_http": "conflicts",
     "generation_batch_size": "responses_at_once",
     "opponents": "played_against",
     "weights": "weight",
     "value_learning_rate": "value_rate_factor",
     "architecture": "described",
-    "chats_only": "check_maft",
-    "fidelity": "check_together",
+    "chats_only": "of_maft",
+    "fidelity": "conflicts",
+    "parallel_runs": "conflicts",
 }
-REFUSING = {"plain_http", "chats_only", "fidelity"}  # settings whose only effect is what is refused
-# Not settings, but tables of the code.
-TABLES = ("Option", "Game", "Sweep", "BatchPlan")
-PLANTED = "    max_kl: float | None  # nats"
+# settings whose only effect is what is refused; of `parallel_runs` sweeps read the composed value
+REFUSING = {"plain_http", "chats_only", "fidelity", "parallel_runs"}
+PLANTED = "    max_kl: Positive | None  # nats"
 
 
-def kinds() -> list[type]:
+def kinds() -> list[type[Settings]]:
     """The classes of settings that a run may have: all but those that others extend."""
     found = set()
     for module in pkgutil.iter_modules(cory.config.__path__):
         values = vars(importlib.import_module(f"cory.config.{module.name}")).values()
-        found |= {v for v in values if isinstance(v, type) and is_dataclass(v)}
+        found |= {v for v in values if isinstance(v, type) and issubclass(v, Settings)}
     named = {
         option.settings
         for table, _ in KINDS.values()
@@ -54,7 +52,7 @@ def kinds() -> list[type]:
     }
     extended = {base for kind in found for base in kind.__mro__[1:]} - named
     left = found - extended
-    return sorted((k for k in left if k.__name__ not in TABLES), key=lambda k: k.__name__)
+    return sorted(left, key=lambda k: k.__name__)
 
 
 def planted(text: str) -> str:
@@ -63,7 +61,7 @@ def planted(text: str) -> str:
     Its name is one of `SamplingConfig`'s, which is read in many places.
     """
     assert PLANTED in text
-    return text.replace(PLANTED, f"    temperature: float\n{PLANTED}", 1)
+    return text.replace(PLANTED, f"    temperature: Positive\n{PLANTED}", 1)
 
 
 @cache
@@ -88,10 +86,10 @@ def names_used() -> set[str]:
 @pytest.mark.slow
 def test_every_setting_is_read() -> None:
     dead = {
-        f"{kind.__name__}.{field.name}"
+        f"{kind.__name__}.{field}"
         for kind in kinds()
-        for field in fields(kind)
-        if not is_read(kind, field.name, reads()) and not read_through(kind, field.name)
+        for field in kind.model_fields
+        if not is_read(kind, field, reads()) and not read_through(kind, field)
     }
     assert not dead
 
@@ -111,7 +109,10 @@ def read_through(kind: type, setting: str) -> bool:
 @pytest.mark.slow
 def test_no_exception_is_out_of_date() -> None:
     unread = {
-        f.name for kind in kinds() for f in fields(kind) if not is_read(kind, f.name, reads())
+        field
+        for kind in kinds()
+        for field in kind.model_fields
+        if not is_read(kind, field, reads())
     }
     assert unread == set(THROUGH)
 

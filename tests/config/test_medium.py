@@ -1,7 +1,5 @@
 """scale=medium: a pretrained model that comes in a package, in place of GPT-2 Large."""
 
-from dataclasses import replace
-
 import pytest
 from hydra.errors import MissingConfigException
 
@@ -20,9 +18,9 @@ def test_a_real_model_without_a_hub(experiment: str) -> None:
     medium = parsed(f"experiment={experiment}", "scale=medium")
     chosen = parsed(f"experiment={experiment}", "scale=medium", "model=smollm2_135m")
     # as it is, but with the experiment's value head
-    own = replace(parsed("model=smollm2_135m").model, value_init=paper.model.value_init)
+    own = parsed("model=smollm2_135m").model.replace(value_init=paper.model.value_init)
     products = medium.model.compute_precision  # the CPU decides
-    assert medium.model == chosen.model == replace(own, compute_precision=products)
+    assert medium.model == chosen.model == own.replace(compute_precision=products)
     assert products == parsed(f"experiment={experiment}", "scale=small").model.compute_precision
     places = (medium.scale, medium.task.source, medium.reward.path, medium.hardware.device)
     assert places == ("medium", "package", "asset:tiny_sentiment", "cpu")

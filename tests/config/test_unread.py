@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
+import yaml
 
 from cory.config import Config, ConfigError
-from cory.config.rules.unread import READ_WITH, unread
+from cory.config.unread import READ_WITH, unread
 from cory.runtime.before import refuse_unread
 from tests.support.composing import parsed
 
@@ -45,24 +45,23 @@ def with_value(config: Any, key: str, value: Any) -> Any:
     """The same settings but for one, unchecked."""
     name, _, rest = key.partition(".")
     changed = with_value(getattr(config, name), rest, value) if rest else value
-    other = object.__new__(type(config))
-    other.__dict__.update({**config.__dict__, name: changed})
-    return other
+    return config.model_copy(update={name: changed})
 
 
 @pytest.mark.parametrize("row", READ_WITH)
 def test_every_row_is_about_two_settings_that_some_run_has(row: str) -> None:
-    needs = READ_WITH[row]
-    configs = [c for c in map(composed, SMALL) if has(c, row) and has(c, needs.key)]
+    needs, _, typed = READ_WITH[row].partition("=")
+    values = [yaml.safe_load(value) for value in typed.split("|")] if typed else []
+    configs = [c for c in map(composed, SMALL) if has(c, row) and has(c, needs)]
     assert configs
     for config in configs:
-        for value in needs.values or (1,):
-            read = with_value(config, needs.key, value)
+        for value in values or (1,):
+            read = with_value(config, needs, value)
             assert list(unread(read, [row, f"{row}.part"])) == []
-        ((key, why),) = unread(with_value(config, needs.key, None), [row])
-        assert key == row and why.startswith(f"it needs {needs.key}=") and why.endswith("is null")
-        if needs.values:
-            ((key, why),) = unread(with_value(config, needs.key, OTHER), [f"{row}.part"])
+        ((key, why),) = unread(with_value(config, needs, None), [row])
+        assert key == row and why.startswith(f"it needs {needs}=") and why.endswith("is null")
+        if values:
+            ((key, why),) = unread(with_value(config, needs, OTHER), [f"{row}.part"])
             assert key == f"{row}.part" and why.endswith(f"which is {OTHER}")
 
 
@@ -91,7 +90,7 @@ def test_a_run_without_the_group_is_not_asked() -> None:
 def test_of_what_is_a_users_own_nothing_is_said() -> None:
     config = composed("cory/gsm8k_cory")
     keys = ["keep_best_mode", "task.path", "reward.double_quantisation"]
-    config = replace(config, reward=composed("cory/imdb_cory").reward)
+    config = config.replace(reward=composed("cory/imdb_cory").reward)
     assert [key for key, _ in unread(config, keys)] == keys
     for group, left in (
         ("algorithm", []),

@@ -46,7 +46,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
 
     def make(answer: Callable[[int, Body], Said] = echo, **settings: Any) -> Any:
         servers.append(ChatServer(answer))
-        config = replace(CONFIG, base_url=servers[-1].url, **settings)
+        config = CONFIG.replace(base_url=servers[-1].url, **settings)
         return servers[-1], Endpoint(config, tmp_path / "replies.jsonl")
 
     yield make
@@ -142,7 +142,7 @@ def test_a_full_disk_is_said_and_nothing_more_is_written(
 
 def complete(url: str, cache: Path) -> None:
     """What a command asks an endpoint for."""
-    config = replace(CONFIG, base_url=url, key_variable=None)
+    config = CONFIG.replace(base_url=url, key_variable=None)
     print(*(said.text for said in Endpoint(config, cache).complete(asks(*"abcdefghij"))))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -53,7 +52,7 @@ def settings(**changes: object) -> DiversityConfig:
         batch_size=8,
         max_tokens=48,
     )
-    return replace(off, **changes)  # type: ignore[arg-type]
+    return off.replace(**changes)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -314,25 +313,11 @@ def test_nothing_is_loaded_that_nobody_asked_for(
 def test_every_option_is_complete(option: str) -> None:
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         cfg = compose(f"diversity/{option}").diversity
-    found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DiversityConfig), cfg))
-    assert isinstance(found, DiversityConfig)
+    found = DiversityConfig.model_validate(OmegaConf.to_container(cfg))
     if option == "tiny":
-        config = replace(found, batch_size=2)
+        config = found.replace(batch_size=2)
         assert Encoder(str(config.encoder), config, CPU).embeddings(["12", "a b"]).shape[0] == 2
         assert Scorer(str(config.scorer), config, CPU, ["1 + 2?"]).longest == 256
-
-
-@pytest.mark.parametrize(
-    ("changes", "rule"),
-    [
-        ({"kl_to_base": True}, "kl_to_base=true needs "),
-        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
-        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
-        ({"precision": "fp8"}, "precision must be one of fp32, bf16, fp16"),
-    ],
-)
-def test_wrong_settings_are_refused(changes: dict[str, object], rule: str) -> None:
-    assert refusal(lambda: settings(**changes)).startswith(f"algorithm.diversity.{rule}")
 
 
 @pytest.mark.parametrize("key", ["encoder", "scorer"])

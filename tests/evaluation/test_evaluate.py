@@ -23,7 +23,6 @@ from cory.rollout.interactions import Roles, pioneer_observer
 from cory.runs.jsonl import Line
 from cory.runtime.worker import build_parts
 from tests.support.building import LetterShare, build, measure
-from tests.support.composing import parsed
 
 ConfigOf = Callable[..., Config]
 
@@ -390,26 +389,6 @@ def test_all_prompts_of_a_split(questions: ConfigOf, tmp_path: Path) -> None:
 
 
 # refusals
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("evaluation.k=[1,4]", "evaluation.k: 4 exceeds evaluation.samples (1)"),
-        (
-            "evaluation.team=true algorithm=ppo",
-            "evaluation.team=true needs several agents; algorithm=ppo has one",
-        ),
-        (
-            "evaluation.samples=4 evaluation.k=[1,4]",
-            "evaluation.k=[1, 4] needs a task with answers; task=imdb has none",
-        ),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(words: str, said: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        parsed(*words.split())
-    assert str(refusal.value) == said
 
 
 @pytest.mark.parametrize(

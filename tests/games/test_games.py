@@ -17,7 +17,6 @@ from cory.games.transcript import FinishedGame, game_statistics, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
 from cory.runs.jsonl import encoded
 from cory.tasks.game import GameTask
-from tests.support.composing import parsed
 from tests.support.game_settings import NAMES, settings_of, tokenizer
 from tests.support.refusals import refusal
 
@@ -209,34 +208,3 @@ def test_texts_for_other_roles_are_refused() -> None:
     told = settings_of(texts__instructions__defender="It is {word}.").texts
     said = refusal(lambda: GamePrompts(told, TABOO))
     assert "instructions.defender must not contain {word}" in said
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "rule"),
-    [
-        ("judge", "x", "must be one of words, official, got x"),
-        ("collected_turns", [8, 3], "must be null or two numbers above 0"),
-        ("source", "path", "needs task.path"),
-        ("source", "list", "needs task.words"),
-        ("train_words", 0, "must be null or above 0, got 0"),
-        ("test_words", None, "must be given where task.test_path is null"),
-        ("texts.layout", "{history}{instruction} ", "must not end in white"),
-        ("texts.rules.attacker", "{word}", "must not contain {word}"),
-        ("texts.styles.speakers", [["a"]], "must hold pairs"),
-        ("texts.styles.formats", ["x"], "must be one of chat"),
-        ("scripted.guile", 2.0, "must lie in [0, 1], got 2.0"),
-        ("scripted.guess", ["I know"], "must contain {word}"),
-        ("scripted.answers", ["no"], "must be two"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(key: str, value: object, rule: str) -> None:
-    said = refusal(lambda: settings_of(**{key.replace(".", "__"): value}))
-    assert f"task.{key}" in said and rule in said
-
-
-@pytest.mark.slow
-def test_only_where_one_role_wins_can_the_other_be_made_to_lose() -> None:
-    words = "experiment=spag/llama2_im", "reward.broken_rules=lose"
-    assert parsed(*words).reward.broken_rules == "lose"
-    assert "both win or" in refusal(lambda: parsed(*words, "task=twenty_questions"))
-    assert "task.game 'chess' is unknown" in refusal(lambda: parsed(*words, "task.game=chess"))

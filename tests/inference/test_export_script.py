@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -179,7 +178,7 @@ def test_a_base_in_4_bits_is_merged_as_the_adapter_was_trained_on_it(
             torch.nn.init.normal_(weight, std=0.1)
     agent = tmp_path / "agent_0"
     export(model, team.tokenizer, agent, config.model.path, "card")
-    OmegaConf.save(OmegaConf.create(asdict(config)), tmp_path / "config.yaml")
+    OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
     merge(tmp_path, agent, tmp_path / "merged")
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
     assert not [m for m in plain.modules() if type(m).__name__ == "Linear4bit"]

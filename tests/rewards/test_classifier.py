@@ -21,7 +21,7 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from cory.config import ClassifierConfig, Config, SumConfig
+from cory.config import ClassifierConfig, Config, ConfigError, SumConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.memory import judge_part, parts_of
 from cory.rewards.classifier import Classifier
@@ -71,7 +71,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def classifier(path: str, **settings: Any) -> Classifier:
-    return Classifier(replace(CLASSIFIER, path=path, **settings), None, torch.device("cpu"))
+    return Classifier(CLASSIFIER.replace(path=path, **settings), None, torch.device("cpu"))
 
 
 def scores(reward: Classifier) -> list[float]:
@@ -249,7 +249,7 @@ def test_the_estimate_is_what_is_held_or_a_little_more(
 ) -> None:
     settings = {"label": "GOOD", "precision": precision, "compute_precision": compute_precision}
     weights = list(classifier(bert, **settings).model.parameters())
-    estimate = judge_part("reward", replace(CLASSIFIER, path=bert, **settings)).bytes  # type: ignore[arg-type]
+    estimate = judge_part("reward", CLASSIFIER.replace(path=bert, **settings)).bytes  # type: ignore[arg-type]
     assert estimate == each * sum(weight.numel() for weight in weights)
     held = sum(weight.numel() * weight.element_size() for weight in weights)
     if compute_precision == precision:
@@ -262,8 +262,10 @@ def test_every_part_of_a_sum_is_in_the_estimate(
     bert: str, reward_model: str, config_of: Callable[..., Config]
 ) -> None:
     config = config_of()
-    one, other, away = (replace(CLASSIFIER, path=path) for path in (bert, reward_model, "not/here"))
-    config.reward = SumConfig("sum", {"tone": one, "taste": other, "away": away}, {})
+    one, other, away = (CLASSIFIER.replace(path=path) for path in (bert, reward_model, "not/here"))
+    config.reward = SumConfig(
+        name="sum", parts={"tone": one, "taste": other, "away": away}, weights={}
+    )
     found = {part.what: part.bytes for part in parts_of(config) if "reward" in part.what}
     assert found == {
         "reward.parts.tone": judge_part("", one).bytes,
@@ -277,8 +279,8 @@ def test_the_shipped_judge() -> None:
     reward = classifier("asset:tiny_sentiment", batch_size=256)
     found = reward._scores(["the movie good film", "bad", "a it is bad and it is", "I can was"])
     assert found == pytest.approx([0.70134, -1.34009, -0.1123, 0.06491], abs=1e-5)
-    assert parsed("reward=sentiment").reward == replace(
-        CLASSIFIER, name="sentiment", path="lvwerra/distilbert-imdb", batch_size=256
+    assert parsed("reward=sentiment").reward == CLASSIFIER.replace(
+        name="sentiment", path="lvwerra/distilbert-imdb", batch_size=256
     )
     small = parsed("reward=sentiment", "scale=small", "experiment=cory/imdb_cory").reward
     assert isinstance(small, ClassifierConfig) and small.path == "asset:tiny_sentiment"
@@ -336,16 +338,18 @@ def test_a_template_that_refuses_an_answer_is_told_at_once(
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        ("reward.output=score", "must be one of logit, probability, got score"),
-        ("reward.batch_size=0", "must be at least 1, got 0"),
-        ("reward.max_tokens=0", "must be at least 1, got 0"),
-        ("reward.precision=fp8", "must be one of fp32, bf16, fp16, got fp8"),
-        ("reward.precision=fp16", "needs a GPU"),
+        ("reward.output=score", "must be logit or probability"),
+        ("reward.batch_size=0", "must be at least 1"),
+        ("reward.max_tokens=0", "must be at least 1"),
+        ("reward.precision=fp8", "must be fp32, bf16 or fp16"),
+        ("reward.precision=fp16", "needs hardware.device=cuda, got cpu"),
         ("reward.compute_precision=fp32 reward.precision=bf16", "does not go with"),
-        ("reward.quantisation=int8", "must be one of none, nf4, got int8"),
+        ("reward.quantisation=int8", "must be none or nf4"),
         ("reward.compute_precision=tf32", "needs a GPU"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(words: str, rule: str) -> None:
-    said = refusal(lambda: parsed("reward=classifier", "reward.path=here", *words.split()))
-    assert said.startswith(words.partition("=")[0]) and rule in said
+    with pytest.raises(ConfigError) as error:
+        parsed("reward=classifier", "reward.path=here", *words.split())
+    first, *_ = str(error.value).splitlines()
+    assert first.startswith(words.partition("=")[0]) and rule in first

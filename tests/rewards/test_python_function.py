@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from cory.config import Config, PythonRewardConfig, SumConfig
 from cory.episode import TEXT_ONLY, Episode, Prompt, Turn, reward_columns
@@ -64,7 +65,7 @@ class Data:
 
 def reward_of(function: str, rows: list[Episode] | None = None) -> PythonReward:
     task: Any = Data([episode.prompt for episode in rows or episodes()])
-    return PythonReward(PythonRewardConfig("python", function), task, None)
+    return PythonReward(PythonRewardConfig(name="python", function=function), task, None)
 
 
 def scores(function: str, rows: list[Episode] | None = None) -> list[float | None]:
@@ -241,16 +242,17 @@ def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> 
 
 
 def test_a_file_that_is_not_there_is_refused_without_running_one(write: Write) -> None:
-    part = PythonRewardConfig("python", "nowhere.py:score")
+    part = PythonRewardConfig(name="python", function="nowhere.py:score")
     for config, key in (
         (part, "reward.function"),
-        (SumConfig("sum", {"own": part}, {}), "reward.parts.own.function"),
+        (SumConfig(name="sum", parts={"own": part}, weights={}), "reward.parts.own.function"),
     ):
         said = refusal(lambda config=config: require_functions(config))  # type: ignore[misc]
         assert said.startswith(f"{key}=nowhere.py:score: there is no file")
-    require_functions(PythonRewardConfig("python", write("raise SystemExit")))
+    require_functions(PythonRewardConfig(name="python", function=write("raise SystemExit")))
     for value in ("mine.py", "my-rewards:score"):
-        assert "must be <file>" in refusal(lambda v=value: PythonRewardConfig("python", v))  # type: ignore[misc]
+        with pytest.raises(ValidationError, match="must be <file>"):
+            PythonRewardConfig(name="python", function=value)
 
 
 def test_a_run_builds_it_from_its_settings(write: Write, config_of: Callable[..., Config]) -> None:
@@ -261,7 +263,7 @@ def test_a_run_builds_it_from_its_settings(write: Write, config_of: Callable[...
     assert isinstance(reward, PythonReward)
     assert reward.state.max_steps == 7 and reward.tokenizer is not None
     assert reward.sources() == {function: Path("mine.py").absolute()}
-    assert "no value given for reward.function" in refusal(lambda: parsed("reward=python"))
+    assert "reward.function: no value given" in refusal(lambda: parsed("reward=python"))
 
 
 # refusals
@@ -280,7 +282,7 @@ def test_a_run_builds_it_from_its_settings(write: Write, config_of: Callable[...
     ],
 )
 def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write) -> None:
-    config = PythonRewardConfig("python", write(source))
+    config = PythonRewardConfig(name="python", function=write(source))
     said = refusal(lambda: PythonReward.prepare(config))
     assert said.startswith("reward.function=mine.py:score: ") and rule in said
 

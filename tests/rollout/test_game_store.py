@@ -436,32 +436,3 @@ def test_only_broken_rules_lose_a_game(config_of: Settings, tiny_model: str) -> 
         reward.worth(BROKE_RULES, "defender") == 1 and reward.worth(BROKE_RULES, "attacker") == -1
     )
     assert not reward.settled(UNFINISHED).valid and reward.worth(UNFINISHED, "defender") == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("+algorithm.opponents.agent_0=start", "algorithm.opponents.agent_0 is the name of the"),
-        ("algorithm.opponents.itself=null", "algorithm.opponents must name somebody"),
-        ("algorithm.games=script", "or a file that ends in .jsonl or .json, got 'script'"),
-        ("algorithm.games=endpoint", "an endpoint that plays needs algorithm.endpoint"),
-        ("algorithm.games=none", "needs algorithm.instructions.per_iteration above 0"),
-        ("algorithm.threshold=1", "algorithm.threshold must be below 1"),
-        ("algorithm.decay=1", "algorithm.decay must lie in"),
-        ("algorithm.iterations=3 algorithm.iterations_per_epoch=2", "must be a multiple of"),
-        ("algorithm.collect_only=true", "needs algorithm.iterations=1"),
-        ("algorithm.kl_in_advantage=true algorithm.kl_estimator=k3", "would play no part"),
-        ("algorithm.sampling.min_response_tokens=3", "games have one limit"),
-        ("algorithm.test_greedy=true evaluation.samples=2", "evaluation.samples must be 1"),
-        ("reward=sentiment", "games need reward=game_outcome"),
-        ("evaluation.greedy=true", "they take evaluation.greedy=false"),
-        ("algorithm.warmup=1", "algorithm.warmup must lie in"),
-        ("algorithm.games=a.jsonl algorithm.iterations_per_epoch=1", "is one set of games"),
-    ],
-)
-def test_settings_that_cannot_be(
-    config_of: Settings, tiny_model: str, change: str, words: str
-) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        game_config([*SPAG, f"model.path={tiny_model}"], *change.split())
-    assert words in str(refusal.value) and "\n" not in str(refusal.value)

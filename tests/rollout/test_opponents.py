@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def two_runs(trainer_of: Build, tmp_path: Path) -> list[str]:
         model, team = trainer.policy.model, trainer.policy.team
         export(model, team.tokenizer, folder / "agents" / "agent_0", team.config.path, "")
         (folder / "config.yaml").write_text(
-            json.dumps({"model": asdict(config.model), "algorithm": {"advantages": "gae"}})
+            json.dumps({"model": config.model.model_dump(), "algorithm": {"advantages": "gae"}})
         )
         words.append(f"{'+' * (number - 1)}algorithm.opponents.{name}={folder}")
     return words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def test_an_exported_agent_says_the_same_as_inside_the_run(
 
 def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> None:
     """Leave a run directory as a finished run leaves it."""
-    adapter = asdict(config.model.adapter)
+    adapter = config.model.adapter.model_dump()
     model = {"path": config.model.path, "sharing": config.model.sharing, "adapter": adapter}
     algorithm = {"name": "ppo", "advantages": config.algorithm.advantages}
     (run_dir / "config.yaml").write_text(json.dumps({"model": model, "algorithm": algorithm}))

@@ -13,7 +13,7 @@ from cory.config import ConfigError
 from cory.runs.lock import lock
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, is_complete, require_own, write_settings
 from cory.runs.stored_settings import SETTINGS
-from tests.support.composing import compose_config, parsed
+from tests.support.composing import compose_config
 
 
 def one_file(name: str, content: bytes = b"mine") -> Callable[[Path], None]:
@@ -101,12 +101,6 @@ def test_a_run_that_has_left_anything_is_kept_from_other_settings(
     (tmp_path / product).touch()
     with pytest.raises(ConfigError, match="holds a run with seed=0, not 1"):
         is_complete(tmp_path, compose_config("seed=1"))
-
-
-@pytest.mark.parametrize("value", ["''", "' '"])
-def test_an_empty_name_is_refused(value: str) -> None:
-    with pytest.raises(ConfigError, match=r"^run_dir is empty; name a folder, or leave it out$"):
-        parsed(f"run_dir={value}")
 
 
 def test_a_folder_that_nobody_may_read_is_refused(

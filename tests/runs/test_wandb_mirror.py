@@ -14,7 +14,7 @@ import psutil
 import pytest
 import wandb
 
-from cory.config import Config, ConfigError
+from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.runs.mirrors.description import COLUMNS
 from cory.runs.mirrors.wandb_mirror import WandbMirror, is_reachable, sync_hint
@@ -66,23 +66,6 @@ def config(mode: str, *overrides: str) -> Config:
     return parsed(
         "algorithm=cory", "seed=7", f"wandb.mode={mode}", "wandb.project=test", *overrides
     )
-
-
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        ("wandb.project='a/b'", "wandb.project must be 1 to 128 characters without / "),
-        ("wandb.project=''", "wandb.project must be 1 to 128 characters"),
-        ("wandb.entity='a/b'", "wandb.entity must be 1 to 128 characters without / "),
-        ("wandb.name=' '", "wandb.name must have 1 to 128 characters, got ' '"),
-        (f"wandb.group={'g' * 129}", "wandb.group must have 1 to 128 characters, got 'g"),
-        (f"wandb.tags=[a,{'t' * 65}]", "wandb.tags must have 1 to 64 characters each, got 't"),
-        ("wandb.finish_timeout=0", "wandb.finish_timeout must be at least 1, got 0"),
-    ],
-)
-def test_settings_that_wandb_would_reject_are_refused(typed: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parsed(typed)
 
 
 def numbers(iteration: int) -> dict[str, float]:

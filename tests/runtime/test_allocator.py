@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -66,7 +65,7 @@ def test_a_worker_keeps_it(
         calls.append("build")
         raise Built
 
-    OmegaConf.save(OmegaConf.create(asdict(config_of())), tmp_path / "config.yaml")
+    OmegaConf.save(OmegaConf.create(config_of().model_dump()), tmp_path / "config.yaml")
     monkeypatch.setattr(worker, "keep_freed_memory", lambda: calls.append("keep"))
     monkeypatch.setattr(worker, "start_process_group", lambda device: None)
     monkeypatch.setattr(worker, "build_parts", build)

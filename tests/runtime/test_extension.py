@@ -6,7 +6,6 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,9 +186,9 @@ def test_what_is_kept_of_the_state(
     kept: bool,
 ) -> None:
     sweep = "cory/fig3" if words and "sweep" in words[0] else "adhoc"
-    config = replace(config_of(f"keep_state={keep}"), sweep=sweep)
+    config = config_of(f"keep_state={keep}").replace(sweep=sweep)
     if words == ("one set of games",):
-        config.algorithm.iterations_per_epoch = None
+        monkeypatch.setattr(type(config.algorithm), "iterations_per_epoch", None, raising=False)
     (tmp_path / "overrides.txt").write_text("seed=0\n")
     checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
     for done in (1, 2):

@@ -249,7 +249,7 @@ COLLECTING = {
         "algorithm.iterations_per_epoch=20000",
     ],
     "debates": [
-        "experiment=maft/phi3_arithmetic_maft",
+        "experiment=maft/maft",
         "scale=small",
         "evaluation.before=false",  # it would take longer than all else here
         "hardware.rollout_batch_size=1",

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from cory.config.names import Sweep
 from cory.runtime.sweeps import folder_of, in_stages, jobs_of, name_of
-from tests.support.commands import metrics, short_settings, until, workers
+from tests.support.commands import Command, metrics, short_settings, until, workers
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
 
@@ -55,8 +55,13 @@ def test_a_signal_ends_the_whole_sweep_and_every_run_is_saved(
     parallel: int, tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:
     words = short_settings(tiny_model, tiny_judge, reviews_file)
-    many = ["-m", "seed=0,1,2", "algorithm.iterations=100000", "hydra.sweep.dir=jobs"]
-    command = WarmCommand(tmp_path, [*words, *many, f"parallel_runs={parallel}"])
+    many = ["seed=0,1,2", "algorithm.iterations=100000", "hydra.sweep.dir=jobs"]
+    # joblib's processes are waited for where Python ends, as a fork does not
+    words = ["-m", *words, *many, f"parallel_runs={parallel}"]
+    warm = parallel == 1
+    command = (
+        WarmCommand(tmp_path, words) if warm else Command(tmp_path, ["-m", "cory.train", *words])
+    )
     jobs = tmp_path / "jobs"
     until(lambda: len([run for run in jobs.glob("*") if metrics(run)]) == parallel)
     command.send_signal(signal.SIGINT)

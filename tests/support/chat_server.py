@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -32,7 +32,7 @@ CONFIG = EndpointConfig(
 
 def judge(server: ChatServer, **settings: Any) -> JudgeConfig:
     """A judge on that server, of grades from 0 to 10."""
-    endpoint = asdict(CONFIG) | {"base_url": server.url, "key_variable": None}
+    endpoint = CONFIG.model_dump() | {"base_url": server.url, "key_variable": None}
     config = JudgeConfig(
         name="judge",
         rubric="Give {mark} from {lowest} to {highest}.",
@@ -45,7 +45,7 @@ def judge(server: ChatServer, **settings: Any) -> JudgeConfig:
         unreadable="refuse",
         endpoint=JudgeEndpointConfig(**endpoint),
     )
-    return replace(config, **settings)
+    return config.replace(**settings)
 
 
 def asks(*texts: str) -> list[Ask]:

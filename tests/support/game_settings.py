@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -22,12 +23,10 @@ def composed(name: str) -> Any:
 
 def settings_of(name: str = "taboo", **changes: object) -> GameConfig:
     """The settings of task=`name`; a change's key has two underscores for a dot."""
-    cfg = OmegaConf.merge(OmegaConf.structured(GameConfig), composed(name))
+    cfg = copy.deepcopy(composed(name))
     for key, value in changes.items():
         OmegaConf.update(cfg, key.replace("__", "."), value, merge=False)
-    built = OmegaConf.to_object(cfg)
-    assert isinstance(built, GameConfig)
-    return built
+    return GameConfig.model_validate(OmegaConf.to_container(cfg))
 
 
 def tokenizer(text: str, **_: object) -> dict[str, list[str]]:

@@ -98,7 +98,7 @@ def with_classes(text: str) -> str:
     for group, table in GROUPS.items():
         settings = {option.settings for option in table.values()}
         kinds = sorted(settings, key=lambda kind: kind.__name__)
-        before, after = f"    {group}: Any", "    {}: '{}'"
+        before, after = f'    {group}: Annotated[Any, chosen("{group}")]', "    {}: '{}'"
         assert before in text
         text = text.replace(before, after.format(group, " | ".join(k.__name__ for k in kinds)))
         imports = "; ".join(f"from {kind.__module__} import {kind.__name__}" for kind in kinds)

@@ -267,14 +267,14 @@ def test_two_files_of_one_split_are_refused(folder: Path, tokenizer: Any) -> Non
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("task.source=package", "task.source must be one of hub, path, generated, got package"),
-        ("task.max_prompt_tokens=0", "task.max_prompt_tokens must be at least 1, got 0"),
-        ("task.prompt_template='{example}'", "task.prompt_template must contain {question}"),
-        ("task.prompt_template='{question}{question}'", "must contain {question} once, got '{ques"),
-        ("task.prompt_template='{question}{answers}'", "prompt_template must not contain {answers"),
-        ("task.observer_template='{question}'", "task.observer_template must contain {answers}"),
-        ("task.observer_template='{answers}'", "task.observer_template must contain {question}"),
-        ("task.answer_template=''", "task.answer_template must contain {response}, got ''"),
+        ("task.source=package", "must be hub, path or generated"),
+        ("task.max_prompt_tokens=0", "task.max_prompt_tokens=0: must be at least 1"),
+        ("task.prompt_template='{example}'", "must contain {question}"),
+        ("task.prompt_template='{question}{question}'", "must contain {question} once"),
+        ("task.prompt_template='{question}{answers}'", "must not contain {answers"),
+        ("task.observer_template='{question}'", "must contain {answers}"),
+        ("task.observer_template='{answers}'", "must contain {question}"),
+        ("task.answer_template=''", "must contain {response}"),
     ],
 )
 def test_a_setting_outside_its_range_is_refused(override: str, said: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,10 +46,10 @@ def test_the_input_of_an_instruction_is_in_its_prompt(config: InstructionsConfig
 
 
 def test_without_an_input_column_prompts_have_no_input(config: InstructionsConfig) -> None:
-    prompts = [prompt for prompt, _ in load_instructions(replace(config, input_column=None))]
+    prompts = [prompt for prompt, _ in load_instructions(config.replace(input_column=None))]
     assert prompts == ["Add the numbers.>", "Say yes.>", "How many?>"]
 
 
 def test_a_column_that_is_missing_is_refused(config: InstructionsConfig) -> None:
     with pytest.raises(ConfigError, match=r"^algorithm\.instructions\.input_column=text is not in"):
-        load_instructions(replace(config, input_column="text"))
+        load_instructions(config.replace(input_column="text"))

@@ -157,13 +157,13 @@ def test_a_probe_is_asked_as_the_questions_are(tokenizer: Any) -> None:
     [
         ("task.kinds=[adds]", "task.kinds: adds is not one of add, subtract, multiply, story, mix"),
         ("task.kinds=[multiply]", "task.test_problems=500: multiply: only "),
-        ("task.kinds=[]", "task.source=generated needs task.kinds"),
-        ("task.kinds=null", "task.source=generated needs task.kinds"),
-        ("task.train_problems=null", "task.source=generated needs task.train_problems"),
-        ("task.test_problems=0", "task.test_problems must be at least 1, got 0"),
+        ("task.kinds=[]", "task.source=generated: needs task.kinds, got []"),
+        ("task.kinds=null", "task.source=generated: needs task.kinds, got null"),
+        ("task.train_problems=null", "task.source=generated: needs task.train_problems, got null"),
+        ("task.test_problems=0", "task.test_problems=0: must be at least 1"),
         ("task.train_split='train[:0%]'", "task.train_split=train[:0%] has none of the 100"),
-        ("task.source=hub", "task.source=hub needs task.path"),
-        ("task.source=path", "task.source=path needs task.path"),
+        ("task.source=hub", "task.source=hub: needs task.path, got null"),
+        ("task.source=path", "task.source=path: needs task.path, got null"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(override: str, said: str, tokenizer: Any) -> None:

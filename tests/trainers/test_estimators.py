@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cory.config import Config
-from cory.config.rules.unread import READ_WITH
+from cory.config.unread import READ_WITH
 from cory.episode import turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.masking import whiten

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cory.config import Config, ConfigError
+from cory.config import Config
 from cory.episode import Batch, turns_of
 from cory.functional.logprobs import full_kl
 from cory.models.actor_critic import response_states
@@ -89,23 +89,3 @@ def test_tokens_of_a_few_turns_are_averaged_first(config_of: ConfigOf) -> None:
     parts = [kl[rows][mask[rows]].mean() for rows in order.split(2)]
     assert_close(found["ppo/loss/kl/agent_0"], float(torch.stack(parts).mean()), 1e-4)
     assert found["ppo/loss/kl/agent_0"] > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["algorithm.kl_loss=full"], "kl_loss=full needs algorithm.kl_in=loss"),
-        (["algorithm.kl_in=loss", "algorithm.kl_loss=k1"], "kl_loss must be one of k3, full"),
-        ([*FULL, "model.sharing=adapters", "hardware.zero_stage=3"], "zero_stage of at most 2"),
-        (["algorithm.loss_average_turns=3"], "minibatch_size (8) must be a multiple"),
-        (["algorithm.loss_average_turns=0"], "loss_average_turns must be at least 1"),
-        (
-            ["algorithm.loss_average_turns=2", "algorithm.loss_average=constant"],
-            "loss_average_turns needs algorithm.loss_average=tokens",
-        ),
-    ],
-)
-def test_refusals(config_of: ConfigOf, words: list[str], said: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        config_of("algorithm=ppo", *words)
-    assert said in str(refusal.value)

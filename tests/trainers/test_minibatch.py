@@ -102,5 +102,5 @@ def test_only_what_is_filled_up_may_be_smaller_than_the_processes() -> None:
     assert (plan.minibatches, plan.microbatch, plan.accumulation) == (1, 1, 1)
     with pytest.raises(ConfigError, match="must be a multiple of the number of processes"):
         batch_plan(1, 1, 1, 4, 8)
-    with pytest.raises(ConfigError, match=r"\(12\) must be a multiple of the number of processes"):
+    with pytest.raises(ConfigError, match="=12: must be a multiple of the number of processes"):
         batch_plan(12, 12, 12, 4, 8, fills=True)

@@ -1,7 +1,6 @@
 """How W&B and trackio are told about a run: its name, group and settings, and rows of samples."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ COLUMNS = ("iteration", "prompt", "role", "agent", "context", "response", "score
 def settings_of(config: Config, run_dir: Path) -> Any:
     """The settings as the directory stores them: what environment variables hold goes nowhere."""
     stored = (run_dir / SETTINGS).exists()
-    return as_written(read_settings(run_dir)) if stored else asdict(config)
+    return as_written(read_settings(run_dir)) if stored else config.model_dump()
 
 
 def name_of(config: Config, run_dir: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ PLAIN = SamplingConfig(
     min_response_tokens=1,
     max_response_tokens=8,
 )
-PENALTY = replace(PLAIN, repetition_penalty=1.5)
+PENALTY = PLAIN.replace(repetition_penalty=1.5)
 CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17], [200, 3]]
 
 
@@ -173,12 +172,12 @@ def test_inverse_cdf_by_hand() -> None:
 
 
 def test_response_limits_are_drawn_uniformly_and_both_ends_are_included() -> None:
-    range_of_four = replace(PLAIN, min_response_tokens=3, max_response_tokens=6)
+    range_of_four = PLAIN.replace(min_response_tokens=3, max_response_tokens=6)
     stream = np.random.default_rng(0)
     drawn = [draw_limit(range_of_four, stream) for _ in range(2000)]
     assert sorted(set(drawn)) == [3, 4, 5, 6]
     assert all(400 < drawn.count(limit) < 600 for limit in range(3, 7))
-    one = replace(PLAIN, min_response_tokens=5, max_response_tokens=5)
+    one = PLAIN.replace(min_response_tokens=5, max_response_tokens=5)
     assert draw_limit(one, stream) == 5
 
 
@@ -186,11 +185,11 @@ def test_warp_by_hand() -> None:
     logits = torch.tensor([[2.0, -1.0, 0.5]])
     seen = torch.tensor([[True, True, False]])
     cases = [
-        (replace(PLAIN, repetition_penalty=2.0), [1.0, -2.0, 0.5]),
-        (replace(PLAIN, temperature=0.5), [4.0, -2.0, 1.0]),
-        (replace(PLAIN, top_k=2), [2.0, -torch.inf, 0.5]),
+        (PLAIN.replace(repetition_penalty=2.0), [1.0, -2.0, 0.5]),
+        (PLAIN.replace(temperature=0.5), [4.0, -2.0, 1.0]),
+        (PLAIN.replace(top_k=2), [2.0, -torch.inf, 0.5]),
         # probabilities 0.786, 0.039, 0.175: the first alone passes 0.5
-        (replace(PLAIN, top_p=0.5), [2.0, -torch.inf, -torch.inf]),
+        (PLAIN.replace(top_p=0.5), [2.0, -torch.inf, -torch.inf]),
     ]
     for sampling, expected in cases:
         assert_close(warp(logits, seen, sampling)[0], torch.tensor(expected))
@@ -198,7 +197,7 @@ def test_warp_by_hand() -> None:
 
 def test_what_was_said_before_is_penalised_too(model: PreTrainedModel) -> None:
     context, penalty = CONTEXTS[0], 3.0
-    sampling = replace(PLAIN, repetition_penalty=penalty)
+    sampling = PLAIN.replace(repetition_penalty=penalty)
     (response,) = respond(model, [context], sampling, uniforms(1))
     ids = list(context)
     for token, logprob in zip(response.ids, response.sampler_logprobs, strict=True):

@@ -125,9 +125,9 @@ def test_what_is_shared_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("task.pick_train=0", "task.pick_train must be at least 1, got 0"),
-        ("task.pick_test=-1", "task.pick_test must be at least 1, got -1"),
-        ("task.pick_seed=-1", "task.pick_seed must be at least 0, got -1"),
+        ("task.pick_train=0", "task.pick_train=0: must be at least 1"),
+        ("task.pick_test=-1", "task.pick_test=-1: must be at least 1"),
+        ("task.pick_seed=-1", "task.pick_seed=-1: must be at least 0"),
         ("task.pick_test=16", "task.pick_test=16: there are only 15 different questions"),
         ("task.pick_train=26", "task.pick_train=26: there are only 25 different questions besides"),
         ("task.test_split=train task.pick_train=16 task.pick_test=10", "task.pick_train=16:"),

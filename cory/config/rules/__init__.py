@@ -1,1 +1,0 @@
-"""Rules about settings that no group can check by itself."""
