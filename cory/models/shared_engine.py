@@ -88,11 +88,6 @@ class StoredWeights:
     def load(self, folder: Path) -> None:
         """As `Engine.load`."""
         path = self.shared.engine.parts_file(folder, self.name)
-        if not path.exists():  # of a version in which every policy had an engine
-            self.enter()
-            self.shared.engine.load(folder)
-            self._copy_out()
-            return
         if self.present:
             self.shared.occupant = None
         parts = read_parts(path)

@@ -1,10 +1,7 @@
-"""What prompts contribute to a ratio and to an AUC: by hand, and their spread."""
+"""What prompts contribute to a ratio and to an AUC: by hand."""
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
 
 from cory.functional.statistics import contributions, mean
@@ -29,17 +26,3 @@ def test_contributions_to_an_auc() -> None:
     assert_close(mean(found), auc([0.9, 0.4, 0.7], [0.4, 0.1, 0.8]))
     # the second: its right answer lies above 2 of 3 wrong ones, as the AUC's mean has 2/3 + 1/18
     assert_close(found[1], mean(found) + 3 * (2 / 3 - mean(found)) / 3)
-
-
-def test_their_spread_is_that_of_the_auc() -> None:
-    """Against the spread over many samples of questions."""
-    rng = np.random.default_rng(2)
-
-    def sample() -> list[tuple[list[float], list[float]]]:
-        hard = rng.normal(0, 0.5, 60)
-        return [([*rng.normal(h + 0.8, 1, 2)], [*rng.normal(h, 1, 2)]) for h in hard]
-
-    samples = [auc_contributions(sample()) for _ in range(300)]
-    spread = np.std([mean(own) for own in samples])
-    told = np.mean([np.std(own, ddof=1) / math.sqrt(len(own)) for own in samples])
-    assert 0.85 < told / spread < 1.15

@@ -42,79 +42,54 @@ def credits(rule: DebateCredit, episode: Episode) -> list[float | None]:
     return [turn.credit for turn in episode.turns]
 
 
-def test_influence_reward_all_ones_is_one() -> None:
-    for horizon in ("discounted_sum", "last", "current"):
-        for share in ("all", "individual"):
-            rule = replace(PLAIN, horizon=horizon, share=share)
-            episode = debate(*[[turn(1.0), turn(1.0)] for _ in range(3)])
-            assert credits(rule, episode) == pytest.approx([1.0] * 6)
-
-
 SCORES = [[0.2, 0.6], [0.4, 1.0], [0.0, 0.8]]
 
 
 @pytest.mark.parametrize(
-    ("t", "a", "horizon", "share", "value"),
+    ("t", "a", "discount", "horizon", "share", "value"),
     [
         # (0.2 + 0.5 * 0.7 + 0.25 * 0.4) / 1.75
-        (0, 0, "discounted_sum", "all", 0.65 / 1.75),
-        (0, 1, "discounted_sum", "all", 1.05 / 1.75),
-        (1, 0, "discounted_sum", "all", (0.4 + 0.5 * 0.4) / 1.5),
-        (2, 1, "discounted_sum", "all", 0.8),  # the last turn is worth its own score
-        (0, 0, "discounted_sum", "individual", (0.2 + 0.5 * 0.4) / 1.75),
-        (0, 1, "discounted_sum", "individual", (0.6 + 0.5 * 1.0 + 0.25 * 0.8) / 1.75),
-        (0, 0, "last", "all", 0.4),
-        (1, 1, "last", "individual", 0.8),
-        (1, 0, "current", "all", 0.7),
-        (1, 0, "current", "individual", 0.4),
+        (0, 0, 0.5, "discounted_sum", "all", 0.65 / 1.75),
+        (0, 1, 0.5, "discounted_sum", "all", 1.05 / 1.75),
+        (1, 0, 0.5, "discounted_sum", "all", (0.4 + 0.5 * 0.4) / 1.5),
+        (2, 1, 0.5, "discounted_sum", "all", 0.8),  # the last turn is worth its own score
+        (0, 0, 0.0, "discounted_sum", "all", 0.2),
+        (0, 0, 1.0, "discounted_sum", "all", (0.2 + 0.7 + 0.4) / 3),
+        (0, 0, 0.5, "discounted_sum", "individual", (0.2 + 0.5 * 0.4) / 1.75),
+        (0, 1, 0.5, "discounted_sum", "individual", (0.6 + 0.5 * 1.0 + 0.25 * 0.8) / 1.75),
+        (0, 0, 0.5, "last", "all", 0.4),
+        (1, 1, 0.5, "last", "individual", 0.8),
+        (1, 0, 0.5, "current", "all", 0.7),
+        (1, 0, 0.5, "current", "individual", 0.4),
     ],
 )
-def test_the_reward_designs(t: int, a: int, horizon: str, share: str, value: float) -> None:
-    assert influence_aware(SCORES, t, a, 0.5, horizon, share) == pytest.approx(value)
-
-
-def test_discounts_at_their_ends() -> None:
-    assert influence_aware(SCORES, 0, 0, 0.0, "discounted_sum", "all") == pytest.approx(0.2)
-    assert influence_aware(SCORES, 0, 0, 1.0, "discounted_sum", "all") == pytest.approx(
-        (0.2 + 0.7 + 0.4) / 3
-    )
+def test_the_reward_designs(
+    t: int, a: int, discount: float, horizon: str, share: str, value: float
+) -> None:
+    assert influence_aware(SCORES, t, a, discount, horizon, share) == pytest.approx(value)
 
 
 # Three agents: the first is the one that the tables speak of, the others are the majority.
 @pytest.mark.parametrize(
-    ("before", "after", "others", "paid"),
+    ("before", "after", "beside", "table_1", "table_2"),
     [
-        (R, W, R, -3.0),
-        (R, W, W, -2.0),
-        (W, R, W, 2.0),
-        (W, R, R, 3.0),
-        (R, R, W, 0.0),
-        (W, W, R, 0.0),
+        (R, W, R, -3.0, -7.0),
+        (R, W, W, -2.0, -5.0),
+        (W, R, W, 2.0, 5.0),
+        (W, R, R, 3.0, 7.0),
+        (R, R, W, 0.0, 0.0),
+        (W, W, R, 0.0, 0.0),
     ],
 )
-def test_shaping_table1(before: bool, after: bool, others: bool, paid: float) -> None:
-    right = [[before, others, others], [after, others, others]]
+def test_shaping(before: bool, after: bool, beside: bool, table_1: float, table_2: float) -> None:
+    # Table 1 pays an agent at the later turn for its own change beside the majority
+    right = [[before, beside, beside], [after, beside, beside]]
     found = incentives(right, ALPHA, (0.0, 0.0), official=False)
-    assert found[1][0] == paid  # at the later turn
-    assert found[0] == [0.0] * 3
-
-
-@pytest.mark.parametrize(
-    ("others", "others_after", "own", "paid"),
-    [
-        (R, W, R, -7.0),
-        (R, W, W, -5.0),
-        (W, R, W, 5.0),
-        (W, R, R, 7.0),
-        (R, R, W, 0.0),
-        (W, W, R, 0.0),
-    ],
-)
-def test_shaping_table2(others: bool, others_after: bool, own: bool, paid: float) -> None:
-    right = [[own, others, others], [own, others_after, others_after]]
+    assert found[0] == [0.0] * 3 and found[1][0] == table_1
+    # Table 2 pays it at the earlier turn for the majority's change beside it
+    right = [[beside, before, before], [beside, after, after]]
     found = incentives(right, (0.0, 0.0), BETA, official=False)
-    assert found[0][0] == paid  # at the earlier turn
-    assert found[1] == [0.0] * 3
+    assert found[0][0] == table_2 and found[1] == [0.0] * 3
 
 
 def test_a_split_majority_pays_nothing() -> None:
@@ -123,26 +98,23 @@ def test_a_split_majority_pays_nothing() -> None:
     assert incentives([[W], [R]], ALPHA, BETA, False) == [[0.0], [0.0]]  # nobody else is there
 
 
-def test_the_released_code_swaps_and_inverts() -> None:
-    def alpha(before: bool, after: bool, others: bool) -> float:
-        return incentives([[before, others], [after, others]], ALPHA, (0.0, 0.0), True)[1][0]
+@pytest.mark.parametrize(
+    ("before", "after", "beside", "alpha", "beta"),
+    [(W, R, W, 3.0, -5.0), (W, R, R, 2.0, -7.0), (R, W, R, -3.0, 5.0), (R, W, W, -2.0, 7.0)],
+)
+def test_the_released_code_swaps_and_inverts(
+    before: bool, after: bool, beside: bool, alpha: float, beta: float
+) -> None:
+    def first_agent(right: list[list[bool]], *weights: tuple[float, float]) -> list[float]:
+        return [row[0] for row in incentives(right, *weights, official=True)]
 
-    assert (alpha(W, R, W), alpha(W, R, R)) == (3.0, 2.0)
-    assert (alpha(R, W, R), alpha(R, W, W)) == (-3.0, -2.0)
-
-    def beta(others: bool, after: bool, own: bool) -> list[float]:
-        right = [[own, others], [own, others], [own, after]]
-        return [row[0] for row in incentives(right, (0.0, 0.0), BETA, True)]
-
-    for before, paid in ((W, 3.0), (R, -3.0)):  # nobody else is there: alpha_1
-        assert incentives([[before], [not before]], ALPHA, BETA, True) == [[0.0], [paid]]
-
-    assert beta(W, R, R) == [0.0, -7.0, 0.0]
-    assert beta(W, R, W) == [0.0, -5.0, 0.0]
-    assert beta(R, W, W) == [0.0, 7.0, 0.0]
-    assert beta(R, W, R) == [0.0, 5.0, 0.0]
-    # nothing at the first turn
-    assert incentives([[R, W], [R, R]], (0.0, 0.0), BETA, True) == [[0.0, 0.0], [0.0, 0.0]]
+    own = [[before, beside], [after, beside]]
+    assert first_agent(own, ALPHA, (0.0, 0.0)) == [0.0, alpha]
+    others = [[beside, before], [beside, before], [beside, after]]
+    assert first_agent(others, (0.0, 0.0), BETA) == [0.0, beta, 0.0]
+    assert first_agent(others[1:], (0.0, 0.0), BETA) == [0.0, 0.0]  # nothing at the first turn
+    # nobody else is there: alpha_1
+    assert first_agent([[before], [after]], ALPHA, BETA) == [0.0, 3.0 if after else -3.0]
 
 
 def test_two_agents_and_three_turns_end_to_end() -> None:
@@ -173,39 +145,33 @@ def test_incentives_by_the_verifier() -> None:
     assert [turn.bonus for turn in episode.turns] == [0.0, 0.0, 3.0, 0.0]
 
 
-def test_a_penalty_stays_with_its_turn_unless_asked() -> None:
-    def episode() -> Episode:
-        return debate([turn(0.2), turn(0.6)], [turn(0.4, flawed=True), turn(1.0)])
-
-    own = credits(PLAIN, episode())
-    # the turn before is paid as if nothing had happened
-    assert own == pytest.approx([(0.2 + 0.35) / 1.5, (0.6 + 0.35) / 1.5, -10.0, 1.0])
-    leaking = credits(replace(PLAIN, scope="propagate"), episode())
-    later = 0.5 * (-10.0 + 1.0) / 2
-    assert leaking == pytest.approx([(0.2 + later) / 1.5, (0.6 + later) / 1.5, -10.0, 1.0])
+SPREAD = 0.5 * (-10.0 + 1.0) / 2  # the penalised second round, discounted
 
 
-def test_a_penalty_is_not_shared_within_its_round() -> None:
-    rule = replace(PLAIN, horizon="current")
-    episode = debate([turn(0.4, flawed=True), turn(1.0)])
-    assert credits(rule, episode) == pytest.approx([(-10.0 + 1.0) / 2, (0.4 + 1.0) / 2])
-
-
-@pytest.mark.parametrize(("share", "others"), [("individual", 0.0), ("all", 1.0)])
-def test_a_flawed_answer_before_the_last_turn_is_penalised_where_only_that_one_pays(
-    share: str, others: float
+@pytest.mark.parametrize(
+    ("horizon", "share", "scope", "flawed", "expected"),
+    [
+        # the turn before is paid as if nothing had happened
+        ("discounted_sum", "all", "own", 2, [0.55 / 1.5, 0.95 / 1.5, -10.0, 1.0]),
+        ("discounted_sum", "all", "propagate", 2,
+         [(0.2 + SPREAD) / 1.5, (0.6 + SPREAD) / 1.5, -10.0, 1.0]),
+        # nor is a penalty shared within its round
+        ("current", "all", "own", 2, [0.4, 0.4, (-10.0 + 1.0) / 2, (0.4 + 1.0) / 2]),
+        # where only the last turn pays, it stands for the agent's own score there, in that credit
+        ("last", "individual", "own", 0, [-10.0, 1.0, 0.4, 1.0]),
+        ("last", "all", "own", 0, [(-10.0 + 1.0) / 2, 0.7, 0.7, 0.7]),
+        # as the released code has it, the earlier answer's score is never looked at
+        ("last", "individual", "propagate", 0, [0.4, 1.0, 0.4, 1.0]),
+        ("last", "all", "propagate", 0, [0.7, 0.7, 0.7, 0.7]),
+    ],
+)  # fmt: skip
+def test_penalties(
+    horizon: str, share: str, scope: str, flawed: int, expected: list[float]
 ) -> None:
-    """The penalty stands for the agent's own score in the last round, in that credit alone."""
-    rule = replace(PLAIN, horizon="last", share=share)
-    episode = debate([turn(0.2, flawed=True), turn(0.6)], [turn(0.4), turn(0.8)])
-    shares = 2 if share == "all" else 1
-    first = (-10.0 + 0.8 * others) / shares
-    rest = [(0.4 + 0.8) / 2] * 3 if share == "all" else [0.8, 0.4, 0.8]
-    assert credits(rule, episode) == pytest.approx([first, *rest])
-    # as the released code has it, the earlier answer's score is never looked at
-    assert credits(replace(rule, scope="propagate"), episode)[0] == pytest.approx(
-        0.6 if share == "all" else 0.4
-    )
+    episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)])
+    episode.turns[flawed].flawed = True
+    rule = replace(PLAIN, horizon=horizon, share=share, scope=scope)
+    assert credits(rule, episode) == pytest.approx(expected)
 
 
 def test_a_debate_that_ended_early_counts_the_turns_that_it_had() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
 
@@ -18,9 +16,6 @@ def test_the_interval_of_three_seeds() -> None:
     """1, 2 and 3: mean 2, s = 1, half width t / sqrt(3)."""
     half = T_2 / math.sqrt(3)
     assert mean_interval([1.0, 2.0, 3.0]) == pytest.approx((2 - half, 2 + half), abs=1e-6)
-    sample = np.random.default_rng(0).normal(size=12)
-    expected = stats.ttest_1samp(sample, 0.0).confidence_interval(0.9)
-    assert mean_interval(sample) == pytest.approx((expected.low, expected.high))
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [0.3, 0.3], [0.3, 0.1 * 3], [0.0, 0.0, 0.0]])
@@ -52,20 +47,6 @@ def test_shares_that_all_change_alike_are_not_certain() -> None:
     # four tries a prompt say more than one
     (few, _), (many, _) = (paired_interval([0.0] * 8, [1.0] * 8, n) or (0, 0) for n in (1, 4))
     assert many > few
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [12, 64])
-def test_it_holds_the_true_difference_in_90_of_100_cases(count: int) -> None:
-    rng = np.random.default_rng(1)
-    held = 0
-    for _ in range(2000):
-        before = rng.random(count) < 0.5
-        after = np.where(rng.random(count) < 0.7, before, rng.random(count) < 0.8)
-        truth = 0.3 * (0.8 - 0.5)
-        low, high = paired_interval([*map(float, before)], [*map(float, after)], 1) or (0, 0)
-        held += low <= truth <= high
-    assert 0.88 < held / 2000 < (0.95 if count > 50 else 0.999)  # wide where there are few
 
 
 def test_the_pairs_that_would_tell() -> None:

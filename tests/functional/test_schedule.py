@@ -9,22 +9,10 @@ from transformers import get_scheduler
 from cory.functional.schedule import share_of_peak
 
 
-def test_constant_after_a_linear_rise() -> None:
-    assert [share_of_peak(p, "constant", 0.2) for p in (0, 0.1, 0.2, 0.9, 1)] == [0, 0.5, 1, 1, 1]
+def test_linear_falls_to_a_share() -> None:
+    found = [share_of_peak(p, "linear", 0.2, 0.1) for p in (0.1, 0.2, 0.4, 0.6, 1.0)]
+    assert found == pytest.approx([0.5, 1.0, 0.775, 0.55, 0.1])
     assert share_of_peak(0.0, "constant", 0.0) == 1
-
-
-def test_cosine_falls_to_nothing() -> None:
-    found = [share_of_peak(p, "cosine", 0.2) for p in (0.1, 0.2, 0.4, 0.6, 1.0)]
-    assert found == pytest.approx([0.5, 1.0, 0.5 * (1 + 2**-0.5), 0.5, 0.0])
-
-
-def test_linear_falls_to_nothing_or_to_a_share() -> None:
-    places = (0.1, 0.2, 0.4, 0.6, 1.0)
-    falling = [share_of_peak(p, "linear", 0.2) for p in places]
-    assert falling == pytest.approx([0.5, 1.0, 0.75, 0.5, 0.0])
-    to_a_tenth = [share_of_peak(p, "linear", 0.2, 0.1) for p in places]
-    assert to_a_tenth == pytest.approx([0.5, 1.0, 0.775, 0.55, 0.1])
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.transitions import Change, answer_changes, others_majority, transition_rates
+from cory.functional.transitions import Change, answer_changes, transition_rates
 
 R, W = True, False
-
-
-@pytest.mark.parametrize(
-    ("right", "agent", "majority"),
-    [
-        ([R, W], 0, W),
-        ([R, W], 1, R),
-        ([R, R, W], 2, R),
-        ([W, R, W], 0, None),  # the others are split
-        ([R, W, W, R], 0, W),
-        ([R], 0, None),  # there are no others
-    ],
-)
-def test_the_majority_of_the_others(right: list[bool], agent: int, majority: bool | None) -> None:
-    assert others_majority(right, agent) is majority
 
 
 def test_every_agent_at_every_turn_but_the_first() -> None:

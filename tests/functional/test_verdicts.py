@@ -17,10 +17,6 @@ def test_a_verdict_counts_the_tokens_before_it_and_not_the_next_one() -> None:
     assert_close(found[1, :2], torch.tensor([0.1, 0.2 - 1.0]))
 
 
-def test_without_a_coefficient_it_is_the_value() -> None:
-    assert verdict_logits(VALUES, LOGPROBS, 0.0) is VALUES
-
-
 def test_both_the_head_and_the_likelihood_learn() -> None:
     values, logprobs = VALUES.clone().requires_grad_(), LOGPROBS.clone().requires_grad_()
     verdict_logits(values, logprobs, 0.5)[0, 2].backward()

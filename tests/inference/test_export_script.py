@@ -99,52 +99,39 @@ def test_the_script_merges_every_agent_and_says_mistakes_in_one_line(run_dir: Pa
 
 
 class Hub:
-    """A stand-in for the hub: keeps what is uploaded."""
-
-    def __init__(self, fails: bool = False) -> None:
-        self.made: dict[str, bool] = {}
-        self.files: dict[str, dict[str, bytes]] = {}
-        self.fails = fails
-
-    def __call__(self) -> Hub:
-        return self
+    """A stand-in for the hub, which keeps what is uploaded last."""
 
     def create_repo(self, name: str, private: bool, exist_ok: bool) -> Any:
-        if self.fails:
-            raise RuntimeError("401 Client Error\nfor this token")
         assert exist_ok
-        self.made[name] = private
+        self.private = private
         return SimpleNamespace(repo_id=name)
 
     def upload_folder(self, repo_id: str, folder_path: Path, commit_message: str) -> None:
-        self.files[repo_id] = {
-            str(path.relative_to(folder_path)): path.read_bytes()
-            for path in folder_path.rglob("*")
-            if path.is_file()
-        }
+        paths = [path for path in folder_path.rglob("*") if path.is_file()]
+        self.name = repo_id
+        self.files = {str(path.relative_to(folder_path)): path.read_bytes() for path in paths}
 
 
-@pytest.mark.parametrize("public", [False, True])
 def test_an_upload_holds_the_agent_and_no_place_of_this_machine(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch, tiny_model: str, public: bool
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, tiny_model: str
 ) -> None:
-    stand_in = Hub()
-    monkeypatch.setattr(inference, "HfApi", stand_in)
+    hub = Hub()
+    monkeypatch.setattr(inference, "HfApi", lambda: hub)
     agent = run_dir / "agents" / "agent_0"
-    assert "add --merge" in refusal(lambda: push(agent, "me/adapter", public))
+    assert "add --merge" in refusal(lambda: push(agent, "me/adapter", public=True))
     merge(run_dir, agent, run_dir / "merged")
-    push(run_dir / "merged", "me/mine", public)
-    assert stand_in.made == {"me/mine": not public}
-    files = stand_in.files["me/mine"]
-    assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= files.keys()
-    assert tiny_model.encode() not in files["README.md"] + files["config.json"]
+    for public in (False, True):
+        push(run_dir / "merged", "me/mine", public)
+        assert (hub.name, hub.private) == ("me/mine", not public)
+    assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= hub.files.keys()
+    assert tiny_model.encode() not in hub.files["README.md"] + hub.files["config.json"]
     assert "base_model" not in (agent / "README.md").read_text()
 
+    def refused(self: Hub, name: str, private: bool, exist_ok: bool) -> None:
+        raise RuntimeError("401 Client Error\nfor this token")
 
-def test_what_the_hub_refuses_is_one_line(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "HfApi", Hub(fails=True))
-    merge(run_dir, run_dir / "agents/agent_0", run_dir / "merged")
-    said = refusal(lambda: push(run_dir / "merged", "me/mine", False))
+    monkeypatch.setattr(Hub, "create_repo", refused)
+    said = refusal(lambda: push(run_dir / "merged", "me/mine", public=False))
     assert said == "--push-to-hub=me/mine: 401 Client Error for this token"
 
 

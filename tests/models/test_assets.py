@@ -13,7 +13,7 @@ from tests.support.warm import WarmCommand
 pytestmark = pytest.mark.slow
 
 PACKAGE = Path(cory.__file__).resolve().parent
-QUESTIONS = 300
+QUESTIONS = 120
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,6 @@ def test_a_model_solves_as_many_problems_as_its_facts_say(
     final = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))["final"]
     facts = json.loads((PACKAGE / "assets" / model / "facts.json").read_text())
     assert bounds[0] <= facts["greedy_accuracy"] <= bounds[1]
-    # other questions of the same part: two samples of about 300 and 600
+    # other questions of the same part: two samples of 120 and 300 to 600
     expected = sum(facts["greedy_accuracy_by_kind"][kind] for kind in kinds) / len(kinds)
-    assert final["eval/greedy/agent_0"] == pytest.approx(expected, abs=0.09)
+    assert final["eval/greedy/agent_0"] == pytest.approx(expected, abs=0.1)

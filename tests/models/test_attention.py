@@ -15,12 +15,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from cory.config import Config
 from cory.models import attention
 from cory.models.actor_critic import response_states
 from cory.models.attention import BY_ROWS, attend_by_rows
 from cory.models.precision import set_products
-from tests.support.building import LetterShare, build
 
 IDS = torch.arange(5 * 12).view(5, 12) % 50
 PAIRS = 4 * 4 * 11 * 11  # bytes of a row: 4 heads, 11 tokens; the last one is not read
@@ -51,7 +49,7 @@ def passed(lm: PreTrainedModel) -> list[Tensor]:
 
 @pytest.mark.parametrize("make", [gpt2, llama])
 @pytest.mark.parametrize("products", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("at_once", "parts"), [(1, 5), (2, 3), (4, 2), (5, 1)])
+@pytest.mark.parametrize(("at_once", "parts"), [(1, 5), (2, 3), (5, 1)])
 def test_parts_give_the_bits_of_the_whole(
     make: Callable[[], PreTrainedModel],
     products: torch.dtype,
@@ -106,19 +104,3 @@ def test_only_eager_attention_is_replaced_and_only_for_other_products() -> None:
         lm = llama(kind)
         set_products(lm, products)
         assert lm.config._attn_implementation == expected
-
-
-@pytest.mark.slow
-def test_a_run_is_the_same_to_the_last_bit(
-    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sampling, scoring and updates."""
-
-    def found() -> list[dict[str, float]]:
-        trainer = build(config_of("model.compute_precision=bf16"), reward=LetterShare())
-        each = [trainer.step(0), trainer.step(1)]
-        return [{k: v for k, v in one.items() if not k.startswith("time/")} for one in each]
-
-    whole = found()
-    monkeypatch.setattr(attention, "PART_BYTES", 1)  # row by row
-    assert found() == whole

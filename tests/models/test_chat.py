@@ -16,7 +16,7 @@ from cory.models.team import Team
 from cory.runtime.worker import build_parts
 from tests.support.building import build, measure
 from tests.support.composing import parsed
-from tests.support.llama import BOS, CHAT, EOS, random_llama, save_llama
+from tests.support.llama import BOS, CHAT, EOS, random_llama
 
 ConfigOf = Callable[..., Config]
 WORDS = [
@@ -33,11 +33,6 @@ WORDS = [
     "evaluation.samples=1",
     "evaluation.k=[1]",
 ]
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_llama(tmp_path_factory.mktemp("llama"))
 
 
 def team(path: str, *words: str) -> Team:
@@ -90,27 +85,14 @@ USER = "{% for m in messages %}{{ m.content + '|' }}{% endfor %}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("template", [HEADED, HEADED + NEXT, CHAT])
-def test_a_prompt_has_the_ids_that_the_template_gives_it(
-    template: str, llama: str, config_of: ConfigOf, tmp_path: Path
-) -> None:
-    """No BOS where the template has none, though the tokenizer adds it to other texts."""
-    parts = build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
-    policies = parts.new_policies(["agent_0"], parts.team)
-    policy, texts = policies["agent_0"], ["Why?", "the movie"]
-    spoken = policy.turns("solo", 0, texts, 2, None, torch.Generator())
-    for text, (turn, _) in zip(texts, spoken, strict=True):
-        asked = [{"role": "user", "content": text}]
-        found = parts.team.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
-        assert turn.context_ids == found["input_ids"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("template", "missing"),
-    [(HEADED, "'<assistant>'"), (HEADED + NEXT, None), (USER, None), (USER + "\n", None)],
+    [
+        *((HEADED, "'<assistant>'"), (HEADED + NEXT, None), (CHAT, "'<s>[INST] '")),
+        *((USER, None), (USER + "\n", None)),
+    ],
 )
-def test_a_template_without_the_answers_heading_is_told(
+def test_a_prompt_has_the_ids_that_the_template_gives_it(
     template: str,
     missing: str | None,
     llama: str,
@@ -118,10 +100,20 @@ def test_a_template_without_the_answers_heading_is_told(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
+    """No BOS where the template has none, though the tokenizer adds it to other texts; and a note
+    where nothing leads to an answer.
+    """
+    parts = build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
     notes = [line for line in capsys.readouterr().err.splitlines() if "chat template" in line]
     assert len(notes) == (missing is not None)
     assert all(f"prompts end before {missing}" in note for note in notes)
+    policies = parts.new_policies(["agent_0"], parts.team)
+    policy, texts = policies["agent_0"], ["Why?", "the movie"]
+    spoken = policy.turns("solo", 0, texts, 2, None, torch.Generator())
+    for text, (turn, _) in zip(texts, spoken, strict=True):
+        asked = [{"role": "user", "content": text}]
+        found = parts.team.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
+        assert turn.context_ids == found["input_ids"]
 
 
 REFUSE = "{{ raise_exception('REASON') }}"

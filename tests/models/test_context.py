@@ -77,32 +77,19 @@ def sampled_and_fresh(team: Team, prompts: list[str], limit: int) -> list[tuple[
     ]
 
 
-def test_up_to_the_switch_a_response_is_scored_as_it_was_sampled(tmp_path: Path) -> None:
-    team = team_of(tmp_path, phi3(SHORT, LONG))
+@pytest.mark.parametrize(("short", "length"), [(SHORT, SWITCH), (LONG, WHOLE)])
+def test_a_response_is_scored_as_it_was_sampled_up_to_the_switch_and_refused_beyond(
+    tmp_path: Path, short: list[float], length: int
+) -> None:
+    """With one set of frequencies the whole context is there."""
+    team = team_of(tmp_path, phi3(short, LONG))
+    assert team.context_length == length
     prompt = "a" * 10
-    room = team.context_length - team.tokens(prompt)
+    room = min(length - team.tokens(prompt), SWITCH)
     for sampled, fresh in sampled_and_fresh(team, [prompt, "b"], room):
         assert torch.allclose(sampled, fresh, atol=1e-4)
-
-
-def test_beyond_the_switch_a_response_is_refused(tmp_path: Path) -> None:
-    team = team_of(tmp_path, phi3(SHORT, LONG))
-    prompt = "a" * 10
-    room = SWITCH - team.tokens(prompt)
-    with pytest.raises(ConfigError, match=f"context of {SWITCH} tokens"):
-        sampled_and_fresh(team, [prompt], room + 1)
-
-
-def test_with_one_set_the_whole_context_is_there(tmp_path: Path) -> None:
-    team = team_of(tmp_path, phi3(LONG, LONG))
-    assert team.context_length == WHOLE
-    prompt = "a" * 10
-    for sampled, fresh in sampled_and_fresh(team, [prompt, "b"], SWITCH):
-        assert torch.allclose(sampled, fresh, atol=1e-4)
-
-
-def test_every_reader_of_a_models_length_takes_this_one() -> None:
-    assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
+    with pytest.raises(ConfigError, match=f"context of {length} tokens"):
+        sampled_and_fresh(team, [prompt], length - team.tokens(prompt) + 1)
 
 
 @pytest.mark.parametrize(("long", "length"), [(LONG, SWITCH), (SHORT, WHOLE)])
@@ -118,6 +105,7 @@ def test_the_command_reads_the_same_from_the_file(
     assert written["original_max_position_embeddings"] == SWITCH
     older = {**written, "rope_scaling": {**rope, "type": "longrope"}}
     assert described_length(older) == context_length(Phi3Config(**older)) == length
+    assert Shape(Phi3ForCausalLM(phi3(SHORT, long))).context == length
 
 
 @pytest.mark.parametrize(
@@ -138,8 +126,6 @@ def test_a_file_that_says_less_is_no_error(described: dict[str, Any], length: in
 @pytest.mark.parametrize(
     ("config", "length"),
     [
-        (phi3(SHORT, LONG), SWITCH),
-        (phi3(SHORT, SHORT), WHOLE),
         (GPT2Config(n_positions=77), 77),
         # frequencies that are scaled once and for all
         (

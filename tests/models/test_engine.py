@@ -1,4 +1,4 @@
-"""One agent's parameters under DeepSpeed: settings, stages, and engines over one base."""
+"""One agent's parameters under DeepSpeed: settings, stages, rates, and the process group."""
 
 from __future__ import annotations
 
@@ -17,34 +17,18 @@ from cory.models.engine import Engine, deepspeed_settings, start_process_group
 from cory.models.precision import DTYPES, cast_weights
 from cory.models.team import Team
 from tests.support.close import assert_close
+from tests.support.composing import parsed
 
 ConfigOf = Callable[..., Config]
 
 
-def hardware(**changes: object) -> HardwareConfig:
-    values: dict[str, object] = dict(
-        name="x",
-        device="cuda",
-        nodes=1,
-        processes=1,
-        rendezvous=None,
-        zero_stage=0,
-        keep_whole_below=1000,
-        offload_optimizer=False,
-        offload_parameters=False,
-        gradient_checkpointing=False,
-        routed_reference=False,
-        microbatch_size=8,
-        rollout_batch_size=64,
-        generation_batch_size=None,
-        cuda_graphs=False,
-    )
-    return HardwareConfig(**(values | changes))  # type: ignore[arg-type]  # a table of values
+def hardware(*words: str) -> HardwareConfig:
+    return parsed("hardware=gpu1", *(f"hardware.{word}" for word in words)).hardware
 
 
 def test_settings_follow_hardware_plan_and_precision() -> None:
     plan = BatchPlan(minibatches=4, microbatch=8, accumulation=16)
-    assert deepspeed_settings(hardware(zero_stage=2), plan, "bf16", 0.5) == {
+    assert deepspeed_settings(hardware("zero_stage=2"), plan, "bf16", 0.5) == {
         "train_micro_batch_size_per_gpu": 8,
         "gradient_accumulation_steps": 16,
         "gradient_clipping": 0.5,
@@ -61,11 +45,8 @@ def test_settings_follow_hardware_plan_and_precision() -> None:
     assert plain["bf16"] == plain["fp16"] == {"enabled": False}
     assert plain["zero_optimization"] == {"stage": 0}
     assert deepspeed_settings(hardware(), plan, "fp16", None)["fp16"] == {"enabled": True}
-
-
-def test_settings_of_zero_3_with_offload() -> None:
-    plan = BatchPlan(minibatches=1, microbatch=8, accumulation=1)
-    all_out = hardware(zero_stage=3, offload_optimizer=True, offload_parameters=True)
+    away = ("offload_optimizer=true", "offload_parameters=true")
+    all_out = hardware("zero_stage=3", "keep_whole_below=1000", *away)
     assert deepspeed_settings(all_out, plan, "bf16", None)["zero_optimization"] == {
         "stage": 3,
         "reduce_bucket_size": 50_000_000,
@@ -106,9 +87,10 @@ def descend(engine: Engine, steps: int) -> list[tuple[float, float]]:
     return seen
 
 
-@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sharing", "value_rate"), [("copies", "null"), ("adapters", "null"), ("adapters", "3e-2")]
+    ("sharing", "value_rate", "precision"),
+    [("adapters", "3e-2", "fp32"), ("copies", "null", "bf16")],
 )
 def test_every_stage_takes_the_same_steps(
     config_of: ConfigOf, sharing: str, value_rate: str, precision: str
@@ -169,7 +151,7 @@ def test_a_step_in_fp16_is_that_of_float32(
     assert (half - exact).norm() < 0.1 * exact.norm()
 
 
-@pytest.mark.parametrize("value_rate", ["null", "1e-4", "3e-2"])
+@pytest.mark.parametrize("value_rate", ["null", "3e-2"])
 def test_the_value_head_has_a_rate_of_its_own(config_of: ConfigOf, value_rate: str) -> None:
     """AdamW's first step is the learning rate, whatever the gradient, on the schedule of all."""
     config = config_of(
@@ -190,53 +172,6 @@ def test_the_value_head_has_a_rate_of_its_own(config_of: ConfigOf, value_rate: s
     assert all(moved[name] == pytest.approx(expected, rel=1e-2) for name in head)
     rest = [far for name, far in moved.items() if name not in head]
     assert max(rest) == pytest.approx(0.5e-3, rel=1e-2)
-
-
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_an_agent_moves_its_own_adapter_only(config_of: ConfigOf, stage: int) -> None:
-    config = config_of(
-        "model.sharing=adapters",
-        f"hardware.zero_stage={stage}",
-        "hardware.keep_whole_below=0",
-    )
-    team = Team(config.model, torch.device("cpu"))
-    models = list(team.new_models(["agent_0", "agent_1"], torch.Generator().manual_seed(0)))
-    siblings: list[Engine] = []
-    first, second = (engine_of(config, model, siblings) for model in models)
-    for acting, idle in ((first, second), (second, first), (first, second)):
-        before = {name: part.clone() for name, part in acting.own_parts().items()}
-        idle_head = {k: v.clone() for k, v in idle.own_parts().items() if "value_head" in k}
-        descend(acting, steps=3)
-        moved = {
-            name for name, piece in acting.own_parts().items() if not piece.equal(before[name])
-        }
-        # the other matrix of an adapter has no gradient before the first step
-        assert moved == set(acting.trainable)
-        for name, piece in idle_head.items():
-            assert idle.own_parts()[name].equal(piece)
-
-
-def test_the_gradient_norm_is_the_norm_of_the_whole_gradient(config_of: ConfigOf) -> None:
-    config = config_of("algorithm=ppo")
-    team = Team(config.model, torch.device("cpu"))
-    models = [next(team.new_models(["agent_0"], torch.Generator().manual_seed(0))) for _ in "ab"]
-    logprobs, values = models[0](*inputs())
-    (0.1 * values.square().mean() - logprobs.mean()).backward()
-    squares = sum(p.grad.square().sum() for p in models[0].parameters() if p.grad is not None)
-    ((_, norm),) = descend(engine_of(config, models[1], []), steps=1)
-    assert_close(torch.tensor(norm), torch.as_tensor(squares).sqrt())
-
-
-def test_resetting_the_optimiser_equals_a_new_one(config_of: ConfigOf) -> None:
-    config = config_of("algorithm=ppo", "algorithm.learning_rate=1e-2")
-    team = Team(config.model, torch.device("cpu"))
-    (model,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
-    engine = engine_of(config, model, [])
-    descend(engine, steps=3)
-    (twin,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
-    twin.load_state_dict(model.state_dict())
-    engine.reset_optimizer()
-    assert descend(engine, steps=3) == descend(engine_of(config, twin, []), steps=3)
 
 
 LAUNCHED = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2",

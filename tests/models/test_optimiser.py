@@ -61,9 +61,7 @@ def test_a_reset_equals_a_new_optimiser(config_of: ConfigOf, stage: int) -> None
 
 
 @STAGES
-@pytest.mark.parametrize(
-    ("optimizer", "value_rate"), [("adamw_8bit", "null"), ("adamw", "3e-2"), ("adamw_8bit", "3e-2")]
-)
+@pytest.mark.parametrize(("optimizer", "value_rate"), [("adamw", "3e-2"), ("adamw_8bit", "3e-2")])
 def test_a_loaded_checkpoint_goes_on_to_the_last_bit(
     config_of: ConfigOf, optimizer: str, value_rate: str, stage: int, tmp_path: Path
 ) -> None:

@@ -14,18 +14,15 @@ from cory.algorithms import parts
 from cory.config import Config, SamplingConfig
 from cory.models import policy
 from cory.models.actor_critic import response_states
-from cory.models.attention import BY_ROWS
 from cory.models.precision import (
     attention_for,
     kept_casts,
-    products,
     set_products,
     store_as_products,
 )
 from cory.models.sampling.generation import draw_uniforms, generate
-from cory.trainers.ppo import PPOTrainer
 from tests.models.test_attention import gpt2, llama
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, build, steps
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 MIXED = "model.compute_precision=bf16"
@@ -61,15 +58,10 @@ def test_products_are_rounded_and_what_lies_between_is_not(lm: PreTrainedModel) 
     assert rounded.dtype == torch.float32
     off = (rounded - exact).abs().max()
     assert 1e-4 < off < 0.05  # 8 bits of mantissa, states of about 1
-
-
-def test_gradients_and_weights_stay_float32(lm: PreTrainedModel) -> None:
-    set_products(lm, torch.bfloat16)
-    states(lm).square().sum().backward()
-    for name, weight in lm.transformer.named_parameters():
+    rounded.square().sum().backward()
+    for weight in lm.transformer.parameters():
         assert weight.dtype == torch.float32
-        if weight.grad is not None:
-            assert weight.grad.dtype == torch.float32, name
+        assert weight.grad is None or weight.grad.dtype == torch.float32
     assert lm.transformer.h[0].mlp.c_fc.weight.grad is not None
 
 
@@ -120,31 +112,6 @@ def test_the_head_is_float32_in_sampling_and_in_training(lm: PreTrainedModel) ->
     assert set(seen["transformer.h.1.attn.c_proj"]) == {torch.bfloat16}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sharing", ["copies", "adapters"])
-def test_a_run_in_mixed_precision_agrees_with_itself_and_learns_in_float32(
-    config_of: Callable[..., Config], sharing: str
-) -> None:
-    """Ratio 1 and KL 0 before the first update, which the trainer checks; all weights move."""
-    trainer = build(config_of(MIXED, f"model.sharing={sharing}"), reward=LetterShare())
-    for agent in trainer.agents.values():
-        for lm in (agent.model.lm, agent.team.pretrained):
-            assert lm.config._attn_implementation == BY_ROWS
-            assert lm.product_dtype == torch.bfloat16
-    metrics = trainer.step(0)
-    for name, agent in trainer.agents.items():
-        assert {p.dtype for p in agent.model.trainable().values()} == {torch.float32}
-        held = agent.engine.own_parts()
-        assert {held[name].dtype for name in agent.engine.trainable} == {torch.float32}
-        assert abs(metrics[f"objective/sampler_gap/{name}"]) < 0.01
-        assert metrics[f"objective/sampler_gap_max/{name}"] < 0.1
-        assert abs(metrics[f"objective/kl/{name}"]) < 0.05
-    exact = build(config_of(f"model.sharing={sharing}"), reward=LetterShare()).step(0)
-    assert exact["objective/sampler_gap_max/agent_0"] < 1e-4
-    norm = "ppo/gradient_norm/agent_0"
-    assert metrics[norm] == pytest.approx(exact[norm], rel=0.05) and metrics[norm] != exact[norm]
-
-
 @pytest.mark.parametrize(
     ("chosen", "device", "products", "expected"),
     [
@@ -171,11 +138,6 @@ def test_a_policy_keeps_its_casts_for_a_whole_roll_out(
     monkeypatch.setattr(policy, "generate", lambda *args: passes.append(1) or generate(*args))
     trainer.step(0)
     assert len(models) == len(passes) == 2  # two agents, whose eight prompts are sampled by twos
-
-
-def test_products_of_a_plain_model_are_its_own(lm: PreTrainedModel) -> None:
-    with products(lm), kept_casts(lm):
-        assert not torch.is_autocast_enabled("cpu")
 
 
 def layer_types(lm: PreTrainedModel) -> dict[str, torch.dtype]:
@@ -221,8 +183,6 @@ def test_stored_as_products_a_frozen_model_gives_the_same_bits(
     ("words", "stored"),
     [
         (["model.sharing=copies"], True),
-        (["model.sharing=copies", "hardware.zero_stage=2"], True),
-        (["model.sharing=adapters"], True),
         (["model.sharing=adapters", "hardware.zero_stage=2"], True),
         (["model.sharing=adapter_copies"], True),
         (["model.sharing=adapters", "hardware.zero_stage=3"], False),  # which needs one precision
@@ -234,21 +194,16 @@ def test_iterations_are_the_same_to_the_last_bit_with_what_is_frozen_in_bfloat16
     stored: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def metrics_of(trainer: PPOTrainer) -> list[dict[str, float]]:
-        found = [trainer.step(0), trainer.step(1)]
-        return [{k: v for k, v in one.items() if not k.startswith("time/")} for one in found]
-
-    trainer = build(config_of(MIXED, "hardware.rollout_batch_size=3", *words), reward=LetterShare())
+    config = config_of(MIXED, "hardware.rollout_batch_size=3", *words)
+    trainer = build(config, reward=LetterShare())
     for agent in trainer.agents.values():
         with agent.engine.whole():
             frozen = agent.team.pretrained if agent.model.base is None else agent.model.lm
             assert is_stored(frozen) == stored
             if agent.model.base is None:
                 assert not is_stored(agent.model.lm)
-    kept = metrics_of(trainer)
+    kept = steps(trainer, 0, 1)
     monkeypatch.setattr(parts, "store_as_products", lambda lm: None)
-    plain = metrics_of(
-        build(config_of(MIXED, "hardware.rollout_batch_size=3", *words), reward=LetterShare())
-    )
+    plain = steps(build(config, reward=LetterShare()), 0, 1)
     assert kept == plain
     assert kept[1]["objective/kl/agent_0"] > 0

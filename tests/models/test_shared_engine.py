@@ -14,7 +14,7 @@ from cory.models.shared_engine import AS_BUILT
 from cory.runs.checkpoint import Checkpoints
 from cory.runtime.worker import build_parts
 from tests.models.test_engine import descend
-from tests.support.agents import NAMES, Settings, build_agents, sums
+from tests.support.agents import NAMES, Settings, build_agents
 
 SETTINGS = ["algorithm.iterations=2", "hardware.microbatch_size=4"]
 
@@ -34,8 +34,10 @@ def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize(("stage", "keep_whole_below"), [(0, 0), (1, 0), (2, 0), (3, 0), (3, 200)])
+@pytest.mark.parametrize(
+    ("stage", "precision", "keep_whole_below"),
+    [(0, "bf16", 0), (2, "bf16", 0), (3, "bf16", 0), (3, "fp32", 200)],
+)
 def test_the_same_steps_as_with_an_engine_each(
     maft: Settings,
     monkeypatch: pytest.MonkeyPatch,
@@ -97,7 +99,7 @@ def test_reading_is_no_change(maft: Settings, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [0, 2, 3])
+@pytest.mark.parametrize("stage", [0, 3])
 def test_a_checkpoint_holds_what_has_changed(maft: Settings, tmp_path: Path, stage: int) -> None:
     """Two iterations are one and one to the last bit, saved between two policies and at the end."""
     words = [
@@ -146,25 +148,7 @@ def test_a_checkpoint_holds_what_has_changed(maft: Settings, tmp_path: Path, sta
     assert all(same(others[name], expected[name]) for name in NAMES)
 
 
-def test_a_checkpoint_with_an_engine_each_is_taken_up(
-    maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As runs before wrote them: with moments, by DeepSpeed."""
-    config = maft(*SETTINGS, f"run_dir={tmp_path / 'one'}")
-    with monkeypatch.context() as before:
-        before.setattr(type(config.algorithm), "one_engine", lambda *_: False)
-        before.setattr(type(config.algorithm), "new_each_training", lambda *_: False)
-        old = build_agents(config)
-        old.step(0)
-        checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 3)
-        checkpoints.save(1, old.agents, {})
-    new = build_agents(maft(*SETTINGS, f"run_dir={tmp_path / 'other'}"))
-    assert checkpoints.restore(new.agents) is not None
-    assert sums(new) == sums(old)
-
-
 def test_weights_of_another_model_are_refused(maft: Settings, tmp_path: Path) -> None:
-    """As of versions in which these policies had value heads."""
     config = maft(*SETTINGS, f"run_dir={tmp_path / 'one'}")
     trainer = build_agents(config)
     trainer.step(0)

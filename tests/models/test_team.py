@@ -1,4 +1,4 @@
-"""Log-probabilities and values of response tokens, and what padding must not do to them."""
+"""The models of a team: which of their weights train, and which models are refused."""
 
 from __future__ import annotations
 
@@ -10,99 +10,22 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from cory.config import Config, ConfigError
-from cory.episode import Turn
-from cory.functional.masking import pad_left, pad_right
+from cory.functional.masking import pad_turns
 from cory.models import team as team_module
-from cory.models.actor_critic import ActorCriticModel
 from cory.models.sampling.supported import require_supported
 from cory.models.team import Team
-from tests.support.building import build
-from tests.support.close import assert_close
 
 CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17]]
 RESPONSES = [[20, 21], [22, 23, 24, 25], [26]]
-
-
-@pytest.fixture(scope="module")
-def team(config_of: Callable[..., Config]) -> Team:
-    return Team(config_of().model, torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def model(team: Team) -> ActorCriticModel:
-    (policy,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
-    with torch.no_grad():  # another policy than the reference, so that KL is not 0
-        for parameter in policy.lm.parameters():
-            parameter.add_(0.02 * torch.randn(parameter.shape, generator=torch.manual_seed(1)))
-    return policy.eval()
-
-
-def tensors(
-    contexts: list[list[int]], responses: list[list[int]]
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    context, context_mask = pad_left(contexts, 0)
-    response, response_mask = pad_right(responses, 0)
-    return (
-        torch.cat([context, response], 1),
-        torch.cat([context_mask, response_mask], 1),
-        response_mask,
-    )
-
-
-def test_logprobs_and_values_column_by_column(team: Team, model: ActorCriticModel) -> None:
-    logprobs, values = model(*tensors(CONTEXTS, RESPONSES))
-    for row, (context, response) in enumerate(zip(CONTEXTS, RESPONSES, strict=True)):
-        out = model.lm(input_ids=torch.tensor([context + response]), output_hidden_states=True)
-        for t, token in enumerate(response):
-            before = len(context) - 1 + t
-            assert_close(logprobs[row, t], out.logits[0, before].log_softmax(-1)[token])
-            state = out.hidden_states[-1][0, before]
-            assert_close(values[row, t], model.value_head(state))
-        assert bool((logprobs[row, len(response) :] == 0).all())
-
-
-def test_batch_of_one_equals_batch_of_many(model: ActorCriticModel) -> None:
-    logprobs, values = model(*tensors(CONTEXTS, RESPONSES))
-    for row in range(len(CONTEXTS)):
-        one_logprobs, one_values = model(*tensors([CONTEXTS[row]], [RESPONSES[row]]))
-        length = len(RESPONSES[row])
-        assert_close(logprobs[row, :length], one_logprobs[0])
-        assert_close(values[row, :length], one_values[0])
-
-
-def test_rollout_statistics_equal_the_training_pass(team: Team, model: ActorCriticModel) -> None:
-    inputs = tensors(CONTEXTS, RESPONSES)
-    statistics, values = team.statistics(model, *inputs)
-    logprobs, training_values = model(*inputs)
-    assert_close(statistics.logprobs, logprobs)
-    assert_close(values, training_values)
-    ids, mask, response_mask = inputs
-    positions = (mask.long().cumsum(-1) - 1).clamp(min=0)
-    passes = [
-        lm(input_ids=ids, attention_mask=mask.long(), position_ids=positions).logits
-        for lm in (model.lm, team.pretrained)
-    ]
-    logp, ref_logp = (
-        logits[:, -response_mask.shape[1] - 1 : -1].log_softmax(-1) for logits in passes
-    )
-    kl = (logp.exp() * (logp - ref_logp)).sum(-1)
-    assert_close(statistics.full_kl, torch.where(response_mask, kl, 0.0))
-    assert statistics.full_kl[response_mask].min() > 0
-
-
-def test_an_untrained_copy_is_the_reference(team: Team) -> None:
-    (policy,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
-    policy.eval()
-    statistics, _ = team.statistics(policy, *tensors(CONTEXTS, RESPONSES))
-    assert_close(statistics.logprobs, statistics.ref_logprobs)
-    assert statistics.full_kl.abs().max() < 1e-6
+INPUTS = pad_turns(CONTEXTS, RESPONSES, 0)
 
 
 def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
-    team: Team, model: ActorCriticModel
+    config_of: Callable[..., Config],
 ) -> None:
-    model.zero_grad()
-    logprobs, values = model(*tensors(CONTEXTS, RESPONSES))
+    team = Team(config_of().model, torch.device("cpu"))
+    (model,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
+    logprobs, values = model.eval()(*INPUTS)
     (logprobs.sum() + values.sum()).backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []
@@ -144,18 +67,3 @@ def test_a_teams_model_is_looked_at(
     config = config_of()
     Team(config.model, torch.device("cpu"))
     assert seen == [f"model.path={config.model.path}"]
-
-
-def test_turns_become_left_padded_contexts_and_right_padded_responses(
-    config_of: Callable[..., Config],
-) -> None:
-    agent = build(config_of("algorithm=ppo")).agents["agent_0"]
-    turns = [
-        Turn("agent_0", "solo", 0, "", "", context, response, score=0.0, credit=0.0)
-        for context, response in zip(CONTEXTS, RESPONSES, strict=True)
-    ]
-    ids, mask, response_mask = agent.tensors(turns)
-    assert ids.shape == mask.shape == (3, 7 + 4)
-    assert response_mask.sum(1).tolist() == [2, 4, 1]
-    assert ids[1, 6:].tolist() == [7, 22, 23, 24, 25]
-    assert mask[1].tolist() == [False] * 6 + [True] * 5

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from cory.config import Config, ModelConfig
-from cory.models.actor_critic import ActorCriticModel
-from cory.models.team import Team
-from tests.models.test_team import CONTEXTS, RESPONSES, tensors
+from cory.config import Config
+from tests.models.test_engine import model_of
+from tests.models.test_team import INPUTS
 from tests.support.close import assert_close
-
-
-def model_of(config: ModelConfig) -> ActorCriticModel:
-    team = Team(config, torch.device("cpu"))
-    (model,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
-    return model
 
 
 def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
     config_of: Callable[..., Config],
 ) -> None:
-    head = model_of(config_of().model).head
+    head = model_of(config_of()).head
     bound = head.in_features**-0.5
     weights = head.weight.detach()
     assert bool((weights.abs() <= bound).all())
@@ -35,8 +30,8 @@ def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
 def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
     config_of: Callable[..., Config],
 ) -> None:
-    model = model_of(config_of("model.value_init=zero").model)
-    _, values = model(*tensors(CONTEXTS, RESPONSES))
+    model = model_of(config_of("model.value_init=zero"))
+    _, values = model(*INPUTS)
     assert not model.head.weight.any() and not values.any()
     values.sum().backward()
     assert bool(model.head.weight.grad.any())  # so that it can learn
@@ -45,8 +40,8 @@ def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
 def test_dropout_acts_on_what_the_head_reads_while_updating(
     config_of: Callable[..., Config],
 ) -> None:
-    config = config_of().model.replace(value_dropout=0.25)
-    head = model_of(config).head.eval()
+    dropping: Any = SimpleNamespace(model=config_of().model.replace(value_dropout=0.25))
+    head = model_of(dropping).head.eval()
     with torch.no_grad():
         head.weight.fill_(1.0)
         ones = torch.ones(400, head.in_features)
@@ -60,12 +55,12 @@ def test_dropout_acts_on_what_the_head_reads_while_updating(
 def test_whether_the_model_gets_the_gradient_of_values(
     config_of: Callable[..., Config], detached: bool
 ) -> None:
-    model = model_of(config_of(f"model.value_detached={detached}").model)
-    logprobs, values = model(*tensors(CONTEXTS, RESPONSES))
+    model = model_of(config_of(f"model.value_detached={detached}"))
+    logprobs, values = model(*INPUTS)
     (logprobs.sum() + values.square().sum()).backward()
     whole = {name: p.grad.clone() for name, p in model.lm.named_parameters()}
     model.zero_grad()
-    model(*tensors(CONTEXTS, RESPONSES))[0].sum().backward()
+    model(*INPUTS)[0].sum().backward()
     for name, parameter in model.lm.named_parameters():
         alone = torch.allclose(parameter.grad, whole[name], rtol=1e-4, atol=1e-6)
         assert alone == detached or not whole[name].any(), name

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
 
 from cory.config import ClassifierConfig, Config, builder, parse_config
-from cory.episode import Episode, Metrics
+from cory.episode import Batch, Episode, Metrics, Turn, turns_of
 from cory.evaluation.responses import BeforeEach, EvalRequest
+from cory.models.ppo_policy import PPOPolicy
 from cory.rewards import Reward
 from cory.runs.jsonl import Line
 from cory.runtime.worker import build_parts
+from cory.trainers.estimators import Estimate
+from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
@@ -29,6 +37,12 @@ CLASSIFIER = ClassifierConfig(  # float32, the text as it is
     compute_precision="fp32",
     attention="auto",
 )
+
+
+class Trainer(Protocol):
+    """What every trainer does."""
+
+    def step(self, iteration: int) -> Metrics: ...
 
 
 class LetterShare:
@@ -102,6 +116,58 @@ def require_contributions(request: EvalRequest, metrics: Metrics) -> None:
     for name, values in scores.values.items():
         assert len(values) == len(scores.prompts) > 0
         assert abs(sum(values) / len(values) - metrics[name]) < 1e-6, name
+
+
+def steps(trainer: Trainer, *iterations: int) -> list[Metrics]:
+    """The metrics of these iterations, without how long they took."""
+    found = [trainer.step(iteration) for iteration in iterations]
+    return [
+        {name: value for name, value in metrics.items() if not name.startswith("time/")}
+        for metrics in found
+    ]
+
+
+def uneven(turns: list[Turn]) -> list[Turn]:
+    """The same turns, their responses cut to one to six tokens."""
+    for number, turn in enumerate(turns):
+        del turn.response_ids[1 + number % 6 :]
+    return turns
+
+
+def noise_in(mask: Tensor) -> Callable[[float], Tensor]:
+    """Takes a scale: random numbers, another time others, and 0 outside the mask."""
+    stream = torch.Generator().manual_seed(4)
+    return lambda scale: torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
+
+
+@dataclass
+class Updated:
+    """What one update of an agent was given, and what that had been computed from."""
+
+    credits: list[float]  # of its turns, before scaling
+    scores: list[float]
+    batch: Batch
+    estimate: Estimate
+    kl_coef: float
+
+
+def updates_of(trainer: PPOTrainer, iterations: int) -> dict[str, list[Updated]]:
+    """The updates of each agent in so many iterations."""
+    found: dict[str, list[Updated]] = {name: [] for name in trainer.agents}
+    update = trainer.update
+
+    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, stage: Stage) -> Metrics:
+        turns = turns_of(trainer.episodes, agent.name)
+        credits = [float(turn.credit or 0.0) for turn in turns]
+        scores = [float(turn.score or 0.0) for turn in turns]
+        found[agent.name].append(Updated(credits, scores, batch, estimate, agent.kl_coef))
+        return update(agent, batch, estimate, stage)
+
+    trainer.update = noted  # type: ignore[method-assign]
+    for iteration in range(iterations):
+        trainer.step(iteration)
+    trainer.update = update  # type: ignore[method-assign]
+    return found
 
 
 def build(config: Config, reward: Reward | None = None) -> PPOTrainer:

@@ -78,6 +78,16 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds a GPT-2's config.json alone: two layers, 8 wide."""
+    folder = tmp_path_factory.mktemp("described")
+    GPT2Config(vocab_size=100, n_positions=64, n_embd=8, n_layer=2, n_head=2).save_pretrained(
+        folder
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
 def tiny_judge(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Folder of a random classifier with its tokenizer, for `reward.path`."""
     tokenizer = make_tokenizer()

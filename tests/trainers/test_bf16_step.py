@@ -16,7 +16,7 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, build, noise_in
 
 ConfigOf = Callable[..., Config]
 BF16 = "model.precision=bf16"
@@ -33,7 +33,7 @@ def weights(trainer: PPOTrainer) -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2])
+@pytest.mark.parametrize("stage", [0, 2])
 def test_two_steps(config_of: ConfigOf, stage: int) -> None:
     """Both pass the checks of a first update, which raise where they do not."""
     trainer = build(config_of(*WORDS, BF16, f"hardware.zero_stage={stage}"), LetterShare())
@@ -58,11 +58,7 @@ def test_two_steps(config_of: ConfigOf, stage: int) -> None:
 def update(agent: PPOPolicy, trainer: PPOTrainer, turns: list[Turn]) -> tuple[Batch, dict]:
     """An update of the agent on these turns, with bounds that are met, and its statistics."""
     known = agent.annotate(turns)
-    mask, stream = known.response_mask, torch.Generator().manual_seed(4)
-
-    def noise(scale: float) -> Tensor:
-        return torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
-
+    noise = noise_in(known.response_mask)
     assert known.values is not None
     old = replace(known, logprobs=known.logprobs + noise(0.3), values=known.values + noise(0.2))
     estimate = Estimate(noise(1.0), known.values + noise(0.5))

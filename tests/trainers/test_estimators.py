@@ -3,64 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from cory.config import Config
 from cory.config.unread import READ_WITH
-from cory.episode import Batch, Episode, turns_of
+from cory.episode import turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.masking import whiten
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
-from cory.trainers.ppo import PPOTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, Updated, build, steps, updates_of
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
 GRPO = ["algorithm=grpo", "algorithm.samples_per_prompt=4"]  # two groups of four
-MAPORL = ["algorithm=maporl", "algorithm.guards.min_tokens=null", "algorithm.guards.boxed=false"]
-MAPORL += ["algorithm.sampling.min_response_tokens=6", "algorithm.sampling.max_response_tokens=6"]
 
 
-class Update:
-    """An update as the trainer asks for it."""
-
-    def __init__(self, trainer: PPOTrainer) -> None:
-        self.found: dict[str, tuple[Batch, Estimate]] = {}
-        update = trainer.update
-
-        def noted(
-            agent: object, batch: Batch, estimate: Estimate, stage: Stage
-        ) -> dict[str, float]:
-            self.found[agent.name] = (batch, estimate)  # type: ignore[attr-defined]
-            return update(agent, batch, estimate, stage)  # type: ignore[arg-type]
-
-        trainer.update = noted  # type: ignore[method-assign, assignment]
-
-
-def second_step(config: Config) -> tuple[PPOTrainer, dict[str, tuple[Batch, Estimate]]]:
-    """A trainer after two iterations, where the KL is no longer 0, and the second one's updates."""
-    trainer = build(config, LetterShare())
-    updates = Update(trainer)
-    for iteration in range(2):
-        trainer.step(iteration)
-    return trainer, updates.found
-
-
-def by_hand(trainer: PPOTrainer, batch: Batch, agent: str, samples: int, in_reward: bool) -> Tensor:
-    """Rewards of the agent's turns, (groups, samples): credit less the penalty of the response."""
-    policy = trainer.agents[agent]
-    turns = turns_of(trainer.episodes, agent)
-    coefficient = trainer.config.kl_coef if in_reward else 0.0
-    assert policy.kl_coef == trainer.config.kl_coef  # the controller is fixed
-    rewards = torch.tensor([turn.credit or 0.0 for turn in turns])
-    rewards = rewards - coefficient * batch.kl.sum(1)
-    return rewards.view(-1, samples)
+def second_updates(config: Config) -> dict[str, Updated]:
+    """Each agent's second update, when the KL is no longer 0."""
+    return {name: own[1] for name, own in updates_of(build(config, LetterShare()), 2).items()}
 
 
 ESTIMATES = {
@@ -69,31 +33,22 @@ ESTIMATES = {
 }
 
 
-@pytest.mark.parametrize("kl_in", ["reward", "loss"])
-@pytest.mark.parametrize("name", ESTIMATES)
-@pytest.mark.parametrize("algorithm", ["ppo", "cory"])
-def test_advantages_of_an_update_by_hand(
-    config_of: ConfigOf, algorithm: str, name: str, kl_in: str
-) -> None:
+@pytest.mark.parametrize(("name", "kl_in"), [("group", "loss"), ("leave_one_out", "reward")])
+def test_advantages_of_an_update_by_hand(config_of: ConfigOf, name: str, kl_in: str) -> None:
     """With roles exchanged in between, so that an agent's groups are of another role."""
-    words = [f"algorithm={algorithm}", f"advantages={name}", "algorithm.samples_per_prompt=4"]
-    words += ["algorithm.swap_every=1"] * (algorithm == "cory")
-    words += ["algorithm.learning_rate=1e-2", "algorithm.kl_coef=0.5", f"algorithm.kl_in={kl_in}"]
-    trainer, found = second_step(config_of(*words))
-    assert set(found) == set(trainer.agents)
-    for agent, (batch, estimate) in found.items():
-        rewards = by_hand(trainer, batch, agent, 4, kl_in == "reward")
-        assert batch.kl.sum(1).abs().max() > 1e-3
-        expected = ESTIMATES[name](rewards).view(-1, 1) * batch.response_mask
-        assert_close(estimate.advantages, expected, 1e-4)
-        assert estimate.returns is None
-
-
-def test_without_the_standard_deviation(config_of: ConfigOf) -> None:
-    trainer, found = second_step(config_of(*GRPO, "algorithm.divide_by_std=false"))
-    batch, estimate = found["agent_0"]
-    rewards = by_hand(trainer, batch, "agent_0", 4, in_reward=False)
-    assert_close(estimate.advantages[:, 0], (rewards - rewards.mean(1, True)).flatten())
+    words = ["algorithm=cory", "algorithm.swap_every=1", f"advantages={name}"]
+    words += ["algorithm.samples_per_prompt=4", "algorithm.learning_rate=1e-2"]
+    words += ["algorithm.kl_coef=0.5", f"algorithm.kl_in={kl_in}"]
+    found = second_updates(config_of(*words))
+    assert len(found) == 2
+    for one in found.values():
+        kl = one.batch.kl.sum(1)
+        assert kl.abs().max() > 1e-3
+        # of whole responses: credit less the penalty
+        rewards = torch.tensor(one.credits) - (0.5 * kl if kl_in == "reward" else 0.0)
+        expected = ESTIMATES[name](rewards.view(-1, 4)).view(-1, 1) * one.batch.response_mask
+        assert_close(one.estimate.advantages, expected, 1e-4)
+        assert one.estimate.returns is None
 
 
 @pytest.mark.parametrize("baseline", [False, True])
@@ -102,13 +57,12 @@ def test_batch_is_whitened_over_all_tokens(config_of: ConfigOf, baseline: bool) 
     words += ["algorithm.kl_coef=0.5", "algorithm.gamma=0.9"]
     if baseline:
         words += ["algorithm.group_baseline=true", "algorithm.samples_per_prompt=4"]
-    trainer, found = second_step(config_of(*words))
-    batch, estimate = found["agent_0"]
-    credits = torch.tensor([turn.credit for turn in turns_of(trainer.episodes, "agent_0")])
+    one = second_updates(config_of(*words))["agent_0"]
+    batch, estimate, mask = one.batch, one.estimate, one.batch.response_mask
+    credits = torch.tensor(one.credits)
     if baseline:
         groups = credits.view(2, 4)
         credits = (groups - groups.mean(1, keepdim=True)).flatten()
-    mask = batch.response_mask
     rewards = kl_penalised_rewards(credits, batch.kl, mask, 0.5)
     to_go, _ = gae(rewards, torch.zeros_like(rewards), mask, 0.9, 1.0)
     assert_close(estimate.advantages, whiten(to_go, mask))
@@ -128,45 +82,20 @@ def test_each_prompt_is_asked_so_often(config_of: ConfigOf) -> None:
     assert len(responses) > 2  # each sampled anew
 
 
-def test_a_debates_policy_compares_debaters_and_rounds_apart(config_of: ConfigOf) -> None:
-    """One policy for two debaters: credits of debaters and rounds far apart do not mix."""
-    words = [*MAPORL, "algorithm.turns=2", "algorithm.param_sharing=shared", "advantages=group"]
-    words += ["algorithm.samples_per_prompt=4", "algorithm.divide_by_std=false"]
-    trainer = build(config_of(*words, "algorithm.kl_in=loss"), LetterShare())
-    credit = trainer.assign_credit
-
-    def apart(episodes: list[Episode]) -> None:
-        credit(episodes)
-        for episode in episodes:
-            for turn in episode.turns:
-                turn.credit = (turn.credit or 0.0) + 100 * int(turn.role[-1]) + 1000 * turn.round
-
-    trainer.assign_credit = apart
-    updates = Update(trainer)
-    metrics = trainer.step(0)
-    batch, estimate = updates.found["agent_0"]
-    assert len(batch) == 8 * 2 * 2
-    assert estimate.advantages.abs().max() < 2
-    # by query, round and debater: the turns of an episode stand side by side
-    credits = batch.credits.view(2, 4, 4)
-    expected = (credits - credits.mean(1, keepdim=True)).flatten()
-    assert (estimate.advantages[:, 0] - expected).abs().max() < 1e-3
-    assert 0 <= metrics["rollout/equal_groups/agent_0"] < 1
-
-
 def no_values(metrics: dict[str, float]) -> bool:
     words = ("value", "returns")
     return not any(word in key for key in metrics for word in words)
 
 
-@pytest.mark.parametrize("sharing", ["copies", "adapters"])
-@pytest.mark.parametrize("advantages", ["group", "leave_one_out", "batch"])
+@pytest.mark.parametrize(
+    ("advantages", "sharing"),
+    [("group", "adapters"), ("leave_one_out", "copies"), ("batch", "copies")],
+)
 def test_without_gae_there_is_no_value_head(
     config_of: ConfigOf, advantages: str, sharing: str
 ) -> None:
     words = [f"advantages={advantages}", f"model.sharing={sharing}"]
-    words += ["algorithm.samples_per_prompt=4"]
-    trainer = build(config_of(*words), LetterShare())
+    trainer = build(config_of(*words, "algorithm.samples_per_prompt=4"), LetterShare())
     metrics = trainer.step(0)
     assert no_values(metrics)
     for agent in trainer.agents.values():
@@ -178,20 +107,10 @@ def test_without_gae_there_is_no_value_head(
             agent.model.values(torch.zeros(1, 32))
 
 
-class Constant(LetterShare):
-    """Every response is worth the same."""
-
-    def score(self, episodes: list[Episode]) -> None:
-        for episode in episodes:
-            for turn in episode.turns:
-                turn.score = 0.3
-
-
-@pytest.mark.parametrize("algorithm", ["grpo", "rloo"])
-def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf, algorithm: str) -> None:
-    config = config_of(f"algorithm={algorithm}", "algorithm.samples_per_prompt=4",
-                       "algorithm.kl_coef=0", "algorithm.weight_decay=0")  # fmt: skip
-    trainer = build(config, Constant())
+def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf) -> None:
+    trainer = build(
+        config_of(*GRPO, "algorithm.kl_coef=0", "algorithm.weight_decay=0"), LetterShare(sign=0.0)
+    )
     weights = trainer.agents["agent_0"].model.state_dict()
     before = {key: value.clone() for key, value in weights.items()}
     for iteration in range(2):
@@ -210,75 +129,20 @@ def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf, algori
 def test_groups_are_counted_only_where_there_are_some(config_of: ConfigOf) -> None:
     plain = build(config_of("algorithm=ppo"), LetterShare()).step(0)
     assert "rollout/equal_groups/agent_0" not in plain
-    repeated = build(config_of("algorithm=ppo", "algorithm.samples_per_prompt=2"), Constant())
+    repeated = build(
+        config_of("algorithm=ppo", "algorithm.samples_per_prompt=2"), LetterShare(sign=0.0)
+    )
     metrics = repeated.step(0)
     assert metrics["rollout/equal_groups/agent_0"] == 1
     assert not no_values(metrics)  # gae, with its value head
 
 
-LOSSES = {
-    "as PPO": [],
-    "responses": ["algorithm.loss_average=responses"],
-    "constant": ["algorithm.loss_average=constant"],
-    "high": ["algorithm.clip_range_high=0.6"],
-    "response": ["algorithm.ratio=response", "algorithm.loss_average=responses"],
-}
-
-
-@pytest.mark.parametrize("kl_in", ["reward", "loss"])
-@pytest.mark.parametrize("words", LOSSES.values(), ids=LOSSES)
-def test_the_loss_of_an_update_by_hand(config_of: ConfigOf, words: list[str], kl_in: str) -> None:
-    """Old log-probabilities are not the model's own, and the lengths of responses differ."""
-    settings = ["algorithm=ppo", "advantages=group", "algorithm.samples_per_prompt=4"]
-    settings += ["algorithm.epochs=1", "algorithm.kl_coef=0.7", f"algorithm.kl_in={kl_in}"]
-    trainer = build(config_of(*settings, "hardware.microbatch_size=2", *words), LetterShare())
-    trainer.step(0)
-    agent = trainer.agents["agent_0"]
-    turns = turns_of(trainer.episodes, "agent_0")
-    for number, turn in enumerate(turns):
-        del turn.response_ids[1 + number % 6 :]
-    known = agent.annotate(turns)
-    mask, stream = known.response_mask, torch.Generator().manual_seed(4)
-
-    def noise(scale: float) -> Tensor:
-        return torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
-
-    reference = known.logprobs + noise(0.5)
-    old = replace(known, logprobs=known.logprobs + noise(0.3), ref_logprobs=reference)
-    advantages = noise(1.0)[:, :1] * mask
-    found = trainer.update(agent, old, Estimate(advantages, None), Stage(0, 1, 1e-3))
-    config = trainer.config
-    log_ratio = known.logprobs - old.logprobs
-    if config.ratio == "response":
-        log_ratio = log_ratio.sum(1, keepdim=True) * mask
-    ratio, high = log_ratio.exp(), config.clip_range_high or config.clip_range
-    bounded = ratio.clamp(1 - config.clip_range, 1 + high)
-    policy = torch.maximum(-advantages * ratio, -advantages * bounded)
-    assert bool((policy != -advantages * ratio)[mask].any())
-    kl = (reference - known.logprobs).exp() - 1 - (reference - known.logprobs)
-
-    def mean(x: Tensor) -> Tensor:
-        if config.loss_average == "responses":
-            return torch.stack([row[real].mean() for row, real in zip(x, mask, strict=True)]).mean()
-        return x[mask].sum() / (mask.sum() if config.loss_average == "tokens" else 8 * 6)
-
-    assert_close(found["ppo/loss/policy/agent_0"], mean(policy), 1e-4)
-    if kl_in == "reward":
-        assert "ppo/loss/kl/agent_0" not in found
-    else:
-        assert_close(found["ppo/loss/kl/agent_0"], mean(kl), 1e-4)
-
-
 @pytest.mark.parametrize("average", ["responses", "constant"])
 def test_each_minibatch_is_averaged_by_itself(config_of: ConfigOf, average: str) -> None:
     """Two minibatches: their mean is the mean of all, which have as many responses each."""
-    words = [
-        *GRPO,
-        "algorithm.minibatch_size=4",
-        "algorithm.epochs=1",
-        "hardware.microbatch_size=2",
-    ]
-    trainer = build(config_of(*words, f"algorithm.loss_average={average}"), LetterShare())
+    words = [*GRPO, "algorithm.minibatch_size=4", "algorithm.epochs=1"]
+    words += ["hardware.microbatch_size=2", f"algorithm.loss_average={average}"]
+    trainer = build(config_of(*words), LetterShare())
     trainer.step(0)
     agent = trainer.agents["agent_0"]
     batch = agent.annotate(turns_of(trainer.episodes, "agent_0"))
@@ -288,20 +152,6 @@ def test_each_minibatch_is_averaged_by_itself(config_of: ConfigOf, average: str)
     lengths = batch.response_mask.sum(1).float()
     expected = -1.0 if average == "responses" else -float(lengths.mean() / 6)
     assert_close(found["ppo/loss/policy/agent_0"], expected, 1e-4)
-
-
-def test_the_adaptive_controller_also_moves_a_penalty_of_the_loss(config_of: ConfigOf) -> None:
-    words = [*GRPO, "algorithm.kl_controller=adaptive", "algorithm.kl_coef=0.5"]
-    trainer = build(config_of(*words, "algorithm.kl_target=1e-6"), LetterShare())
-    trainer.step(0)
-    trainer.step(1)
-    assert trainer.agents["agent_0"].kl_coef != 0.5
-
-
-def trajectory(config: Config) -> list[dict[str, float]]:
-    trainer = build(config, LetterShare())
-    steps = [trainer.step(iteration) for iteration in range(3)]
-    return [{k: v for k, v in step.items() if not k.startswith("time/")} for step in steps]
 
 
 @pytest.mark.slow
@@ -329,39 +179,7 @@ def test_what_is_called_unread_changes_nothing(
     assert {*keys} <= {*READ_WITH}
     changed = config_of(*words, *(f"algorithm.{word}" for word in unread))
     assert changed.algorithm != config_of(*words).algorithm
-    assert trajectory(config_of(*words)) == trajectory(changed)
-
-
-WAYS = {
-    "group": ["advantages=group", "algorithm.kl_in=loss", "algorithm.loss_average=responses"],
-    "leave_one_out": [
-        *("advantages=leave_one_out", "algorithm.ratio=response"),
-        "algorithm.loss_average=responses",
-    ],
-    "batch": [
-        *("advantages=batch", "algorithm.group_baseline=true", "algorithm.loss_average=constant"),
-    ],
-}
-
-
-@pytest.fixture(scope="module", params=WAYS)
-def way(
-    request: pytest.FixtureRequest, config_of: ConfigOf
-) -> tuple[list[str], list[dict[str, float]]]:
-    """Settings, and their trajectory without limits."""
-    words = [*WAYS[request.param], "algorithm.samples_per_prompt=4", "algorithm.epochs=2"]
-    words += ["algorithm.minibatch_size=4", "algorithm.learning_rate=1e-3"]
-    return words, trajectory(config_of(*words))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hardware", ["microbatch_size=1", "rollout_batch_size=3", "zero_stage=1"])
-def test_limits_of_the_hardware_change_nothing(
-    config_of: ConfigOf, way: tuple[list[str], list[dict[str, float]]], hardware: str
-) -> None:
-    words, plain = way
-    cut = trajectory(config_of(*words, f"hardware.{hardware}"))
-    for one, other in zip(plain, cut, strict=True):
-        assert one.keys() == other.keys()
-        for key, value in one.items():
-            assert abs(value - other[key]) <= 2e-4 * max(1.0, abs(value)), key
+    found, expected = (
+        steps(build(config, LetterShare()), 0, 1, 2) for config in (changed, config_of(*words))
+    )
+    assert found == expected

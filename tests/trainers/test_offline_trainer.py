@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from array import array
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import torch
 
 from cory.config import Config, ConfigError
 from cory.functional.offline import self_play_loss
-from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer, digest_of
+from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.playing import (
     IMITATION,
@@ -84,7 +83,7 @@ def logprob(trainer: OfflineTrainer, said: OfflineExample) -> float:
 def test_imitation_loss_by_hand(imitation: Settings) -> None:
     """The first step of a set: the loss is the weighted mean of -log p, since the KL is 0."""
     config = imitation("algorithm.iterations=1", "algorithm.prompts_per_iteration=4",
-                       "algorithm.minibatch_size=8")  # fmt: skip
+                       "algorithm.minibatch_size=8", "algorithm.kl_coef=0.5")  # fmt: skip
     trainer = build_games(config)
     metrics = trainer.step(0)
     said = [one for own in trainer.games or [] for one in own]
@@ -104,34 +103,14 @@ def test_imitation_loss_by_hand(imitation: Settings) -> None:
     assert metrics["offline/ratio/agent_0"] == pytest.approx(1, abs=1e-4)
     assert metrics["offline/kl/agent_0"] == pytest.approx(0, abs=1e-4)
     assert metrics["offline/examples/agent_0"] == 5
-
-
-@pytest.mark.parametrize("turns", [1, 2])
-def test_both_roles_have_half_of_the_gradient_of_a_skewed_set(
-    imitation: Settings, teacher: Path, turns: int
-) -> None:
-    """Nine games won by attackers, in one or two turns, and one by a defender."""
-    long = ("a", "b") * (turns - 1)
-    won = [played("film", "attacker", *long, "c", "film") for _ in range(9)]
-    lost = played("bad", "defender", "good", "I know the word! It is bad")
-    write_games(teacher, [*won, lost])
-    trainer = build_games(imitation("algorithm.iterations=1", "algorithm.prompts_per_iteration=10"))
-    trainer.step(0)
-    said = [one for own in trainer.games or [] for one in own]
-    assert len(said) == 9 * turns + 1
-    logprobs = torch.zeros(len(said), requires_grad=True)
-    ones = torch.ones(len(said))
-    found = trainer.loss(logprobs, torch.zeros(len(said)), ones, ones)
-    (found.per_utterance * torch.tensor([one.weight for one in said])).sum().backward()
-    assert logprobs.grad is not None
-    mass = {"attacker": 0.0, "defender": 0.0}
-    for one, slope in zip(said, logprobs.grad.tolist(), strict=True):
-        mass[one.source] += abs(slope)
-    assert mass["attacker"] == pytest.approx(mass["defender"], rel=1e-5)
+    # -log p has a slope of 1; the KL's is beta_1 times the probability of what was said
+    push = sum(one.weight * (1 - 0.5 * math.exp(one.reference)) for one in said) / 5
+    assert {one.kl_share for one in said} == {1.0}
+    assert metrics["offline/push/agent_0"] == pytest.approx(push, rel=1e-4)
 
 
 @pytest.mark.slow
-def test_every_set_begins_at_ratio_one_and_kl_zero(self_play: Settings) -> None:
+def test_every_set_is_a_stage_of_its_own(self_play: Settings) -> None:
     """Two sets of two iterations of one minibatch each: what is sampled is what is learnt."""
     trainer = build_games(
         self_play(
@@ -140,17 +119,25 @@ def test_every_set_begins_at_ratio_one_and_kl_zero(self_play: Settings) -> None:
             "algorithm.prompts_per_iteration=6",
             "algorithm.minibatch_size=24",
             "algorithm.threshold=-0.5",  # ties too: a random model seldom wins
+            "algorithm.schedule=linear",
+            "algorithm.final_share=0.4",
         )
     )
-    found = [trainer.step(iteration) for iteration in range(4)]
-    ratios = [metrics["offline/ratio/agent_0"] for metrics in found]
-    kls = [abs(metrics["offline/kl/agent_0"]) for metrics in found]
-    assert [ratios[n] for n in (0, 2)] == pytest.approx([1, 1], abs=1e-4)
-    assert [kls[n] for n in (0, 2)] == pytest.approx([0, 0], abs=1e-4)
-    for part in (1, 3):
-        assert abs(ratios[part] - 1) > 1e-3 and kls[part] > 1e-4
-    assert all("game/games" in found[n] for n in (0, 2))
-    assert not any("game/games" in found[n] for n in (1, 3))
+    peak = trainer.config.learning_rate
+    weight = trainer.policy.model.lm.get_output_embeddings().weight
+    for iteration in range(4):
+        before = weight.detach().clone()
+        metrics = trainer.step(iteration)
+        begins = iteration % 2 == 0
+        assert ("game/games" in metrics) == begins
+        assert (abs(metrics["offline/ratio/agent_0"] - 1) < 1e-4) == begins
+        assert (abs(metrics["offline/kl/agent_0"]) < 1e-4) == begins
+        rate = peak * (0.4 + 0.6 * (0.75 if begins else 0.25))
+        assert metrics["offline/learning_rate/agent_0"] == pytest.approx(rate)
+        # Adam's first step moves every weight by the learning rate; one with older moments does not
+        moved = ((weight - before).abs() / rate - 1).abs() < 0.01
+        share = moved.float().mean().item()
+        assert share > 0.9 if begins else share < 0.5, share
 
 
 def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> None:
@@ -162,7 +149,11 @@ def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> N
     assert sampled and sampled <= learnt | {()}
     for ids in learnt:
         assert tokenizer.decode(ids, skip_special_tokens=True).strip()  # nothing empty
-    assert INSTRUCTION not in {one.source for own in trainer.games or [] for one in own}
+    said = [one for own in trainer.games or [] for one in own]
+    assert INSTRUCTION not in {one.source for one in said}
+    # millions of them are kept: four bytes each
+    assert all(isinstance(ids, array) and ids.itemsize == 4
+               for one in said for ids in (one.context_ids, one.response_ids))  # fmt: skip
 
 
 @pytest.fixture
@@ -178,57 +169,34 @@ def one_game(self_play: Settings, tmp_path: Path) -> Settings:
     return lambda *overrides: self_play(*base, *overrides)
 
 
-def test_the_loss_of_a_won_game(one_game: Settings) -> None:
-    trainer = build_games(one_game())
-    metrics = trainer.step(0)
-    (said,) = trainer.games or []
-    # one role won: half of the weight, and two utterances for one game
-    assert [one.weight for one in said] == [0.5 * 2, 0.5 * 2]
-    # -(1/2) (0.4444 + 0.5556), as the sum over a game is meant
-    assert metrics["offline/loss/agent_0"] == pytest.approx(-0.5, abs=1e-4)
-
-
 @pytest.mark.parametrize(
-    ("words", "worth"),
+    ("words", "worth", "weight", "kl_share"),
     [
-        ([], [4 / 9, 5 / 9]),
-        (["algorithm.decay=0.25"], [0.2, 0.8]),
-        (["algorithm.decay=0.5", "algorithm.normaliser=printed"], [2 / 7, 4 / 7]),
+        (["kl_in_advantage=true"], [4 / 9, 5 / 9], 1.0, 0.5),
+        (["kl_in_advantage=false"], [4 / 9, 5 / 9], 1.0, 0.5),
+        (["average=utterance", "kl_in_advantage=true"], [4 / 9, 5 / 9], 0.5, 1.0),
+        (["average=utterance", "kl_in_advantage=false"], [4 / 9, 5 / 9], 0.5, 1.0),
+        (["decay=0.25"], [0.2, 0.8], 1.0, 0.5),
+        (["decay=0.5", "normaliser=printed"], [2 / 7, 4 / 7], 1.0, 0.5),
     ],
 )
-def test_advantages_are_those_of_the_settings(
-    one_game: Settings, words: list[str], worth: list[float]
+def test_a_won_game_by_hand(
+    one_game: Settings, words: list[str], worth: list[float], weight: float, kl_share: float
 ) -> None:
-    trainer = build_games(one_game(*words))
-    trainer.step(0)
+    """The other role never wins: its half of the weight is left to it. The KL is 0 at first, and
+    takes beta_2 off how far the game is made more likely, once in a game or in an utterance.
+    """
+    changes = ["kl_coef=0.2", "kl_estimator=weighted", "average=game", *words]
+    trainer = build_games(one_game(*(f"algorithm.{change}" for change in changes)))
+    metrics = trainer.step(0)
     (said,) = trainer.games or []
+    assert [one.weight for one in said] == [weight] * 2
     assert [one.advantage for one in said] == pytest.approx(worth)
-
-
-@pytest.mark.parametrize(("average", "push"), [("game", 0.8), ("utterance", (1 - 2 * 0.2) / 2)])
-def test_the_kl_counts_once_in_a_game_or_once_in_an_utterance(
-    one_game: Settings, average: str, push: float
-) -> None:
-    """How far a won game is made more likely: rewards of 1 in all, less beta_2 = 0.2."""
-    changes = [f"algorithm.average={average}", "algorithm.kl_coef=0.2"]
-    trainer = build_games(one_game(*changes, "algorithm.kl_estimator=weighted"))
-    metrics = trainer.step(0)
-    (said,) = trainer.games or []
-    assert [one.kl_share for one in said] == [0.5 if average == "game" else 1.0] * 2
-    # the other role never wins: its half of the weight is left to it
-    assert metrics["offline/push/agent_0"] == pytest.approx(push / 2, abs=1e-4)
-
-
-def test_imitations_push_and_kl(imitation: Settings) -> None:
-    """-log p has a slope of 1; the KL's is beta_1 times the probability of what was said."""
-    config = imitation("algorithm.iterations=1", "algorithm.prompts_per_iteration=4",
-                       "algorithm.minibatch_size=8", "algorithm.kl_coef=0.5")  # fmt: skip
-    trainer = build_games(config)
-    metrics = trainer.step(0)
-    said = [one for own in trainer.games or [] for one in own]
-    by_hand = sum(one.weight * (1 - 0.5 * math.exp(one.reference)) for one in said) / len(said)
-    assert {one.kl_share for one in said} == {1.0}
-    assert metrics["offline/push/agent_0"] == pytest.approx(by_hand, rel=1e-4)
+    assert [one.kl_share for one in said] == [kl_share] * 2
+    # of two utterances
+    loss, push = -weight * sum(worth) / 2, weight * (sum(worth) - 2 * 0.2 * kl_share) / 2
+    assert metrics["offline/loss/agent_0"] == pytest.approx(loss, abs=1e-4)
+    assert metrics["offline/push/agent_0"] == pytest.approx(push, abs=1e-4)
 
 
 def test_instructions_stand_beside_games(imitation: Settings, tmp_path: Path) -> None:
@@ -264,8 +232,7 @@ def test_instructions_that_are_longer_than_the_context_are_refused_at_the_start(
     build_games(imitation(longer))  # which learns from none
 
 
-@pytest.mark.parametrize("micro", [1, 3, 8])
-def test_neither_padding_nor_microbatches_change_anything(imitation: Settings, micro: int) -> None:
+def test_neither_padding_nor_microbatches_change_anything(imitation: Settings) -> None:
     changes = [
         "algorithm.iterations=1",
         "algorithm.prompts_per_iteration=4",
@@ -274,7 +241,7 @@ def test_neither_padding_nor_microbatches_change_anything(imitation: Settings, m
     ]
     whole = build_games(imitation(*changes, "hardware.microbatch_size=24")).step(0)
     parts = build_games(
-        imitation(*changes, f"hardware.microbatch_size={micro}", "hardware.rollout_batch_size=2")
+        imitation(*changes, "hardware.microbatch_size=3", "hardware.rollout_batch_size=2")
     ).step(0)
     for key, value in whole.items():
         if not key.startswith("time/"):
@@ -298,6 +265,7 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     again = build_games(config)
     again.policy.model.load_state_dict(weights)
     again.load_state_dict(state)
+    assert again.updates == 1
     found = [again.step(1), again.step(2)]
     # Adam's moments are the engine's to keep; the first step shows what the trainer keeps
     for key in ("loss", "ratio", "kl", "nll_game", "examples"):
@@ -316,14 +284,8 @@ def test_a_training_pass_that_disagrees_is_found(self_play: Settings) -> None:
 
 
 def test_the_learning_rate_follows_its_schedule(imitation: Settings) -> None:
-    trainer = build_games(
-        imitation(
-            "algorithm.schedule=cosine",
-            "algorithm.warmup=0.5",
-            "algorithm.prompts_per_iteration=2",
-            "algorithm.minibatch_size=8",
-        )
-    )
+    words = ("algorithm.schedule=cosine", "algorithm.warmup=0.5", "algorithm.minibatch_size=8")
+    trainer = build_games(imitation(*words))
     rates: list[float] = []
     trainer.policy.engine.set_learning_rate = rates.append  # type: ignore[method-assign]
     for iteration in range(2):
@@ -332,27 +294,6 @@ def test_the_learning_rate_follows_its_schedule(imitation: Settings) -> None:
     # one minibatch each, in the middle of its half: 0.25 and 0.75 of the set
     half = 0.5 * (1 + math.cos(math.pi / 2))
     assert rates == pytest.approx([3e-3 * 0.5, 3e-3 * half])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("final", [0.0, 0.4])
-def test_every_set_goes_through_the_schedule_once(self_play: Settings, final: float) -> None:
-    trainer = build_games(
-        self_play(
-            "algorithm.threshold=-0.5",
-            "algorithm.iterations=4",
-            "algorithm.iterations_per_epoch=2",
-            "algorithm.prompts_per_iteration=6",
-            "algorithm.minibatch_size=24",
-            "algorithm.schedule=linear",
-            f"algorithm.final_share={final}",
-        )
-    )
-    peak = trainer.config.learning_rate
-    found = [trainer.step(n)["offline/learning_rate/agent_0"] for n in range(4)]
-    assert found == pytest.approx(
-        [peak * (final + (1 - final) * left) for left in (0.75, 0.25)] * 2
-    )
 
 
 def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
@@ -370,26 +311,8 @@ def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
     assert trainer.loss(own, old, worth, share).per_utterance == expected.per_utterance
 
 
-def test_token_ids_are_kept_as_arrays_and_hashed_as_lists(self_play: Settings) -> None:
-    """The hash is in the checkpoints of runs that kept them as lists."""
-    trainer = build_games(self_play("algorithm.threshold=-0.5"))
-    trainer.step(0)
-    assert trainer.games
-    rows = [
-        [(list(one.context_ids), list(one.response_ids)) for one in own] for own in trainer.games
-    ]
-    assert sum(map(len, rows)) > 3
-    assert digest_of(trainer.games) == hashlib.sha256(repr(rows).encode()).hexdigest()
-    for few in ([], [[]], [[], []]):
-        assert digest_of(few) == hashlib.sha256(repr(few).encode()).hexdigest()
-    for one in (one for own in trainer.games for one in own):
-        assert isinstance(one.context_ids, array) and one.context_ids.itemsize == 4
-        assert isinstance(one.response_ids, array)
-
-
-@pytest.mark.parametrize("stage", [0, 3])
 def test_zero_3_gathers_its_weights_once_for_a_batch_of_games(
-    self_play: Settings, monkeypatch: pytest.MonkeyPatch, stage: int
+    self_play: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six games in batches of four; once more for the fingerprint, and for the references."""
     gathered: list[int] = []
@@ -403,14 +326,14 @@ def test_zero_3_gathers_its_weights_once_for_a_batch_of_games(
         "algorithm.threshold=-0.5",
         "algorithm.prompts_per_iteration=6",
         "algorithm.game_batch=4",
-        f"hardware.zero_stage={stage}",
+        "hardware.zero_stage=3",
     )
     trainer = build_games(config)
     monkeypatch.setattr(deepspeed.zero, "GatheredParameters", counted)
     trainer._begin_set(0)
-    assert len(gathered) == (3 if stage == 3 else 0)
+    assert len(gathered) == 3
     trainer._annotate()
-    assert len(gathered) == (4 if stage == 3 else 0)
+    assert len(gathered) == 4
 
 
 def test_weights_that_are_gathered_to_be_read_are_not_changed(self_play: Settings) -> None:
@@ -423,27 +346,3 @@ def test_weights_that_are_gathered_to_be_read_are_not_changed(self_play: Setting
         engine.set_weights({})
     with pytest.raises(ValueError, match="gathered to be read"):
         engine.set_exact_weights(engine.exact_weights())
-
-
-@pytest.mark.slow
-def test_adam_starts_anew_with_every_set(self_play: Settings) -> None:
-    """Its first step moves every weight by the learning rate; one with older moments does not."""
-    trainer = build_games(
-        self_play(
-            "algorithm.threshold=-0.5",
-            "algorithm.iterations=4",
-            "algorithm.iterations_per_epoch=2",
-            "algorithm.prompts_per_iteration=6",
-            "algorithm.minibatch_size=24",
-            "algorithm.learning_rate=1e-3",
-        )
-    )
-    weight = trainer.policy.model.lm.get_output_embeddings().weight
-    shares = []
-    for iteration in range(4):
-        before = weight.detach().clone()
-        trainer.step(iteration)
-        moved = (weight - before).abs() / 1e-3
-        shares.append(((moved - 1).abs() < 0.01).float().mean().item())
-    # sets begin with the first and the third step
-    assert min(shares[0], shares[2]) > 0.9 and max(shares[1], shares[3]) < 0.5, shares

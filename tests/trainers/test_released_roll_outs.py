@@ -14,7 +14,7 @@ from cory.episode import Episode
 from cory.models import policy
 from cory.models.sampling.generation import Response
 from cory.trainers.ppo import PPOTrainer
-from tests.support.building import LetterShare, build, measure
+from tests.support.building import LetterShare, build, measure, steps
 from tests.support.fixtures import END
 
 ConfigOf = Callable[..., Config]
@@ -42,21 +42,12 @@ def gaps(trainer: PPOTrainer, iterations: int) -> list[dict[str, float]]:
     return [{name: step[f"objective/sampler_gap_max/{name}"] for name in names} for step in steps]
 
 
-class EqualScores:
-    """A judge that likes every response as much."""
-
-    def score(self, episodes: list[Episode]) -> None:
-        for episode in episodes:
-            for turn in episode.turns:
-                turn.score = 1.0
-
-
 def test_a_first_update_that_stood_still_is_checked_again_after_a_roll_out_with_dropout(
     config_of: ConfigOf, with_rates: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alone = ["algorithm=ppo", "advantages=leave_one_out", "algorithm.samples_per_prompt=4"]
     words = [*alone, with_rates, DROPOUT, "algorithm.kl_coef=0"]
-    trainer = build(config_of(*words), EqualScores())
+    trainer = build(config_of(*words), LetterShare(sign=0.0))
     first, second = gaps(trainer, 2)
     assert trainer.agents["agent_0"].updates == 0
     assert first["agent_0"] < 1e-4 < 1e-2 < second["agent_0"]
@@ -95,23 +86,23 @@ def test_updates_and_evaluations_are_without_it(
 def test_a_resumed_run_samples_with_the_same_dropout(
     config_of: ConfigOf, with_rates: str, tmp_path: Path
 ) -> None:
-    config = config_of("algorithm=cory", "algorithm.swap_every=1", with_rates, DROPOUT)
+    """And in the middle of its schedule."""
+    words = ["algorithm=cory", "algorithm.swap_every=1", "algorithm.iterations=4"]
+    words += ["algorithm.schedule=cosine", "algorithm.warmup=0.25"]
+    config = config_of(*words, with_rates, DROPOUT)
     whole, resumed = build(config, LetterShare()), build(config, LetterShare())
     for iteration in range(2):
         whole.step(iteration)
     state, streams = whole.state_dict(), whole.streams.state_dict()
     for agent in whole.agents.values():
         agent.engine.save(tmp_path)
-    expected = [without_times(whole.step(iteration)) for iteration in (2, 3)]
+    expected = steps(whole, 2, 3)
+    assert len({metrics["ppo/learning_rate/agent_0"] for metrics in expected}) == 2
     resumed.load_state_dict(state)
     resumed.streams.load_state_dict(streams)
     for agent in resumed.agents.values():
         agent.engine.load(tmp_path)
-    assert [without_times(resumed.step(iteration)) for iteration in (2, 3)] == expected
-
-
-def without_times(metrics: dict[str, float]) -> dict[str, float]:
-    return {key: value for key, value in metrics.items() if not key.startswith("time/")}
+    assert steps(resumed, 2, 3) == expected
 
 
 @pytest.mark.parametrize(

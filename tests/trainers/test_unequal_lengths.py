@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from cory.config import Config
-from cory.episode import Batch, Turn
+from cory.episode import Turn
 from cory.models.ppo_policy import PPOPolicy
-from cory.trainers.estimators import Estimate
-from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
@@ -36,13 +32,9 @@ def turns(agent: str) -> list[Turn]:
 
 @pytest.fixture
 def trainer(config_of: Callable[..., Config]) -> PPOTrainer:
-    return build(
-        config_of(
-            *("algorithm=ppo", "algorithm.epochs=1", "hardware.microbatch_size=2"),
-            *("hardware.rollout_batch_size=3", "algorithm.kl_estimator=k1"),
-        ),
-        LetterShare(),
-    )
+    words = ["algorithm=ppo", "hardware.rollout_batch_size=3", "algorithm.kl_estimator=full"]
+    words += ["algorithm.sampling.temperature=0.7", "algorithm.policy_temperature=0.7"]
+    return build(config_of(*words), LetterShare())
 
 
 @pytest.fixture
@@ -56,7 +48,9 @@ def agent(trainer: PPOTrainer) -> PPOPolicy:
 
 
 def test_statistics_are_those_of_each_turn_alone(agent: PPOPolicy) -> None:
+    """Scored, and in training; `algorithm.policy_temperature` divides all logits."""
     batch = agent.annotate(turns("agent_0"))
+    trained, _ = agent.engine(batch.input_ids, batch.attention_mask, batch.response_mask)
     for row, turn in enumerate(turns("agent_0")):
         length = len(turn.response_ids)
         assert batch.response_mask[row].tolist() == [True] * length + [False] * (6 - length)
@@ -64,43 +58,23 @@ def test_statistics_are_those_of_each_turn_alone(agent: PPOPolicy) -> None:
             continue
         ids = torch.tensor([[*turn.context_ids, *turn.response_ids]])
         chosen = torch.tensor(turn.response_ids)[:, None]
+        places = slice(-length - 1, -1)
         with torch.no_grad():
-            for lm, found in (
-                (agent.model.lm, batch.logprobs),
-                (agent.team.pretrained, batch.ref_logprobs),
-            ):
-                logp = lm(ids).logits[0, -length - 1 : -1].log_softmax(-1)
-                assert_close(found[row, :length], logp.gather(1, chosen).squeeze(1))
-            hidden = agent.model.lm.base_model(ids).last_hidden_state[0, -length - 1 : -1]
-            assert_close(batch.values[row, :length], agent.model.values(hidden))
-
-
-def test_an_update_takes_each_rows_own_numbers(trainer: PPOTrainer, agent: PPOPolicy) -> None:
-    """The losses of a minibatch by hand, its four microbatches ordered by length.
-
-    The old log-probabilities and values are not the model's own, so that every ratio is another.
-    """
-    known = agent.annotate(turns("agent_0"))
-    mask, stream = known.response_mask, torch.Generator().manual_seed(4)
-
-    def noise(scale: float) -> Tensor:
-        return torch.where(mask, scale * torch.randn(mask.shape, generator=stream), 0.0)
-
-    old: Batch = replace(
-        known, logprobs=known.logprobs + noise(0.3), values=known.values + noise(0.3)
-    )
-    advantages, returns = noise(1.0), noise(2.0)
-    found = trainer.update(agent, old, Estimate(advantages, returns), Stage(0, 1, 1e-3))
-    config, tokens = trainer.config, mask.sum()
-    ratio = (known.logprobs - old.logprobs).exp()
-    bounded = ratio.clamp(1 - config.clip_range, 1 + config.clip_range)
-    policy = torch.maximum(-advantages * ratio, -advantages * bounded)[mask].sum() / tokens
-    change = (known.values - old.values).clamp(-config.value_clip_range, config.value_clip_range)
-    errors = [(values - returns) ** 2 for values in (known.values, old.values + change)]
-    value = torch.maximum(*errors)[mask].sum() / tokens
-    assert_close(found["ppo/loss/policy/agent_0"], policy)
-    assert_close(found["ppo/loss/value/agent_0"], value)
-    assert_close(found["ppo/policy/ratio/agent_0"], ratio[mask].mean())
+            own, ref = (
+                (lm(ids).logits[0, places] / 0.7).log_softmax(-1)
+                for lm in (agent.model.lm, agent.team.pretrained)
+            )
+            values = agent.model.values(agent.model.lm.base_model(ids).last_hidden_state[0, places])
+        logprobs = own.gather(1, chosen).squeeze(1)
+        for found, expected in (
+            (batch.logprobs, logprobs),
+            (trained, logprobs),
+            (batch.ref_logprobs, ref.gather(1, chosen).squeeze(1)),
+            (batch.entropy, -(own.exp() * own).sum(-1)),
+            (batch.kl, (own.exp() * (own - ref)).sum(-1)),
+            (batch.values, values),
+        ):
+            assert_close(found[row, :length], expected, 1e-4)
 
 
 def test_rows_of_similar_length_are_annotated_together(agent: PPOPolicy) -> None:

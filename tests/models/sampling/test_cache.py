@@ -11,8 +11,6 @@ from transformers import (
     DynamicCache,
     GPT2Config,
     GPT2LMHeadModel,
-    MistralConfig,
-    MistralForCausalLM,
     PreTrainedModel,
 )
 
@@ -20,7 +18,6 @@ from cory.models.precision import set_products
 from cory.models.sampling import generation, prefill, working_rows
 from cory.models.sampling.cache import PreallocatedLayer, cache_for
 from tests.models.sampling.test_generation import PLAIN
-from tests.support.close import assert_close
 
 
 def states(rows: int, tokens: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -86,16 +83,3 @@ def test_more_tokens_than_there_is_room_for_are_refused() -> None:
     layer = PreallocatedLayer(2)
     with pytest.raises(RuntimeError):
         layer.update(*states(1, 3, 0))
-
-
-@pytest.mark.parametrize("window", [None, 4])
-def test_a_models_answers_are_those_with_the_librarys(window: int | None) -> None:
-    torch.manual_seed(0)
-    sizes = {"vocab_size": 30, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": window}
-    lm = MistralForCausalLM(MistralConfig(**sizes, **heads)).eval()
-    caches = [cache_for(lm, 10), DynamicCache(config=lm.config)]
-    for ids in (torch.arange(12).view(2, 6), *torch.arange(8).view(4, 2, 1)):
-        with torch.no_grad():
-            ours, theirs = (lm(ids, past_key_values=cache, use_cache=True) for cache in caches)
-        assert_close(ours.logits, theirs.logits)

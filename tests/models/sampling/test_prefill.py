@@ -6,12 +6,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from cory.models.loading import load_language_model
-from cory.models.sampling import prefill as prefill_module
 from cory.models.sampling.cache import cache_for
-from cory.models.sampling.generation import generate
 from cory.models.sampling.prefill import common_beginning, prefill
-from tests.models.sampling.test_generation import PLAIN, uniforms
 from tests.support.close import assert_close
 
 RULES = list(range(100, 120))  # 20 tokens
@@ -26,11 +22,6 @@ CASES = {
     "a short common beginning": ([[*RULES[:15], 5], [*RULES[:15], 7]], [(2, 16)]),
     "alone": ([[*RULES, 5]], [(1, 21)]),
 }
-
-
-@pytest.fixture(scope="module")
-def model(tiny_model: str) -> PreTrainedModel:
-    return load_language_model(str(tiny_model), "model.path", keep_dropout=False)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -55,23 +46,6 @@ def test_each_context_is_read_once_and_gives_what_it_gives_alone(
         for layer, own in zip(cache.layers, alone.past_key_values.layers, strict=True):
             assert_close(layer.keys[row][:, mask[row]], own.keys[0], 1e-4)
             assert_close(layer.values[row][:, mask[row]], own.values[0], 1e-4)
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("graphs", [False, True])
-def test_responses_are_those_without_sharing(
-    model: PreTrainedModel, case: str, graphs: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    contexts, _ = CASES[case]
-    noise = uniforms(len(contexts))
-    found = generate(model, contexts, 8, PLAIN, noise, 0, frozenset(), graphs)
-    monkeypatch.setattr(prefill_module, "SHARED_AT_LEAST", 10**6)
-    for row, context in enumerate(contexts):
-        (alone,) = generate(model, [context], 8, PLAIN, noise[row : row + 1], 0, frozenset())
-        assert found[row].ids == alone.ids
-        assert_close(found[row].sampler_logprobs, alone.sampler_logprobs, 1e-4)
-    # equal contexts have random numbers of their own
-    assert len({tuple(response.ids) for response in found}) == len(contexts)
 
 
 def test_the_common_beginning() -> None:
