@@ -228,12 +228,11 @@ def of_maft(config: Config, algorithm: MaftConfig) -> Conflicts:
     if trains and config.evaluation.split != "test":
         yield "evaluation.split", "must be test with algorithm=maft, which learns from the others"
     yield from needs_one_limit(config)
-    if algorithm.endpoint is None:  # other models do not follow requests, or see these prompts
-        chats = {
-            "algorithm.summary": "model.chat=true",
-            "algorithm.prompts.chats_only": "model.chat=true",
-        }
-        yield from unmet_needs(config, chats)
+    chats = config.model.chat or algorithm.endpoint is not None
+    if algorithm.summary and not chats:
+        yield "algorithm.summary", "needs model.chat=true: others do not follow requests"
+    if algorithm.prompts.chats_only and not chats:
+        yield "algorithm.prompts.chats_only", "needs model.chat=true: others see none of these"
     if config.init_from is not None and algorithm.start == "base" and trains:
         yield "init_from", "would be forgotten: algorithm.start=base trains the model as it came"
     if config.init_from is not None and algorithm.endpoint is not None:

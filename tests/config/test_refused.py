@@ -451,14 +451,17 @@ REFUSED = {
             "algorithm.sampling.min_response_tokens=1",
             "must equal max_response_tokens=2048 with algorithm=maft",
         ),
-        ("model.chat=false", "algorithm.summary=true: needs model.chat=true, got false"),
+        (
+            "model.chat=false",
+            "algorithm.summary=true: needs model.chat=true: others do not follow requests",
+        ),
         ("algorithm.diversity.kl_to_base=true", "needs algorithm.diversity.scorer, got null"),
         ("algorithm.diversity.batch_size=0", "must be at least 1"),
         ("algorithm.diversity.max_tokens=0", "must be at least 1"),
         ("algorithm.diversity.precision=fp8", "must be fp32, bf16 or fp16"),
         (
             "algorithm.prompts.chats_only=true ; model.chat=false ; algorithm.summary=false",
-            "algorithm.prompts.chats_only=true: needs model.chat=true, got false",
+            "algorithm.prompts.chats_only=true: needs model.chat=true: others see none of these",
         ),
         (
             "algorithm.start=base ; init_from=runs/x",
