@@ -103,7 +103,11 @@ def read_metrics(text: str) -> list[Metric]:
     """
     parts = re.split("^## (.+)$", text, flags=re.MULTILINE)
     rows = {
-        heading: re.findall(r"^\| `([^`]+)` \|([^|]+)\|", body, flags=re.MULTILINE)
+        heading: [
+            (name, meaning)
+            for names, meaning in re.findall(r"^\| `([^|]+)` \|([^|]+)\|", body, flags=re.MULTILINE)
+            for name in names.split("`, `")
+        ]
         for heading, body in zip(["", *parts[1::2]], parts[::2], strict=True)
     }
     tables = {heading: found for heading, found in rows.items() if found and heading != NOT_LOGGED}
