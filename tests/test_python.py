@@ -46,7 +46,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     began = Fork(tmp_path, partial(execute, [*sources, *checks]))
     assert began.wait(600) == 0, began.err
     assert "4 iterations; the first three are as they were" in began.out
-    assert "algorithm.learning_rate=-1.0: must be greater than 0" in began.out
+    assert "algorithm.learning_rate=-1: must be greater than 0" in began.out
     assert re.search(r"^agent_0 pioneer .+", began.out, re.MULTILINE)
     assert re.search(r"^agent_1 observer", began.out, re.MULTILINE)
     assert "resumed after iteration 3" in began.out  # what workers print is passed on

@@ -318,9 +318,10 @@ def test_a_setting_that_some_runs_of_a_sweep_do_not_read(typed: Typed) -> None:
     words = ("-m", "parallel_runs=1", "seed=0,1", "wandb.mode=disabled,offline")
     code, out, _ = typed(*words, "wandb.name=x")
     assert code == 0 and out.count("launch") == 4
-    assert out.count(f"note: in some runs of this sweep {UNREAD}\n") == 1
+    assert out.count(f" mode=disabled: {UNREAD}\n") == 2
     code, out, err = typed(*words, "wandb.name=x,y")
-    assert code == 1 and out.count("launch") == 4 and f"error: {UNREAD}\n" in err
+    assert code == 1 and out.count("launch") == 4
+    assert f"error: seed=0 mode=disabled name=x: {UNREAD}\n" in err
 
 
 def test_the_command_leaves_the_environment_as_it_was(typed: Typed) -> None:
