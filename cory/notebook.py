@@ -23,16 +23,10 @@ import pandas as pd
 from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
-from cory.runs.run_dir import (
-    METRICS,
-    SAMPLES,
-    TIMES,
-    read_lines,
-    read_record,
-    unfinished_run,
-)
+from cory.runs.files import read_lines
+from cory.runs.run_dir import METRICS, SAMPLES, TIMES, read_record, unfinished_run
 from cory.runtime.before import parsed
-from cory.runtime.hydra_options import refuse_same_names
+from cory.runtime.hydra_setup import refuse_same_names
 from cory.train import CONF, compose_or_refuse, expand_home
 
 PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*")  # a text that Hydra takes without quotes
@@ -62,7 +56,7 @@ class FinishedRun:
     @cached_property
     def before_after(self) -> pd.DataFrame:
         """What training changed: a row per metric, with the interval of the change over prompts."""
-        return import_module("cory.report.summary").before_after(self.run_dir)
+        return import_module("cory.runtime.summary").before_after(self.run_dir)
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from cory.config import ConfigError
 from cory.models.loading import load_classifier, load_language_model, load_tokenizer
-from cory.runtime.worker import build_parts
+from cory.runtime.build import build_parts
 from tests.support.composing import parsed
 
 

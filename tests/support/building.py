@@ -9,8 +9,8 @@ from cory.config import ClassifierConfig, Config, builder, parse_config
 from cory.episode import Episode, Metrics
 from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.rewards import Reward
-from cory.runs.jsonl import Line
-from cory.runtime.worker import build_parts
+from cory.runs.files import Line
+from cory.runtime.build import build_parts
 from cory.trainers.ppo import PPOTrainer
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
