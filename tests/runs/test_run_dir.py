@@ -202,10 +202,8 @@ def test_what_a_variable_holds_is_in_no_file_and_the_run_still_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CORY_TEST_SECRET", "s3cret")
-    words = [
-        "wandb.project=${oc.env:CORY_TEST_SECRET}",
-        "wandb.tags=['${oc.env:CORY_TEST_SECRET}']",
-    ]
+    text = "${oc.env:CORY_TEST_SECRET}"
+    words = [f"wandb.project={text}", f"wandb.tags=['{text}']"]
     write_settings(tmp_path, compose_config(*words), words)
     assert not [path for path in tmp_path.iterdir() if "s3cret" in path.read_text()]
     wandb = parse_config(read_settings(tmp_path)).wandb
