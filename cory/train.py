@@ -10,8 +10,8 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
 import math
 import os
 import time
-from contextlib import nullcontext, redirect_stderr
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 
 import hydra
@@ -167,12 +167,13 @@ def composed(*overrides: str) -> DictConfig:
     return cfg
 
 
-def compose_or_refuse(*overrides: str) -> DictConfig:
-    """As `compose`; ConfigError, in one line, where Hydra refuses."""
+@contextmanager
+def one_line_refusals(words: Sequence[str]) -> Iterator[None]:
+    """Inside, what Hydra refuses of these words is a ConfigError in one line."""
     try:
-        return compose(*overrides)
+        yield
     except HYDRAS as error:
-        raise ConfigError(one_line(error, CONF, overrides)) from error
+        raise ConfigError(one_line(error, CONF, words)) from error
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
@@ -242,8 +243,8 @@ def run_sweep(words: list[str], own: Path | None) -> bool:
     values = dict(word.partition("=")[::2] for word in settings)
     only = values["only"].split(",") if "only" in values else []
     settings = [word for word in settings if key_of(word) != "only"]
-    own_words = [] if own is None else [f"hydra.searchpath=[file://{own.expanduser().absolute()}]"]
-    hydras = [*own_words, *(w for w in words if key_of(w).startswith("hydra"))]
+    search = [] if own is None else [f"hydra.searchpath=[file://{own.expanduser().absolute()}]"]
+    hydras = [*search, *(w for w in words if key_of(w).startswith("hydra"))]
     require("run_dir" not in values, "run_dir= is one folder for all runs of a sweep")
     flags = [w for w in words if w.startswith("-") and w not in ("-m", "--multirun")]
     shown = [w for w in flags if w.startswith(("--cfg", "-c", "--info", "-i", "--resolve"))]
@@ -253,22 +254,19 @@ def run_sweep(words: list[str], own: Path | None) -> bool:
     folders = [CONF, *([] if own is None else [own]), *plug_in_folders()]
     sweep = read_sweep(values["sweep"], values.get("scale", "paper"), folders, only)
     jobs = sweeps.jobs_of(sweep, settings)
+
+    def composed_job(*typed: str) -> DictConfig:
+        with one_line_refusals(typed):
+            return composed(*search, *typed)
+
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        stages = sweeps.in_stages(jobs, partial(refusing, own_words))
+        stages = sweeps.in_stages(jobs, composed_job)
         sweeps.say_begin(sweep, jobs)
         began = time.monotonic()
         try:
             return sweeps.run_stages(stages, hydras, job)
         finally:
             sweeps.say_end([job.run_dir for job in jobs], jobs[0].folder, sweep.mark, began)
-
-
-def refusing(own_words: list[str], *words: str) -> DictConfig:
-    """The settings of a run of a sweep; ConfigError, in one line, where Hydra refuses."""
-    try:
-        return composed(*own_words, *words)
-    except HYDRAS as error:
-        raise ConfigError(one_line(error, CONF, words)) from error
 
 
 def say_help() -> None:

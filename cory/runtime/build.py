@@ -1,15 +1,12 @@
 """Builds a run's components from its settings, and refuses what does not fit together."""
 
-import sys
 from itertools import product
 from pathlib import Path
 
 import torch
 
-from cory import distributed
 from cory.algorithms.parts import Parts
 from cory.config import Config, HardwareConfig, builder, plan_of, products_of, require
-from cory.models.context import longest_context
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
 from cory.rewards import Reward, RunFacts, RunReward
@@ -33,7 +30,7 @@ def check_devices(hardware: HardwareConfig) -> None:
 
 
 def check_context(config: Config, team: Team) -> None:
-    """Refuse prompts that a model cannot read; tell of observers' prompts that it may not."""
+    """Refuse prompts that a model cannot read; an observer's may turn out longer."""
     task, algorithm = config.task, config.algorithm
     response, context = algorithm.sampling.max_response_tokens, team.context_length
     own = 0 if task.counts_whole_contexts else team.texts.own_tokens
@@ -44,29 +41,6 @@ def check_context(config: Config, team: Team) -> None:
         f"algorithm.sampling.max_response_tokens ({response}) exceed the context of "
         f"{team.group}={team.config.name} ({context} tokens{around})",
     )
-    if algorithm.holds_debates:
-        return  # they leave out what does not fit; an observer is shown all that is quoted
-    longest, room = longest_context(config, team.words), context - response - own
-    if longest > room and distributed.rank() == 0:
-        print(
-            f"note: an observer's prompt may have {longest} tokens, with "
-            f"{algorithm.policy_count()} agents, task.max_prompt_tokens={task.max_prompt_tokens} "
-            f"and algorithm.sampling.max_response_tokens={response}; one of more than {room} ends "
-            f"the run: the context of {team.group}={team.config.name} is {context} tokens{around}",
-            file=sys.stderr,
-        )
-
-
-def tell_of_template(team: Team) -> None:
-    """A note where a chat template lets prompts end before the answer's heading."""
-    header = team.texts.missing_header
-    if header is not None and distributed.rank() == 0:
-        print(
-            f"note: {team.group}.path={team.config.path}: the chat template takes no notice of "
-            f"add_generation_prompt: prompts end before {header!r}, which it puts before an "
-            f"answer, so that the model has to write that itself",
-            file=sys.stderr,
-        )
 
 
 def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
@@ -88,7 +62,6 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     teams = [team] if partner is None else [team, partner]
     # where another model speaks, this one only counts the tokens of prompts
     for one in [] if algorithm.speaks_remotely() else teams:
-        tell_of_template(one)
         check_context(config, one)
     task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
     reward: Reward = build_reward(config.reward, task, device)
