@@ -340,11 +340,11 @@ def test_a_launcher_around_the_command_is_refused(how: str, tmp_path: Path) -> N
     }[how]
     answer = Command(tmp_path, ["-m", *launcher, "algorithm=ppo"], PYTHONPATH=str(ROOT))
     assert answer.wait() == 1
-    lines = [line for line in answer.err.splitlines() if line.startswith("error:")]
-    assert lines and {*lines} == {
+    # of several processes, more than one may say so
+    assert (
         "error: cory.train starts its own workers, without torchrun, deepspeed or another "
         "launcher: hardware.processes says how many"
-    }
+    ) in answer.err
     assert not (tmp_path / "outputs").exists()
 
 
