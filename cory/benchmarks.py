@@ -25,9 +25,10 @@ from cory.config.errors import lines_of
 from cory.inference import agent_folders, base_of, is_adapter
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.lora import load_adapter
-from cory.runs.provenance import device_name
-from cory.runs.run_dir import RECORD, read_record, write_whole
-from cory.runs.stored_settings import read_settings
+from cory.runs.files import write_whole
+from cory.runs.recorder import device_name
+from cory.runs.run_dir import RECORD, read_record
+from cory.runs.settings import read_settings
 
 BASE = "base"  # key of the untrained model's scores, beside those of the agents
 IN_RECORD = "benchmarks"  # key of all scores in record.json

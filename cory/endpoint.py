@@ -17,8 +17,7 @@ from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, EndpointConfig, require
-from cory.runs.jsonl import JsonlStore
-from cory.runs.run_dir import line_of
+from cory.runs.files import JsonlStore, line_of
 
 Message = Mapping[str, str]  # role (system, user, assistant) and content
 Name = tuple[str, str]  # of a request: its key, and a digest of its content and settings
@@ -236,7 +235,7 @@ class ReplyCache:
         self.lock = threading.Lock()
         self.store = JsonlStore(path)
         # None once the file is open: a run that is refused at its start leaves no file
-        self.rows: list[bytes] | None = self.store.read()[0]
+        self.rows: list[bytes] | None = self.store.read()
         for number, row in enumerate(self.rows, 1):
             try:
                 line = line_of(row)

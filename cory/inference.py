@@ -46,8 +46,8 @@ from cory.rollout.interactions import Interaction, Roles, pioneer_observer, sing
 from cory.rollout.speak import speak_with
 from cory.runs.export import VALUE_HEAD, is_hub_name, start_from, with_card
 from cory.runs.run_dir import AGENTS
+from cory.runs.settings import read_settings
 from cory.runs.stop import StopRequest
-from cory.runs.stored_settings import read_settings
 from cory.seeding import Streams, place_stream
 from cory.tasks import Form
 

@@ -23,17 +23,11 @@ import pandas as pd
 from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
-from cory.runs.run_dir import (
-    METRICS,
-    SAMPLES,
-    TIMES,
-    read_lines,
-    read_record,
-    unfinished_run,
-)
+from cory.runs.files import read_lines
+from cory.runs.run_dir import METRICS, SAMPLES, TIMES, read_record, unfinished_run
 from cory.runtime.before import parsed
-from cory.runtime.hydra_options import refuse_same_names
-from cory.train import CONF, compose_or_refuse, expand_home
+from cory.runtime.hydra_setup import refuse_same_names
+from cory.train import CONF, compose, expand_home, one_line_refusals
 
 PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*")  # a text that Hydra takes without quotes
 LAST_LINES = 30  # of what a failed run said
@@ -62,7 +56,7 @@ class FinishedRun:
     @cached_property
     def before_after(self) -> pd.DataFrame:
         """What training changed: a row per metric, with the interval of the change over prompts."""
-        return import_module("cory.report.summary").before_after(self.run_dir)
+        return import_module("cory.runtime.summary").before_after(self.run_dir)
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:
@@ -218,7 +212,8 @@ def composed(words: list[str], config_dir: str | Path | None) -> DictConfig:
         require(folder.is_dir(), f"config_dir={config_dir}: there is no such folder")
         refuse_same_names(folder, CONF)
         own = [f"hydra.searchpath=[file://{folder}]"]
-    cfg = compose_or_refuse(*words, *own)
+    with one_line_refusals(words):
+        cfg = compose(*words, *own)
     if "run_dir" not in named:
         now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         run_dir = Path.cwd() / "outputs" / cfg.experiment / f"{now}_seed{cfg.seed}"

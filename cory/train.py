@@ -7,10 +7,11 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
     # until the command listens, Ctrl-C ends it without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+import math
 import os
 import time
-from contextlib import nullcontext, redirect_stderr
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 
 import hydra
@@ -21,32 +22,34 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cory.config import Config, ConfigError, plug_in_folders, read_sweep, require
+from cory.config import Config, ConfigError, nearest, plug_in_folders, read_sweep, require
 from cory.config.names import LOADER, key_of, merged
-from cory.runs.extension import extends
-from cory.runs.lock import lock
+from cory.runs.differences import write_varied
 from cory.runs.precision import register_resolver
 from cory.runs.run_dir import (
-    CHECKPOINTS,
-    MANIFEST,
-    METRICS,
     OUTPUT,
-    is_complete,
+    lock,
     named_by_time,
+    prepare,
+    read_record,
     remove_unbegun,
     unfinished_run,
-    write_settings,
 )
-from cory.runs.stored_settings import SETTINGS
-from cory.runs.sweeps.differences import write_varied
-from cory.runs.sweeps.objective import objective_of
+from cory.runs.settings import SETTINGS
 from cory.runtime import sweeps
 from cory.runtime.before import parsed, refuse_early, refuse_unread
-from cory.runtime.hydra_errors import WithoutHydrasLine, hydra_raises, one_line
-from cory.runtime.hydra_options import look_beside, own_folder, refuse_same_names
+from cory.runtime.hydra_setup import (
+    WithoutHydrasLine,
+    hydra_raises,
+    look_beside,
+    one_line,
+    own_folder,
+    refuse_same_names,
+)
 from cory.runtime.launch import (
     JobFailed,
     end_of_command,
+    end_with_parent,
     launch,
     listen,
     refuse_launchers,
@@ -54,7 +57,6 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
-from cory.runtime.metric_names import require_objective
 
 # beside the package in a checkout, inside it in an installed wheel
 _HERE = Path(__file__).resolve().parent
@@ -77,7 +79,7 @@ def job(cfg: DictConfig) -> float | None:
     hydras = HydraConfig.get()
     of_sweep = hydras.mode == RunMode.MULTIRUN
     if sweeps.in_parallel():
-        sweeps.end_with_the_command()
+        end_with_parent()
     name = sweeps.name_of(sweeps.varied(hydras)) if of_sweep else ""
     try:
         if stopping():
@@ -96,7 +98,6 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
     hydras = HydraConfig.get()
     expand_home(cfg)
     config = parsed(cfg)
-    require_objective(config)
     varied = sweeps.varied(hydras) if hydras.mode == RunMode.MULTIRUN else None
     run_dir = choose_run_dir(config, cfg)
     sweeps.remove_empty(Path(hydras.runtime.output_dir))  # it may lie in run_dir
@@ -109,7 +110,7 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
     # the worker that writes the records takes the lock.
     one_node = config.hardware.nodes == 1
     with lock(run_dir) if one_node else nullcontext():
-        if not prepare_run_dir(run_dir, cfg, config):
+        if not prepare(run_dir, cfg, config, [*own_words(), *typed_words()]):
             return objective_of(run_dir, config.objective)
         if varied is not None:
             write_varied(run_dir, varied)
@@ -123,19 +124,14 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
             how = "finished in" if finished else "stopped after" if stopping() else "failed after"
             print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
         if not finished:
-            if not alone:
-                say_errors(run_dir / OUTPUT)
+            if not alone:  # why it failed went to a file
+                for line in (run_dir / OUTPUT).read_text(errors="replace").splitlines():
+                    if line.startswith(("error: ", "interrupted; ")):
+                        print(line, file=sys.stderr, flush=True)
             if one_node and not stopping():
                 remove_unbegun(run_dir)
             raise JobFailed
         return objective_of(run_dir, config.objective)
-
-
-def say_errors(output: Path) -> None:
-    """Print why a run failed whose output went to a file."""
-    for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith(("error: ", "interrupted; ")):
-            print(line, file=sys.stderr, flush=True)
 
 
 def expand_home(cfg: DictConfig) -> None:
@@ -171,12 +167,13 @@ def composed(*overrides: str) -> DictConfig:
     return cfg
 
 
-def compose_or_refuse(*overrides: str) -> DictConfig:
-    """As `compose`; ConfigError, in one line, where Hydra refuses."""
+@contextmanager
+def one_line_refusals(words: Sequence[str]) -> Iterator[None]:
+    """Inside, what Hydra refuses of these words is a ConfigError in one line."""
     try:
-        return compose(*overrides)
+        yield
     except HYDRAS as error:
-        raise ConfigError(one_line(error, CONF, overrides)) from error
+        raise ConfigError(one_line(error, CONF, words)) from error
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
@@ -197,26 +194,30 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
     return before
 
 
-def prepare_run_dir(run_dir: Path, cfg: DictConfig, config: Config) -> bool:
-    """Write the settings into the run directory; False where the run is complete."""
-    earlier = extends(run_dir, cfg, config)
-    if is_complete(run_dir, cfg, earlier is not None):
-        print(f"{run_dir} is complete; delete it to run it again")
-        return False
-    if earlier is not None:
-        total = config.algorithm.iterations
-        print(f"{run_dir}: the run of {earlier} iterations goes on to {total}")
-    elif any((run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}")):
-        print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
-    elif (run_dir / METRICS).exists():
-        print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
-    write_settings(run_dir, cfg, [*with_folder(own_folder(sweeps.typed())), *typed_words()])
-    return True
-
-
-def with_folder(own: Path | None) -> list[str]:
+def own_words() -> list[str]:
     """The option that names a folder of the user's own options, wherever the command is typed."""
+    own = own_folder(sweeps.typed())
     return [] if own is None else [f"--config-dir={own.expanduser().absolute()}"]
+
+
+def objective_of(run_dir: Path, metric: str | None) -> float | None:
+    """The last value of a metric that a finished run logged; None where none is named.
+
+    ConfigError for a metric that the run does not have, and for a value that is not finite.
+    """
+    if metric is None:
+        return None
+    final = (read_record(run_dir) or {}).get("final", {})
+    require(
+        metric in final,
+        f"objective={metric} is no metric of the run in {run_dir}{nearest(metric, sorted(final))}",
+    )
+    value = float(final[metric])
+    require(
+        math.isfinite(value),
+        f"objective={metric} of the run in {run_dir} is {value}, not a number",
+    )
+    return value
 
 
 def typed_words() -> list[str]:
@@ -242,8 +243,8 @@ def run_sweep(words: list[str], own: Path | None) -> bool:
     values = dict(word.partition("=")[::2] for word in settings)
     only = values["only"].split(",") if "only" in values else []
     settings = [word for word in settings if key_of(word) != "only"]
-    own_words = [] if own is None else [f"hydra.searchpath=[file://{own.expanduser().absolute()}]"]
-    hydras = [*own_words, *(w for w in words if key_of(w).startswith("hydra"))]
+    search = [] if own is None else [f"hydra.searchpath=[file://{own.expanduser().absolute()}]"]
+    hydras = [*search, *(w for w in words if key_of(w).startswith("hydra"))]
     require("run_dir" not in values, "run_dir= is one folder for all runs of a sweep")
     flags = [w for w in words if w.startswith("-") and w not in ("-m", "--multirun")]
     shown = [w for w in flags if w.startswith(("--cfg", "-c", "--info", "-i", "--resolve"))]
@@ -253,22 +254,19 @@ def run_sweep(words: list[str], own: Path | None) -> bool:
     folders = [CONF, *([] if own is None else [own]), *plug_in_folders()]
     sweep = read_sweep(values["sweep"], values.get("scale", "paper"), folders, only)
     jobs = sweeps.jobs_of(sweep, settings)
+
+    def composed_job(*typed: str) -> DictConfig:
+        with one_line_refusals(typed):
+            return composed(*search, *typed)
+
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        stages = sweeps.in_stages(jobs, partial(refusing, own_words))
-        sweeps.say_begin(sweep, jobs, of_paper=(CONF / "sweeps" / sweep.file).is_file())
+        stages = sweeps.in_stages(jobs, composed_job)
+        sweeps.say_begin(sweep, jobs)
         began = time.monotonic()
         try:
             return sweeps.run_stages(stages, hydras, job)
         finally:
             sweeps.say_end([job.run_dir for job in jobs], jobs[0].folder, sweep.mark, began)
-
-
-def refusing(own_words: list[str], *words: str) -> DictConfig:
-    """The settings of a run of a sweep; ConfigError, in one line, where Hydra refuses."""
-    try:
-        return composed(*own_words, *words)
-    except HYDRAS as error:
-        raise ConfigError(one_line(error, CONF, words)) from error
 
 
 def say_help() -> None:

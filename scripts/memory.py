@@ -38,7 +38,7 @@ from cory.memory import (
 )
 from cory.models.context import longest_context
 from cory.models.loading import skeleton
-from cory.train import compose_or_refuse
+from cory.train import compose, one_line_refusals
 
 LAYOUTS = ("gpu1", "gpu4_zero2", "gpu8_zero3", "gpu8_zero3_offload")  # of conf/hardware/
 
@@ -180,7 +180,8 @@ def cell(config: Config, gpu: Gpu, need: float) -> str:
 
 def composed(words: list[str]) -> Config:
     """The checked settings that these words make; ConfigError where they are refused."""
-    return parse_config(compose_or_refuse(*words))
+    with one_line_refusals(words):
+        return parse_config(compose(*words))
 
 
 def main() -> None:

@@ -15,8 +15,8 @@ from cory.benchmarks import GEOMETRIC_MEAN
 from cory.config import Config, PythonRewardConfig, SumConfig, builder
 from cory.episode import Episode
 from cory.rewards import RunReward
+from cory.runtime.build import build_parts
 from cory.runtime.loop import seconds_of
-from cory.runtime.worker import build_parts
 from scripts import dashboard
 from tests.support.agents import MAFT, build_agents
 from tests.support.building import CLASSIFIER, LetterShare, build, measure

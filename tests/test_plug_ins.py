@@ -14,7 +14,7 @@ from cory.config.options import KINDS
 from cory.games import rules_of
 from cory.games.state import GameState
 from cory.inference import load_team
-from cory.runtime.hydra_options import OtherPlaces, refuse_same_names
+from cory.runtime.hydra_setup import OtherPlaces, refuse_same_names
 from cory.train import CONF
 from tests.support.commands import Command, last_wins, metrics, short_settings
 from tests.support.refusals import refusal

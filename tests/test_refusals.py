@@ -15,11 +15,10 @@ from cory import train
 from cory.config import ConfigError
 from cory.config.parse import OWN_EXPERIMENT
 from cory.notebook import run
-from cory.runs.run_dir import CHECKPOINTS, METRICS, OVERRIDES, RECORD, is_complete, write_settings
-from cory.runs.stored_settings import SETTINGS, read_settings
-from cory.runtime.hydra_options import look_beside
+from cory.runs.run_dir import METRICS, OVERRIDES, RECORD
+from cory.runs.settings import SETTINGS, read_settings
+from cory.runtime.hydra_setup import look_beside
 from tests.support.commands import Command
-from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -196,40 +195,6 @@ def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> Non
     assert len(set(launched)) == len(launched) == 15
     said = "sweep=cory/fig3: 15 runs (3 settings x 5 seeds), 0 finished before"
     assert out.splitlines()[0] == said
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("seed=1", "holds a run with seed=0, not 1"),
-        ("algorithm.clip_range=0.3", "holds a run with algorithm.clip_range=0.2, not 0.3"),
-        ("algorithm=ppo", "holds a run with algorithm."),
-        ("scale=small", "holds a run with "),
-    ],
-)
-def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_path: Path) -> None:
-    write_settings(tmp_path, compose_config(), [])
-    assert not is_complete(tmp_path, compose_config(override))  # nothing was done there
-    (tmp_path / METRICS).write_text("{}")
-    with pytest.raises(ConfigError, match=f"^run_dir={tmp_path} {said}"):
-        is_complete(tmp_path, compose_config(override))
-
-
-def test_checkpoints_of_another_layout_and_of_nobody_knows_what_are_refused(
-    tmp_path: Path,
-) -> None:
-    write_settings(tmp_path, compose_config(), [])
-    (tmp_path / CHECKPOINTS).mkdir()
-    with pytest.raises(ConfigError, match=r"made with hardware.zero_stage=0, not 2; go on with"):
-        is_complete(tmp_path, compose_config("hardware.zero_stage=2"))
-    (tmp_path / SETTINGS).write_text("model: {name: tiny}\n")
-    with pytest.raises(
-        ConfigError, match=r"holds a config.yaml without task.name: torn, or not of a run; delete"
-    ):
-        is_complete(tmp_path, compose_config())
-    (tmp_path / SETTINGS).unlink()
-    with pytest.raises(ConfigError, match=r"holds checkpoints, overrides.txt but no config"):
-        is_complete(tmp_path, compose_config())
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,19 +10,14 @@ import torch
 from cory import distributed
 from cory.algorithms.parts import Parts
 from cory.config import AGREEING, ANSWER, CORRECT, MaftConfig
-from cory.episode import Episode, Metrics, Prompt, Turn, as_plain, of_plain
+from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
 from cory.functional.selection import Answers, mix_critic_debates, select
 from cory.functional.votes import VoteRule
-from cory.models.fingerprint import weights_fingerprint
 from cory.models.policy import Actor, Policy
-from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.interactions import Interaction
 from cory.rollout.speak import speak_with
-from cory.runs.jsonl import Line
-from cory.runs.partial_results import resumable
-from cory.runs.run_dir import DEBATES
 from cory.seeding import keyed
 from cory.trainers.supervised import CollectedExamples, Example
 
@@ -44,11 +38,6 @@ class DebateCollector:
     places: int  # calls of `speak` in an episode: more than turns where somebody sums up
     policies: Mapping[str, Policy]
     actors: Mapping[str, Actor]
-
-    @property
-    def run_dir(self) -> Path:
-        """The run's directory."""
-        return Path(self.parts.config.run_dir)
 
     def __call__(self, iteration: int) -> CollectedExamples:
         """The examples of every policy."""
@@ -85,40 +74,22 @@ class DebateCollector:
         examples, counts = self._own(iteration, episodes, debates, labels)
         return examples, metrics | counts
 
-    def _debates(self, iteration: int, prompts: Sequence[Prompt]) -> list[Episode]:
-        """A debate about each problem; those on disk are not held again.
+    def _debates(self, iteration: int, prompts: list[Prompt]) -> list[Episode]:
+        """A debate about each problem.
 
-        Random numbers are drawn for all problems of a place in order, so that neither the size of a
-        roll-out batch nor a restart changes a response.
+        Random numbers are drawn for all problems of a place in order, so that the size of a
+        roll-out batch does not change a response.
         """
         sampling = self.config.sampling
-        limit = sampling.max_response_tokens
         size = self.parts.config.hardware.responses_at_once * distributed.count()
         streams = [self._stream(iteration, place) for place in range(self.places)]
-
-        def answer(rows: range) -> list[Line]:
-            speak = speak_with(self.actors, limit, sampling, iter(streams))
-            held = self.interact([prompts[row] for row in rows], speak)
-            return [as_plain(episode) for episode in held]
-
-        def skip(rows: range) -> None:
-            for stream in streams:
-                draw_uniforms(len(rows), limit, stream)
-
-        lines = resumable(
-            self.run_dir / DEBATES / f"{iteration:06d}.jsonl",
-            weights_fingerprint(self.policies),
-            len(prompts),
-            size,
-            answer=answer,
-            skip=skip,
-            before_each=self._stop_if_asked,
-        )
-        return [of_plain(line) for line in lines]
-
-    def _stop_if_asked(self, held: int, wanted: int) -> None:
-        """The debates of an iteration may take hours: they can be left after each batch."""
-        self.parts.stop.check(f"with {held} of {wanted} debates of an iteration")
+        episodes: list[Episode] = []
+        for start in range(0, len(prompts), size):
+            # the debates of an iteration may take hours: they can be left after each batch
+            self.parts.stop.check(f"before iteration {iteration + 1}, whose debates begin again")
+            speak = speak_with(self.actors, sampling.max_response_tokens, sampling, iter(streams))
+            episodes += self.interact(prompts[start : start + size], speak)
+        return episodes
 
     def _own(
         self,

@@ -25,7 +25,7 @@ from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.interactions import PIONEER, Interaction, single_turn
 from cory.rollout.speak import Speaking, speak_with
-from cory.runs.jsonl import Line
+from cory.runs.files import Line
 from cory.seeding import place_stream
 from cory.tasks import Task
 

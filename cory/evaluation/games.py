@@ -23,7 +23,7 @@ from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.opponents import Opponent, Opponents
 from cory.rollout.self_play import Player, play
-from cory.runs.jsonl import Line
+from cory.runs.files import Line
 from cory.tasks.game import GameTask
 
 MATCH = 2  # begins the keys of all random numbers here; self-play for training uses another

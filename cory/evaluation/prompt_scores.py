@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cory.episode import Metrics
 from cory.functional.statistics import mean
-from cory.runs.jsonl import Line
+from cory.runs.files import Line
 
 BEFORE = "before"  # group of the metrics of untrained agents, in place of `eval`
 

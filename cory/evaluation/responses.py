@@ -11,7 +11,7 @@ import torch
 from cory.config import EvaluationConfig
 from cory.episode import Prompt, Turn, reward_columns
 from cory.evaluation.prompt_scores import PromptScores
-from cory.runs.jsonl import Line
+from cory.runs.files import Line
 
 TEAM = "team"
 # kinds of line in samples.jsonl; runs/recorder.py and runtime/loop.py write the others

@@ -21,7 +21,7 @@ from cory.functional.statistics import mean
 from cory.functional.verdicts import auc, auc_contributions
 from cory.models.policy import Policy
 from cory.rewards.verifier import correctness_probabilities, readings
-from cory.runs.jsonl import Line
+from cory.runs.files import Line
 from cory.seeding import place_stream
 from cory.tasks import Task
 

@@ -1,6 +1,6 @@
 """How many tokens a model reads at once, and how many the prompts of a run may have."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
@@ -62,11 +62,8 @@ def _end_of_first_set(rope: Mapping[str, Any]) -> int | None:
     return int(rope["original_max_position_embeddings"])
 
 
-def longest_context(config: Config, tokens: Callable[[str], int] | None = None) -> int:
-    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers.
-
-    tokens: counts those of a template's own words; None: they are estimated
-    """
+def longest_context(config: Config) -> int:
+    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers."""
     task, algorithm = config.task, config.algorithm
     query = int(task.max_prompt_tokens)
     if algorithm.holds_debates:
@@ -78,9 +75,8 @@ def longest_context(config: Config, tokens: Callable[[str], int] | None = None) 
     answer = int(algorithm.sampling.max_response_tokens) + (query if quoted else 0)
     words = task.observer_template + earlier * task.answer_template
     words += (earlier - 1) * task.answer_separator
-    own = [text for text, _, _, _ in Formatter().parse(words)]
-    counted = len("".join(own)) // CHARACTERS_PER_TOKEN
-    return query + earlier * answer + (counted if tokens is None else sum(map(tokens, own)))
+    own = "".join(text for text, _, _, _ in Formatter().parse(words))
+    return query + earlier * answer + len(own) // CHARACTERS_PER_TOKEN
 
 
 def longest_history(config: Config) -> int:

@@ -146,8 +146,7 @@ class Engine:
             # the mean over one process: DeepSpeed would copy every gradient to and fro for it
             self._engine.enable_backward_allreduce = False
         self.skipped = False  # whether the last step was left out, for an overflow in fp16
-        # the checkpoint that holds the weights and the optimiser as they are; None: they changed
-        self.saved_in: Path | None = None
+        self.changed = False  # whether weights or optimiser may have, since it was last set
         scaler = self._loss_scaler()
         self._first_scale = {} if scaler is None else dict(vars(scaler))
         # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
@@ -172,7 +171,7 @@ class Engine:
 
         loss: scalar; the minibatch's loss is the sum over its microbatches and all processes
         """
-        self.saved_in = None
+        self.changed = True
         # DeepSpeed divides by the number of microbatches and of processes: it expects means
         self._engine.backward(loss * self.accumulation * distributed.count())
 
@@ -202,7 +201,7 @@ class Engine:
 
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate of the following steps; a value head's own in proportion."""
-        self.saved_in = None  # it is saved with the optimiser
+        self.changed = True
         for group, factor in zip(self._optimizer.param_groups, self._rate_factors, strict=True):
             group["lr"] = factor * value
 
@@ -273,7 +272,7 @@ class Engine:
 
     def reset_optimizer(self) -> None:
         """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
-        self.saved_in = None
+        self.changed = True
         for state in self.moments():
             moments_to_zero(state)
         if not self.keeps_moments and self._first_scale:
@@ -312,7 +311,7 @@ class Engine:
         """Before weights are overwritten."""
         if self._is_whole:
             raise ValueError("weights that are gathered to be read cannot be changed")
-        self.saved_in = None
+        self.changed = True
         self._hook(None)
 
     def parts_file(self, folder: Path, name: str) -> Path:

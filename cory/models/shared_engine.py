@@ -14,9 +14,6 @@ from cory.config import require
 from cory.models.engine import Engine
 from cory.models.exact_weights import read_parts, write_parts
 
-# in place of a checkpoint: the weights are still those that a policy is built with
-AS_BUILT = Path()
-
 
 class SharedEngine:
     """An engine, and the policy whose weights it holds."""
@@ -42,8 +39,6 @@ class StoredWeights:
             torch.empty(part.shape, dtype=engine.kept_precision) for part in engine.exact_weights()
         ]
         self._copy_out()
-        # the checkpoint that holds them as they are here; None: there is none
-        self._saved_in: Path | None = AS_BUILT
 
     @property
     def present(self) -> bool:
@@ -55,29 +50,16 @@ class StoredWeights:
         earlier, engine = self.shared.occupant, self.shared.engine
         if earlier is self:
             return
-        if earlier is not None:
-            earlier._saved_in = engine.saved_in
-            if engine.saved_in is None:
-                earlier._copy_out()
+        if earlier is not None and engine.changed:
+            earlier._copy_out()
         engine.set_exact_weights(self._parts)
         engine.model.name = self.name
-        engine.saved_in = self._saved_in
+        engine.changed = False
         self.shared.occupant = self
 
     def _copy_out(self) -> None:
         for stored, part in zip(self._parts, self.shared.engine.exact_weights(), strict=True):
             stored.copy_(part)
-
-    @property
-    def saved_in(self) -> Path | None:
-        """The checkpoint that holds these weights as they are, or `AS_BUILT`; None: none does."""
-        return self.shared.engine.saved_in if self.present else self._saved_in
-
-    @saved_in.setter
-    def saved_in(self, place: Path) -> None:
-        if self.present:
-            self.shared.engine.saved_in = place
-        self._saved_in = place
 
     def save(self, folder: Path) -> None:
         """As `Engine.save`."""

@@ -91,10 +91,6 @@ class Team:
         """The number of tokens of a rendered context."""
         return self.texts.tokens(context)
 
-    def words(self, text: str) -> int:
-        """The number of tokens of a text within another one."""
-        return self.texts.words(text)
-
     @property
     def context_length(self) -> int:
         """The model's context length, in tokens; see `cory.models.context`."""

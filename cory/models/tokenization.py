@@ -162,15 +162,6 @@ class Texts:
         ends = (token for token in self._bare([after])[0] if found and token in special)
         return next(ends, eos)
 
-    @property
-    def missing_header(self) -> str | None:
-        """What the template puts before an answer, where it lets no prompt end in that."""
-        if not self.between.strip():
-            return None
-        shown = self._rendered(as_messages(self.asked), prompt=True)
-        bare = self._rendered(as_messages(self.asked), prompt=False)
-        return self.between if shown == bare else None
-
     def _bare(self, texts: Sequence[str]) -> list[list[int]]:
         rows: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         return rows

@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 from omegaconf import OmegaConf
 
-from cory.runs.run_dir import METRICS, RECORD, SAMPLES, read_lines, read_record
-from cory.runs.stored_settings import SETTINGS, read_settings
+from cory.runs.files import read_lines
+from cory.runs.run_dir import METRICS, RECORD, SAMPLES, read_record
+from cory.runs.settings import SETTINGS, read_settings
 
 RUN = ["scale", "experiment", "seed"]
 ORDER = [*RUN, "metric", "iteration"]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from cory.runs.run_dir import METRICS, RECORD, read_lines
-from cory.runs.stored_settings import SETTINGS
-from cory.runs.sweeps.differences import seed_of, settings_of, short_words, telling_keys
+from cory.runs.differences import settings_of, short_words, telling_keys
+from cory.runs.files import read_lines
+from cory.runs.run_dir import METRICS, RECORD
+from cory.runs.settings import SETTINGS, read_settings
 
 LAST = 10  # values that the end of a metric of the training is averaged over
 BEFORE, EVALUATION = "before/", "eval/"
@@ -137,6 +138,6 @@ def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
         names = [", ".join(short_words(own, keys, whole=True)) for own in settings]
     if not keys:
         names = [str(own.get("experiment")) for own in settings]
-    seeds = [seed_of(run_dir) for run_dir in run_dirs]
+    seeds = [read_settings(run_dir).seed for run_dir in run_dirs]
     index = pd.Index(run_dirs, dtype=object)
     return pd.DataFrame({"group": names, "seed": seeds}, index=index).drop_duplicates(keep="last")

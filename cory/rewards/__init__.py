@@ -5,7 +5,6 @@ cory/config/options.py; it may have those of `RunReward`, too. May import: confi
 endpoint, episode, functional, games, models, runs, tasks.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -48,8 +47,4 @@ class RunReward(Reward, Protocol):
 
     def metrics(self) -> Metrics:
         """What is to be logged, of the scores since the last call."""
-        ...
-
-    def sources(self) -> Mapping[str, Path]:
-        """The user's own files that it runs, by the function that they hold."""
         ...

@@ -1,8 +1,7 @@
 """A chat model behind an endpoint that grades responses by a rubric (Zheng et al., 2023)."""
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from cory.config import JudgeConfig, require
@@ -40,10 +39,6 @@ class Judge:
 
     def at(self, done: int) -> None:
         """As `RunReward`; a grade does not depend on the iteration."""
-
-    def sources(self) -> Mapping[str, Path]:
-        """As `RunReward`; nothing of the user's is run."""
-        return {}
 
     def metrics(self) -> Metrics:
         """Requests and tokens per response, and the share of responses that got no grade."""

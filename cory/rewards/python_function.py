@@ -5,9 +5,8 @@ import inspect
 import math
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cory import distributed
@@ -99,10 +98,6 @@ class PythonReward:
     def at(self, done: int) -> None:
         """As `RunReward`."""
         self.state.global_step = done
-
-    def sources(self) -> Mapping[str, Path]:
-        """As `RunReward`."""
-        return {self.found.value: self.found.file}
 
     def metrics(self) -> Metrics:
         """Mean seconds of a call, and the means of what the function logged."""

@@ -1,10 +1,9 @@
 """Several rewards, weighted and added (`reward=sum`)."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
@@ -58,13 +57,6 @@ class WeightedSum:
         """As `RunReward`."""
         for _, part in self._followers():
             part.at(done)
-
-    def sources(self) -> Mapping[str, Path]:
-        """As `RunReward`."""
-        found: dict[str, Path] = {}
-        for _, part in self._followers():
-            found |= part.sources()
-        return found
 
     def metrics(self) -> Metrics:
         """The parts' own metrics, each under the name of its part, and seconds of its calls."""

@@ -17,11 +17,8 @@ from cory import distributed
 from cory.config import ConfigError, require
 from cory.games import GameRules
 from cory.games.transcript import IDS, FinishedGame, game_statistics, read_games
-from cory.runs.durable import sha256_of
-from cory.runs.jsonl import JsonlStore, decoded, unwritten
-from cory.runs.run_dir import write_whole
+from cory.runs.files import JsonlStore, sha256_of, sound_lines, unwritten, write_whole
 
-ADVICE = "; the same command goes on with the games that are in it"
 NUMBER = "game"  # which game of the set a line is
 TOKENIZER = "tokenizer"
 WEIGHTS = "weights"
@@ -51,15 +48,15 @@ class GameSet:
         self.found = distributed.from_first(self.found)
 
     def _open(self, game: GameRules) -> None:
-        self.store = JsonlStore(self.path, ADVICE)
-        rows, _ = self.store.read()
+        self.store = JsonlStore(self.path)
+        rows = self.store.read()
         if rows and not self._played_by_these_weights():
             print(
                 f"note: {self.path} is of other weights; its games are played again",
                 file=sys.stderr,
             )
             rows = []
-        sound = rows[: len(decoded(rows))]
+        sound = rows[: len(sound_lines(rows))]
         if len(sound) < len(rows):
             print(
                 f"note: {self.path}, line {len(sound) + 1} is damaged; from there on "
@@ -87,7 +84,7 @@ class GameSet:
         try:
             write_whole(about_of(self.path), json.dumps(about, indent=1) + "\n")
         except OSError as error:
-            raise unwritten(self.path, error, ADVICE) from error
+            raise unwritten(self.path, error) from error
 
     def add(self, number: int, played: FinishedGame) -> None:
         """Keep a finished game; its line is on the disk itself when this returns."""

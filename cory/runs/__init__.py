@@ -1,5 +1,4 @@
-"""What a run leaves on disk: its directory, records, checkpoints, exported agents, provenance.
+"""What a run leaves on disk: its directory, records, checkpoints, exported agents; mirrors.
 
-Rooms: mirrors/ (W&B, TensorBoard, trackio), sweeps/ (runs that belong together).
 May import: config, distributed, episode, models.
 """

@@ -1,15 +1,16 @@
 """Checkpoints: the full state of a run, from which it resumes as if it had never stopped.
 
-`checkpoints/000010/` is the state after ten iterations. It is written under another name and then
-renamed, so it is there whole or not at all; a manifest of hashes reveals damage. The
-files of a policy that has not changed since the last checkpoint are linked, not written again.
+`checkpoints/000010/` is the state after ten iterations, `000010-001/` one saved later, within the
+next iteration. A checkpoint is written under another name and then renamed, so it is there whole or
+not at all; a manifest of hashes reveals damage.
+
+`best/` has the agents of the iteration with the best value of a metric (`BestAgents`).
 """
 
 import json
-import os
+import math
 import shutil
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,16 @@ from typing import Any
 import torch
 
 from cory import distributed
-from cory.config import HardwareConfig, require
+from cory.config import ConfigError, HardwareConfig
+from cory.episode import Metrics
 from cory.models.policy import Policy
-from cory.models.shared_engine import AS_BUILT
 from cory.models.weight_files import load_plain
-from cory.runs.durable import sha256_of, sync, sync_tree
-from cory.runs.run_dir import CHECKPOINTS, MANIFEST, RECORD, WriteError, write_whole
+from cory.runs.files import WriteError, sha256_of, sync, sync_tree, unwritten, write_whole
+from cory.runs.run_dir import BEST, CHECKPOINTS, MANIFEST
 
 FORMAT = 1  # of a checkpoint's files and states; one of another format is refused
-PART, OLD = ".part", ".old"  # endings of a checkpoint that is being written, or replaced
+PART = ".part"  # end of the name of a folder that is being written
+BEST_FILE = "best.json"  # in best/: metric, mode, value and iteration
 
 
 class Checkpoints:
@@ -38,110 +40,89 @@ class Checkpoints:
         self, run_dir: Path, digest: str, hardware: HardwareConfig, keep_last: int
     ) -> None:
         self.folder = run_dir / CHECKPOINTS
-        self.digest = digest
-        self.layout = {"processes": hardware.world, "zero_stage": hardware.zero_stage}
+        self.facts = {  # that must be the same when the run goes on
+            "format": FORMAT,
+            "settings": digest,
+            "processes": hardware.world,
+            "hardware.zero_stage": hardware.zero_stage,
+        }
         self.keep_last = keep_last
-        self.passed_over: set[Path] = set()  # faulty ones; none of those that are kept
         if distributed.rank() == 0:
-            self._finish_replacing()
+            for left in self.folder.glob(f"*{PART}"):  # of a start that was killed
+                shutil.rmtree(left)
 
     def save(self, done: int, agents: Mapping[str, Policy], state: dict[str, Any]) -> None:
         """Write the state after `done` iterations, then remove checkpoints beyond `keep_last`.
 
         state: of this process; tensors and plain values
         """
-        place = self.folder / f"{done:06d}"
+        first = distributed.rank() == 0
+        place = distributed.from_first(self._new_place(done) if first else self.folder)
         part = place.with_suffix(PART)
         try:
             if distributed.rank() == 0:
-                shutil.rmtree(part, ignore_errors=True)
                 # not its parents: a run directory that was moved or deleted is not made again
                 self.folder.mkdir(exist_ok=True)
                 part.mkdir()
-            linked = distributed.from_first(
-                link_unchanged(part, agents) if distributed.rank() == 0 else {}
-            )
+            distributed.wait_for_all()
             for agent in agents.values():
-                if agent.name not in linked:
-                    agent.kept.save(part)
+                agent.kept.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
-            known = {name: sha256 for files in linked.values() for name, sha256 in files.items()}
-            fault = distributed.first_works(partial(self._seal, part, done, known))
+            fault = distributed.first_works(partial(self._seal, part, done))
             if fault is not None:
                 raise OSError(fault)
             if distributed.rank() == 0:
-                self._replace(place, part)
-                self.passed_over.discard(place)
+                part.rename(place)
+                sync(self.folder)
                 sync(self.folder.parent)
                 for old in self._places()[self.keep_last :]:
                     shutil.rmtree(old)
         # torch reports a full disk as a RuntimeError
         except (OSError, RuntimeError) as error:
             shutil.rmtree(part, ignore_errors=True)
-            if distributed.rank() == 0:
-                self._finish_replacing()
             reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
             raise WriteError(
                 f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
                 f"{self.newest()}"
             ) from error
         distributed.wait_for_all()
-        for agent in agents.values():
-            agent.kept.saved_in = place
 
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:
-        """Load the newest sound checkpoint; its number of iterations and this process's state.
+        """Load the newest checkpoint; its number of iterations and this process's state.
 
-        returns: None when there is none; faults of newer ones are reported on stderr
+        returns: None when there is none; ConfigError for a damaged one, and for one of another run,
+            format or layout
         """
-        found = self._newest_sound()
-        finished = distributed.from_first((self.folder.parent / RECORD).exists())
-        require(
-            found is not None or not finished,
-            f"{self.folder} holds no sound training state from which the finished run could go "
-            f"on; init_from={self.folder.parent} begins a new run from its agents",
-        )
-        if found is None:
-            return None
-        done, layout, files = found
-        require(
-            layout == self.layout,
-            f"{self.folder} was written by {layout['processes']} processes at hardware.zero_stage="
-            f"{layout['zero_stage']}, not {self.layout['processes']} at "
-            f"{self.layout['zero_stage']}; go on with the same, or delete it to start again",
-        )
-        place = self.folder / f"{done:06d}"
-        for agent in agents.values():
-            # one that is still as it is built has no files
-            if any(file.startswith(f"{agent.name}/") for file in files):
-                agent.kept.load(place)
-            agent.kept.saved_in = place
-        return done, load_plain(place / state_file())
-
-    def _newest_sound(self) -> tuple[int, dict[str, Any], list[str]] | None:
-        """Iterations, layout and files of the newest checkpoint without a fault.
-
-        Faults are reported.
-        """
-        self.passed_over.clear()
         places = distributed.from_first(self._places())
-        for place in places:
-            fault, manifest = distributed.first_works(partial(inspect, place, self.digest))
-            require(
-                manifest.get("format", FORMAT) == FORMAT,
-                f"{place} is of format {manifest.get('format')}, and this version of cory reads "
-                f"format {FORMAT}: go on with the version that wrote it, or delete "
-                f"{self.folder.parent} to start again",
-            )
-            if fault is None:
-                return int(place.name), manifest["layout"], list(manifest["files"])
-            self.passed_over.add(place)
-            if distributed.rank() == 0:
-                print(f"note: {place} {fault}; it is passed over", file=sys.stderr)
-        if places and distributed.rank() == 0:
-            print("note: no checkpoint can be used: the run starts again", file=sys.stderr)
-        return None
+        if not places:
+            return None
+        place = places[0]
+        manifest = distributed.first_works(partial(self._inspected, place))
+        if isinstance(manifest, str):
+            raise ConfigError(f"{place} {manifest}")
+        for agent in agents.values():
+            agent.kept.load(place)
+        return manifest["iterations"], load_plain(place / state_file())
+
+    def _inspected(self, place: Path) -> dict[str, Any] | str:
+        """The manifest of a checkpoint, or why the run cannot go on from it."""
+        older = "the one before it" if len(self._places()) > 1 else "the start"
+        instead = f"delete it to go on from {older}"
+        try:
+            manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+            for key, wanted in self.facts.items():
+                if manifest[key] != wanted:
+                    return (
+                        f"has {key}={manifest[key]}, not {wanted}: go on with the same, or delete "
+                        f"{self.folder.parent} to start again"
+                    )
+            for name, sha256 in manifest["files"].items():
+                if not (place / name).is_file() or sha256_of(place / name) != sha256:
+                    return f"is damaged: {name} is not what was written; {instead}"
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return f"is damaged: its {MANIFEST} cannot be read; {instead}"
+        return dict(manifest)
 
     def newest(self) -> str:
         """The newest checkpoint, in words."""
@@ -168,49 +149,27 @@ class Checkpoints:
         return size
 
     def _places(self) -> list[Path]:
-        """Folders of complete checkpoints that are not passed over, newest first."""
-        found = (p for p in self.folder.glob("*") if p.name.isdigit())
-        return sorted((p for p in found if p not in self.passed_over), reverse=True)
+        """Folders of complete checkpoints, newest first."""
+        found = (path.parent for path in self.folder.glob(f"*/{MANIFEST}"))
+        return sorted((place for place in found if place.suffix != PART), reverse=True)
 
-    def _replace(self, place: Path, part: Path) -> None:
-        """Put a sealed folder in a checkpoint's place; at no moment is there none of both."""
-        old = place.with_suffix(OLD)
-        shutil.rmtree(old, ignore_errors=True)
-        if place.exists():  # saved within an iteration, and now further on in the same one
-            place.rename(old)
-        part.rename(place)
-        sync(self.folder)
-        shutil.rmtree(old, ignore_errors=True)
+    def _new_place(self, done: int) -> Path:
+        """A name that sorts behind those of all checkpoints after no more iterations."""
+        first = self.folder / f"{done:06d}"
+        taken = sorted(path.name for path in self.folder.glob(f"{first.name}*"))
+        number = int(taken[-1][len(first.name) + 1 :] or 0) + 1 if taken else 0
+        return self.folder / f"{first.name}-{number:03d}" if number else first
 
-    def _finish_replacing(self) -> None:
-        """Give a checkpoint its place where a kill came just before: the new one, else the old.
-
-        What a kill left of others is removed.
-        """
-        for left in (*self.folder.glob(f"*{PART}"), *self.folder.glob(f"*{OLD}")):
-            place = left.with_suffix("")
-            if (left / MANIFEST).is_file() and not place.exists():
-                left.rename(place)
-            else:
-                shutil.rmtree(left)
-
-    def _seal(self, part: Path, done: int, known: Mapping[str, str]) -> str | None:
+    def _seal(self, part: Path, done: int) -> str | None:
         """Write the manifest: SHA-256 of the files, which are put on the disk before.
 
-        known: of files that an earlier checkpoint has, too
         returns: why this was not possible; None: it was
         """
-        names = {str(path.relative_to(part)) for path in part.rglob("*") if path.is_file()}
+        files = sorted(path for path in part.rglob("*") if path.is_file())
         try:
-            hashes = dict(known) | {name: sha256_of(part / name) for name in names - known.keys()}
+            hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
             sync_tree(part)
-            manifest = {
-                "format": FORMAT,
-                "iterations": done,
-                "settings": self.digest,
-                "layout": self.layout,
-                "files": dict(sorted(hashes.items())),
-            }
+            manifest = self.facts | {"iterations": done, "files": hashes}
             write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
         except OSError as error:
             return str(error)
@@ -221,54 +180,81 @@ def state_file() -> str:
     return f"state_{distributed.rank()}.pt"
 
 
-def inspect(place: Path, digest: str) -> tuple[str | None, dict[str, Any]]:
-    """A checkpoint's fault, None if there is none; and its manifest.
+class BestAgents:
+    """Keeps the agents of the iteration with the best value of a metric. Every process calls it.
 
-    digest: of the settings whose checkpoints are used
+    `best/` has what `iterations/<n>` has, so that `init_from` takes it. A run that goes on from its
+    newest checkpoint repeats the iterations after it, to the same values; the agents that are in
+    `best/` by then stay.
     """
-    try:
-        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-        if manifest["format"] != FORMAT:
-            return None, manifest
-        files, settings, layout = manifest["files"], manifest["settings"], manifest["layout"]
-        if settings != digest:
-            return "belongs to a run with other settings", {}
-        if not all(type(layout[key]) is int for key in ("processes", "zero_stage")):
-            raise TypeError
-        for name, sha256 in files.items():
-            if not (place / name).is_file():
-                return f"lacks {name}", {}
-            if sha256_of(place / name) != sha256:
-                return f"is damaged: {name} is not what was written", {}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return f"is torn: its {MANIFEST} cannot be read", {}
-    return None, manifest
 
+    def __init__(
+        self, run_dir: Path, metric: str, mode: str, export: Callable[[Path, int], None]
+    ) -> None:
+        """export(folder, done): writes the agents as they are, after `done` iterations."""
+        self.metric, self.mode = metric, mode
+        self.export = export
+        self.place = run_dir / BEST
+        self.part = run_dir / f"{BEST}{PART}"  # while they are written
+        self.best: dict[str, Any] = {}  # what BEST_FILE says
 
-def link_unchanged(part: Path, agents: Mapping[str, Policy]) -> dict[str, dict[str, str]]:
-    """Link the files of policies that an earlier checkpoint holds as they are.
+    def start(self, done: int) -> None:
+        """Go on after `done` iterations; 0: whatever an earlier start has left is removed."""
+        if distributed.rank() == 0:
+            if done == 0:
+                shutil.rmtree(self.place, ignore_errors=True)
+            elif (self.part / BEST_FILE).exists():  # whole: a kill came before it was renamed
+                self._replace()
+            shutil.rmtree(self.part, ignore_errors=True)
+            if (self.place / BEST_FILE).exists():
+                best = json.loads((self.place / BEST_FILE).read_text(encoding="utf-8"))
+                if (best["metric"], best["mode"]) == (self.metric, self.mode):
+                    self.best = best
+        self.best = distributed.from_first(self.best)
 
-    returns: of these policies, the hash of each file by its name, as in a manifest; none of one
-        that is still as it is built; a policy is not among them where the file system has no links
-    """
-    linked: dict[str, dict[str, str]] = {}
-    for agent in agents.values():
-        earlier, name = agent.kept.saved_in, agent.name
-        if earlier is None:
-            continue
-        if earlier == AS_BUILT:
-            linked[name] = {}
-            continue
-        try:
-            manifest = json.loads((earlier / MANIFEST).read_text(encoding="utf-8"))
-            own = {file: v for file, v in manifest["files"].items() if file.startswith(f"{name}/")}
-            for file in own:
-                (part / file).parent.mkdir(parents=True, exist_ok=True)
-                os.link(earlier / file, part / file)
-            for folder in {(part / file).parent for file in own}:
-                sync(folder)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            shutil.rmtree(part / name, ignore_errors=True)
+    def offer(self, iteration: int, metrics: Metrics) -> None:
+        """Export the agents if this iteration's value is better than all before it."""
+        value = distributed.from_first(float(metrics.get(self.metric, math.nan)))
+        if not math.isfinite(value) or not self._is_better(value):
+            return
+        if distributed.rank() == 0:
+            shutil.rmtree(self.part, ignore_errors=True)
+        self.export(self.part, iteration + 1)
+        self.best = {
+            "metric": self.metric,
+            "mode": self.mode,
+            "value": value,
+            "iteration": iteration,  # from 0, as in metrics.jsonl; the agents are as after it
+        }
+        if distributed.rank() == 0:
+            try:
+                sync_tree(self.part)
+                write_whole(self.part / BEST_FILE, json.dumps(self.best, indent=1) + "\n")
+                self._replace()
+            except OSError as error:
+                raise unwritten(self.place, error) from error
+        distributed.wait_for_all()
+
+    def _is_better(self, value: float) -> bool:
+        if not self.best:
+            return True
+        before = float(self.best["value"])
+        return value > before if self.mode == "max" else value < before
+
+    def _replace(self) -> None:
+        """Put the agents in `best.part/`, which are written, into `best/`."""
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.part.rename(self.place)
+        sync(self.place.parent)
+
+    def finish(self) -> None:
+        """Say which agents were the best."""
+        if distributed.rank() != 0:
+            return
+        if not self.best:
+            print(f"note: no iteration had a finite keep_best={self.metric}: no {self.place}")
         else:
-            linked[name] = own
-    return linked
+            print(
+                f"best of {self.metric}: {self.best['value']:.4g} after iteration "
+                f"{self.best['iteration'] + 1}; these agents are in {self.place}"
+            )

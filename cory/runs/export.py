@@ -3,34 +3,93 @@
 import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
+from cory import distributed
 from cory.config import GAE, Config, ConfigError, ModelConfig, require
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.loading import load_language_model
 from cory.models.places import resolve
+from cory.models.policy import Policy
 from cory.models.weight_files import load_notes, load_tensors
+from cory.runs.files import WriteError, sync, sync_tree
 from cory.runs.run_dir import AGENTS
-from cory.runs.stored_settings import SETTINGS, read_settings
+from cory.runs.settings import SETTINGS, read_settings
 
 VALUE_HEAD = "value_head.safetensors"
 LIKELIHOOD_COEF = "likelihood_coef"  # in the notes of a verifier's value head, unless it is 0
+
+
+def export_agents(
+    agents: Mapping[str, Policy],
+    config: Config,
+    commit: str | None,
+    place: Path,
+    done: int | None = None,
+) -> None:
+    """Export every agent to `agents/` in a folder, on the disk itself; every process calls it.
+
+    done: iterations so far, where the run is not over: then the settings lie beside `agents/`, as
+        in a run's own folder, so that `init_from` takes it
+    """
+    if not agents:  # a model behind an endpoint spoke for all
+        return
+    part = place / f"{AGENTS}.part"
+
+    def begin() -> None:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        if done is not None:
+            shutil.copy(Path(config.run_dir) / SETTINGS, place)
+
+    def write(agent: Policy) -> None:
+        own = agent.team.config
+        card = model_card(agent.model, own, config, commit, done)
+        export(agent.model, agent.team.tokenizer, part / agent.name, own.path, card)
+
+    def publish() -> None:
+        """Put the agents in their place, all at once, when they are on the disk."""
+        sync_tree(part)
+        shutil.rmtree(place / AGENTS, ignore_errors=True)
+        part.rename(place / AGENTS)
+        sync(place)
+
+    _by_the_first(begin, part)
+    for agent in agents.values():
+        with agent.engine.whole():
+            _by_the_first(partial(write, agent), part)
+    _by_the_first(publish, part)
+
+
+def _by_the_first(action: Callable[[], None], part: Path) -> None:
+    """Let the first process act while the others wait, however long a large model takes."""
+
+    def act() -> str | None:
+        try:
+            action()
+        except (OSError, SafetensorError) as error:
+            return str(error)
+        return None
+
+    fault = distributed.first_works(act)
+    if fault is not None:
+        raise WriteError(f"{part} cannot be written ({fault})")
 
 
 def export(
     model: ActorCriticModel, tokenizer: PreTrainedTokenizerBase, folder: Path, path: str, card: str
 ) -> None:
     """Write one agent: a full model or a PEFT adapter, with tokenizer, model card and value head.
-
-    The file of the value head is left out where the agent has none.
 
     path: of the base model, for an adapter
     The weights must be whole (`Engine.whole`); one process calls this.
@@ -85,70 +144,52 @@ def model_card(
     own: settings of the agent's base model, which may be the team's second one
     done: iterations so far, where the run is not over
     """
-    kind = "full model" if model.base is None else "LoRA adapter"
-    if model.base is None:
-        load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
-        note = ""
-    else:
-        base = f'"{own.path}"'
-        dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[own.precision]
-        if own.path.startswith("package:"):
-            loader = "cory.models.loading.load_language_model"
-            base = f'{loader}({base}, "base", False, torch.{dtype})'
-        else:
-            if own.path.startswith("asset:"):
-                base = f"cory.models.loading.resolve({base}, 'base')"
-            base = f'AutoModelForCausalLM.from_pretrained({base}, dtype="{dtype}")'
-        load = f'PeftModel.from_pretrained({base}, "<this folder>")'
-        note = (
-            f"The base was frozen, in {own.precision}"
-            + ("" if own.quantisation == "none" else " with linear layers in NF4 (4 bits)")
-            + "; on a base in another precision answers can differ.\n\n"
-        )
-    head = (
-        ""
-        if model.value_head is None
-        else f"\n`{VALUE_HEAD}` is the linear value head on the last hidden state "
-        f"(`weight` (1, H), `bias` (1,)).\n"
-    )
-    task, length = config.task, config.algorithm.iterations if done is None else done
-    data = f"source {task.source}" + ("" if task.source == "package" else f", {task.path}")
-    front = ["---", "tags: [cory, reinforcement-learning]"]
+    task, algorithm = config.task, config.algorithm
+    length = algorithm.iterations if done is None else done
+    rows = {
+        "run": f"{config.experiment}, scale {config.scale}, seed {config.seed}",
+        "base model": f"`{own.path}`, in {own.precision}"
+        + ("" if own.quantisation == "none" else ", linear layers in NF4 (4 bits)"),
+        "algorithm": f"algorithm={algorithm.name}",
+        "task": f"task={task.name}, {task.path or task.source}",
+        "reward": config.reward.name,
+        "iterations": f"{length} of {algorithm.prompts_drawn()} prompts",
+        "commit": commit or "unknown",
+    }
+    if model.value_head is not None:
+        rows["value head"] = f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state"
+    front = ["tags: [cory, reinforcement-learning]"]
     if is_hub_name(own.path):  # the hub takes no other
-        front.insert(1, f"base_model: {own.path}")
-    if model.base is not None:
+        front.append(f"base_model: {own.path}")
+    if model.base is None:
+        kind, load = "full model", 'AutoModelForCausalLM.from_pretrained("<this folder>")'
+    else:
+        kind, load = "LoRA adapter", f'PeftModel.from_pretrained({_base(own)}, "<this folder>")'
         front.append("library_name: peft")
-    return (
-        "\n".join([*front, "---"])
-        + f"""
+    lines = [
+        *("---", *front, "---", ""),
+        *(f"# {model.name} of {config.experiment}, seed {config.seed}", ""),
+        *(f"A {kind}, trained by cory.", ""),
+        *("| | |", "|---|---|"),
+        *(f"| {name} | {value} |" for name, value in rows.items()),
+        *("", f"    {load}"),
+    ]
+    return "\n".join(lines) + "\n"
 
-# {model.name} of {config.experiment}, seed {config.seed}
 
-A {kind} of `{own.path}`, trained by cory with `algorithm={config.algorithm.name}`.
-
-| | |
-|---|---|
-| run | {config.experiment}, scale {config.scale}, seed {config.seed} |
-| commit | {commit or "unknown"} |
-| data | task={config.task.name}, {data} |
-| reward | {config.reward.name} |
-| iterations | {length} of {config.algorithm.prompts_drawn()} prompts |
-
-{note}    {load}
-{head}"""
-    )
+def _base(own: ModelConfig) -> str:
+    """Python that loads the base of an adapter."""
+    dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[own.precision]
+    if own.path.startswith(("package:", "asset:")):
+        load = "cory.models.loading.load_language_model"
+        return f'{load}("{own.path}", "base", False, torch.{dtype})'
+    return f'AutoModelForCausalLM.from_pretrained("{own.path}", dtype="{dtype}")'
 
 
 def is_hub_name(path: str) -> bool:
     """Whether a model's path is a name on the hub, which others can load too."""
     local = path.startswith((".", "/", "~", "package:", "asset:")) or Path(path).exists()
     return not local and path.count("/") <= 1
-
-
-def publish(part: Path, run_dir: Path) -> None:
-    """Move the finished folder `part` to its place in `run_dir`, all agents at once."""
-    shutil.rmtree(run_dir / AGENTS, ignore_errors=True)
-    part.rename(run_dir / AGENTS)
 
 
 def start_from(

@@ -5,7 +5,7 @@ directory stores what was decided, and a CPU that decides otherwise does not go 
 """
 
 import os
-import platform
+import re
 from functools import cache
 from pathlib import Path
 
@@ -17,11 +17,8 @@ BY_CPU = "${products_of_cpu:}"
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
 CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
 CPU_INFO = Path("/proc/cpuinfo")
-# processor -> its name for the list of instructions, and those that multiply bfloat16 matrices
-INSTRUCTIONS = {
-    "x86_64": ("flags", {"avx512_bf16", "amx_bf16"}),
-    "aarch64": ("Features", {"bf16"}),
-}
+# what Linux calls instructions that multiply bfloat16 matrices, on x86_64 and on aarch64
+INSTRUCTIONS = re.compile(r"^(flags|Features)\s*:.*\b(avx512_bf16|amx_bf16|bf16)\b", re.MULTILINE)
 
 
 def products_of_cpu(*, _parent_: DictConfig, _root_: DictConfig) -> str:
@@ -43,23 +40,14 @@ def cpu_has_bf16() -> bool:
     """
     said = os.environ.get(CPU_HAS_BF16)
     if said is None:
-        return _listed(platform.machine(), CPU_INFO)
+        return _listed(CPU_INFO)
     require(said in ("0", "1"), f"{CPU_HAS_BF16} must be 0 or 1, got '{said}'")
     return said == "1"
 
 
 @cache
-def _listed(machine: str, cpu_info: Path) -> bool:
-    """Whether the first processor's list of instructions holds one for bfloat16."""
-    head, wanted = INSTRUCTIONS.get(machine, ("", set()))
-    if not wanted or not cpu_info.exists():
-        return False
-    with cpu_info.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            key, _, values = line.partition(":")
-            if key.strip() == head:
-                return bool(wanted & set(values.split()))
-    return False
+def _listed(cpu_info: Path) -> bool:
+    return cpu_info.exists() and bool(INSTRUCTIONS.search(cpu_info.read_text(errors="replace")))
 
 
 def register_resolver() -> None:

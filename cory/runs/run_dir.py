@@ -1,27 +1,26 @@
-"""A run directory on disk: its settings, whether the run is complete, and its lock."""
+"""A run directory on disk: whose run it holds, how far that is, its lock, its settings."""
 
-import hashlib
 import json
-import os
 import re
-import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import ConfigError, require
-from cory.runs.durable import sync
-from cory.runs.lock import LOCK, WORKER_LOCK, in_use
-from cory.runs.stored_settings import (
+from cory.config import Config, ConfigError, MaftConfig, require
+from cory.runs.differences import VARIED
+from cory.runs.files import unwritten, write_whole
+from cory.runs.settings import (
+    ITERATIONS_KEY,
     SETTINGS,
-    as_written,
     comparable_settings,
     read_settings,
-    require_every_group,
+    resolved,
 )
-from cory.runs.sweeps.differences import VARIED
 
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
@@ -29,25 +28,54 @@ TIMES = "times.jsonl"
 SAMPLES = "samples.jsonl"
 SCORES = "prompt_scores.jsonl"  # what each held-out prompt contributes to the evaluations' metrics
 OUTPUT = "output.txt"  # what a run of a sweep says while others work beside it
-DEBATES = "debates"  # folder of the debates that data were collected from
 CHECKPOINTS = "checkpoints"
 AGENTS = "agents"
 ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
 BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
 RECORD = "record.json"
 MANIFEST = "manifest.json"  # of a whole checkpoint: SHA-256 of its files
-FAILED_NODE = "failed"  # several nodes: the name of one whose part failed
-ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow (cory/runs/extension.py)
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
 
+# A command holds `lock` while its run works. The worker that writes the records holds
+# `worker.lock`: where a command is killed, its workers live on for a moment, and those of the next
+# command wait.
+LOCK = "lock"
+WORKER_LOCK = "worker.lock"
+WORKER_WAIT_S = 30.0  # workers look twice a second whether their command is there
 
-class WriteError(RuntimeError):
-    """A file of the run could not be written, as on a full disk; one line."""
+
+@contextmanager
+def lock(run_dir: Path, name: str = LOCK, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold a lock of a run directory, which is made if it is not there.
+
+    wait_s: seconds to wait for whoever holds it; ConfigError after that
+    """
+    held = FileLock(run_dir / name, thread_local=False)
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        held.acquire(timeout=wait_s)
+    except Timeout:
+        raise ConfigError(f"run_dir={run_dir} is in use by another process") from None
+    except NotImplementedError:
+        raise ConfigError(f"run_dir={run_dir} is on a file system without locks") from None
+    except OSError as error:
+        raise ConfigError(f"run_dir={run_dir} cannot be written: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        held.release()
 
 
-# what a command leaves before its workers begin
-BEFORE_THE_START = (SETTINGS, OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT, FAILED_NODE)
-INSTEAD = "delete it or choose another run_dir"
+def in_use(run_dir: Path) -> bool:
+    """Whether a command or a worker holds a lock of a run directory."""
+    for name in (LOCK, WORKER_LOCK):
+        if (run_dir / name).exists():
+            try:
+                with lock(run_dir, name):
+                    pass
+            except ConfigError:
+                return True
+    return False
 
 
 def require_own(run_dir: Path) -> None:
@@ -63,7 +91,8 @@ def require_own(run_dir: Path) -> None:
     except OSError as error:
         raise ConfigError(f"{said} cannot be written: {error.strerror}") from error
     if SETTINGS in names:
-        _stored(run_dir)
+        missing = {"model", "task", "algorithm", "reward", "seed"} - {*read_settings(run_dir, said)}
+        require(not missing, f"{said} holds a {SETTINGS} that is not of a run; name a new folder")
         return
     # a command that was refused or killed before it wrote settings may have left the others
     left = (LOCK, WORKER_LOCK)
@@ -77,57 +106,101 @@ def require_own(run_dir: Path) -> None:
 
 def remove_unbegun(run_dir: Path) -> None:
     """Remove what a run leaves that was refused by its workers before it began; else nothing."""
-    if not run_dir.is_dir():  # moved or deleted
+    if (run_dir / METRICS).exists():
         return
-    if any(path.name not in BEFORE_THE_START for path in run_dir.iterdir()):
-        return
-    for path in run_dir.iterdir():
-        path.unlink()
-    run_dir.rmdir()
+    for name in (SETTINGS, OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT):
+        (run_dir / name).unlink(missing_ok=True)
+    with suppress(OSError):  # moved or deleted, or there is more in it
+        run_dir.rmdir()
 
 
-def _stored(run_dir: Path) -> DictConfig:
-    try:
-        stored = read_settings(run_dir, f"run_dir={run_dir}")
-        require_every_group(stored, f"run_dir={run_dir}")
-    except ConfigError as error:
-        raise ConfigError(f"{error}; {INSTEAD}") from error
-    return stored
+def prepare(run_dir: Path, cfg: DictConfig, config: Config, words: list[str]) -> bool:
+    """Write the settings into the run directory; False where the run in it is complete.
 
+    ConfigError for the directory of another run, and for a run that cannot have the iterations
+    that are asked for.
 
-def is_complete(run_dir: Path, cfg: DictConfig, extends: bool = False) -> bool:
-    """Whether the run in the directory is finished; refuses a directory of another run.
-
-    extends: it is to get more iterations than it was begun with
+    words: as typed, for overrides.txt
     """
     require_own(run_dir)
-    if not any(path.name not in BEFORE_THE_START for path in _files(run_dir)):
-        return False  # an earlier start was refused before anything was done
-    stored = _stored(run_dir)
-    old, new = comparable_settings(stored), comparable_settings(cfg)
-    other = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    record, wanted = read_record(run_dir), cfg.algorithm.iterations
-    if other == [ITERATIONS_KEY] and (extends or has_iterations(record, wanted)):
-        other = []
+    if (run_dir / METRICS).exists():  # else a start was refused before anything was done
+        earlier, iterations = same_run(run_dir, cfg), config.algorithm.iterations
+        if has_iterations(read_record(run_dir), iterations):
+            print(f"{run_dir} is complete; delete it to run it again")
+            return False
+        require_extensible(run_dir, config, earlier)
+        if iterations != earlier:
+            print(f"{run_dir}: the run of {earlier} iterations goes on to {iterations}")
+        elif has_checkpoint(run_dir):
+            print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
+        else:
+            print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
+    write_settings(run_dir, cfg, words)
+    return True
+
+
+def same_run(run_dir: Path, cfg: DictConfig) -> int:
+    """The iterations that the run in a directory was to have; ConfigError if it is another run."""
+    theirs, ours = comparable_settings(read_settings(run_dir)), comparable_settings(cfg)
+    iterations = theirs.pop(ITERATIONS_KEY, 0)
+    ours.pop(ITERATIONS_KEY)
+    other = [key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)]
     if other:
-        # more iterations would be allowed: then it is what else differs
-        key = min(other, key=lambda key: (key == ITERATIONS_KEY, not key.endswith(".name"), key))
+        key = min(other, key=lambda key: (not key.endswith(".name"), key))
         require(
             False,
-            f"run_dir={run_dir} holds a run with {key}={old.get(key)}, not {new.get(key)}; repeat "
-            f"what it was begun with, which its {OVERRIDES} lists, or choose another run_dir",
+            f"run_dir={run_dir} holds a run with {key}={theirs.get(key)}, not {ours.get(key)}; "
+            f"repeat what it was begun with ({OVERRIDES} lists it), or choose another run_dir",
         )
-    done = has_iterations(record, wanted)
-    if (run_dir / CHECKPOINTS).exists() and not done:
-        for key in ("nodes", "processes", "zero_stage"):
-            ours, theirs = cfg.hardware[key], stored.hardware[key]
-            require(
-                ours == theirs,
-                f"run_dir={run_dir} holds checkpoints made with hardware.{key}={theirs}, not "
-                f"{ours}; go on with the same"
-                + ("" if extends else f", or delete {CHECKPOINTS} to start again"),
-            )
-    return done
+    return int(iterations)
+
+
+def require_extensible(run_dir: Path, config: Config, earlier: int) -> None:
+    """ConfigError unless a run of `earlier` iterations can have those of `config`."""
+    said, wanted = f"run_dir={run_dir}", config.algorithm.iterations
+    if wanted == earlier:
+        return
+    require(
+        wanted > earlier,
+        f"{said} holds a run of {ITERATIONS_KEY}={earlier}, not {wanted}: a run can be given more "
+        f"iterations, not fewer; choose another run_dir",
+    )
+    saved = has_checkpoint(run_dir)
+    require(
+        saved or read_record(run_dir) is None,
+        f"{said} holds a finished run of {earlier} iterations that kept no training state, so it "
+        f"cannot go on to {wanted}: run it again with keep_state=true, or begin a new run from its "
+        f"agents with init_from={run_dir}",
+    )
+    obstacle = why_it_cannot_grow(config, earlier) if saved else None
+    require(obstacle is None, f"{said} cannot go on to {ITERATIONS_KEY}={wanted}: {obstacle}")
+
+
+def why_it_cannot_grow(config: Config, earlier: int) -> str | None:
+    """Why a run of so many iterations cannot be the first part of a longer one; None: it can."""
+    algorithm = config.algorithm
+    if algorithm.follows_run_length():
+        return (
+            f"algorithm.schedule={algorithm.schedule} with algorithm.warmup={algorithm.warmup:g} "
+            f"ran over its {earlier} iterations; begin a new run"
+        )
+    if getattr(algorithm, "iterations_per_epoch", 1) is None:
+        return (
+            f"with algorithm.iterations_per_epoch=null its {earlier} iterations learn from one set "
+            f"of games, which was played for that many"
+        )
+    rounded = isinstance(algorithm, MaftConfig) and algorithm.start == "previous"
+    if rounded and earlier == 1 and config.model.precision != "fp32":
+        return (
+            f"a run of one iteration keeps agents in model.precision={config.model.precision} "
+            f"alone, and a longer one in float32; begin a new run"
+        )
+    return None
+
+
+def has_checkpoint(run_dir: Path) -> bool:
+    """Whether a run has saved a state to go on from."""
+    return any((run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}"))
 
 
 def read_record(run_dir: Path) -> dict[str, Any] | None:
@@ -144,30 +217,14 @@ def has_iterations(record: dict[str, Any] | None, total: int) -> bool:
     return record is not None and record.get("iterations") == total
 
 
-def _files(run_dir: Path) -> list[Path]:
-    """What is in a directory, without half-written files; empty where there is none."""
-    if not run_dir.exists():
-        return []
-    return [path for path in run_dir.iterdir() if not path.name.startswith(".")]
-
-
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
-    """Start a run directory with its settings (`as_written`) and the typed overrides."""
+    """Start a run directory with its resolved settings and the typed overrides."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(as_written(cfg))))
+        write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(resolved(cfg))))
         write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
     except OSError as error:
-        require(False, f"run_dir={run_dir} cannot be written: {error.strerror}")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file to the disk itself, in one step: a reader sees it whole or as it was before."""
-    partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    sync(partial)
-    partial.replace(path)
-    sync(path.parent)
+        raise ConfigError(str(unwritten(run_dir / SETTINGS, error))) from error
 
 
 def named_by_time(run_dir: Path) -> bool:
@@ -176,57 +233,20 @@ def named_by_time(run_dir: Path) -> bool:
 
 
 def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
-    """The newest unfinished run beside `run_dir` with the same settings.
+    """The newest unfinished run beside `run_dir` with the same settings, that nobody works on.
 
     None where `run_dir` was chosen by name.
     """
     time_of = TIME.match(run_dir.name)
     if time_of is None:
         return None
+    settings = comparable_settings(cfg)
     for other in sorted(run_dir.parent.glob(f"*{run_dir.name[time_of.end() :]}"), reverse=True):
+        if not (other / SETTINGS).exists() or read_record(other) is not None or in_use(other):
+            continue
         try:
-            if _goes_on_as(other, cfg):
+            if comparable_settings(read_settings(other)) == settings:
                 return other
-        except (ConfigError, OSError) as error:
+        except ConfigError as error:
             print(f"note: left out as no run to go on with: {error}", file=sys.stderr)
     return None
-
-
-def _goes_on_as(other: Path, cfg: DictConfig) -> bool:
-    """Whether a directory holds an unfinished run with these settings that nobody works on."""
-    if not (other / SETTINGS).exists() or read_record(other) is not None or in_use(other):
-        return False
-    stored = read_settings(other)
-    require_every_group(stored, str(other))
-    return comparable_settings(stored) == comparable_settings(cfg)
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a .jsonl file; ValueError with the number of one that is no JSON object."""
-    lines = []
-    # bytes: splitting text would also cut at Unicode line separators inside responses
-    for number, row in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            lines.append(line_of(row))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
-    return lines
-
-
-def line_of(row: bytes | str) -> dict[str, Any]:
-    """The value of a line of JSON; ValueError where it is no object with keys."""
-    try:
-        value = json.loads(row if isinstance(row, str) else row.decode("utf-8"))
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
-    return value
-
-
-def settings_digest(cfg: DictConfig) -> str:
-    """A hash of the settings that must be the same when a run goes on; its length may grow."""
-    settings = comparable_settings(cfg)
-    settings.pop(ITERATIONS_KEY, None)
-    flat = json.dumps(settings, sort_keys=True, default=str)
-    return hashlib.sha256(flat.encode()).hexdigest()

@@ -27,14 +27,12 @@ from cory.config import (
     parse_config,
     require,
 )
-from cory.config.options import ALGORITHMS
 from cory.config.unread import unread
 from cory.models.context import described_length
 from cory.models.places import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
-from cory.runs.stored_settings import read_settings
+from cory.runs.settings import read_settings
 from cory.runs.user_function import require_functions
-from cory.runtime.metric_names import require_metric
 from cory.tasks.data.tables import FORMATS, file_of_split, json_lines
 
 Refusals = Iterator[str]
@@ -278,15 +276,9 @@ def endpoint_refusals(config: Config) -> Refusals:
 
 
 def metric_refusals(config: Config) -> Refusals:
-    """A metric that no run logs, or that is there once; a user's own algorithm may have others."""
+    """A metric of evaluations that is there once."""
     best = config.keep_best
-    if best is None:
-        return
-    unknown: list[str] = []
-    if config.algorithm.name in ALGORITHMS:
-        unknown = list(said_by(require_metric, "keep_best", best))
-    yield from unknown
-    if not unknown and best.startswith("eval/") and config.evaluate_every == 0:
+    if best is not None and best.startswith("eval/") and config.evaluate_every == 0:
         yield (
             f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the "
             f"end cannot be compared with those of before"

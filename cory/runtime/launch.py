@@ -7,7 +7,6 @@ DeepSpeed can be started once in a process; and so does each process of a run wi
 import atexit
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from cory.config import HardwareConfig, cores, parse_config
-from cory.runs.stored_settings import read_settings
+from cory.runs.settings import read_settings
 
 # exit codes of the processes of a run
 FINISHED = 0
@@ -33,9 +32,6 @@ STOPPED = 75  # saved and left on request ("try again later" among Unix's exit c
 COMMAND_STOP = "CORY_STOP"
 PARENT = "CORY_PARENT"  # environment variable: id of the process whose end is that of its children
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# Where a launcher has started several processes, only that of rank 0 prints the refusal. A launcher
-# ends all processes once one has ended, so the others wait this long first.
-UNTIL_SAID_S = 30
 INTERVAL_S = 0.1  # between two looks at a process
 WATCH_S = 0.5  # between two looks at a parent
 
@@ -215,19 +211,11 @@ def ending(code: int) -> str:
 
 def refuse_launchers() -> None:
     """The processes of a run are started here; torchrun around the command starts too many."""
-    words = [word for word in sys.argv[1:] if not re.match("--local[-_]rank", word)]
-    if "RANK" not in os.environ and words == sys.argv[1:]:
-        return
-    if os.environ.get("RANK", "0") != "0":
-        time.sleep(UNTIL_SAID_S)
-        sys.exit(1)
-    if not any(word.startswith("hardware") for word in words):
-        many = os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1"))
-        words.append(f"hardware.processes={many}")
-    sys.exit(
-        f"error: cory.train starts its own workers, without torchrun, deepspeed or another "
-        f"launcher; type: python -m cory.train {shlex.join(words)}"
-    )
+    if "RANK" in os.environ or any(re.match("--local[-_]rank", word) for word in sys.argv[1:]):
+        sys.exit(
+            "error: cory.train starts its own workers, without torchrun, deepspeed or another "
+            "launcher: hardware.processes says how many"
+        )
 
 
 def main() -> None:

@@ -12,18 +12,18 @@ from tqdm import tqdm
 
 from cory import distributed
 from cory.algorithms import Algorithm
-from cory.config import Config
+from cory.config import Config, nearest, require
 from cory.episode import Metrics
 from cory.evaluation.prompt_scores import BEFORE
 from cory.evaluation.responses import BEFORE_ANY, BeforeEach, EvalRequest
 from cory.rewards import RunReward
-from cory.runs.best import BestAgents
-from cory.runs.checkpoint import Checkpoints
+from cory.runs.checkpoint import BestAgents, Checkpoints
 from cory.runs.recorder import Record
 from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.progress import bar_stream, progress
 from cory.trainers.divergence import TrainingDiverged
 
+EVALUATION = "eval/"  # begins the metrics that only evaluations have
 SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its next stop point
 
 
@@ -101,6 +101,7 @@ class Loop:
                 raise
         if not last and due(iteration, config.export_every):
             self.export(iteration + 1)
+        require_metrics(config, metrics)
         if self.best is not None:
             self.best.offer(iteration, metrics)
         self.record.log(iteration, metrics)
@@ -178,7 +179,6 @@ class Loop:
             "record": self.record.state_dict(),
             "metrics": metrics,
         }
-        self.record.sync()
         self.checkpoints.save(done, self.algorithm.agents, state)
         self.saved = done
 
@@ -245,6 +245,17 @@ def watched(config: Config, stop: StopRequest, where: str) -> Iterator[BeforeEac
             bar.update(done - bar.n)
 
         yield before_each
+
+
+def require_metrics(config: Config, metrics: Metrics) -> None:
+    """Refuse an objective or keep_best among the metrics of evaluations that this one lacks."""
+    known = [name for name in metrics if name.startswith(EVALUATION)]
+    for key in ("objective", "keep_best"):
+        name = getattr(config, key) or ""
+        require(
+            not known or not name.startswith(EVALUATION) or name in known,
+            f"{key}={name} is no metric of this run{nearest(name, known)}",
+        )
 
 
 def seconds_of(reward: RunReward) -> Metrics:

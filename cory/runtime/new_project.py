@@ -16,12 +16,10 @@ def make_project(folder: Path) -> list[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there already; name a new or an empty folder")
     # an installer compiles rewards.py, too
-    every = (path for path in TEMPLATE.rglob("*") if "__pycache__" not in path.parts)
-    files = sorted(path.relative_to(TEMPLATE) for path in every if path.is_file())
-    for file in files:
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(TEMPLATE / file, folder / file)
-    return files
+    shutil.copytree(
+        TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+    )
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
 
 def main() -> None:

@@ -2,10 +2,9 @@
 
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import Any, TextIO
+from typing import TextIO
 
 from tqdm import tqdm
 
@@ -30,24 +29,18 @@ class AboveBars:
     What a reward function prints would otherwise stand on the bar's own line.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        """stream: where lines go"""
-        self.stream = stream
+    def __init__(self, stream: TextIO, bars: TextIO) -> None:
+        """stream: where lines go; bars: where bars are drawn"""
+        self.stream, self.bars = stream, bars
         self._rest = ""  # a line that is not finished
 
     def write(self, text: str) -> int:
         """As a text stream's; a line waits for its end."""
         lines, newline, self._rest = (self._rest + text).rpartition("\n")
         if newline:
-            # as tqdm.external_write_mode, which would also draw bars that are still to wait
-            with tqdm.get_lock():
-                drawn = [bar for bar in [*tqdm._instances] if is_drawn(bar)]
-                for bar in drawn:
-                    bar.clear(nolock=True)
+            with tqdm.external_write_mode(file=self.bars):
                 self.stream.write(lines + newline)
                 self.stream.flush()
-                for bar in drawn:
-                    bar.refresh(nolock=True)
         return len(text)
 
     def flush(self) -> None:
@@ -62,11 +55,6 @@ class AboveBars:
         return getattr(self.stream, name)
 
 
-def is_drawn(bar: Any) -> bool:
-    """Whether a bar is on the screen: it is enabled, and its delay is over."""
-    return hasattr(bar, "start_t") and time.time() >= bar.start_t + bar.delay
-
-
 def bar_stream() -> TextIO:
     """The stream that bars are drawn on: standard output, also within `above_bars`."""
     stream = sys.stdout
@@ -76,7 +64,8 @@ def bar_stream() -> TextIO:
 @contextmanager
 def above_bars() -> Iterator[None]:
     """Inside, what is printed stands above the bars on `bar_stream()`."""
-    out, err = AboveBars(sys.stdout), AboveBars(sys.stderr)
+    bars = sys.stdout
+    out, err = AboveBars(sys.stdout, bars), AboveBars(sys.stderr, bars)
     try:
         with redirect_stdout(out), redirect_stderr(err):  # type: ignore[type-var]  # all that is used of them is there
             yield

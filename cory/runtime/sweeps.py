@@ -15,7 +15,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from hydra._internal.callbacks import Callbacks
@@ -29,9 +28,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from cory.config import ConfigError, cores, parse_config, require
 from cory.config.names import RUN, Sweep, key_of, merged
-from cory.runs.run_dir import METRICS, OUTPUT, RECORD, write_whole
-from cory.runs.stored_settings import SETTINGS
-from cory.runs.sweeps.differences import short_keys
+from cory.runs.differences import short_keys
+from cory.runs.files import write_whole
+from cory.runs.run_dir import METRICS, OUTPUT, RECORD
+from cory.runs.settings import SETTINGS
 
 ADHOC = "adhoc"  # the sweep of multi-runs that are typed
 ITERATIONS = "algorithm.iterations"
@@ -271,18 +271,6 @@ def in_parallel() -> bool:
     return PARALLEL in os.environ
 
 
-def end_with_the_command() -> None:
-    """End this process, one of joblib's, where the command that started it has been killed."""
-    command = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == command:
-            time.sleep(1)
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
-
-
 def varied(hydras: Any) -> dict[str, str]:
     """The settings that vary in this job's sweep, with its values; also a run's name and seed."""
     params = [f"{key}={value}" for key, value in (hydras.sweeper.get("params") or {}).items()]
@@ -327,19 +315,12 @@ def varied_settings(_: str = "", *, _root_: DictConfig) -> str:
     return folder_of(values) if values else str(_root_.hydra.job.num)
 
 
-def say_begin(sweep: Sweep, jobs: Sequence[Job], of_paper: bool) -> None:
-    """Print how many runs there are, and how many are finished; of_paper: pages are about them.
-
-    Pages count a run if its code and settings are those of a commit: not to be said after hours.
-    """
+def say_begin(sweep: Sweep, jobs: Sequence[Job]) -> None:
+    """Print how many runs there are, and how many are finished."""
     done = sum((job.run_dir / RECORD).exists() for job in jobs)
     seeds = len(jobs) // max(1, len({job.subfolder.rpartition("/")[0] for job in jobs}))
     counts = f"{len(jobs) // seeds} settings x {seeds} seeds"
     print(f"sweep={sweep.name}: {len(jobs)} runs ({counts}), {done} finished before", flush=True)
-    from cory.runs.provenance import changed_files  # noqa: PLC0415  torch takes seconds to import
-
-    if of_paper and done < len(jobs) and changed_files():
-        print("note: code or settings differ from the last commit; pages leave such runs out")
 
 
 @contextmanager

@@ -15,32 +15,29 @@ from cory.algorithms.maft import MaftDebates, finetune_plan
 from cory.config import MaftConfig
 from cory.episode import Turn
 from cory.evaluation.responses import EvalRequest
-from cory.runtime.worker import build_parts
+from cory.runtime.build import build_parts
 from cory.trainers.minibatch import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
 from tests.support.building import require_contributions
 
 
-def test_who_speaks(maft: Settings, tmp_path: Path) -> None:
+def test_who_speaks(maft: Settings) -> None:
     trainer = build_agents(maft("algorithm.turns=3"))
     assert list(trainer.agents) == NAMES
-    metrics = trainer.collect(0).metrics
-    assert 0 <= metrics["debate/shortened"] <= 1
-    for episode in debates_of(tmp_path):
+    collected = trainer.collect(0)
+    assert 0 <= collected.metrics["debate/shortened"] <= 1
+    for episode in debates_of(collected):
         assert [turn["agent"] for turn in episode["turns"]] == [*NAMES, *NAMES[3:]]
 
 
 @pytest.mark.parametrize(
     ("policies", "names"), [("generation", NAMES[:3]), ("single", ["single"] * 3)]
 )
-def test_who_speaks_without_critics(
-    maft: Settings, tmp_path: Path, policies: str, names: list[str]
-) -> None:
+def test_who_speaks_without_critics(maft: Settings, policies: str, names: list[str]) -> None:
     trainer = build_agents(maft(f"algorithm.policies={policies}"))
     assert list(trainer.agents) == list(dict.fromkeys(names))
-    trainer.collect(0)
-    for episode in debates_of(tmp_path):
+    for episode in debates_of(trainer.collect(0)):
         assert [turn["agent"] for turn in episode["turns"]] == [*names, *names]
 
 
@@ -66,16 +63,15 @@ def voted(answers: list[str | None], unreadable: str = "dropped") -> str | None:
     return None if outvoted else best
 
 
-def test_unreadable_answers_give_labels_as_asked(maft: Settings, tmp_path: Path) -> None:
+def test_unreadable_answers_give_labels_as_asked(maft: Settings) -> None:
     found = {}
     for unreadable in ("dropped", "counted"):
-        folder = tmp_path / unreadable
         rule = f"algorithm.unreadable_votes={unreadable}"
-        trainer = build_agents(maft(rule, "algorithm.policies=single", f"run_dir={folder}"))
+        trainer = build_agents(maft(rule, "algorithm.policies=single"))
         trainer.carried["task"].vowels = "a"  # few answers can be read
         collected = trainer.collect(0)
         read = trainer.carried["task"].read
-        last = [[read(turn["response"]) for turn in d["turns"][3:]] for d in debates_of(folder)]
+        last = [[read(turn["response"]) for turn in d["turns"][3:]] for d in debates_of(collected)]
         labels = [voted(answers, unreadable) for answers in last]
         found[unreadable] = collected.metrics["debate/labelled/team"]
         assert found[unreadable] == sum(label is not None for label in labels) / len(labels)
@@ -87,14 +83,12 @@ def test_unreadable_answers_give_labels_as_asked(maft: Settings, tmp_path: Path)
 
 
 @pytest.mark.parametrize("loss", ["last_turn", "all_turns"])
-def test_each_agent_learns_from_its_own_answers_that_agree(
-    maft: Settings, tmp_path: Path, loss: str
-) -> None:
+def test_each_agent_learns_from_its_own_answers_that_agree(maft: Settings, loss: str) -> None:
     """As Algorithm 1 says, written out once more."""
     trainer = build_agents(maft(f"algorithm.critic_loss={loss}"))
     collected = trainer.collect(0)
     read = trainer.carried["task"].read
-    debates = debates_of(tmp_path)
+    debates = debates_of(collected)
     assert len(debates) == 10
     for agent in range(3):
         learnt, corrected, kept = [], [], []
@@ -125,14 +119,11 @@ def test_each_agent_learns_from_its_own_answers_that_agree(
     assert any(collected.examples[name] for name in NAMES[3:])
 
 
-def test_right_answers_as_labels(
-    maft: Settings, tmp_path: Path, questions_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_right_answers_as_labels(maft: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each agent learns its right answers, whatever the vote; metrics stay those of the votes."""
     found = {}
     for labels in ("vote", "answer"):
-        folder = tmp_path / labels
-        trainer = build_agents(maft(f"algorithm.labels={labels}", f"run_dir={folder}"))
+        trainer = build_agents(maft(f"algorithm.labels={labels}"))
         task = trainer.carried["task"]
         sample = task.task.sample
         monkeypatch.setattr(
@@ -144,7 +135,7 @@ def test_right_answers_as_labels(
             assert found["answer"].metrics[key] == value, key
     learnt = {}
     for agent, name in enumerate(NAMES[:3]):
-        turns = [debate["turns"][agent] for debate in debates_of(tmp_path / "answer")]
+        turns = [debate["turns"][agent] for debate in debates_of(found["answer"])]
         right = [turn["response_ids"] for turn in turns if task.read(turn["response"]) == "e"]
         learnt[name] = [example.response_ids for example in found["answer"].examples[name]]
         assert learnt[name] == right
@@ -164,14 +155,13 @@ def test_no_right_answer_is_looked_at(maft: Settings, tmp_path: Path, questions_
     assert found[0] == found[1]
 
 
-def test_agreeing_answers_of_all_turns_and_agents_train_one_model(
-    maft: Settings, tmp_path: Path
-) -> None:
+def test_agreeing_answers_of_all_turns_and_agents_train_one_model(maft: Settings) -> None:
     trainer = build_agents(maft("algorithm.policies=single", "algorithm.select=agreeing"))
-    (examples,) = trainer.collect(0).examples.values()
+    collected = trainer.collect(0)
+    (examples,) = collected.examples.values()
     read = trainer.carried["task"].read
     expected = []
-    for episode in debates_of(tmp_path):
+    for episode in debates_of(collected):
         label = voted([read(turn["response"]) for turn in episode["turns"][3:]])
         expected += [
             (turn["context_ids"], turn["response_ids"])
@@ -194,16 +184,17 @@ def test_the_union_trains_one_model_on_what_all_agents_would_learn(maft: Setting
     assert key(one) == key([example for own in team.values() for example in own])
 
 
-def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings, tmp_path: Path) -> None:
+def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings) -> None:
     trainer = build_agents(
         maft(
             *("algorithm.policies=single", "algorithm.select=correct", "algorithm.agents=1"),
             *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
         )
     )
-    (examples,) = trainer.collect(0).examples.values()
+    collected = trainer.collect(0)
+    (examples,) = collected.examples.values()
     expected, hinted = [], 0
-    for episode in debates_of(tmp_path):
+    for episode in debates_of(collected):
         first, second = episode["turns"]
         if trainer.carried["task"].is_right(first["response"], ""):
             assert second["response_ids"] == []

@@ -11,9 +11,9 @@ import pytest
 from cory.config import Config, builder
 from cory.episode import Metrics
 from cory.evaluation.responses import EvalRequest
-from cory.runs.jsonl import Line
-from cory.runtime.exporting import export_agents
-from cory.runtime.worker import build_parts
+from cory.runs.export import export_agents
+from cory.runs.files import Line
+from cory.runtime.build import build_parts
 from tests.support.chat_server import Body, ChatServer, Said, failure, reply
 from tests.support.refusals import refusal
 
@@ -218,5 +218,5 @@ def test_without_summaries_with_names_and_cooperative_words(
 def test_nothing_is_left_under_the_name_of_an_agent(
     config_to: Callable[..., Config], tmp_path: Path
 ) -> None:
-    export_agents({}, build_parts(config_to()), tmp_path / "run")
+    export_agents({}, config_to(), None, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -12,13 +12,13 @@ from omegaconf import OmegaConf
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
+from cory.runs.export import export_agents
 from cory.runs.recorder import Record
 from cory.runs.stop import Stopped
-from cory.runtime.exporting import export_iteration
+from cory.runtime.build import build_parts
 from cory.runtime.loop import Loop
-from cory.runtime.worker import build_parts
-from cory.trainers.supervised import SupervisedTrainer
-from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
+from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
+from tests.support.agents import NAMES, Settings, build_agents, sums
 
 pytestmark = pytest.mark.slow
 
@@ -43,36 +43,30 @@ def looped(config: Config, stops: Callable[[], bool]) -> SupervisedTrainer:
     return trainer
 
 
-def test_debates_that_were_held_are_not_held_again(
+def test_debates_are_left_after_a_batch_and_batches_change_nothing(
     maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked to stop after three of ten, in batches of three; then on with the same command."""
     settings = ["hardware.rollout_batch_size=5", "hardware.generation_batch_size=3"]
-    whole = build_agents(maft(*settings, f"run_dir={tmp_path / 'whole'}")).collect(0)
-    assert whole.examples == build_agents(maft(f"run_dir={tmp_path / 'x'}")).collect(0).examples
     trainer = build_agents(maft(*settings))
     assert isinstance(trainer.collect, DebateCollector)
     interact, held = trainer.collect.interact, []
 
     def count(prompts, speak):  # type: ignore[no-untyped-def]  # as an interaction
         held.append(len(prompts))
-        trainer.collect.parts.stop.signalled = True
         return interact(prompts, speak)
 
     monkeypatch.setattr(trainer.collect, "interact", count)
-    with pytest.raises(Stopped, match="saved with 3 of 10 debates"):
-        trainer.collect(0)
-    again = build_agents(maft(*settings))
-    monkeypatch.setattr(again.collect, "interact", count)
-    monkeypatch.setattr(again.collect, "_stop_if_asked", lambda held, wanted: None)
-    assert again.collect(0) == whole
+    collected = trainer.collect(0)
     assert held == [3, 3, 3, 1]
+    assert collected.examples == build_agents(maft()).collect(0).examples
+    trainer.collect.parts.stop.signalled = True
+    with pytest.raises(Stopped, match="saved before iteration 1, whose debates begin again"):
+        trainer.collect(0)
 
 
 def test_an_iteration_is_left_between_two_policies(maft: Settings, tmp_path: Path) -> None:
     """What is learnt after a restart, and every number, is what it would have been."""
-    settings = maft(f"run_dir={tmp_path / 'whole'}")
-    whole = build_agents(settings)
+    whole = build_agents(maft())
     metrics = whole.step(0)
 
     class Left(Exception):
@@ -93,12 +87,11 @@ def test_an_iteration_is_left_between_two_policies(maft: Settings, tmp_path: Pat
     folder = tmp_path / "checkpoint"
     for policy in first.agents.values():
         policy.kept.save(folder)
-    second = build_agents(maft(f"run_dir={tmp_path / 'nothing'}"))
+    second = build_agents(maft())
     for policy in second.agents.values():
         policy.kept.load(folder)
     second.load_state_dict(torch.load(path, weights_only=True))
     again = second.step(0)
-    assert not (tmp_path / "nothing").exists()  # no debate was held
     assert {k: v for k, v in again.items() if "time/" not in k} == {
         k: v for k, v in metrics.items() if "time/" not in k
     }
@@ -125,24 +118,28 @@ def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
 
     with pytest.raises(Stopped, match="saved within iteration 1 of 1"):
         run("cut", 4)  # after two batches of debates
-    assert len(debates_of(tmp_path / "cut")) == 10
-    (tmp_path / "cut" / "debates" / "000000.jsonl").unlink()  # it is not needed any more
     assert sums(run("cut", None)) == sums(run("whole", None))
-    assert not (tmp_path / "cut" / "debates" / "000000.jsonl").exists()
 
 
 def test_a_stop_while_debates_are_held_loses_no_iteration_before_them(
-    maft: Settings, tmp_path: Path
+    maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    collect, asked = DebateCollector.__call__, []
+
+    def second(self: DebateCollector, iteration: int) -> CollectedExamples:
+        asked.append(iteration)
+        return collect(self, iteration)
+
+    monkeypatch.setattr(DebateCollector, "__call__", second)
+
     def run(folder: str, stops: Callable[[], bool]) -> SupervisedTrainer:
         place = f"run_dir={tmp_path / folder}"
         words = ("evaluation.prompts=2", "algorithm.iterations=2", "checkpoint_every=0")
         few = ("hardware.rollout_batch_size=5", "hardware.generation_batch_size=3")
         return looped(maft(place, *words, *few), stops)
 
-    second = tmp_path / "cut" / "debates" / "000001.jsonl"
-    with pytest.raises(Stopped, match="debates of an iteration"):
-        run("cut", second.exists)
+    with pytest.raises(Stopped, match="before iteration 2, whose debates begin again"):
+        run("cut", lambda: asked == [0, 1])
     assert [path.name for path in (tmp_path / "cut" / "checkpoints").iterdir()] == ["000001"]
     assert sums(run("cut", lambda: False)) == sums(run("whole", lambda: False))
 
@@ -155,7 +152,7 @@ def test_agents_of_each_iteration_can_be_started_from(maft: Settings, tmp_path: 
     trainer = build_agents(config)
     trainer.step(0)
     place = tmp_path / "iterations" / "1"
-    export_iteration(trainer.agents, parts, place, 1)
+    export_agents(trainer.agents, parts.config, parts.commit, place, 1)
     assert sorted(path.name for path in (place / "agents").iterdir()) == sorted(NAMES)
     assert (place / "config.yaml").read_text() == settings
     again = build_agents(maft(f"init_from={place}", f"run_dir={tmp_path / 'again'}"))

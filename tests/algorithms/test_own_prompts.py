@@ -20,8 +20,8 @@ from cory.models.context import longest_context
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.verifier import shown
-from cory.runtime.exporting import export_agents
-from cory.runtime.worker import build_parts
+from cory.runs.export import export_agents
+from cory.runtime.build import build_parts
 from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
@@ -244,7 +244,8 @@ def test_without_answers_a_refusal_names_the_setting(own: Settings, method: str,
 def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_path: Path) -> None:
     config = own("texts", *ANSWERS, *MAFT, f"run_dir={tmp_path}")
     parts = build_parts(config)
-    export_agents(builder("algorithm", "maft")(config.algorithm, parts).agents, parts, tmp_path)
+    agents = builder("algorithm", "maft")(config.algorithm, parts).agents
+    export_agents(agents, config, None, tmp_path)
     OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
     (tmp_path / "texts.jsonl").unlink()
     team = load_team(tmp_path, "cpu")

@@ -20,7 +20,7 @@ from cory.models.attention import BY_ROWS
 from cory.models.value_head import is_of_head
 from cory.rewards.verifier import Verifier, correctness_probabilities, readings
 from cory.runs.export import VALUE_HEAD, export
-from cory.runs.jsonl import Line
+from cory.runs.files import Line
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import require_contributions
 from tests.support.close import assert_close

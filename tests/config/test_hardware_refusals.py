@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cory.config import ConfigError
-from cory.runtime.worker import check_devices
+from cory.runtime.build import check_devices
 from tests.support.composing import parsed
 
 

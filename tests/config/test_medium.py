@@ -3,7 +3,7 @@
 import pytest
 from hydra.errors import MissingConfigException
 
-from cory.runtime.hydra_errors import one_line
+from cory.runtime.hydra_setup import one_line
 from tests.support.composing import CONF, compose_config, options, parsed
 
 REVIEWS = [name for name in options("experiment") if name.startswith("cory/imdb_")]

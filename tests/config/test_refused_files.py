@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from cory.config import ConfigError
 from cory.models.loading import load_classifier, load_language_model, load_tokenizer
-from cory.runtime.worker import build_parts
+from cory.runtime.build import build_parts
 from tests.support.composing import parsed
 
 
@@ -113,25 +113,6 @@ def test_a_tokenizer_that_does_not_fit_its_model_is_refused(
     with pytest.raises(ConfigError) as refusal:
         build_parts(parsed(f"model.path={model}"))
     assert said.format(model=model) in str(refusal.value) and "\n" not in str(refusal.value)
-
-
-def test_an_observer_s_prompt_that_may_not_fit_is_told(
-    tiny_model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Four agents: query, three earlier answers, and what the template puts around them."""
-    words = [f"model.path={tiny_model}", "algorithm=cory", "algorithm.agents=4"]
-    words += [f"algorithm.sampling.{end}_response_tokens=8" for end in ("min", "max")]
-    words += ["task.max_prompt_tokens=8", "task.observer_template='{answers}:{query}'"]
-    words += ["task.answer_separator=' '"]
-    own, both = (f"task.answer_template='{text}{{response}}'" for text in ("", "{query}"))
-    build_parts(parsed(*words, own))  # 8 + 3 x 8, a few for the template, and 8, of 64
-    assert "observer" not in capsys.readouterr().err
-    build_parts(parsed(*words, both))
-    (note,) = [line for line in capsys.readouterr().err.splitlines() if "observer" in line]
-    assert note.startswith("note: an observer's prompt may have ") and "with 4 agents" in note
-    assert "one of more than 56 ends the run" in note
-    build_parts(parsed(*words, both, "algorithm.knowledge_transfer=false"))
-    assert "observer" not in capsys.readouterr().err
 
 
 def no_weights(folder: Path) -> None:

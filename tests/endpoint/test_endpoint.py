@@ -20,7 +20,7 @@ from cory import endpoint as endpoint_module
 from cory.endpoint import TOO_LONG, Ask, Endpoint, Message, Reply, ReplyCache
 from cory.games.state import GameState
 from cory.rollout.opponents import EndpointPlayer
-from cory.runs.run_dir import WriteError
+from cory.runs.files import WriteError
 from tests.support.chat_server import (
     CONFIG,
     KEY,

@@ -20,8 +20,8 @@ from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import wilson
 from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.interactions import Roles, pioneer_observer
-from cory.runs.jsonl import Line
-from cory.runtime.worker import build_parts
+from cory.runs.files import Line
+from cory.runtime.build import build_parts
 from tests.support.building import LetterShare, build, measure
 
 ConfigOf = Callable[..., Config]

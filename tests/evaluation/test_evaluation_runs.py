@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.runs.run_dir import read_lines
+from cory.runs.files import read_lines
 from tests.support.building import asked
 from tests.support.commands import last_wins, metrics, short_settings, until
 from tests.support.warm import WarmCommand

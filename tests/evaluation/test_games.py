@@ -14,7 +14,7 @@ from cory.episode import Prompt
 from cory.evaluation.games import Match, game_metrics, win_scores
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import standard_error
-from cory.runs.jsonl import Line
+from cory.runs.files import Line
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import require_contributions
 from tests.support.playing import SPAG, build_games, game_config

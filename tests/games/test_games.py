@@ -15,7 +15,7 @@ from cory.games.prompts import GamePrompts
 from cory.games.state import GameResult, GameState, GameUtterance
 from cory.games.transcript import FinishedGame, game_statistics, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
-from cory.runs.jsonl import encoded
+from cory.runs.files import encoded
 from cory.tasks.game import GameTask
 from tests.support.game_settings import NAMES, settings_of, tokenizer
 from tests.support.refusals import refusal

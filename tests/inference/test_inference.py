@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 from cory.config import Config, ConfigError, builder
 from cory.evaluation.responses import EvalRequest
 from cory.inference import Said, load_team, on_device, require_device
-from cory.runtime.exporting import export_agents
-from cory.runtime.worker import build_parts
+from cory.runs.export import export_agents
+from cory.runtime.build import build_parts
 from cory.tasks.questions import QuestionsForm
 from scripts import ask as command
 from tests.support.refusals import refusal
@@ -33,7 +33,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
                 for name, weight in policy.model.trainable().items()
             }
         )
-    export_agents(trainer.agents, parts, run_dir)
+    export_agents(trainer.agents, config, None, run_dir)
     OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     trainer.evaluate(request, lambda *_: None)

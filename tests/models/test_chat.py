@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
 from cory.models.team import Team
-from cory.runtime.worker import build_parts
+from cory.runtime.build import build_parts
 from tests.support.building import build, measure
 from tests.support.composing import parsed
 from tests.support.llama import BOS, CHAT, EOS, random_llama

@@ -11,7 +11,7 @@ import pytest
 
 from cory.functional.intervals import mean_interval
 from cory.report.runs import end_values, read_metrics, title
-from cory.report.summary import (
+from cory.runtime.summary import (
     before_after,
     episodes,
     hints,

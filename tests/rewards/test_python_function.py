@@ -18,7 +18,7 @@ from cory.episode import TEXT_ONLY, Episode, Prompt, Turn, reward_columns
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.python_function import PythonReward, as_number
 from cory.runs.user_function import require_functions
-from cory.runtime.worker import build_parts
+from cory.runtime.build import build_parts
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 
@@ -262,7 +262,6 @@ def test_a_run_builds_it_from_its_settings(write: Write, config_of: Callable[...
     reward = build_parts(config).reward
     assert isinstance(reward, PythonReward)
     assert reward.state.max_steps == 7 and reward.tokenizer is not None
-    assert reward.sources() == {function: Path("mine.py").absolute()}
     assert "reward.function: no value given" in refusal(lambda: parsed("reward=python"))
 
 

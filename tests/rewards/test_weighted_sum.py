@@ -114,8 +114,6 @@ def test_parts_follow_the_run_and_log_under_their_names(
     assert logged.pop("reward/length/logged/step") == 4
     assert set(logged) == {"time/reward_length_s", "time/reward_tone_s"}
     assert all(seconds > 0 for seconds in logged.values()) and reward.metrics() == {}
-    function = mine("score").function
-    assert reward.sources() == {function: tmp_path / "mine.py"}
 
 
 def test_a_refusal_names_the_part(

@@ -12,7 +12,7 @@ from cory.games import rules_of
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
 from cory.rollout.self_play import Key, Said, fitting, play
-from cory.runtime.worker import build_parts
+from cory.runtime.build import build_parts
 from cory.tasks.game import GameTask
 from tests.support.llama import save_llama
 from tests.support.playing import SPAG, build_games, game_config

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from cory.runs.run_dir import remove_unbegun
-from cory.runs.sweeps.differences import (
-    label_of,
+from cory.runs.differences import (
     read_varied,
     settings_of,
     short_keys,
@@ -59,19 +57,13 @@ def test_a_setting_that_only_some_runs_have_tells_them_apart() -> None:
     assert [short_words(run, ["a.c"]) for run in runs] == [["c=2"], []]
 
 
-def test_a_run_of_a_sweep_is_called_by_what_varies_but_for_its_seed(tmp_path: Path) -> None:
-    assert (label_of(tmp_path), read_varied(tmp_path)) == ("", {})
+def test_a_name_goes_first_and_what_tells_no_more_is_left_out() -> None:
+    runs = [{"experiment": e, "a.b": n, "a.c": n % 2} for e, n in (("e", 0), ("f", 1), ("f", 2))]
+    assert telling_keys(runs) == ["experiment", "a.b"]
+
+
+def test_a_run_of_a_sweep_keeps_what_varies(tmp_path: Path) -> None:
+    assert read_varied(tmp_path) == {}
     varied = {"experiment": "cory/imdb_ppo", "algorithm.kl_coef": "0.3", "seed": "1"}
     write_varied(tmp_path, varied)
     assert read_varied(tmp_path) == varied
-    assert label_of(tmp_path) == "cory/imdb_ppo, kl_coef=0.3"
-    write_varied(tmp_path, {"seed": "1"})
-    assert label_of(tmp_path) == ""
-
-
-def test_a_run_that_was_refused_leaves_nothing_of_this_behind(tmp_path: Path) -> None:
-    run_dir = tmp_path / "run"
-    run_dir.mkdir()
-    write_varied(run_dir, {"seed": "1"})
-    remove_unbegun(run_dir)
-    assert not run_dir.exists()

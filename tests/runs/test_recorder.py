@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cory.config import Config, ConfigError
+from cory.runs.files import read_lines
 from cory.runs.recorder import Recorder
-from cory.runs.run_dir import read_lines
 
 ConfigOf = Callable[..., Config]
 NAMES = ("metrics.jsonl", "times.jsonl", "samples.jsonl", "prompt_scores.jsonl")
@@ -22,7 +22,6 @@ class Run:
 
     def __init__(self, run_dir: Path, config: Config) -> None:
         self.run_dir, self.config = run_dir, config
-        (run_dir / "config.yaml").touch()
         recorder = Recorder(run_dir, config, 0)
         recorder.start(0, None)
         for iteration in range(5):
@@ -74,9 +73,8 @@ def test_without_a_checkpoint_the_records_begin_anew(run: Run) -> None:
 @pytest.mark.parametrize("name", ["metrics.jsonl", "times.jsonl", "samples.jsonl"])
 @pytest.mark.parametrize(
     "row",
-    [None, b"3", b"[]", b"null", b"{}", b'{"iteration": "a"}', b'{"iteration": null}',
-     b"[" * 100_000, b"\xff", b'{"iteration": 1e999, "x": \xc3}'],
-)  # fmt: skip
+    [None, b"3", b"{}", b'{"iteration": "a"}', b"[" * 100_000, b"\xff"],
+)
 def test_what_the_checkpoint_relies_on_has_to_be_there(
     run: Run, name: str, row: bytes | None
 ) -> None:

@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from cory import train
-from cory.config import Config, parse_config
+from cory.config import Config
 from cory.episode import Metrics
-from cory.report.summary import before_after
 from cory.runs.checkpoint import Checkpoints
+from cory.runs.files import read_lines
 from cory.runs.recorder import Recorder
-from cory.runs.run_dir import read_lines
 from cory.runs.stop import StopPoint, StopRequest
 from cory.runtime.loop import Loop
+from cory.runtime.summary import before_after
 from cory.trainers.divergence import TrainingDiverged
 from tests.support.commands import last_wins, metrics, short_settings
-from tests.support.composing import compose_config, parsed
+from tests.support.composing import parsed
 from tests.support.warm import WarmCommand
 
 ConfigOf = Callable[..., Config]
@@ -109,7 +108,6 @@ def test_records_begin_anew_without_a_checkpoint(tmp_path: Path, checkpoint: boo
     assert first.start(0, None) == 0
     first.log_lines([{"iteration": -1, "kind": "before"}])
     first.log_scores({"iteration": -1})
-    first.sync()
     state = first.state_dict() if checkpoint else None
     first.close()
     again = Recorder(tmp_path, config, 0)
@@ -117,25 +115,3 @@ def test_records_begin_anew_without_a_checkpoint(tmp_path: Path, checkpoint: boo
     again.close()
     for name in ("samples.jsonl", "prompt_scores.jsonl"):
         assert len(read_lines(tmp_path / name)) == checkpoint
-
-
-@pytest.mark.parametrize("checkpoint", [False, True])
-def test_a_run_without_a_checkpoint_says_that_it_begins_anew(
-    tmp_path: Path,
-    checkpoint: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(train, "typed_words", list)
-    cfg = compose_config(f"run_dir={tmp_path}/run")
-    assert train.prepare_run_dir(tmp_path / "run", cfg, parse_config(cfg))
-    assert capsys.readouterr().out == ""
-    (tmp_path / "run" / "metrics.jsonl").touch()
-    if checkpoint:
-        place = tmp_path / "run" / "checkpoints" / "000001"
-        place.mkdir(parents=True)
-        (place / "manifest.json").touch()
-    assert train.prepare_run_dir(tmp_path / "run", cfg, parse_config(cfg))
-    said = capsys.readouterr().out
-    assert ("goes on with the unfinished run in" in said) is checkpoint
-    assert ("anew: it ended before its first checkpoint" in said) is not checkpoint

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +10,8 @@ import pytest
 
 from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.extension import command_to_go_on, why_it_cannot_grow
 from cory.runtime import worker
 from tests.support.commands import last_wins, metrics, short_settings
-from tests.support.composing import parsed
 from tests.support.warm import WarmCommand
 
 Run = Callable[..., WarmCommand]
@@ -43,21 +39,6 @@ def run(settings: list[str], tmp_path: Path) -> Run:
         return command
 
     return call
-
-
-@pytest.fixture(scope="module")
-def made(settings: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of two iterations that has kept its state."""
-    folder = tmp_path_factory.mktemp("made")
-    command = WarmCommand(folder, last_wins([*settings, "run_dir=x"]))
-    assert command.wait() == 0, command.err
-    return folder / "x"
-
-
-@pytest.fixture
-def finished(made: Path, tmp_path: Path) -> Path:
-    """A copy of that run."""
-    return Path(shutil.copytree(made, tmp_path / "x"))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -112,61 +93,6 @@ def test_an_unfinished_run_may_get_more_iterations_too(run: Run, tmp_path: Path)
     assert done in more.out
 
 
-def refused(command: WarmCommand, run_dir: Path, *parts: str) -> None:
-    """One line was said, with these parts, and the run is finished as before."""
-    assert command.wait() == 1, command.out
-    (line,) = command.err.splitlines()
-    assert line.startswith(f"error: run_dir={run_dir.name}"), line
-    assert all(part in line for part in parts), line
-    assert record(run_dir)["iterations"] == 2
-    assert len(metrics(run_dir)) == 2
-
-
-@pytest.mark.slow
-def test_fewer_iterations_are_refused(run: Run, finished: Path) -> None:
-    before = files(finished)
-    refused(run("run_dir=x", "algorithm.iterations=1"), finished, "=2, not 1", "not fewer")
-    assert {name for name, own in files(finished).items() if before.get(name) != own} <= {"lock"}
-
-
-def test_the_command_to_go_on_has_all_that_was_typed(tmp_path: Path) -> None:
-    words = ["experiment=spag/llama2_im", "scale=small", "algorithm.iterations=5", "run_dir=old"]
-    text = "task.train_split='train[:9%]'"
-    (tmp_path / "overrides.txt").write_text("\n".join([*words, text, "hydra.run.dir=x"]) + "\n")
-    typed = shlex.split(command_to_go_on(tmp_path, 5))
-    assert typed == [
-        *("python", "-m", "cory.train", "experiment=spag/llama2_im", "scale=small", text),
-        *("algorithm.iterations=10", f"run_dir={tmp_path}"),
-    ]
-    (tmp_path / "overrides.txt").write_text("--config-dir=/my own\nexperiment=mine\n")
-    typed = shlex.split(command_to_go_on(tmp_path, 5))
-    assert typed[3:5] == ["--config-dir=/my own", "experiment=mine"]
-
-
-@pytest.mark.slow
-def test_the_length_is_all_that_may_differ(run: Run, finished: Path) -> None:
-    more = run("run_dir=x", "algorithm.iterations=4", "algorithm.gamma=0.9")
-    refused(more, finished, "algorithm.gamma=1.0, not 0.9")
-
-
-@pytest.mark.slow
-def test_a_run_without_its_state_says_what_to_do(run: Run, finished: Path) -> None:
-    shutil.rmtree(finished / "checkpoints")
-    more = run("run_dir=x", "algorithm.iterations=4")
-    refused(more, finished, "kept no training state", "keep_state=true", "init_from=x")
-
-
-@pytest.mark.slow
-def test_a_run_that_its_workers_did_not_let_grow_is_still_finished(
-    run: Run, finished: Path
-) -> None:
-    """Its settings may say more by then; its record says what it is."""
-    settings = (finished / "config.yaml").read_text()
-    (finished / "config.yaml").write_text(settings.replace("iterations: 2", "iterations: 4"))
-    again = run("run_dir=x")
-    assert again.wait() == 0 and "is complete" in again.out
-
-
 @pytest.mark.parametrize(
     ("keep", "words", "kept"),
     [
@@ -189,44 +115,13 @@ def test_what_is_kept_of_the_state(
     config = config_of(f"keep_state={keep}").replace(sweep=sweep)
     if words == ("one set of games",):
         monkeypatch.setattr(type(config.algorithm), "iterations_per_epoch", None, raising=False)
-    (tmp_path / "overrides.txt").write_text("seed=0\n")
     checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
     for done in (1, 2):
         checkpoints.save(done, {}, {"number": done})
-    worker.put_state_away(config, checkpoints, tmp_path)
+    worker.put_state_away(config, checkpoints)
     left = [p.name for p in (tmp_path / "checkpoints").glob("*")]
     assert left == (["000002"] if kept else [])
     monkeypatch.setattr(worker, "KEPT_STATE", 10)  # bytes
-    worker.put_state_away(config, checkpoints, tmp_path)
+    worker.put_state_away(config, checkpoints)
     left = [p.name for p in (tmp_path / "checkpoints").glob("*")]
     assert left == (["000002"] if keep == "true" else [])
-
-
-@pytest.mark.slow
-def test_a_rate_that_falls_over_the_run_stays_as_it_is(run: Run, tmp_path: Path) -> None:
-    falling = ("run_dir=x", "algorithm.schedule=linear", "keep_state=true")
-    assert run(*falling).wait() == 0
-    more = run(*falling, "algorithm.iterations=4")
-    refused(more, tmp_path / "x", "algorithm.schedule=linear", "ran over its 2 iterations")
-
-
-@pytest.mark.parametrize(
-    ("words", "part"),
-    [
-        ((), None),
-        (("algorithm.warmup=0.5",), "algorithm.warmup=0.5 ran over its 1"),
-        (("algorithm.schedule=cosine",), "algorithm.schedule=cosine"),
-        (("experiment=spag/llama2_im", "algorithm.schedule=linear"), "one set of games"),
-        (("experiment=spag/llama2_spag_1", "algorithm.schedule=linear"), None),
-        (("experiment=maft/phi3_arithmetic_maft", "algorithm.warmup=0.5"), None),
-        (
-            ("experiment=maft/phi3_arithmetic_maft", "model.precision=bf16", "algorithm.warmup=0"),
-            "model.precision=bf16",
-        ),
-    ],
-)
-def test_what_depends_on_the_length(words: tuple[str, ...], part: str | None) -> None:
-    experiment = any(word.startswith("experiment=") for word in words)
-    config = parsed(*words, *(["scale=small"] if experiment else []), "algorithm.iterations=10")
-    obstacle = why_it_cannot_grow(config, 1)
-    assert obstacle is None if part is None else part in str(obstacle)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,10 +16,9 @@ from hydra.core.utils import JobReturn, JobStatus
 
 from cory import train
 from cory.config import ConfigError
-from cory.runs.run_dir import METRICS, RECORD, settings_digest
-from cory.runs.stored_settings import read_settings
-from cory.runs.sweeps.objective import objective_of
-from cory.runtime.hydra_options import look_beside
+from cory.runs.run_dir import METRICS, RECORD
+from cory.runs.settings import read_settings, settings_digest
+from cory.runtime.hydra_setup import look_beside
 from cory.runtime.launch import JobFailed
 from tests.support.composing import compose_config
 
@@ -116,10 +114,6 @@ def test_a_failed_run_is_told_as_failed(tuned: Tuned) -> None:
     ("words", "said"),
     [
         (
-            "objective=held_out/score/agent_0",
-            "error: objective=held_out/score/agent_0 is no metric of docs/metrics.md ",
-        ),
-        (
             "objective=eval/greedy/agent_0",
             "error: objective=eval/greedy/agent_0 is no metric of the run in ",
         ),
@@ -140,32 +134,12 @@ def test_what_cannot_be_told_is_refused(tuned: Tuned, words: str, said: str) -> 
     assert told[0].status == JobStatus.FAILED
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("objective", "said"),
-    [
-        ("eval/scor/agent_0", r"; did you mean eval/score/agent_0\?$"),
-        ("eval/score/agent_2", r"=eval/score/agent_2: algorithm=cory has agent_0 to agent_1$"),
-        ("time/iteration_s", "is no metric of docs/metrics"),
-    ],
-)
-def test_what_no_run_logs_is_refused_before_the_first_one(
-    tuned: Tuned, objective: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(train, "launch", lambda *_, **how: pytest.fail("a run was made in vain"))
-    code, told, err = tuned("seed=0,1", f"objective={objective}")
-    first = err.splitlines()[0]
-    assert code == 1 and re.search(said, first)
-    assert first.startswith(f"error: seed=0: objective={objective}")
-    assert [one.status for one in told] == [JobStatus.FAILED] * 2
-
-
 def test_the_nearest_metric_is_named(tmp_path: Path) -> None:
     (tmp_path / RECORD).write_text(json.dumps({"final": {SCORE: 0.5, "role/agent_0": 1.0}}))
-    assert objective_of(tmp_path, SCORE) == 0.5
-    assert objective_of(tmp_path, None) is None
+    assert train.objective_of(tmp_path, SCORE) == 0.5
+    assert train.objective_of(tmp_path, None) is None
     with pytest.raises(ConfigError, match=rf"no metric of .*; did you mean {SCORE}\?"):
-        objective_of(tmp_path, "evl/score/agent_0")
+        train.objective_of(tmp_path, "evl/score/agent_0")
 
 
 def test_a_run_with_an_objective_is_the_same_run() -> None:

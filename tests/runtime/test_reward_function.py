@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -65,14 +64,10 @@ def test_a_function_that_raises_at_the_third_call_can_be_mended(
     mine.write_text(GOOD)
     again = run("run_dir=cut", f"hardware={hardware}")
     assert again.wait() == 0, again.err
-    assert "was begun with another mine.py:score" in again.err
     for file in ("metrics.jsonl", "agents/agent_0/model.safetensors"):
         assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
     last = metrics(tmp_path / "cut")[-1]
     assert last["reward/logged/step"] == 3 and last["eval/score/agent_0"] > 4
-    hashes = [sha256(text.encode()).hexdigest() for text in (BAD, GOOD)]
-    record = json.loads((tmp_path / "cut" / "record.json").read_text())
-    assert record["code"]["mine.py:score"] == hashes
     times = json.loads((tmp_path / "cut" / "times.jsonl").read_text().splitlines()[-1])
     assert times["time/reward_call_s"] > 0 and times["time/eval_reward_call_s"] > 0
 
@@ -89,11 +84,6 @@ def test_answers_that_another_function_scored_are_asked_for_again(run: Run, tmp_
     assert again.wait() == 0, again.err
     before = json.loads((tmp_path / "x" / "prompt_scores.jsonl").read_text().splitlines()[0])
     assert {tuple(values) for values in before["values"].values()} == {(3.0,) * 8}
-    mine.write_text(f"{one}return [1.0] * len(completions)\n")
-    longer = run("run_dir=x", "algorithm.iterations=4")
-    assert longer.wait() == 0, longer.err
-    record = json.loads((tmp_path / "x" / "record.json").read_text())
-    assert len(record["code"]["mine.py:score"]) == 2
 
 
 def test_what_is_wrong_is_said_before_a_run_has_a_folder(run: Run, tmp_path: Path) -> None:

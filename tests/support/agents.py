@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from cory.config import Config, builder
+from cory.episode import as_plain
 from cory.models.fingerprint import byte_sum
-from cory.runtime.worker import build_parts
-from cory.trainers.supervised import SupervisedTrainer
+from cory.runtime.build import build_parts
+from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
 
 Settings = Callable[..., Config]
 NAMES = ["generation_0", "generation_1", "generation_2", "critic_0", "critic_1", "critic_2"]
@@ -23,6 +22,7 @@ MAFT = [
     "model.sharing=copies",
     "model.chat=false",
     "evaluation.team=true",
+    "samples_kept=10",  # all of an iteration
     "evaluation.samples=1",
     "evaluation.k=[1]",
     "algorithm.summary=false",
@@ -71,8 +71,6 @@ def sums(trainer: SupervisedTrainer) -> dict[str, list[int]]:
     }
 
 
-def debates_of(folder: Path, iteration: int = 0) -> list[dict]:
-    """What is on disk of an iteration's debates."""
-    path = folder / "debates" / f"{iteration:06d}.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-    return [line for line in lines if line.keys() != {"sha256"}]  # behind each batch
+def debates_of(collected: CollectedExamples) -> list[dict[str, Any]]:
+    """The debates that examples were collected from, as plain values."""
+    return [as_plain(episode) for episode in collected.episodes]

@@ -15,8 +15,8 @@ from cory.episode import Batch, Episode, Metrics, Turn, turns_of
 from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.models.ppo_policy import PPOPolicy
 from cory.rewards import Reward
-from cory.runs.jsonl import Line
-from cory.runtime.worker import build_parts
+from cory.runs.files import Line
+from cory.runtime.build import build_parts
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer

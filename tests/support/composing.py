@@ -31,7 +31,7 @@ from cory.config import (
     sweep_names,
 )
 from cory.config.names import merged
-from cory.runtime.hydra_options import look_beside
+from cory.runtime.hydra_setup import look_beside
 from cory.train import compose
 from tests.support.commands import last_wins
 from tests.support.compositions import Compositions, digest_of

@@ -17,9 +17,10 @@ from cory.evaluation.prompt_scores import compared
 from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
+from cory.runs.differences import SEED, read_varied
+from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
-from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_lines, read_record
-from cory.runs.sweeps.differences import SEED, read_varied
+from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
 
 CURVES = "curves.png"
 LEAST_PROMPTS = 20  # of fewer nothing is claimed: their intervals are too narrow too often

@@ -1,18 +1,64 @@
-"""What Hydra refuses, in one line: it spans several, and names no key or every option."""
+"""Hydra as the command uses it: folders of options beside conf/, and refusals in one line."""
 
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.plugins import Plugins
 from hydra.errors import MissingConfigException, OverrideParseException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf.errors import OmegaConfBaseException
 
-from cory.config import experiment_names, flat, meant, nearest
+from cory.config import experiment_names, flat, meant, nearest, plug_in_folders, require
 
 MOST_LISTED = 24  # options of a group that a refusal lists
+
+
+class OtherPlaces(SearchPathPlugin):
+    """Appends the folders of packages with plug-ins to the places where Hydra looks."""
+
+    conf: Path
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for folder in plug_in_folders():
+            refuse_same_names(folder, self.conf)
+            search_path.append("plug-in", f"file://{folder}")
+
+
+def look_beside(conf: Path) -> None:
+    """Let Hydra look into the folders of plug-ins; does nothing where it does so already.
+
+    The jobs of a parallel sweep know of it from the process that starts them.
+    """
+    OtherPlaces.conf = conf
+    Plugins.instance().register(OtherPlaces)
+
+
+def own_folder(words: Sequence[str]) -> Path | None:
+    """The folder that --config-dir names on the command line."""
+    for word, following in pairwise([*words, ""]):
+        option, equals, value = word.partition("=")
+        if option in ("--config-dir", "-cd"):
+            return Path(value if equals else following)
+    return None
+
+
+def refuse_same_names(folder: Path, conf: Path) -> None:
+    """ConfigError where an option of `folder` has the name of one of `conf`, which Hydra takes."""
+    for group in (path for path in conf.iterdir() if path.is_dir()):
+        for file in sorted((folder / group.name).rglob("*.yaml")):
+            name = file.relative_to(folder)
+            option = name.relative_to(group.name).with_suffix("")
+            require(
+                not (conf / name).exists(),
+                f"{file}: {group.name}={option} is an option of cory already; give the file "
+                f"another name",
+            )
 
 
 def one_line(error: Exception, conf: Path, words: Sequence[str] = ()) -> str:

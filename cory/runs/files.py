@@ -1,0 +1,158 @@
+"""Files that survive a kill at any moment: written whole or line by line; and their hashes."""
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+Line = dict[str, Any]
+PIECE = 2**22  # bytes that are read at once
+
+
+class WriteError(RuntimeError):
+    """A file of the run could not be written, as on a full disk; one line."""
+
+
+def unwritten(path: Path, error: OSError) -> WriteError:
+    """A failure to write a file, in one line."""
+    reason = error.strerror or error
+    return WriteError(f"{path} cannot be written ({reason}); the same command goes on with the run")
+
+
+def sync(path: Path) -> None:
+    """Return once a file or folder is on the disk itself (fsync)."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(top: Path) -> None:
+    """Return once a folder and all that is below it are on the disk itself."""
+    for path in [*top.rglob("*"), top]:
+        sync(path)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file to the disk itself, in one step: a reader sees it whole or as it was before."""
+    data = content.encode() if isinstance(content, str) else content
+    # several nodes may write the same file at once
+    part = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
+    part.write_bytes(data)
+    sync(part)
+    part.replace(path)
+    sync(path.parent)
+
+
+class JsonlStore:
+    """A .jsonl file that one thread at a time appends whole lines to.
+
+    A kill may leave the last line torn: `read` leaves it out and `open` cuts it off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] | None = None
+        self._error: OSError | None = None  # the first failure to write
+
+    def read(self) -> list[bytes]:
+        """The whole lines; none where there is no file."""
+        try:
+            content = self.path.read_bytes() if self.path.exists() else b""
+        except OSError as error:
+            raise unwritten(self.path, error) from error
+        # bytes: splitting text would also cut at Unicode line separators inside responses
+        return content[: content.rfind(b"\n") + 1].splitlines()
+
+    def open(self, rows: Sequence[bytes]) -> None:
+        """Cut the file back to some of the lines that it has, in one step, and append after them.
+
+        rows: of `read`
+        """
+        kept = b"".join(row + b"\n" for row in rows)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self.path.exists() or self.path.stat().st_size != len(kept):
+                write_whole(self.path, kept)
+            self._file = self.path.open("ab")
+        except OSError as error:
+            raise unwritten(self.path, error) from error
+
+    @property
+    def size(self) -> int:
+        """Bytes of all lines so far."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def append(self, lines: Iterable[Line]) -> None:
+        """Write lines at the end; they are on the disk itself when this returns.
+
+        After a failure nothing more is written, as a torn line may be there.
+        """
+        assert self._file is not None, "open comes first"
+        if self._error is not None:
+            raise unwritten(self.path, self._error)
+        try:
+            self._file.write("".join(map(encoded, lines)).encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self._error = error
+            raise unwritten(self.path, error) from error
+
+    def close(self) -> None:
+        """Append no more."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # a full disk was reported when it was written to
+                self._file.close()
+
+
+def encoded(line: Line) -> str:
+    """A line of a .jsonl file."""
+    return json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def line_of(row: bytes | str) -> Line:
+    """The value of a line of JSON; ValueError where it is no object with keys."""
+    try:
+        value = json.loads(row)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
+
+
+def sound_lines(rows: Iterable[bytes]) -> list[Line]:
+    """The values of lines, up to the first line that is damaged."""
+    values = []
+    for row in rows:
+        try:
+            values.append(line_of(row))
+        except ValueError:
+            break
+    return values
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The lines of a .jsonl file; ValueError with the number of one that is no JSON object."""
+    lines = []
+    for number, row in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            lines.append(line_of(row))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+    return lines

@@ -1,0 +1,268 @@
+"""Copies of a run's records for W&B, TensorBoard and trackio; nothing is ever read back from there.
+
+Each of the three libraries is imported only by the runs that use it.
+"""
+
+import io
+import math
+import secrets
+import shlex
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, Protocol
+
+from cory.config import Config, ConfigError
+from cory.episode import Episode, Metrics
+from cory.runs.differences import SEED, read_varied, short_words
+from cory.runs.files import write_whole
+from cory.runs.settings import read_settings, resolved
+
+LONGEST = 128  # characters of a name or a group that W&B takes
+COLUMNS = ("iteration", "prompt", "role", "agent", "context", "response", "score", "credit")
+SAMPLES = "samples"  # name of the table or text of training episodes
+WANDB, WANDB_ID = "wandb", "wandb_id"  # folder and file of the run directory
+TENSORBOARD = "tensorboard"  # folder of the run directory
+TRACKIO_NAME = "trackio_name"  # file of the run directory
+FLUSH_S = 1  # W&B's default, 15 s, would lose that much of a killed run
+
+
+class Mirror(Protocol):
+    """Gets what the records get, in the first process."""
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        """The metrics of one iteration."""
+        ...
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        """Training episodes as text."""
+        ...
+
+    def close(self) -> None:
+        """The process logs nothing more, whether or not the run is finished."""
+        ...
+
+
+def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -> list[Mirror]:
+    """The mirrors that the settings ask for, begun.
+
+    logged: iterations that the records have; of a resumed run those before its checkpoint
+    """
+    mirrors: list[Mirror] = []
+    if config.wandb.mode != "disabled":
+        mirrors.append(WandbMirror(config, run_dir, commit))
+    if config.tensorboard:
+        mirrors.append(TensorBoardMirror(run_dir, logged))
+    if config.trackio is not None:
+        mirrors.append(TrackioMirror(config, run_dir))
+    return mirrors
+
+
+class WandbMirror:
+    """A W&B run, offline where the server cannot be used."""
+
+    def __init__(self, config: Config, run_dir: Path, commit: str | None) -> None:
+        import wandb  # noqa: PLC0415  half a second, and most runs do without
+
+        settings = config.wandb
+        tags = [*settings.tags, config.scale, *([commit[:7]] if commit else [])]
+        begin = dict(
+            project=settings.project,
+            dir=run_dir,
+            id=drawn_once(run_dir / WANDB_ID, ""),
+            resume="allow",
+            entity=settings.entity,
+            group=settings.group or group_of(config, run_dir),
+            name=settings.name or name_of(config, run_dir),
+            notes=settings.notes,
+            tags=tags,
+            config=resolved(read_settings(run_dir)),
+            settings=wandb.Settings(
+                init_timeout=settings.init_timeout,
+                finish_timeout=settings.finish_timeout,
+                x_transaction_log_flush_interval=FLUSH_S,
+                silent=True,
+                disable_git=True,  # it would record the repository around run_dir, not this one
+            ),
+        )
+        self.run: Any = None
+        if settings.mode == "online":
+            wandb.setup(settings=wandb.Settings(silent=True))
+            try:
+                # on a terminal, init would ask for the key
+                if not wandb.login(prompt=False, verify=False):
+                    raise wandb.errors.Error("there is no API key; `wandb login` stores one")
+                self.run = wandb.init(mode="online", **begin)
+            except wandb.errors.Error as error:
+                why = str(error).splitlines()[0]
+                print(
+                    f"note: W&B records offline, to be uploaded with `wandb sync`, because {why}",
+                    file=sys.stderr,
+                )
+                wandb.teardown()  # a start that failed half-way keeps the id in use
+        if self.run is None:
+            self.run = wandb.init(mode="offline", **begin)
+        self.table = wandb.Table(columns=list(COLUMNS), log_mode="INCREMENTAL")
+        self.run.define_metric("iteration")
+        # W&B's own step counts calls, and goes on counting when a run is resumed
+        self.run.define_metric("*", step_metric="iteration")
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        self._call(lambda run: run.log({"iteration": iteration, **metrics}))
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        """One table that grows: a row per turn, of which only the new ones are sent."""
+
+        def grow(run: Any) -> None:
+            for row in sample_rows(iteration, episodes):
+                self.table.add_data(*row)
+            run.log({"iteration": iteration, SAMPLES: self.table})
+
+        self._call(grow)
+
+    def close(self) -> None:
+        """Upload the rest, for no longer than `wandb.finish_timeout`."""
+        import wandb  # noqa: PLC0415  it is loaded by now
+
+        self._call(lambda run: run.finish())
+        self._call(lambda run: wandb.teardown())  # its process may still be writing the last lines
+
+    def _call(self, action: Callable[[Any], None]) -> None:
+        """Call `action` on the W&B run; after a failure the run goes on without a mirror."""
+        if self.run is None:
+            return
+        try:
+            action(self.run)
+        except Exception as error:  # W&B's errors share no class
+            print(f"note: W&B broke down and gets no more: {error!r}", file=sys.stderr)
+            self.run = None
+
+
+class TensorBoardMirror:
+    """Event files in the folder tensorboard/ of the run directory."""
+
+    def __init__(self, run_dir: Path, logged: int) -> None:
+        """logged: iterations that are kept; TensorBoard forgets later ones of an earlier start."""
+        # two seconds, and most runs do without
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+
+        # a new file for each start; `purge_step` in it makes readers drop what is logged again
+        self.writer = SummaryWriter(str(run_dir / TENSORBOARD), purge_step=logged)
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        """One scalar for each metric; those that are no finite number have no point."""
+        for name, value in metrics.items():
+            if math.isfinite(value):
+                self.writer.add_scalar(name, value, iteration)
+        self.writer.flush()  # a killed run keeps what it has logged
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        text = "\n\n---\n\n".join(map(as_markdown, episodes))
+        self.writer.add_text(SAMPLES, text, iteration)
+        self.writer.flush()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def as_markdown(episode: Episode) -> str:
+    """An episode for TensorBoard, which renders Markdown: texts are indented, so that they stay."""
+
+    def code(text: str) -> str:
+        return "\n".join(f"    {line}" for line in text.splitlines())
+
+    blocks = [f"{episode.prompt.id}\n\n{code(episode.prompt.text)}"]
+    for turn in episode.turns:
+        score = "" if turn.score is None else f", score {turn.score:.3f}"
+        blocks.append(f"{turn.role} ({turn.agent}{score})\n\n{code(turn.response or '')}")
+    return "\n\n".join(blocks)
+
+
+class TrackioMirror:
+    """A run of trackio, whose dashboard runs on this machine.
+
+    All runs of a project lie in one database, in the folder TRACKIO_DIR of the environment or,
+    without it, in trackio's own in the cache of Hugging Face. What trackio prints of its start and
+    end is left out. Its logging raises nothing: where it fails, trackio warns and the run goes on.
+    """
+
+    def __init__(self, config: Config, run_dir: Path) -> None:
+        import trackio  # noqa: PLC0415  a second, and most runs do without
+
+        self.table = trackio.Table
+        try:
+            with redirect_stdout(io.StringIO()):
+                self.run: Any = trackio.init(
+                    project=config.trackio,
+                    # trackio resumes a run by its name: equal runs in two folders need two
+                    name=drawn_once(run_dir / TRACKIO_NAME, f"{name_of(config, run_dir)}/"),
+                    group=group_of(config, run_dir),
+                    config=resolved(read_settings(run_dir)),
+                    resume="allow",
+                    embed=False,  # a notebook would get a dashboard
+                )
+        except ValueError as error:  # a project's name that it keeps for itself
+            raise ConfigError(f"trackio={config.trackio}: {error}") from error
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        self.run.log(dict(metrics), step=iteration)
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        """A table of this iteration's episodes: a row per turn."""
+        rows = [list(row) for row in sample_rows(iteration, episodes)]
+        self.run.log({SAMPLES: self.table(columns=list(COLUMNS), data=rows)}, step=iteration)
+
+    def close(self) -> None:
+        with redirect_stdout(io.StringIO()):
+            self.run.finish()
+
+
+def name_of(config: Config, run_dir: Path) -> str:
+    """Experiment, what varies in its sweep, seed: `quickstart/kl_coef=0.3/seed0`."""
+    parts = [config.experiment, _varied(run_dir), f"seed{config.seed}"]
+    return "/".join(filter(None, parts))[:LONGEST]
+
+
+def group_of(config: Config, run_dir: Path) -> str:
+    """Runs that differ in their seed alone: the sweep, or experiment, and what varies in it."""
+    sweep = "" if config.sweep == "adhoc" else config.sweep
+    return ", ".join(filter(None, [sweep, config.experiment, _varied(run_dir)]))[:LONGEST]
+
+
+def _varied(run_dir: Path) -> str:
+    """What varies between the jobs of a sweep beside experiment and seed, in short."""
+    varied = {k: v for k, v in read_varied(run_dir).items() if k not in ("experiment", SEED)}
+    return ", ".join(short_words(varied, list(varied)))
+
+
+def drawn_once(file: Path, head: str) -> str:
+    """A name with a random end, kept in a file, so that a resumed run continues under it."""
+    if not file.exists():
+        write_whole(file, f"{head}{secrets.token_hex(4)}")
+    return file.read_text(encoding="utf-8")
+
+
+def sample_rows(iteration: int, episodes: list[Episode]) -> list[tuple[Any, ...]]:
+    """A row of `COLUMNS` for each turn."""
+    return [
+        (iteration, one.prompt.id, t.role, t.agent, t.context, t.response, t.score, t.credit)
+        for one in episodes
+        for t in one.turns
+    ]
+
+
+def print_hints(run_dir: Path) -> None:
+    """The last lines of a run that W&B has offline, or trackio has: where to look at it."""
+    parts = [
+        str(folder)
+        for folder in sorted((run_dir / WANDB).glob("offline-run-*"))
+        if not any(folder.glob("*.synced"))
+    ]
+    if parts:
+        command = shlex.join(["wandb", "sync", *parts])
+        print(f"W&B: recorded offline in {run_dir / WANDB}; to upload: {command}")
+    project = read_settings(run_dir).trackio
+    if project is not None:
+        command = shlex.join(["trackio", "show", "--project", project])
+        print(f"trackio: to look at the run: {command}")

@@ -1,0 +1,195 @@
+"""Files that survive a kill: whole lines stay, torn ones are cut off, failures are said."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cory.config import Config, ConfigError, builder
+from cory.endpoint import Reply, ReplyCache
+from cory.games import rules_of
+from cory.rollout.game_store import GameSet
+from cory.runs.export import export_agents
+from cory.runs.files import (
+    PIECE,
+    JsonlStore,
+    WriteError,
+    encoded,
+    read_lines,
+    sha256_of,
+    sound_lines,
+    write_whole,
+)
+from cory.runs.recorder import Recorder
+from cory.runs.settings import read_settings
+from cory.runtime.build import build_parts
+
+LINES = [{"n": 1, "text": "\u2028 ‘x’\n"}, {"n": 2}]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    store = JsonlStore(tmp_path / "folder" / "lines.jsonl")
+    assert store.read() == []
+    store.open([])
+    store.append(LINES)
+    store.close()
+    return store.path
+
+
+def test_lines_come_back_and_more_follow(path: Path) -> None:
+    store = JsonlStore(path)
+    rows = store.read()
+    assert sound_lines(rows) == LINES
+    store.open(rows)
+    store.append([{"n": 3}])
+    store.append([])
+    assert sound_lines(store.read()) == read_lines(path) == [*LINES, {"n": 3}]
+    assert store.size == path.stat().st_size
+
+
+def test_a_torn_line_is_cut_off_and_nothing_else(path: Path) -> None:
+    whole = path.read_bytes()
+    for torn in (b'{"n": 3', b'{"n": 3}', b"\0\0"):
+        path.write_bytes(whole + torn)
+        store = JsonlStore(path)
+        rows = store.read()
+        assert sound_lines(rows) == LINES
+        assert path.read_bytes() == whole + torn  # reading alone changes nothing
+        store.open(rows)
+        assert path.read_bytes() == whole
+        store.append([{"n": 4}])
+        assert path.read_bytes() == whole + b'{"n": 4}\n'
+        store.close()
+
+
+def test_a_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = JsonlStore(path)
+    whole, rows = path.read_bytes(), store.read()
+
+    def fails(self: Path, target: Path) -> None:
+        raise OSError(5, "killed here")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "replace", fails)
+        with pytest.raises(WriteError, match=r"lines\.jsonl cannot be written \(killed here\)"):
+            store.open(rows[1:])
+        with pytest.raises(OSError):
+            write_whole(path, "other")
+    assert path.read_bytes() == whole
+    store.open(rows[1:])
+    assert sound_lines(store.read()) == LINES[1:]
+
+
+@pytest.mark.parametrize("damaged", [b"\0\0", b"3", b"[{}]", b"null", b"\xff", b"[" * 100_000])
+def test_damage_ends_the_values(damaged: bytes, tmp_path: Path) -> None:
+    assert sound_lines([b'{"n": 1}', damaged, b'{"n": 2}']) == [{"n": 1}]
+    (tmp_path / "x").write_bytes(b'{"n": 1}\n' + damaged + b"\n")
+    with pytest.raises(ValueError, match=r"x, line 2: "):
+        read_lines(tmp_path / "x")
+
+
+def test_lines_are_on_the_disk_and_a_full_one_is_said(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    store = JsonlStore(path)
+    store.open(store.read())
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WriteError, match=r"\(No space left on device\); the same command goes on"):
+        store.append([{"n": 3}])
+    store.close()
+
+
+def test_the_hash_is_of_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for size in (0, 1, PIECE, PIECE + 1):
+        path.write_bytes(b"a" * size)
+        assert sha256_of(path) == hashlib.sha256(b"a" * size).hexdigest()
+
+
+def test_what_a_finished_run_leaves_is_on_the_disk(
+    config_of: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the checkpoints are removed: agents, and all records."""
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    config = config_of()
+    agents = builder("algorithm", config.algorithm.name)(config.algorithm, build_parts(config))
+    export_agents(agents.agents, config, "c0ffee", tmp_path)
+    assert len([*tmp_path.rglob("*")]) > 10
+    recorder = Recorder(tmp_path, config, 0)
+    recorder.start(0, None)
+    recorder.log(0, {"a": 1.0, "time/b": 2.0})
+    recorder.log_lines([{"iteration": 0}])
+    recorder.log_scores({"iteration": 0})
+    recorder.finish()
+    recorder.close()
+    left = [*tmp_path.rglob("*"), tmp_path]
+    assert {path.stat().st_ino for path in left} <= synced
+
+
+GAMES = [
+    {
+        "word": "movie",
+        "max_turns": 2,
+        "turns": [{"role": "attacker", "text": "a"}, {"role": "defender", "text": "b"}],
+        "winners": ["attacker"],
+        "reason": "said",
+        "valid": True,
+        "ids": [[1, 2], None],
+        "game": number,
+    }
+    for number in range(3)
+]
+REPLIES = [
+    {"key": f"k{n}", "digest": "d", **asdict(Reply("yes", 3, 1, "stop", "m"))} for n in range(3)
+]
+SETTINGS = "model: {name: tiny, path: asset:tiny}\nseed: 0\nalgorithm: {name: ppo}\n"
+
+
+@settings(
+    max_examples=40, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+@given(
+    start=st.integers(0, 400), length=st.integers(0, 40), put=st.binary(max_size=8),
+    what=st.sampled_from(["games", "replies", "settings"]),
+)  # fmt: skip
+def test_changed_bytes_are_refused_in_a_line(
+    start: int, length: int, put: bytes, what: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Or the sound part is read: no traceback."""
+    folder = tmp_path_factory.mktemp("damaged")
+    texts = {
+        "games": "".join(map(encoded, GAMES)),
+        "replies": "".join(map(encoded, REPLIES)),
+        "settings": SETTINGS,
+    }
+    sound = texts[what].encode()
+    file = folder / "config.yaml"
+    file.write_bytes(sound[:start] + put + sound[start + length :])
+    readers: dict[str, Callable[[], object]] = {
+        "games": lambda: GameSet(file, rules_of("taboo", "words"), "t").close(),
+        "replies": lambda: ReplyCache(file),
+        "settings": lambda: read_settings(folder),
+    }
+    try:
+        readers[what]()
+    except ConfigError as error:
+        assert str(error) and "\n" not in str(error)

@@ -1,0 +1,390 @@
+"""W&B, TensorBoard and trackio: what they hold, also of a resumed run, and where they cannot be."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+import wandb
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from cory.config import Config, ConfigError, parse_config
+from cory.episode import Episode, Prompt, Turn
+from cory.runs.differences import write_varied
+from cory.runs.mirrors import (
+    COLUMNS,
+    TENSORBOARD,
+    TRACKIO_NAME,
+    TensorBoardMirror,
+    TrackioMirror,
+    WandbMirror,
+    mirrors_of,
+    print_hints,
+)
+from cory.runs.run_dir import write_settings
+from cory.runtime import before
+from cory.runtime.before import refuse_early
+from tests.support.commands import until
+from tests.support.composing import compose_config, parsed
+from tests.support.wandb_files import OfflineRun, offline_runs
+from tests.support.wandb_server import WandbServer
+from tests.support.warm import Fork
+
+COMMIT = "0123456789abcdef"
+KEY = "0" * 40
+SCORE = "objective/score/agent_0"
+PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """W&B without the settings and keys of whoever runs the tests."""
+    for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_MODE", *PROXIES):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "settings"))
+    wandb.teardown()  # it reads the environment once
+    yield
+    with suppress(ConnectionError):  # of the process that a test below kills
+        wandb.teardown()
+
+
+def begun(run_dir: Path, *words: str) -> Config:
+    """The settings of a run, which are in its directory."""
+    cfg = compose_config("algorithm=cory", "seed=7", *words)
+    write_settings(run_dir, cfg, [])
+    return parse_config(cfg)
+
+
+def numbers(iteration: int) -> dict[str, float]:
+    return {SCORE: 0.1 * iteration + 1 / 3, "time/iteration_s": 1.5}
+
+
+def episode(name: str) -> Episode:
+    turns = [
+        Turn("agent_0", "pioneer", 0, f"to {name}", "# says ‘0’", [1], [2], score=0.25, credit=0.5),
+        Turn("agent_1", "observer", 0, "to it", "*said*", [1], [2]),
+    ]
+    return Episode(Prompt(name, "query"), turns)
+
+
+def row(iteration: int, name: str) -> list[Any]:
+    """The first turn of an episode, as a table has it."""
+    return [iteration, name, "pioneer", "agent_0", f"to {name}", "# says ‘0’", 0.25, 0.5]
+
+
+def wandb_run(run_dir: Path, words: tuple[str, ...], *iterations: int) -> OfflineRun:
+    """The offline run of W&B that one start of a run leaves behind."""
+    earlier = {run.folder for run in offline_runs(run_dir)}
+    words = (f"wandb.mode={'offline' if not words else words[0]}", *words[1:])
+    mirror = WandbMirror(begun(run_dir, "wandb.project=test", *words), run_dir, COMMIT)
+    for iteration in iterations:
+        mirror.log(iteration, numbers(iteration))
+        mirror.log_samples(iteration, [episode(f"e{iteration}")])
+    mirror.close()
+    (run,) = [run for run in offline_runs(run_dir) if run.folder not in earlier]
+    return run
+
+
+@pytest.mark.slow
+def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path: Path) -> None:
+    run = wandb_run(tmp_path, ("offline", "sweep=cory/fig3"), 0, 1, 2)
+    assert run.numbers() == [{"iteration": i, **numbers(i)} for i in range(3)]
+    assert run.axes["*"] == "iteration"
+    assert run.config["seed"] == 7 and run.config["algorithm"]["name"] == "cory"
+    assert run.run.run_group == "cory/fig3, quickstart"
+    assert list(run.run.tags) == ["paper", COMMIT[:7]]
+    assert (run.run.display_name, run.run.project) == ("quickstart/seed7", "test")
+    for number, table in enumerate(run.increments()):
+        assert table["_type"] == "incremental-table-file"
+        assert (table["increment_num"], table["columns"]) == (number, list(COLUMNS))
+        assert len(table["data"]) == 2 and table["data"][0] == row(number, f"e{number}")
+
+
+@pytest.mark.slow
+def test_what_varies_in_a_sweep_or_is_set_names_run_and_group(tmp_path: Path) -> None:
+    varied = {"algorithm.kl_coef": "0.3", "seed": "7", "experiment": "quickstart"}
+    write_varied(tmp_path, varied)
+    run = wandb_run(tmp_path, ()).run
+    named = ("quickstart/kl_coef=0.3/seed7", "quickstart, kl_coef=0.3")
+    assert (run.display_name, run.run_group) == named
+    words = ("entity=team", "name=mine", "group=ours", "tags=[a,b]", "notes='why not'")
+    (tmp_path / "own").mkdir()
+    run = wandb_run(tmp_path / "own", ("offline", *(f"wandb.{word}" for word in words))).run
+    assert (run.entity, run.display_name, run.run_group) == ("team", "mine", "ours")
+    assert (list(run.tags), run.notes) == (["a", "b", "paper", COMMIT[:7]], "why not")
+
+
+@pytest.mark.slow
+def test_a_resumed_run_has_the_same_id_and_a_hint_names_the_parts_to_upload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a run"
+    begun(folder)
+    print_hints(folder)
+    assert capsys.readouterr().out == ""
+    parts = [wandb_run(folder, (), 0, 1, 2)]
+    time.sleep(1.1)  # W&B names folders by the second
+    parts.append(wandb_run(folder, (), 2, 3))
+    other = wandb_run(tmp_path / "b", (), 0)
+    assert len({part.run.run_id for part in parts}) == 1 and parts[0].folder != parts[1].folder
+    assert other.run.run_id != parts[0].run.run_id
+    print_hints(folder)
+    where, _, command = capsys.readouterr().out.strip().partition("; to upload: ")
+    assert where == f"W&B: recorded offline in {folder / 'wandb'}"
+    assert shlex.split(command) == ["wandb", "sync", *sorted(str(p.folder) for p in parts)]
+    (log,) = parts[0].folder.glob("*.wandb")
+    log.with_name(f"{log.name}.synced").touch()  # as `wandb sync` leaves it
+    print_hints(folder)
+    assert str(parts[0].folder) not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listens", [True, False])
+@pytest.mark.parametrize("key", [KEY, None])
+def test_online_without_a_server_or_a_key_records_offline(
+    listens: bool,
+    key: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as silent:  # it takes connections and never says a word
+        silent.bind(("127.0.0.1", 0))
+        if listens:
+            silent.listen(50)
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        if key is not None:
+            monkeypatch.setenv("WANDB_API_KEY", key)
+        began = time.monotonic()
+        run = wandb_run(tmp_path, ("online", "wandb.init_timeout=2"), 0)
+        took = time.monotonic() - began
+    assert run.numbers() == [{"iteration": 0, **numbers(0)}]
+    (note,) = capfd.readouterr().err.splitlines()
+    begins = "note: W&B records offline, to be uploaded with `wandb sync`, because "
+    assert note.startswith(begins) and ("no API key" in note) == (key is None)
+    assert took < 20
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    """A stand-in for W&B that the environment points to."""
+    server = WandbServer()
+    monkeypatch.setenv("WANDB_BASE_URL", server.url)
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    yield server
+    server.leave()
+
+
+@pytest.mark.slow
+def test_online_a_resumed_run_goes_on_in_the_same_run(
+    server: WandbServer, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = begun(tmp_path, "wandb.mode=online")
+    for iterations in ((0, 1, 2), (2, 3)):
+        mirror = WandbMirror(config, tmp_path, COMMIT)
+        for iteration in iterations:
+            mirror.log(iteration, numbers(iteration))
+        mirror.close()
+    ((run, lines),) = server.history.items()
+    assert run == (tmp_path / "wandb_id").read_text()
+    assert [line["iteration"] for line in lines] == [0, 1, 2, 2, 3]
+    assert [line[SCORE] for line in lines] == [numbers(i)[SCORE] for i in (0, 1, 2, 2, 3)]
+    assert server.finished == [run, run]
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_a_server_that_leaves_holds_nobody_up(server: WandbServer, tmp_path: Path) -> None:
+    config = begun(tmp_path, "wandb.mode=online", "wandb.finish_timeout=2")
+    mirror = WandbMirror(config, tmp_path, COMMIT)
+    mirror.log(0, numbers(0))
+    server.leave()
+    began = time.monotonic()
+    mirror.log(1, numbers(1))
+    mirror.close()
+    assert time.monotonic() - began < 10
+    (log,) = (tmp_path / "wandb").glob("run-*")
+    assert OfflineRun(log).numbers() == [{"iteration": i, **numbers(i)} for i in (0, 1)]
+
+
+@pytest.mark.slow
+def test_a_run_survives_the_death_of_the_process_that_wandb_runs_in(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    mirror = WandbMirror(begun(tmp_path, "wandb.mode=offline"), tmp_path, COMMIT)
+    (core,) = [p for p in psutil.Process().children() if "wandb-core" in p.name()]
+    core.kill()
+    core.wait()
+    for iteration in range(3):
+        mirror.log(iteration, numbers(iteration))
+    mirror.close()
+    notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note:")]
+    assert len(notes) == 1 and "W&B broke down" in notes[0]
+
+
+def log_and_wait(folder: Path) -> None:
+    mirror = WandbMirror(begun(folder, "wandb.mode=offline"), folder, COMMIT)
+    for iteration in range(3):
+        mirror.log(iteration, numbers(iteration))
+    time.sleep(2)
+    print("said", flush=True)
+    time.sleep(60)
+
+
+@pytest.mark.slow
+def test_a_killed_run_keeps_what_it_said_more_than_a_second_before(tmp_path: Path) -> None:
+    fork = Fork(tmp_path, partial(log_and_wait, tmp_path))
+    until(lambda: fork.out == "said\n")
+    fork.kill()
+    fork.wait()
+    (run,) = offline_runs(tmp_path)
+    assert run.numbers() == [{"iteration": i, **numbers(i)} for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("wandb.project='a/b'", "wandb.project must be 1 to 128 characters without / "),
+        ("wandb.project=''", "wandb.project must be 1 to 128 characters"),
+        ("wandb.name=' '", "wandb.name must have 1 to 128 characters, got ' '"),
+        (f"wandb.tags=[a,{'t' * 65}]", "wandb.tags must have 1 to 64 characters each, got 't"),
+        ("wandb.finish_timeout=0", "wandb.finish_timeout must be at least 1, got 0"),
+        ("trackio='a/b'", "trackio must be 1 to 128 characters without / "),
+        ("trackio=' '", "trackio must be 1 to 128 characters without / "),
+    ],
+)
+def test_settings_that_a_mirror_would_reject_are_refused(typed: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parsed(typed)
+
+
+@pytest.mark.parametrize(("library", "word"), [("trackio", "films"), ("tensorboard", "true")])
+def test_without_the_package_a_run_is_refused_before_it_starts(
+    library: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(before, "find_spec", {library: None}.__getitem__)
+    said = rf'^{library}={word} needs the package {library}: pip install "\.\[{library}\]"$'
+    with pytest.raises(ConfigError, match=said):
+        refuse_early(tmp_path / "run", parsed(f"{library}={word}"))
+    refuse_early(tmp_path / "run", parsed())
+
+
+def events(run_dir: Path) -> Any:
+    """The event files as TensorBoard reads them."""
+    found = EventAccumulator(str(run_dir / TENSORBOARD))
+    found.Reload()
+    return found
+
+
+def test_tensorboard_has_every_finite_metric_once_also_of_a_resumed_run(tmp_path: Path) -> None:
+    # the second start's checkpoint was after two iterations
+    for logged, iterations, factor in ((0, (0, 1, 2, 3), 1.0), (2, (2, 3, 4), 10.0)):
+        mirror = TensorBoardMirror(tmp_path, logged)
+        for iteration in iterations:
+            mirror.log(iteration, {"a": factor * iteration, "b": math.nan, "c": math.inf})
+        assert events(tmp_path).Tags()["scalars"] == ["a"]  # at once
+        mirror.close()
+    points = [(event.step, event.value) for event in events(tmp_path).Scalars("a")]
+    assert points == [(0, 0), (1, 1), (2, 20), (3, 30), (4, 40)]
+
+
+def test_samples_are_text_that_markdown_leaves_as_it_is(tmp_path: Path) -> None:
+    mirror = TensorBoardMirror(tmp_path, 0)
+    mirror.log_samples(7, [episode("p-1")])
+    mirror.close()
+    (event,) = events(tmp_path).Tensors("samples/text_summary")
+    assert event.step == 7
+    assert event.tensor_proto.string_val[0].decode().splitlines() == [
+        *("p-1", "", "    query", ""),
+        *("pioneer (agent_0, score 0.250)", "", "    # says ‘0’", ""),
+        *("observer (agent_1)", "", "    *said*"),
+    ]
+
+
+class FakeRun:
+    """Keeps what it is given."""
+
+    def __init__(self, **words: Any) -> None:
+        self.words, self.logged, self.finished = words, [], False  # type: ignore[var-annotated]
+
+    def log(self, metrics: dict[str, Any], step: int) -> None:
+        self.logged.append((step, metrics))
+
+    def finish(self) -> None:
+        print("trackio says how it went")
+        self.finished = True
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module in place of trackio, which may not be installed."""
+
+    def init(**words: Any) -> FakeRun:
+        print("trackio says what it does")
+        if words["project"].startswith("registry-"):
+            raise ValueError("names beginning with 'registry-' are reserved")
+        return FakeRun(**words)
+
+    table: Callable[..., Any] = lambda columns, data: data[0]  # noqa: E731  one line of a stand-in
+    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init, Table=table))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("fake")
+def test_trackio_gets_name_group_settings_metrics_and_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = begun(tmp_path / "a", "trackio='my films'")
+    (mirror,) = mirrors_of(config, tmp_path / "a", None, 0)
+    assert isinstance(mirror, TrackioMirror)
+    mirror.log(3, {SCORE: 0.5})
+    mirror.log_samples(3, [episode("p-1")])
+    mirror.close()
+    run = mirror.run
+    assert (run.words["project"], run.words["group"]) == ("my films", "quickstart")
+    assert run.words["name"].startswith("quickstart/seed7/")
+    assert run.words["config"]["seed"] == 7 and run.words["resume"] == "allow"
+    assert run.logged == [(3, {SCORE: 0.5}), (3, {"samples": row(3, "p-1")})]
+    assert run.finished and capsys.readouterr().out == ""
+    print_hints(tmp_path / "a")
+    said = "trackio: to look at the run: trackio show --project 'my films'\n"
+    assert capsys.readouterr().out == said
+    # a directory keeps its name, another one has another
+    begun(tmp_path / "b", "trackio=films")
+    again, other = (TrackioMirror(config, tmp_path / name).run.words["name"] for name in "ab")
+    assert run.words["name"] == again == (tmp_path / "a" / TRACKIO_NAME).read_text() != other
+    with pytest.raises(ConfigError, match=r"^trackio=registry-a: names beginning with 'registry-'"):
+        TrackioMirror(begun(tmp_path, "trackio=registry-a"), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_goes_on_in_the_database_of_trackio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))  # read once, by the import
+    storage = pytest.importorskip("trackio.sqlite_storage").SQLiteStorage
+    config = begun(tmp_path, "trackio=films")
+    for iterations in ((0, 1), (2,)):
+        mirror = TrackioMirror(config, tmp_path)
+        for iteration in iterations:
+            mirror.log(iteration, {SCORE: 0.5 * iteration, "a": math.nan})
+        mirror.log_samples(3, [episode("p-1")])
+        mirror.close()
+    (name,) = storage.get_runs("films")
+    assert name == (tmp_path / TRACKIO_NAME).read_text()
+    rows = storage.get_logs("films", name)
+    assert [(r["step"], r[SCORE]) for r in rows if SCORE in r] == [(0, 0.0), (1, 0.5), (2, 1.0)]
+    tables = [list(r["samples"]["_value"][0].values()) for r in rows if "samples" in r]
+    assert tables == [row(3, "p-1")] * 2

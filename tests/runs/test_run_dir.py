@@ -1,0 +1,282 @@
+"""Whose run a directory holds: only an empty folder, or this run, may be written into."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig
+
+from cory.config import ConfigError, parse_config
+from cory.runs.differences import write_varied
+from cory.runs.run_dir import (
+    AGENTS,
+    LOCK,
+    METRICS,
+    RECORD,
+    WORKER_LOCK,
+    in_use,
+    lock,
+    prepare,
+    remove_unbegun,
+    require_own,
+    unfinished_run,
+    why_it_cannot_grow,
+    write_settings,
+)
+from cory.runs.settings import SETTINGS, read_settings, resolved
+from tests.support.commands import SOON
+from tests.support.composing import compose_config, parsed
+
+
+def begun(run_dir: Path, cfg: DictConfig, saved: bool = False) -> None:
+    """A run that has written records, and maybe a checkpoint."""
+    write_settings(run_dir, cfg, [])
+    (run_dir / METRICS).touch()
+    if saved:
+        place = run_dir / "checkpoints" / "000001"
+        place.mkdir(parents=True)
+        (place / "manifest.json").touch()
+
+
+def started(run_dir: Path, *words: str) -> bool:
+    cfg = compose_config(*words)
+    return prepare(run_dir, cfg, parse_config(cfg), [*words])
+
+
+def one_file(name: str, content: bytes = b"mine") -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+    return make
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (one_file("agents/mine.txt"), "holds agents but no config.yaml: it is no run; name a new"),
+        (one_file(METRICS), "holds metrics.jsonl but no config.yaml"),
+        (one_file(".git/config"), "holds .git but no config.yaml"),
+        (one_file("seed0/config.yaml"), "holds seed0 but no config.yaml"),
+        (one_file(SETTINGS, b"host: example\n"), "holds a config.yaml that is not of a run"),
+        (one_file(SETTINGS, b"- 1\n"), "cannot be read: it is no mapping"),
+        (one_file(SETTINGS, b"\xff\xfe\x00"), "cannot be read ("),
+        (one_file(SETTINGS, b""), "that is not of a run"),
+        (one_file(SETTINGS, b"model: ${nowhere}\n"), "cannot be read ("),
+        (one_file(f"{SETTINGS}/mine"), "there is no run"),
+    ],
+)
+def test_a_folder_of_others_is_refused_and_stays_as_it_was(
+    make: Callable[[Path], None], said: str, tmp_path: Path
+) -> None:
+    make(tmp_path)
+    before = files_of(tmp_path)
+    for refuse in (require_own, started):
+        with pytest.raises(ConfigError) as refused:
+            refuse(tmp_path)
+        text = str(refused.value)
+        assert text.startswith(f"run_dir={tmp_path}") and said in text and "\n" not in text, text
+    assert files_of(tmp_path) == before
+
+
+def test_a_link_to_a_folder_of_others_is_refused(tmp_path: Path) -> None:
+    for name in "abcde":
+        one_file(f"thesis/{name}")(tmp_path)
+    (tmp_path / "run").symlink_to(tmp_path / "thesis")
+    with pytest.raises(ConfigError, match=r"run holds a, b, c, \.\.\. but no config\.yaml"):
+        require_own(tmp_path / "run")
+
+
+def test_new_and_empty_folders_and_runs_are_taken(tmp_path: Path) -> None:
+    require_own(tmp_path / "new")
+    require_own(tmp_path)
+    with lock(tmp_path):  # as a command does that is refused after it
+        pass
+    require_own(tmp_path)
+    (tmp_path / f".{SETTINGS}.host.17").touch()  # killed within `write_whole`
+    require_own(tmp_path)
+    write_settings(tmp_path, compose_config(), [])
+    (tmp_path / "slurm-1.out").touch()  # beside a run, nobody's files are in the way
+    require_own(tmp_path)
+    assert started(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["''", "' '"])
+def test_an_empty_name_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"^run_dir is empty; name a folder, or leave it out$"):
+        parsed(f"run_dir={value}")
+
+
+def test_a_folder_that_nobody_may_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(self: Path) -> None:  # as for anybody but root, who may read everything
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    with pytest.raises(ConfigError, match="cannot be written: Permission denied"):
+        require_own(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("seed=1", "holds a run with seed=0, not 1"),
+        ("algorithm.clip_range=0.3", "holds a run with algorithm.clip_range=0.2, not 0.3"),
+        ("algorithm=ppo", "holds a run with algorithm."),
+        ("scale=small", "holds a run with "),
+    ],
+)
+def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_path: Path) -> None:
+    write_settings(tmp_path, compose_config(), [])
+    assert started(tmp_path, override)  # nothing was done there
+    begun(tmp_path, compose_config())
+    before = files_of(tmp_path)
+    with pytest.raises(ConfigError, match=f"^run_dir={tmp_path} {said}"):
+        started(tmp_path, override)
+    assert files_of(tmp_path) == before
+    assert started(tmp_path, "hardware=cpu2", "wandb.project=x", "checkpoint_every=1")
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_it_is_said_from_where_a_run_goes_on(
+    tmp_path: Path, saved: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert started(tmp_path) and capsys.readouterr().out == ""
+    begun(tmp_path, compose_config(), saved)
+    assert started(tmp_path)
+    said = "goes on with the unfinished run" if saved else "anew: it ended before its first check"
+    assert said in capsys.readouterr().out
+    total = parsed().algorithm.iterations
+    (tmp_path / RECORD).write_text(f'{{"iterations": {total}}}')
+    assert not started(tmp_path) and "is complete" in capsys.readouterr().out
+    longer = f"algorithm.iterations={total + 1}"
+    if not saved:
+        with pytest.raises(ConfigError, match=r"kept no training state.* keep_state=true, or"):
+            started(tmp_path, longer)
+        return
+    with pytest.raises(ConfigError, match="not fewer; choose another run_dir"):
+        started(tmp_path, f"algorithm.iterations={total - 1}")
+    assert started(tmp_path, longer)
+    assert f"the run of {total} iterations goes on to {total + 1}" in capsys.readouterr().out
+    # its workers did not let it grow: it is still finished
+    assert not started(tmp_path)
+    falling = ("algorithm.schedule=linear", "keep_state=true")
+    begun(tmp_path / "falling", compose_config(*falling), saved)
+    with pytest.raises(ConfigError, match=f"algorithm.schedule=linear .* its {total} iterations"):
+        started(tmp_path / "falling", *falling, longer)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ((), None),
+        (("algorithm.warmup=0.5",), "algorithm.warmup=0.5 ran over its 1"),
+        (("experiment=spag/llama2_im", "algorithm.schedule=linear"), "one set of games"),
+        (("experiment=spag/llama2_spag_1", "algorithm.schedule=linear"), None),
+        (("experiment=maft/phi3_arithmetic_maft", "algorithm.warmup=0.5"), None),
+        (
+            ("experiment=maft/phi3_arithmetic_maft", "model.precision=bf16", "algorithm.warmup=0"),
+            "model.precision=bf16",
+        ),
+    ],
+)
+def test_what_depends_on_the_length(words: tuple[str, ...], part: str | None) -> None:
+    experiment = any(word.startswith("experiment=") for word in words)
+    config = parsed(*words, *(["scale=small"] if experiment else []), "algorithm.iterations=10")
+    obstacle = why_it_cannot_grow(config, 1)
+    assert obstacle is None if part is None else part in str(obstacle)
+
+
+def test_what_a_variable_holds_is_in_no_file_and_the_run_still_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORY_TEST_SECRET", "s3cret")
+    text = "${oc.env:CORY_TEST_SECRET}"
+    words = [f"wandb.project={text}", f"wandb.tags=['{text}']"]
+    write_settings(tmp_path, compose_config(*words), words)
+    assert not [path for path in tmp_path.iterdir() if "s3cret" in path.read_text()]
+    wandb = parse_config(read_settings(tmp_path)).wandb
+    assert (wandb.project, list(wandb.tags)) == ("s3cret", ["s3cret"])
+    assert resolved(read_settings(tmp_path))["wandb"]["project"] == text
+
+
+@pytest.mark.parametrize("there", [METRICS, AGENTS, None])
+def test_a_refused_run_leaves_nothing(tmp_path: Path, there: str | None) -> None:
+    run_dir = tmp_path / "run"
+    write_settings(run_dir, compose_config(), [])
+    write_varied(run_dir, {"seed": "1"})
+    if there is not None:
+        (run_dir / there).touch()
+    before = files_of(run_dir)
+    remove_unbegun(run_dir)
+    if there == METRICS:  # it had begun
+        assert files_of(run_dir) == before
+    else:
+        assert run_dir.exists() == (there is not None)
+
+
+def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cfg = compose_config()
+    for day, override in enumerate(["", "", "", "algorithm.gamma=0.9", "seed=1"], 1):
+        folder = tmp_path / f"2026-01-0{day}_12-00-00_seed{override[5:] or 0}"
+        write_settings(folder, compose_config(*([override] if override else [])), [])
+    first, second, third = (tmp_path / f"2026-01-0{day}_12-00-00_seed0" for day in (1, 2, 3))
+    new = tmp_path / "2026-02-01_12-00-00_seed0"
+    assert unfinished_run(new, cfg) == third
+    assert unfinished_run(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
+    (third / RECORD).write_text("{}")  # finished
+    assert unfinished_run(new, cfg) == second
+    with lock(second):  # somebody works on it
+        assert unfinished_run(new, cfg) == first
+    assert unfinished_run(tmp_path / "chosen", cfg) is None
+    assert unfinished_run(new, compose_config("algorithm.gamma=0.8")) is None
+    (second / SETTINGS).write_bytes(b"a: [\n")
+    assert unfinished_run(new, cfg) == first
+    note = capsys.readouterr().err
+    assert note.startswith(f"note: left out as no run to go on with: {second} ")
+    assert note.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
+    assert not in_use(tmp_path)
+    code = (
+        "import time; from pathlib import Path; from cory.runs.run_dir import lock\n"
+        f"with lock(Path({str(tmp_path)!r})): print('locked', flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
+    assert in_use(tmp_path)
+    said = f"^run_dir={tmp_path} is in use by another process$"
+    with pytest.raises(ConfigError, match=said), lock(tmp_path):
+        pass
+    holder.kill()
+    with lock(tmp_path, wait_s=SOON):  # killed, and not even waited for
+        assert in_use(tmp_path)
+    holder.wait()
+    assert (tmp_path / LOCK).exists() and not in_use(tmp_path)
+
+
+def test_the_next_worker_waits_until_the_one_before_is_gone(tmp_path: Path) -> None:
+    """Whose command was killed; the command's own lock is another one."""
+    with lock(tmp_path, WORKER_LOCK):
+        with lock(tmp_path):
+            assert in_use(tmp_path)
+        assert in_use(tmp_path)
+        with pytest.raises(ConfigError, match="is in use"), lock(tmp_path, WORKER_LOCK, 0.1):
+            pass
+    with lock(tmp_path, WORKER_LOCK, 0.1):
+        pass
