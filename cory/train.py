@@ -291,6 +291,13 @@ def main() -> None:
         try:
             if own is not None:
                 refuse_same_names(own, CONF)
+            multirun = {"-m", "--multirun"} & {*words}
+            one_folder = [w for w in words if key_of(w) == "run_dir" and "," not in w]
+            require(
+                not (multirun and one_folder),
+                f"{' '.join(one_folder)} is one folder for all runs; hydra.sweep.dir=<folder> is "
+                "where they lie",
+            )
             if named:
                 code = 0 if run_sweep(words, own) else 1
             else:

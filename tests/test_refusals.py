@@ -104,6 +104,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("reward=xyz", "reward=xyz is not an option; choose one of classifier, exact_match, game_"),
         ("-m algorithm=ppo,pppo", "algorithm=pppo is not an option"),
         ("wandb=null", "wandb"),
+        ("model=null", "model=null: one of the options in conf/model is needed"),
         # a setting without its group
         ("learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
         ("+learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
@@ -119,6 +120,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("~algorithm.clip_range", "algorithm.clip_range: no value given"),
         ("algorithm.iterations=1000001", "algorithm.iterations=1000001: must be at most 1000000"),
         # one folder for several runs
+        ("-m seed=0,1 run_dir=mine", "run_dir=mine is one folder for all runs"),
         ("sweep=cory/fig3 run_dir=mine", "run_dir= is one folder for all runs of a sweep"),
         ("reward=exact_match", "reward=exact_match: needs a task with answers; task=imdb has none"),
     ],

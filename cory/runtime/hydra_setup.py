@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -73,6 +74,10 @@ def one_line(error: Exception, conf: Path, words: Sequence[str] = ()) -> str:
         parent = cause.parent_node
         hint = "" if parent is None else meant(override[1], flat(parent._get_root()))
         return f"{override[1]} is not a setting{hint}"
+    typed = words or sys.argv[1:]
+    empty = [w for w in typed if w.endswith("=null") and (conf / w.removesuffix("=null")).is_dir()]
+    if empty and text.startswith("Config group override must be"):
+        return f"{empty[0]}: one of the options in conf/{empty[0].removesuffix('=null')} is needed"
     said = " ".join(line.strip() for line in text.splitlines() if line.strip())
     if isinstance(error, OverrideParseException):  # which does not name the word
         return f"{error.override} cannot be read ({said}); special characters need quotes"

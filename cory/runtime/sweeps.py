@@ -340,6 +340,8 @@ def say_end(run_dirs: Sequence[Path], folder: Path, mark: str, began: float) -> 
     mark: what the names of the two files end with; the folder may hold runs of others
     began: by the clock of this process
     """
+    if not run_dirs:  # refused before the first one
+        return
     done = [d for d in run_dirs if (d / METRICS).exists() and (d / RECORD).exists()]
     minutes, rest = divmod(round(time.monotonic() - began), 60)
     print(f"\n{len(done)} of {len(run_dirs)} runs finished; {minutes}:{rest:02d} elapsed")
