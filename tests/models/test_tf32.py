@@ -11,7 +11,7 @@ import torch
 from cory import inference
 from cory.config import ConfigError, products_of
 from cory.models.precision import set_float32_products
-from cory.runtime import worker
+from cory.runtime import build
 from cory.trainers.sanity_checks import tolerance_of
 from tests.support.composing import parsed
 
@@ -74,13 +74,13 @@ def test_a_run_and_a_debate_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def loaded(*_: object) -> None:
         raise Enough
 
-    for module in (worker, inference):
+    for module in (build, inference):
         monkeypatch.setattr(module, "set_float32_products", lambda chosen, _: asked.append(chosen))
         monkeypatch.setattr(module, "Team", loaded)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     with pytest.raises(Enough):
-        worker.build_parts(parsed(*TF32, "reward.compute_precision=tf32"))
-    config = parsed("experiment=maft/phi3_arithmetic_maft", "scale=small", *TF32)
+        build.build_parts(parsed(*TF32, "reward.compute_precision=tf32"))
+    config = parsed("experiment=maft/maft", "scale=small", *TF32)
     with pytest.raises(Enough):
         inference.TrainedTeam(Path("unused"), config, "cuda")
     assert [{*chosen.values()} for chosen in asked] == [{"tf32"}, {"tf32"}]

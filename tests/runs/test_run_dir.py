@@ -111,12 +111,6 @@ def test_new_and_empty_folders_and_runs_are_taken(tmp_path: Path) -> None:
     assert started(tmp_path)
 
 
-@pytest.mark.parametrize("value", ["''", "' '"])
-def test_an_empty_name_is_refused(value: str) -> None:
-    with pytest.raises(ConfigError, match=r"^run_dir is empty; name a folder, or leave it out$"):
-        parsed(f"run_dir={value}")
-
-
 def test_a_folder_that_nobody_may_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
