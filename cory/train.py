@@ -45,6 +45,7 @@ from cory.runtime.hydra_setup import (
     one_line,
     own_folder,
     refuse_same_names,
+    without_folder,
 )
 from cory.runtime.launch import (
     JobFailed,
@@ -239,6 +240,7 @@ def asked_words() -> list[str]:
 
 def run_sweep(words: list[str], own: Path | None) -> bool:
     """Run the jobs of `sweep=<file>/<entry>`; whether all finished."""
+    words = without_folder(words)
     settings = merged([*filter(sweeps.is_setting, words)])
     values = dict(word.partition("=")[::2] for word in settings)
     only = values["only"].split(",") if "only" in values else []

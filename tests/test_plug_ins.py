@@ -175,14 +175,11 @@ def test_what_lies_in_the_folder_conf_of_the_package(installed: Callable[..., Pa
 
 TEAM = '''"""Two agents with names of their own: the solver reads what the planner says."""
 
-from dataclasses import dataclass
-
 from cory.algorithms.ppo import build_ppo
 from cory.config import Option, PPOConfig
 from cory.functional.credit import shared_sum
 
 
-@dataclass
 class RelayConfig(PPOConfig):
     def policy_count(self):
         return 2

@@ -20,6 +20,9 @@ from cory.config import experiment_names, flat, meant, nearest, plug_in_folders,
 MOST_LISTED = 24  # options of a group that a refusal lists
 
 
+OWN_FOLDER = ("--config-dir", "-cd")
+
+
 class OtherPlaces(SearchPathPlugin):
     """Appends the folders of packages with plug-ins to the places where Hydra looks."""
 
@@ -44,9 +47,17 @@ def own_folder(words: Sequence[str]) -> Path | None:
     """The folder that --config-dir names on the command line."""
     for word, following in pairwise([*words, ""]):
         option, equals, value = word.partition("=")
-        if option in ("--config-dir", "-cd"):
+        if option in OWN_FOLDER:
             return Path(value if equals else following)
     return None
+
+
+def without_folder(words: Sequence[str]) -> list[str]:
+    """The words of the command line but for --config-dir and what it names."""
+    pairs = pairwise(["", *words])
+    return [
+        w for before, w in pairs if before not in OWN_FOLDER and w.split("=")[0] not in OWN_FOLDER
+    ]
 
 
 def refuse_same_names(folder: Path, conf: Path) -> None:

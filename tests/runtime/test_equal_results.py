@@ -161,7 +161,7 @@ def test_policies_that_share_an_engine_learn_the_same_in_two_processes(tmp_path:
     In two processes the head is called for 90 tokens at once: for some rows once, for others twice.
     Processes that called it unequally often would fetch its weights for each other's layers.
     """
-    shared = ["experiment=maft/phi3_arithmetic_maft", "scale=small", "algorithm.iterations=2"]
+    shared = ["experiment=maft/maft", "scale=small", "algorithm.iterations=2"]
     shared += ["algorithm.prompts_per_iteration=12", "algorithm.epochs=1", "evaluation.prompts=8"]
     shared += ["algorithm.critic_epochs=1", "checkpoint_every=0", "model.compute_precision=fp32"]
     layouts = {
