@@ -41,11 +41,11 @@ from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_setup import (
     WithoutHydrasLine,
     hydra_raises,
+    in_one_word,
     look_beside,
     one_line,
     own_folder,
     refuse_same_names,
-    without_folder,
 )
 from cory.runtime.launch import (
     JobFailed,
@@ -240,7 +240,6 @@ def asked_words() -> list[str]:
 
 def run_sweep(words: list[str], own: Path | None) -> bool:
     """Run the jobs of `sweep=<file>/<entry>`; whether all finished."""
-    words = without_folder(words)
     settings = merged([*filter(sweeps.is_setting, words)])
     values = dict(word.partition("=")[::2] for word in settings)
     only = values["only"].split(",") if "only" in values else []
@@ -280,7 +279,7 @@ def say_help() -> None:
 def main() -> None:
     """The console command `cory-train`."""
     refuse_launchers()
-    words = sys.argv[1:]
+    words = sys.argv[1:] = in_one_word(sys.argv[1:])
     if {"--help", "-h"} & {*words}:
         say_help()
         return

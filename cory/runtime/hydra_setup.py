@@ -52,12 +52,15 @@ def own_folder(words: Sequence[str]) -> Path | None:
     return None
 
 
-def without_folder(words: Sequence[str]) -> list[str]:
-    """The words of the command line but for --config-dir and what it names."""
-    pairs = pairwise(["", *words])
-    return [
-        w for before, w in pairs if before not in OWN_FOLDER and w.split("=")[0] not in OWN_FOLDER
+def in_one_word(words: Sequence[str]) -> list[str]:
+    """The words of the command line, `--config-dir FOLDER` as `--config-dir=FOLDER`."""
+    pairs = pairwise(["", *words, ""])
+    joined = [
+        f"{word}={after}" if word in OWN_FOLDER else word
+        for (before, word), (_, after) in pairwise(pairs)
+        if before not in OWN_FOLDER
     ]
+    return joined
 
 
 def refuse_same_names(folder: Path, conf: Path) -> None:

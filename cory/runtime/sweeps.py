@@ -32,6 +32,7 @@ from cory.runs.differences import short_keys
 from cory.runs.files import write_whole
 from cory.runs.run_dir import METRICS, OUTPUT, RECORD
 from cory.runs.settings import SETTINGS
+from cory.runtime.launch import JobFailed
 
 ADHOC = "adhoc"  # the sweep of multi-runs that are typed
 ITERATIONS = "algorithm.iterations"
@@ -193,7 +194,10 @@ def run_stages(
             )
             results: Sequence[JobReturn] = launcher.launch(listed, initial_job_idx=begun)
         begun += len(jobs)
-        good &= all(one.status == JobStatus.COMPLETED for one in results)
+        for failed in (one for one in results if one.status != JobStatus.COMPLETED):
+            good = False
+            if not isinstance(failed._return_value, JobFailed):
+                _ = failed.return_value  # a fault of ours, which Hydra raises here
     return good
 
 
