@@ -11,6 +11,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 
@@ -314,9 +315,14 @@ def main() -> None:
             if wants_traceback:
                 raise
             print(f"error: {one_line(error, CONF)}", file=sys.stderr)
-        except Exception:  # whatever it is, it is raised again
-            if not stopping():  # joblib's own words where one of its processes was interrupted
-                raise
+        except BrokenExecutor:  # one of joblib's processes is gone
+            code = 1
+            if not stopping():  # else it was interrupted like this one
+                print(
+                    "error: a process that ran jobs has ended: killed by hand, or memory ran out; "
+                    "the same command goes on",
+                    file=sys.stderr,
+                )
         finally:
             sweeps.remove_unbegun_multirun()
         code = stop_code() or code

@@ -192,7 +192,7 @@ def _of_package(point: EntryPoint, load: Callable[[], Any], what: str) -> Any:
     """What another package has; ConfigError for whatever its code raises."""
     try:
         return load()
-    except Exception as error:
+    except Exception as error:  # whatever another package's module raises
         said = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
         plugged = f"plug-in {_named(point)}: its {what} cannot be imported"
         raise ConfigError(f"{plugged}: {said}") from error
