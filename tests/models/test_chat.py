@@ -85,28 +85,12 @@ USER = "{% for m in messages %}{{ m.content + '|' }}{% endfor %}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("template", "missing"),
-    [
-        *((HEADED, "'<assistant>'"), (HEADED + NEXT, None), (CHAT, "'<s>[INST] '")),
-        *((USER, None), (USER + "\n", None)),
-    ],
-)
+@pytest.mark.parametrize("template", [HEADED, HEADED + NEXT, CHAT, USER, USER + "\n"])
 def test_a_prompt_has_the_ids_that_the_template_gives_it(
-    template: str,
-    missing: str | None,
-    llama: str,
-    config_of: ConfigOf,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    template: str, llama: str, config_of: ConfigOf, tmp_path: Path
 ) -> None:
-    """No BOS where the template has none, though the tokenizer adds it to other texts; and a note
-    where nothing leads to an answer.
-    """
+    """No BOS where the template has none, though the tokenizer adds it to other texts."""
     parts = build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
-    notes = [line for line in capsys.readouterr().err.splitlines() if "chat template" in line]
-    assert len(notes) == (missing is not None)
-    assert all(f"prompts end before {missing}" in note for note in notes)
     policies = parts.new_policies(["agent_0"], parts.team)
     policy, texts = policies["agent_0"], ["Why?", "the movie"]
     spoken = policy.turns("solo", 0, texts, 2, None, torch.Generator())
