@@ -34,7 +34,7 @@ from cory.config.names import merged
 from cory.runtime.hydra_setup import look_beside
 from cory.train import compose
 from tests.support.commands import last_wins
-from tests.support.compositions import Compositions, digest_of
+from tests.support.compositions import Compositions
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
@@ -89,7 +89,7 @@ def _compositions() -> Compositions:
         *sorted(settings.glob("*.py")),
         *map(Path, map(inspect.getfile, (compose, look_beside))),
     ]
-    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, *code), CONF, compose)
+    return Compositions(ROOT / ".pytest_cache" / "composed", CONF, code, compose)
 
 
 def parsed(*overrides: str) -> Config:
