@@ -343,30 +343,6 @@ def test_a_wrong_suite_is_refused(tasks: Path, tmp_path: Path) -> None:
         assert f"{path}: {said_}" in str(refused.value).splitlines()
 
 
-@pytest.mark.slow
-def test_the_papers_suite_names_what_the_harness_has(tasks: Path) -> None:
-    suite = load_suite(CONF / "benchmarks" / "spag.yaml")
-    index = benchmarks.task_index((command.TASKS, tasks)).task_index
-    assert suite.names(cot=False) == suite.geometric_mean and len(suite.geometric_mean) == 8
-
-    def leaves(task: str) -> list[dict[str, Any]]:
-        entry = index[task]
-        if entry.cfg is None:  # a tag: the tasks that bear it
-            members = sorted(entry.tags)
-        else:
-            members = entry.cfg["task"] if isinstance(entry.cfg["task"], list) else []
-        return [leaf for name in members for leaf in leaves(name)] or [entry.cfg]
-
-    for name, benchmark in suite.benchmarks.items():
-        parts = leaves(benchmark.task)
-        for part in parts:
-            metrics = [entry["metric"] for entry in part["metric_list"]]
-            assert benchmark.metric in metrics, name
-            filters = [entry["name"] for entry in part.get("filter_list", [{"name": "none"}])]
-            assert benchmark.filter in (*filters, "stripped"), name  # ours, of the whole group
-        assert len(parts) == {"mmlu": 57, "bbh": 27, "bbh_cot": 27}.get(name, 1)
-
-
 MADE_UP: dict[str, dict[str, Any]] = {
     "cais/mmlu": {"question": "1 + 1?", "choices": ["1", "2", "3", "4"], "answer": 1},
     "SaylorTwift/bbh": {"input": "Is it?", "target": "Yes"},

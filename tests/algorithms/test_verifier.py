@@ -361,7 +361,3 @@ def test_without_right_answers_there_is_no_auc() -> None:
     assert verdict_metrics([[(0.2, False)], [(0.6, False)]]) == {
         "eval/verifier_accuracy/natural": 0.5
     }
-
-
-class Interrupted(Exception):
-    pass

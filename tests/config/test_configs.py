@@ -9,7 +9,14 @@ import pytest
 from omegaconf import OmegaConf
 
 import cory.config
-from cory.config import ConfigError, Settings, experiment_names, plan_of, read_sweep
+from cory.config import (
+    ConfigError,
+    OptimiserConfig,
+    Settings,
+    experiment_names,
+    plan_of,
+    read_sweep,
+)
 from cory.config.options import ALGORITHMS, REWARDS, TASKS, load
 from tests.support.composing import CONF, compose_config, leaves, options, parsed
 
@@ -253,6 +260,10 @@ def test_who_wins_over_whom(mine: str) -> None:
 def test_fidelity_paper_and_scale_paper_change_nothing() -> None:
     for group in ("fidelity", "scale"):
         assert OmegaConf.load(CONF / group / "paper.yaml") == {}
+
+
+def test_every_algorithm_has_a_schedule_and_a_choice_of_optimisers() -> None:
+    assert all(issubclass(option.settings, OptimiserConfig) for option in ALGORITHMS.values())
 
 
 def test_settings_hold_no_values() -> None:

@@ -89,17 +89,6 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
     assert path.with_suffix(".json").read_text() == about
 
 
-def test_a_line_torn_by_a_kill_is_played_again(self_play: Settings, tmp_path: Path) -> None:
-    config = self_play()
-    build_games(config).step(0)
-    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-    expected = lines_of(path)
-    text = path.read_text()
-    path.write_text(text[: len(text) - 20])
-    build_games(config).step(0)
-    assert lines_of(path) == expected
-
-
 @pytest.mark.slow
 def test_games_do_not_depend_on_how_many_are_played_at_once(
     self_play: Settings, tmp_path: Path
@@ -334,42 +323,31 @@ def damaged(path: Path, about: Path, how: str) -> None:
     whole = json.loads(about.read_text())
     if how == "a letter":
         rows[1] = rows[1].replace(b'"text": "', b'"text": "x', 1)
-    elif how == "a game less":
-        rows.pop()
-    elif how in ("number", "no number"):
+    elif how == "number":
         row = json.loads(rows[1])
-        row["game"] = "two" if how == "number" else -1
+        row["game"] = "two"
         rows[1] = json.dumps(row).encode() + b"\n"
     elif how == "id":
         rows[1] = rows[1].replace(b'"ids": [[', b'"ids": [[99999, ', 1)
     elif how == "huge id":
         rows[1] = rows[1].replace(b'"ids": [[', b'"ids": [[' + b"9" * 30 + b", ", 1)
-    elif how == "half a character":
-        rows[1] = rows[1].replace(b'"text": "', b'"text": "\\ud800', 1)
-    elif how == "deep":
-        rows[1] = b"[" * 100_000 + b"\n"
     elif how == "bytes":
         rows[1] = b"\xff" + rows[1]
     path.write_bytes(b"".join(rows))
-    if how not in ("a letter", "a game less"):
+    if how != "a letter":
         del whole["file"]
-    about.write_text({"list": "[]", "text": '{"file": {"bytes": "a"}}'}.get(how, json.dumps(whole)))
+    about.write_text("[]" if how == "list" else json.dumps(whole))
 
 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
         ("a letter", "it is not what was written"),
-        ("a game less", "it is not what was written"),
         ("number", "'game' must be the number of the game"),
-        ("no number", "'game' must be the number of the game"),
         ("id", "holds token id 99999; the tokenizer has"),
         ("huge id", "'ids' must be null or a list of whole numbers"),
-        ("half a character", "line 2: utterance 1 must have a 'text'"),
-        ("deep", "line 2: it is not JSON"),
         ("bytes", "cannot be read"),
         ("list", "epoch_000.json cannot be read"),
-        ("text", "epoch_000.json cannot be read"),
     ],
 )
 def test_a_damaged_set_of_another_run_is_refused_in_one_line(
@@ -388,7 +366,7 @@ def test_a_damaged_set_of_another_run_is_refused_in_one_line(
     assert str(path.with_suffix("")) in str(error.value)
 
 
-@pytest.mark.parametrize("damage", [b"\xff\n", b"3\n", b"[" * 100_000 + b"\n", b'{"word": "x"\n'])
+@pytest.mark.parametrize("damage", [b"\xff\n", b"[" * 100_000 + b"\n", b'{"word": "x"\n'])
 def test_games_from_a_damaged_line_on_are_played_again(
     self_play: Settings, tmp_path: Path, damage: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
