@@ -15,7 +15,6 @@ import pytest
 from cory.config import ConfigError
 from cory.notebook import RunFailed, composed, failure, run, words_of
 from tests.support.commands import ROOT, last_wins, short_settings
-from tests.support.refusals import refusal
 from tests.support.warm import Fork
 
 PAGE = ROOT / "docs" / "agents.md"
@@ -65,14 +64,6 @@ def test_importing_the_package_is_cheap() -> None:
     )
     assert answer.returncode == 0, answer.stderr
     assert float(answer.stdout) < 0.1
-
-
-def test_what_the_package_does_not_have_is_no_attribute() -> None:
-    import cory  # noqa: PLC0415  as notebooks do
-
-    assert cory.run is run and cory.ConfigError is ConfigError
-    with pytest.raises(AttributeError, match="has no attribute 'train_all'"):
-        _ = cory.train_all
 
 
 @pytest.mark.parametrize(
@@ -128,18 +119,6 @@ def test_mistakes_raise(
         run(*words)
     assert part in str(caught.value)
     assert not [*tmp_path.iterdir()]
-
-
-def test_the_folder_of_own_options_has_to_be_there() -> None:
-    assert "there is no such folder" in refusal(lambda: run(config_dir="nowhere"))
-
-
-def test_an_own_option_with_the_name_of_one_of_corys_is_refused(tmp_path: Path) -> None:
-    own = tmp_path / "model" / "tiny.yaml"
-    own.parent.mkdir()
-    own.write_text("name: tiny\n")
-    said = refusal(lambda: run("model=tiny", config_dir=tmp_path))
-    assert "model=tiny is an option of cory already" in said
 
 
 REFUSED = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -78,15 +77,12 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("hydra.searchpath=[file://{tmp}] experiment=typo", MISSPELT),
         ("--config-dir={tmp} experiment=shallow", "clip_range is not a setting"),
         ("modl=tiny", "modl is not a setting; did you mean model?"),
-        ("+wandb.projekt=x", "wandb.projekt is not a setting; did you mean wandb.project?"),
-        ("algorithm.sampling.topk=3", "is not a setting; did you mean algorithm.sampling.top_k"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         (
             "fidelity=official_cory algorithm=ppo",
             "algorithm.official_swap is not a setting of algorithm=ppo; where a file sets it, "
             "~algorithm.official_swap leaves it out",
         ),
-        ("fidelity=official_spag", "official_spag: needs algorithm=imitation or spag, got cory"),
         *[
             (
                 f"algorithm={name}",
@@ -98,7 +94,6 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         # an option that a group does not have
         ("algorithm=pppo", "algorithm=pppo is not an option; did you mean ppo?\n"),
         ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean cory/fig3 or maft/fig3?\n"),
-        ("sweep=maft/tab7 scale=small", "sweep=maft/tab7 has no form at scale=small, only at"),
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
         ("sweep=cory/fig3 algorithm.clip_rang=1", MISSPELT),
         ("reward=xyz", "reward=xyz is not an option; choose one of classifier, exact_match, game_"),
@@ -106,21 +101,15 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("wandb=null", "wandb"),
         # a setting without its group
         ("learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
-        ("+learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
-        ("learning_rat=1e-4", "did you mean algorithm.learning_rate?"),
         ("sampling.top_k=3", "did you mean algorithm.sampling.top_k?"),
-        ("microbatch_size=3", "did you mean hardware.microbatch_size?"),
         ("--config-dir={tmp}/nowhere experiment=typo", "nowhere' not found"),
         # what is no setting at all
         ("algorithm.clip_range", "missing EQUAL"),
         ("--config-dir={tmp} experiment=broken", "broken.yaml"),
         # a value
-        ("algorithm.clip_range=abc", "algorithm.clip_range=abc: must be a number"),
         ("~algorithm.clip_range", "algorithm.clip_range: no value given"),
-        ("algorithm.iterations=1000001", "algorithm.iterations=1000001: must be at most 1000000"),
         # one folder for several runs
         ("sweep=cory/fig3 run_dir=mine", "run_dir= is one folder for all runs of a sweep"),
-        ("reward=exact_match", "reward=exact_match: needs a task with answers; task=imdb has none"),
     ],
 )  # fmt: skip
 def test_what_was_typed_is_refused_in_one_line(
@@ -287,11 +276,6 @@ def test_a_setting_that_some_runs_of_a_sweep_do_not_read(typed: Typed) -> None:
     code, out, err = typed(*words, "wandb.name=x,y")
     assert code == 1 and out.count("launch") == 4
     assert f"error: seed=0 mode=disabled name=x: {UNREAD}\n" in err
-
-
-def test_the_command_leaves_the_environment_as_it_was(typed: Typed) -> None:
-    typed("algorithm.clip_rang=0.1")
-    assert "HYDRA_FULL_ERROR" not in os.environ
 
 
 @pytest.mark.slow

@@ -41,12 +41,14 @@ BASES = {
         *("algorithm.iterations=0", "algorithm.policies=single"),
         *("+endpoint@algorithm.endpoint=openai", "algorithm.endpoint.model=wise"),
     ],
+    "maporl_of_texts": ["algorithm=maporl"],
     "verifier": ["experiment=maporl/verifier_gsm8k"],
     "spag": ["experiment=spag/llama2_spag_1"],
     "both_win": ["experiment=spag/llama2_spag_1", "task=twenty_questions"],
     "other_reward": ["experiment=spag/llama2_spag_1", "reward=sentiment"],
     "other_algorithm": ["task=taboo", "reward=game_outcome"],
     "other_task": ["reward=game_outcome"],
+    "partner_of_cory": ["+model@partner=tiny_2x"],
     "ppo": ["algorithm=ppo"],
     "sft": ["experiment=maporl/gsm8k_sft"],
     "scored_maft": ["experiment=maft/phi3_arithmetic_maft", "reward=sentiment"],
@@ -384,6 +386,10 @@ REFUSED = {
             "needs algorithm.endpoint=null, got {...}",
         ),
     ],
+    "maporl_of_texts": [
+        ("algorithm.alpha=[1.0,1.0]", "algorithm.bonus_from=ground_truth: needs a task with"),
+        ("algorithm.consensus=1.0", "needs a task with answers"),
+    ],
     "verifier": [
         ("algorithm.requests=true ; model.chat=false", "needs model.chat=true, got false"),
         ("algorithm.requests=true ; algorithm.balance=false", "needs algorithm.balance=true, got"),
@@ -609,8 +615,27 @@ def test_a_setting_without_a_value() -> None:
         parse_config(cfg)
 
 
-def test_a_number_in_a_template_may_be_written_as_one() -> None:
-    assert maporl_settings("algorithm.prompts.other='{number:02d} {response:.9}'").prompts.other
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("reward=sentiment", "reward.output=logit"),
+        ("reward=judge reward.endpoint.model=wise reward.output=grade", "output=grade"),
+        ("reward=sentiment reward.output=probability", None),
+        ("reward=sum +reward@reward.parts.right=exact_match", None),
+        ("reward=judge reward.endpoint.model=wise", None),
+        ("reward=python reward.function=mine.py:score", None),
+    ],
+)
+def test_incentives_by_scores_need_scores_from_0_to_1(words: str, said: str | None) -> None:
+    typed = ["algorithm.bonus_from=verifier", *words.split()]
+    assert not maporl_settings(*typed).shapes  # without incentives scores may be any
+    if said is None:
+        assert maporl_settings(*typed, "algorithm.beta=[0.0,1.0]").shapes
+        return
+    rule = f"^algorithm.bonus_from=verifier: counts .* got .*{said}"
+    with pytest.raises(ConfigError, match=rule):
+        maporl_settings(*typed, "algorithm.beta=[0.0,1.0]")
 
 
 def test_debates_of_one_turn_have_none_to_leave_out() -> None:
