@@ -350,29 +350,6 @@ def test_every_sharing_learns(
 
 
 @pytest.mark.slow
-def test_two_different_models_in_one_team(
-    questions: ConfigOf, tiny_model: str, tmp_path: Path
-) -> None:
-    config = questions(
-        *MAPORL,
-        "+model@partner=tiny_sums",
-        "algorithm.param_sharing=per_turn_agent",
-        "algorithm.turns=2",
-        "algorithm.train_turns=[2]",
-        "evaluation.team=true",
-    )
-    trainer = build(config, Last())
-    one, other = trainer.agents["agent_0_turn_2"], trainer.agents["agent_1_turn_2"]
-    assert (one.team.config.path, other.team.config.path) == (tiny_model, "asset:tiny_sums")
-    metrics = trainer.step(0)
-    said = {turn.agent for episode in trainer.episodes for turn in episode.turns}
-    assert said == {"reference", "partner_reference", "agent_0_turn_2", "agent_1_turn_2"}
-    assert all(metrics[f"ppo/gradient_norm/{name}"] > 0 for name in trainer.agents)
-    found, _ = measure(trainer, config, tmp_path)
-    assert "eval/vote/turn_3" in found
-
-
-@pytest.mark.slow
 def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Path) -> None:
     words = [
         *MAPORL,

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 from pydantic import ValidationError
 
-from cory.config import EndpointConfig
 from cory.config.errors import lines_of
 from tests.support.chat_server import CONFIG, KEY
-from tests.support.composing import compose_config
 
 
 @pytest.mark.parametrize(
@@ -59,22 +55,3 @@ def test_a_key_goes_to_other_machines_only_encrypted(host: str) -> None:
 def test_a_key_may_go_to_this_machine_as_it_is(host: str) -> None:
     config = CONFIG.replace(base_url=f"http://{host}:8000/v1")  # refused where it is another one
     assert config.key_variable is not None and not config.plain_http
-
-
-@pytest.mark.slow
-def test_an_option_is_mounted_where_an_algorithm_has_room_for_it(tmp_path: Path) -> None:
-    (tmp_path / "algorithm").mkdir()
-    text = "defaults: [cory, _self_]\nendpoint: null\n"
-    (tmp_path / "algorithm" / "mine.yaml").write_text(text)
-    base = [f"hydra.searchpath=[file://{tmp_path}]", "algorithm=mine"]
-    assert compose_config(*base).algorithm.endpoint is None
-    composed = compose_config(
-        *base, "+endpoint@algorithm.endpoint=openai", "algorithm.endpoint.model=gpt-4o"
-    )
-    values = OmegaConf.to_container(composed.algorithm.endpoint)
-    config = EndpointConfig.model_validate(values)
-    assert (config.model, config.key_variable) == ("gpt-4o", "OPENAI_API_KEY")
-    own = compose_config(*base, "+endpoint@algorithm.endpoint=local").algorithm.endpoint
-    assert own.key_variable is None and own.retries == config.retries
-    with pytest.raises(ValidationError, match="must not be empty"):
-        EndpointConfig.model_validate(OmegaConf.to_container(own))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,8 +14,6 @@ from omegaconf import OmegaConf
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    RobertaConfig,
-    RobertaForMaskedLM,
     T5Config,
     T5EncoderModel,
     T5ForConditionalGeneration,
@@ -135,16 +132,6 @@ def test_long_texts_end_early_and_an_empty_one_is_read_too(tiny_model: str, tiny
     # a model that cannot read so much reads what it can
     assert Encoder(tiny_model, settings(max_tokens=4096), CPU).longest == 64
     assert Encoder(tiny_t5, settings(max_tokens=4096), CPU).longest == 4096
-
-
-def test_a_checkpoint_without_a_pooling_layer_is_an_encoder(tmp_path: Path) -> None:
-    tokenizer = make_tokenizer()
-    shape = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 1}
-    model = RobertaForMaskedLM(
-        RobertaConfig(vocab_size=len(tokenizer), num_hidden_layers=1, pad_token_id=0, **shape)
-    )
-    folder = save(model, tokenizer, str(tmp_path))
-    assert Encoder(folder, settings(), CPU).embeddings(TEXTS).shape == (4, 8)
 
 
 def distribution(folder: str, question: str, response: str) -> torch.Tensor:

@@ -333,21 +333,6 @@ def test_the_score_is_that_of_one_pass_over_all_prompts(
 
 
 @pytest.mark.slow
-def test_without_answers_greedy_responses_have_a_score_and_no_interval(
-    config_of: ConfigOf, tmp_path: Path
-) -> None:
-    config = config_of(
-        "algorithm=cory", "evaluation.greedy=true", "evaluation.team=true", "evaluation.samples=2"
-    )
-    found, lines = measure(build(config, LetterShare()), config, tmp_path)
-    whom = ("agent_0", "agent_1", "pioneer", "observer", "team")
-    assert set(found) == {f"eval/{name}/{who}" for name in ("score", "greedy") for who in whom}
-    greedy = [line for line in chosen(lines, "agent_0") if line["sample"] is None]
-    mean = sum(line["turns"][0]["score"] for line in greedy) / len(greedy)
-    assert found["eval/greedy/agent_0"] == pytest.approx(mean)
-
-
-@pytest.mark.slow
 def test_all_prompts_of_a_split(questions: ConfigOf, tmp_path: Path) -> None:
     for split, count in (("test", 10), ("train", 10)):
         config = questions("evaluation.prompts=null", f"evaluation.split={split}")

@@ -274,32 +274,6 @@ def test_a_set_that_is_being_learnt_is_not_played_again(
     assert path.with_suffix(".json").read_text() == about and "weights" in json.loads(about)
 
 
-@pytest.mark.slow
-def test_games_of_other_weights_are_played_again(
-    self_play: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A repeated iteration may end with other weights, as on a GPU; a set is of one policy."""
-    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-
-    def collected(shift: float, keep: int = 0) -> dict[int, str]:
-        """Play a set of which the first games stand on the disk."""
-        rows = path.read_bytes().splitlines(keepends=True) if keep else []
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"".join(rows[:keep]))
-        trainer = build_games(self_play())
-        move(trainer, shift)
-        trainer.step(0)
-        return lines_of(path)
-
-    before, after = collected(0.0), collected(0.5)
-    assert all(before[number] != after[number] for number in before)
-    assert "other weights" not in capsys.readouterr().err  # an empty file has none
-    assert collected(0.5, keep=4) == after
-    assert "other weights" not in capsys.readouterr().err
-    assert collected(0.0, keep=4) == before
-    assert f"{path} is of other weights" in capsys.readouterr().err
-
-
 def test_part_of_a_set_is_not_its_shortest_games(self_play: Settings, tmp_path: Path) -> None:
     """A run writes games as they end; another takes them by number."""
     first = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
