@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 import cory.config
 from cory.config import (
@@ -257,11 +255,6 @@ def test_who_wins_over_whom(mine: str) -> None:
     assert (last.model.name, last.model.path) == ("tiny_2x", "here")
 
 
-def test_fidelity_paper_and_scale_paper_change_nothing() -> None:
-    for group in ("fidelity", "scale"):
-        assert OmegaConf.load(CONF / group / "paper.yaml") == {}
-
-
 def test_every_algorithm_has_a_schedule_and_a_choice_of_optimisers() -> None:
     assert all(issubclass(option.settings, OptimiserConfig) for option in ALGORITHMS.values())
 
@@ -274,39 +267,3 @@ def test_settings_hold_no_values() -> None:
     for config in classes:
         for name, field in config.model_fields.items():
             assert field.is_required(), f"{config.__name__}.{name}"
-
-
-def commented_keys(path: Path) -> dict[str, bool]:
-    """Each key of a YAML file, and whether a comment stands on its line or on the one above.
-
-    A key that the files it extends explain needs no comment.
-    """
-    keys, above = {}, ""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        key = re.match(r"\s*(\w+):", line)
-        if key and key[1] not in ("defaults", "name"):
-            keys[key[1]] = " # " in line or above.lstrip().startswith("# ")
-        above = line
-    for parent in OmegaConf.load(path).get("defaults", []):
-        if parent != "_self_":
-            # /debate/chat@prompts or /debate@prompts: chat: an option of another group
-            group, option = parent, ""
-            if not isinstance(parent, str):
-                ((group, option),) = parent.items()
-            folder = CONF if group.startswith("/") else path.parent
-            file = folder / f"{group.strip('/').partition('@')[0]}/{option}".rstrip("/")
-            file = file.with_suffix(".yaml")
-            for key, comment in commented_keys(file).items():
-                keys[key] = comment or keys.get(key, False)
-    return keys
-
-
-@pytest.mark.parametrize(
-    "group",
-    ["model", "task", "algorithm", "advantages", "reward", "hardware", "endpoint", "diversity"],
-)
-def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
-    for option in options(group):
-        path = CONF / group / f"{option}.yaml"
-        explained = commented_keys(path)
-        assert [key for key, comment in explained.items() if not comment] == [], path.name

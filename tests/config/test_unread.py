@@ -102,13 +102,3 @@ def test_a_line_for_each_of_those_that_were_typed() -> None:
         "++algorithm.gae_lambda=1 is not read: it needs algorithm.advantages=gae, which is group",
     ]
     assert refuse_unread(config, [*GRPO, "algorithm.divide_by_std=false"]) == []
-
-
-def test_a_sweep_refuses_what_varies_and_returns_the_rest() -> None:
-    config = parsed(*GRPO)
-    words = [*GRPO, "algorithm.gamma=0.5", "algorithm.gae_lambda=1"]
-    varied = {"advantages": "group"}
-    notes = refuse_unread(config, words, varied)
-    assert [note.partition(" ")[0] for note in notes] == words[-2:]
-    with pytest.raises(ConfigError, match=r"^algorithm.gamma=0.5 is not read: .*group$"):
-        refuse_unread(config, words, {**varied, "algorithm.gamma": "0.5"})

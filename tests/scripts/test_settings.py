@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -16,3 +17,9 @@ def test_the_page_is_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "argv", ["settings.py", "--check"])
     with pytest.raises(SystemExit, match="make settings"):
         main()
+
+
+def test_every_setting_is_explained_where_it_is_first_given() -> None:
+    """But for those whose choices say it all."""
+    unexplained = re.findall(r"^\| `([\w.]+)` .+\|  \|$", page(), re.MULTILINE)
+    assert set(unexplained) == {"evaluation.split", "source"}
