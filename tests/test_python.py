@@ -15,6 +15,7 @@ import pytest
 from cory.config import ConfigError
 from cory.notebook import RunFailed, composed, failure, run, words_of
 from tests.support.commands import ROOT, last_wins, short_settings
+from tests.support.refusals import refusal
 from tests.support.warm import Fork
 
 PAGE = ROOT / "docs" / "agents.md"
@@ -185,3 +186,7 @@ def test_what_a_failed_run_raises(tmp_path: Path) -> None:
     assert isinstance(failure(tmp_path, said, begun=True), RunFailed)
     crashed = failure(tmp_path, ["Traceback ...", "KeyError: 3"], begun=False)
     assert isinstance(crashed, RunFailed) and "KeyError: 3" in str(crashed)
+
+
+def test_the_folder_of_own_options_has_to_be_there() -> None:
+    assert "there is no such folder" in refusal(lambda: run(config_dir="nowhere"))

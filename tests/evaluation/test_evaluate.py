@@ -389,3 +389,18 @@ def test_what_prompts_contribute_has_the_metrics_as_its_mean(tmp_path: Path) -> 
         for turn in line["turns"]
     ]
     assert scores.values["eval/score/agent_1"][3] == sum(right) / 4
+
+
+@pytest.mark.slow
+def test_without_answers_greedy_responses_have_a_score_and_no_interval(
+    config_of: ConfigOf, tmp_path: Path
+) -> None:
+    config = config_of(
+        "algorithm=cory", "evaluation.greedy=true", "evaluation.team=true", "evaluation.samples=2"
+    )
+    found, lines = measure(build(config, LetterShare()), config, tmp_path)
+    whom = ("agent_0", "agent_1", "pioneer", "observer", "team")
+    assert set(found) == {f"eval/{name}/{who}" for name in ("score", "greedy") for who in whom}
+    greedy = [line for line in chosen(lines, "agent_0") if line["sample"] is None]
+    mean = sum(line["turns"][0]["score"] for line in greedy) / len(greedy)
+    assert found["eval/greedy/agent_0"] == pytest.approx(mean)

@@ -14,7 +14,7 @@ import yaml
 
 from cory.report import archive, computed
 from cory.report.cells import Numbers
-from cory.report.drawing import draw_curves, figure_of
+from cory.report.drawing import draw_curves, draw_scatter, figure_of
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
 from cory.report.plots import digest_in, panels
@@ -182,3 +182,13 @@ def test_what_is_computed_is_what_the_papers_say() -> None:
     assert frame["skills/falls", "count", 0] == 0
     together = frame["toy/turns10/joint", "mean", 0]
     assert together > 1.1 * frame["toy/turns10/pi0.7", "mean", 0]
+
+
+def test_a_scatter_has_the_second_column_over_the_first(paper: Paper, runs: archive.Runs) -> None:
+    _, (axes,) = panels(1)
+    draw_scatter(
+        Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score", "right %"], axes
+    )
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("score", "right %")
+    points = [tuple(c.lines[0].get_xydata()[0]) for c in axes.containers]
+    assert points == [pytest.approx((17.5, 51)), pytest.approx((21.5, 26))]
