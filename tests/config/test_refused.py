@@ -7,23 +7,15 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
 from functools import cache
 
 import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import ConfigError, Settings, parse_config
+from cory.config import ConfigError, parse_config
 from cory.config.errors import OF_TRL, flat, meant, typed
 from cory.config.names import LOADER
-from cory.config.rules import (
-    NEEDS,
-    NEEDS_OF_DEBATES,
-    NEEDS_OF_GAMES,
-    NEEDS_OF_MAFT,
-    NEEDS_OF_VERIFIERS,
-)
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config, maporl_settings, parsed
 
@@ -48,6 +40,9 @@ BASES = {
     "other_reward": ["experiment=spag/llama2_spag_1", "reward=sentiment"],
     "other_algorithm": ["task=taboo", "reward=game_outcome"],
     "other_task": ["reward=game_outcome"],
+    "prompts": ["task=prompts", "task.path=x", "task.held_out_share=0.5"],
+    "math": ["experiment=maft/phi3_math_maft"],
+    "tinygsm": ["experiment=maporl/gsm8k_maporl"],
     "partner_of_cory": ["+model@partner=tiny_2x"],
     "ppo": ["algorithm=ppo"],
     "sft": ["experiment=maporl/gsm8k_sft"],
@@ -117,6 +112,11 @@ BOUNDS = {
         ),
         "must contain {others}": "algorithm.prompts.follow_up=x algorithm.prompts.summarise=x",
         "must contain {number}": "algorithm.prompts.generation_id=x algorithm.prompts.critic_id=x",
+    },
+    "endpoint": {
+        "must be at least 1": "algorithm.endpoint.max_tokens=0 algorithm.endpoint.parallel=0",
+        "must be at least 0": "algorithm.endpoint.retries=-1 algorithm.endpoint.temperature=-1",
+        "must be greater than 0": "algorithm.endpoint.timeout=0 algorithm.endpoint.top_p=0",
     },
     "verifier": {
         "must be at least 1": "algorithm.answers_per_question=0 algorithm.keep_per_label=0",
@@ -307,6 +307,13 @@ algorithm.prompts.hint='{query}' -> must contain {answer}
 evaluation.split=train -> must be test with algorithm=maft, which learns from the
 """,
     "endpoint": """
+algorithm.endpoint.key_variable=sk-x -> algorithm.endpoint.key_variable: must name an environment
+algorithm.endpoint.base_url=api.openai.com/v1 -> algorithm.endpoint.base_url: must be http:// or
+algorithm.endpoint.base_url='https://host:x/v1' -> algorithm.endpoint.base_url: must be http:// or
+algorithm.endpoint.base_url='https://h/v1?key=x' -> algorithm.endpoint.base_url: must be http:// or
+algorithm.endpoint.base_url='https://h/v1/chat/completions' -> algorithm.endpoint.base_url: must end
+algorithm.endpoint.model=' ' -> must not be empty
+algorithm.endpoint.limit_name=tokens -> must be max_tokens or max_completion_tokens
 algorithm.iterations=1 -> algorithm.endpoint: needs algorithm.iterations=0, got 1
 algorithm.policies=generation -> algorithm.endpoint: needs algorithm.policies=single,
 init_from=/somewhere -> plays no part: with algorithm.endpoint no agent of a run speaks
@@ -396,6 +403,20 @@ seed=0
     -> task=imdb: must be taboo,
     -> algorithm=cory: must be imitation or spag
 """,
+    "prompts": """
+task.held_out_share=null -> task.test_split=null: needs task.held_out_share, got null
+task.test_split=test -> task.held_out_share=0.5: needs task.test_split=null, got test
+""",
+    "math": """
+task.subjects=[algebra] ; task.source=path ; task.path=x -> needs task.source=hub, got path
+""",
+    "tinygsm": """
+task.source=generated ; task.kinds=[sum] ; task.train_problems=9 ; task.test_problems=9
+    -> task.programs: needs task.source=hub or path, got generated
+""",
+    "partner_of_cory": """
+seed=0 -> partner=tiny_2x: needs algorithm=maporl
+""",
     "ppo": """
 evaluation.team=true -> needs several agents; algorithm=ppo has one
 """,
@@ -456,35 +477,6 @@ def test_what_is_refused(base: str, words: str, rules: tuple[str, ...]) -> None:
     word = f"{key}={typed(yaml.load(value, LOADER))}"
     for line, rule in zip(lines, rules, strict=True):
         assert line.startswith(rule if NAMED.match(rule) else f"{word}: {rule}"), lines
-
-
-@pytest.mark.parametrize(
-    "needs",
-    [NEEDS, NEEDS_OF_DEBATES, NEEDS_OF_GAMES, NEEDS_OF_MAFT, NEEDS_OF_VERIFIERS],
-    ids=["all", "debates", "games", "maft", "verifiers"],
-)
-def test_what_is_needed_between_groups_are_settings_of_some_run(needs: Mapping[str, str]) -> None:
-    known = {path for base in BASES for path in flat(composed(base))}
-    words = [word for pair in needs.items() for words in pair for word in words.split()]
-    assert {word.partition("=")[0] for word in words} <= known
-
-
-def test_what_is_needed_within_a_group_are_its_settings() -> None:
-    tables = [(kind, vars(kind)["needs"]) for kind in all_settings() if "needs" in vars(kind)]
-    assert len(tables) > 12
-    for kind, needs in tables:
-        for word in " ".join([*needs, *needs.values()]).split():
-            name, _, rest = word.partition("=")[0].partition(".")
-            inner = kind.model_fields[name].annotation
-            assert not rest or rest in inner.model_fields
-
-
-def all_settings(kind: type[Settings] = Settings) -> Iterator[type[Settings]]:
-    """The models of settings in cory/config."""
-    for own in kind.__subclasses__():
-        if own.__module__.startswith("cory.config"):
-            yield own
-        yield from all_settings(own)
 
 
 def test_all_mistakes_are_told_together() -> None:
