@@ -128,29 +128,16 @@ def test_an_entry_point_adds_an_option(installed: Callable[..., Path]) -> None:
         ("lost = acme:NOTHING", "lost", "must be a cory.config.Option, got int"),
         ("lost = acme:SNAP", "lost", "must be a cory.config.Option, got Game"),
         ("lost = acme:PLAIN", "lost", "its settings must be a cory.config.Settings"),
+        ("x = acme:LOST", "x", "its builder acme.length:Lost cannot be imported: AttributeError"),
+        ("x = acme:WITHOUT", "x", "its builder acme.nowhere:Length cannot be imported: ModuleNot"),
     ],
 )
 def test_a_plug_in_that_cannot_be_is_refused_by_name(
     points: str, name: str, said: str, installed: Callable[..., Path]
 ) -> None:
     installed(rewards=points)
-    message = refusal(lambda: option("reward", name))
+    message = refusal(lambda: builder("reward", name))
     assert message.startswith(f"plug-in '{points}' of package acme") and said in message
-
-
-@pytest.mark.parametrize(
-    ("points", "said"),
-    [
-        ("x = acme:LOST", "acme.length:Lost cannot be imported: AttributeError: module 'acme.len"),
-        ("x = acme:WITHOUT", "acme.nowhere:Length cannot be imported: ModuleNotFoundError: No mod"),
-    ],
-)
-def test_a_builder_that_cannot_be_imported_is_named(
-    points: str, said: str, installed: Callable[..., Path]
-) -> None:
-    installed(rewards=points)
-    message = refusal(lambda: builder("reward", "x"))
-    assert message.startswith(f"plug-in '{points}' of package acme: its builder {said}")
 
 
 def test_two_plug_ins_of_one_name_are_refused(installed: Callable[..., Path]) -> None:

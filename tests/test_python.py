@@ -67,14 +67,6 @@ def test_importing_the_package_is_cheap() -> None:
     assert float(answer.stdout) < 0.1
 
 
-def test_what_the_package_does_not_have_is_no_attribute() -> None:
-    import cory  # noqa: PLC0415  as notebooks do
-
-    assert cory.run is run and cory.ConfigError is ConfigError
-    with pytest.raises(AttributeError, match="has no attribute 'train_all'"):
-        _ = cory.train_all
-
-
 @pytest.mark.parametrize(
     ("given", "word"),
     [
@@ -128,18 +120,6 @@ def test_mistakes_raise(
         run(*words)
     assert part in str(caught.value)
     assert not [*tmp_path.iterdir()]
-
-
-def test_the_folder_of_own_options_has_to_be_there() -> None:
-    assert "there is no such folder" in refusal(lambda: run(config_dir="nowhere"))
-
-
-def test_an_own_option_with_the_name_of_one_of_corys_is_refused(tmp_path: Path) -> None:
-    own = tmp_path / "model" / "tiny.yaml"
-    own.parent.mkdir()
-    own.write_text("name: tiny\n")
-    said = refusal(lambda: run("model=tiny", config_dir=tmp_path))
-    assert "model=tiny is an option of cory already" in said
 
 
 REFUSED = """
@@ -206,3 +186,7 @@ def test_what_a_failed_run_raises(tmp_path: Path) -> None:
     assert isinstance(failure(tmp_path, said, begun=True), RunFailed)
     crashed = failure(tmp_path, ["Traceback ...", "KeyError: 3"], begun=False)
     assert isinstance(crashed, RunFailed) and "KeyError: 3" in str(crashed)
+
+
+def test_the_folder_of_own_options_has_to_be_there() -> None:
+    assert "there is no such folder" in refusal(lambda: run(config_dir="nowhere"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -78,15 +77,12 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("hydra.searchpath=[file://{tmp}] experiment=typo", MISSPELT),
         ("--config-dir={tmp} experiment=shallow", "clip_range is not a setting"),
         ("modl=tiny", "modl is not a setting; did you mean model?"),
-        ("+wandb.projekt=x", "wandb.projekt is not a setting; did you mean wandb.project?"),
-        ("algorithm.sampling.topk=3", "is not a setting; did you mean algorithm.sampling.top_k"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         (
             "fidelity=official_cory algorithm=ppo",
             "algorithm.official_swap is not a setting of algorithm=ppo; where a file sets it, "
             "~algorithm.official_swap leaves it out",
         ),
-        ("fidelity=official_spag", "official_spag: needs algorithm=imitation or spag, got cory"),
         *[
             (
                 f"algorithm={name}",
@@ -98,7 +94,6 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         # an option that a group does not have
         ("algorithm=pppo", "algorithm=pppo is not an option; did you mean ppo?\n"),
         ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean cory/fig3 or maft/fig3?\n"),
-        ("sweep=maft/tab7 scale=small", "sweep=maft/tab7 has no form at scale=small, only at"),
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
         ("sweep=cory/fig3 algorithm.clip_rang=1", MISSPELT),
         ("reward=xyz", "reward=xyz is not an option; choose one of classifier, exact_match, game_"),
@@ -107,22 +102,16 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("model=null", "model=null: one of the options in conf/model is needed"),
         # a setting without its group
         ("learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
-        ("+learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
-        ("learning_rat=1e-4", "did you mean algorithm.learning_rate?"),
         ("sampling.top_k=3", "did you mean algorithm.sampling.top_k?"),
-        ("microbatch_size=3", "did you mean hardware.microbatch_size?"),
         ("--config-dir={tmp}/nowhere experiment=typo", "nowhere' not found"),
         # what is no setting at all
         ("algorithm.clip_range", "missing EQUAL"),
         ("--config-dir={tmp} experiment=broken", "broken.yaml"),
         # a value
-        ("algorithm.clip_range=abc", "algorithm.clip_range=abc: must be a number"),
         ("~algorithm.clip_range", "algorithm.clip_range: no value given"),
-        ("algorithm.iterations=1000001", "algorithm.iterations=1000001: must be at most 1000000"),
         # one folder for several runs
         ("-m seed=0,1 run_dir=mine", "run_dir=mine is one folder for all runs"),
         ("sweep=cory/fig3 run_dir=mine", "run_dir= is one folder for all runs of a sweep"),
-        ("reward=exact_match", "reward=exact_match: needs a task with answers; task=imdb has none"),
     ],
 )  # fmt: skip
 def test_what_was_typed_is_refused_in_one_line(
@@ -220,7 +209,11 @@ def test_the_same_run_may_start_again_and_is_skipped_when_done(
 
 @pytest.mark.parametrize(
     ("place", "said"),
-    [("{tmp}/file/run", "cannot be written"), ("{tmp}/broken", "config.yaml")],
+    [
+        ("{tmp}/file/run", "cannot be written"),
+        ("{tmp}/broken", "config.yaml"),
+        ("{tmp}/mine", "holds metrics.jsonl but no config.yaml: it is no run; name a new or an"),
+    ],
 )
 def test_an_unusable_run_dir_is_refused(
     place: str, said: str, typed: Typed, tmp_path: Path
@@ -228,40 +221,13 @@ def test_an_unusable_run_dir_is_refused(
     (tmp_path / "file").touch()
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / SETTINGS).write_text("a: [")
-    (tmp_path / "broken" / METRICS).write_text("{}")
+    (tmp_path / "mine").mkdir()
+    for folder in ("broken", "mine"):
+        (tmp_path / folder / METRICS).write_text("{}")
     run_dir = place.format(tmp=tmp_path)
+    files = sorted(tmp_path.rglob("*"))
     assert_refused(typed(f"run_dir={run_dir}"), f"run_dir={run_dir} ", said)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", ["run_dir={mine}", "-m seed=0 hydra.sweep.subdir=mine"])
-def test_a_folder_with_files_of_others_stays_as_it_was(
-    words: str, typed: Typed, tmp_path: Path
-) -> None:
-    mine = tmp_path / "sweep" / "mine"
-    for name in ("agents/mine.txt", METRICS, "notes/plan.md"):
-        (mine / name).parent.mkdir(parents=True, exist_ok=True)
-        (mine / name).write_text(name)
-    said = "holds agents, metrics.jsonl, notes but no config.yaml: it is no run; name a new or an"
-    code, out, err = typed(*words.format(mine=mine).split())
-    assert_refused((code, out, err), f"run_dir={mine} {said}")
-    files = [path for path in mine.rglob("*") if path.is_file()]
-    assert sorted(str(path.relative_to(mine)) for path in files) == [
-        "agents/mine.txt", METRICS, "notes/plan.md",
-    ]  # fmt: skip
-    assert all(path.read_text() == str(path.relative_to(mine)) for path in files)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_an_empty_run_dir_is_not_the_folder_where_one_stands(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / METRICS).write_text("mine")
-    assert_refused(typed("run_dir="), "run_dir=: must not be empty")
-    assert_refused(typed("run_dir=."), f"run_dir=. holds {METRICS} but no config.yaml")
-    assert [path.name for path in tmp_path.iterdir()] == [METRICS]
+    assert sorted(tmp_path.rglob("*")) == files
 
 
 UNREAD = "wandb.name=x is not read: it needs wandb.mode=offline or online, which is disabled"
@@ -289,11 +255,6 @@ def test_a_setting_that_some_runs_of_a_sweep_do_not_read(typed: Typed) -> None:
     code, out, err = typed(*words, "wandb.name=x,y")
     assert code == 1 and out.count("launch") == 4
     assert f"error: seed=0 mode=disabled name=x: {UNREAD}\n" in err
-
-
-def test_the_command_leaves_the_environment_as_it_was(typed: Typed) -> None:
-    typed("algorithm.clip_rang=0.1")
-    assert "HYDRA_FULL_ERROR" not in os.environ
 
 
 @pytest.mark.slow

@@ -197,24 +197,6 @@ def test_it_can_be_asked_to_stop_while_replies_come(
     assert len(server.asked) < 3
 
 
-def test_without_summaries_with_names_and_cooperative_words(
-    config_to: Callable[..., Config], server: ChatServer
-) -> None:
-    evaluated(
-        config_to(
-            "algorithm.summary=false",
-            "algorithm.identities=true",
-            "maft_prompts@algorithm.prompts=cooperative",
-            "evaluation.prompts=1",
-        )
-    )
-    assert len(server.asked) == 6
-    assert server.asked[1]["messages"][0]["content"].startswith("Agent ID: GEN2 (This is")
-    told = server.asked[3]["messages"][-1]["content"]
-    assert told.startswith("Agent ID: CRIT1") and "I get 6." in told
-    assert "Can you derive a new solution by combining" in told
-
-
 def test_nothing_is_left_under_the_name_of_an_agent(
     config_to: Callable[..., Config], tmp_path: Path
 ) -> None:

@@ -176,6 +176,8 @@ DISTINCT = [  # no two values are equal, and none is a default
     "algorithm.alpha=[2.0,3.0]",
     "algorithm.beta=[5.0,7.0]",
     "algorithm.guards.penalty=-20.0",
+    "algorithm.guards.boxed=true",
+    "algorithm.guards.min_tokens=2",
 ]
 SCORES = [[0.1, 0.2, 0.4], [0.8, 0.3, 0.6]]  # [turn][debater]
 MEANS = [sum(row) / 3 for row in SCORES]
@@ -185,7 +187,7 @@ def paid(config: Config, right: list[list[bool]], flawed: tuple[int, int] | None
     """Credits of a debate with these scores and right answers, as the trainer assigns them."""
     trainer = build(config, Last())
     turns = [
-        Turn("p", "d", t, "", "word", [1], [3, 4], score=SCORES[t][a], right=right[t][a])
+        Turn("p", "d", t, "", r"\boxed{7}", [1], [3, 4], score=SCORES[t][a], right=right[t][a])
         for t in range(2)
         for a in range(3)
     ]
@@ -239,27 +241,6 @@ def test_the_trainer_pays_by_every_setting(
     found = paid(questions(*DISTINCT, *words), right, flawed)
     for own, wanted in zip(found, expected, strict=False):
         assert wanted is None or own == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize(
-    ("words", "response", "ids"),
-    [
-        (["algorithm.guards.min_tokens=3"], "word", [1, 2]),
-        (["algorithm.guards.boxed=true"], "word", [1, 2, 3]),
-        (["algorithm.guards.max_repeats=2", "algorithm.guards.repeat_length=1"], "word", [1] * 3),
-    ],
-)
-def test_the_trainer_flags_what_breaks_a_guard(
-    questions: ConfigOf, words: list[str], response: str, ids: list[int]
-) -> None:
-    trainer = build(questions(*MAPORL, "algorithm.turns=1", *words), Last())
-    turns = [
-        Turn("p", "d", 0, "", text, [1], own, score=0.5)
-        for text, own in ((response, ids), (r"\boxed{7}", [1, 2, 3, 4]))
-    ]
-    trainer.assign_credit([Episode(Prompt("q", "?", "7"), turns)])
-    assert [turn.flawed for turn in turns] == [True, False]
-    assert [turn.credit for turn in turns] == [-10.0, 0.5]
 
 
 @pytest.mark.slow
@@ -366,29 +347,6 @@ def test_every_sharing_learns(
     assert sum(found[f"eval/flow_{a}{b}/team"] for a in "rw" for b in "rw") == pytest.approx(1)
     team = [line for line in lines if line["who"] == "team"]
     assert all(len(line["turns"]) == 9 for line in team)  # three debaters, three turns
-
-
-@pytest.mark.slow
-def test_two_different_models_in_one_team(
-    questions: ConfigOf, tiny_model: str, tmp_path: Path
-) -> None:
-    config = questions(
-        *MAPORL,
-        "+model@partner=tiny_sums",
-        "algorithm.param_sharing=per_turn_agent",
-        "algorithm.turns=2",
-        "algorithm.train_turns=[2]",
-        "evaluation.team=true",
-    )
-    trainer = build(config, Last())
-    one, other = trainer.agents["agent_0_turn_2"], trainer.agents["agent_1_turn_2"]
-    assert (one.team.config.path, other.team.config.path) == (tiny_model, "asset:tiny_sums")
-    metrics = trainer.step(0)
-    said = {turn.agent for episode in trainer.episodes for turn in episode.turns}
-    assert said == {"reference", "partner_reference", "agent_0_turn_2", "agent_1_turn_2"}
-    assert all(metrics[f"ppo/gradient_norm/{name}"] > 0 for name in trainer.agents)
-    found, _ = measure(trainer, config, tmp_path)
-    assert "eval/vote/turn_3" in found
 
 
 @pytest.mark.slow

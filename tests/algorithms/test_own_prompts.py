@@ -12,7 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
-from cory.config import Config, ConfigError, builder, parse_config
+from cory.config import Config, builder, parse_config
 from cory.episode import Context, Episode, Prompt
 from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team
@@ -221,24 +221,6 @@ def test_it_needs_no_answers_where_a_judge_gives_scores(
         prompt.columns == {"gold": 7, "n": int(name.partition(":")[2]) - 1}
         for name, prompt in seen.prompts.items()
     )
-
-
-@pytest.mark.parametrize(
-    ("method", "said"),
-    [
-        ("ppo", "evaluation.k=[1,4]"),
-        ("maporl", "algorithm.bonus_from=ground_truth"),
-        ("maft", "algorithm=maft"),
-        ("maporl, only evaluated", "evaluation.team=true"),
-        ("verifier", "reward=exact_match"),
-    ],
-)
-def test_without_answers_a_refusal_names_the_setting(own: Settings, method: str, said: str) -> None:
-    reward = ["reward=sentiment_tiny"] if method == "maft" else []
-    with pytest.raises(ConfigError) as refused:
-        own("texts", *METHODS[method], *reward)
-    rule = "needs a task with answers; task=prompts has none: set task.answer_column"
-    assert f"{said}: {rule}" in str(refused.value).splitlines()
 
 
 def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_path: Path) -> None:

@@ -93,17 +93,6 @@ def test_a_layout_gives_the_numbers_of_one_process(
 
 
 @pytest.mark.slow
-def test_opponents_are_the_agents_of_other_runs(
-    trajectories: dict[str, list[dict[str, Any]]],
-) -> None:
-    for lines in trajectories.values():
-        assert {"eval/win_rate/im", "eval/win_rate_attacker/im", "eval/win_rate/itself"} <= (
-            lines[-1].keys()
-        )
-        assert lines[0]["offline/examples/agent_0"] > 0
-
-
-@pytest.mark.slow
 def test_a_run_killed_while_it_collects_ends_as_if_it_had_not_been(
     start: Run, folder: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -310,11 +309,10 @@ def test_an_answer_that_is_too_long_loses_its_end(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_a_folder_that_is_no_verifier_is_refused(
-    train: Callable[[str, float], Trained], sharing: str, tmp_path: Path
+    train: Callable[[str, float], Trained], tmp_path: Path
 ) -> None:
-    _, folder = train(sharing, 0.0)
+    _, folder = train("adapters", 0.0)
     head = load_file(folder / VALUE_HEAD)
 
     def refused(rule: str, **changes: object) -> None:
@@ -322,24 +320,23 @@ def test_a_folder_that_is_no_verifier_is_refused(
 
     refused("there is no such folder", path=str(tmp_path / "nowhere"))
     refused("reward.chat=true: the tokenizer", chat=True)
+    refused("reward.base=", base=str(tmp_path / "nowhere"))
+    refused("the adapter does not fit", base="asset:tiny")
     save_file({"weight": torch.zeros(1, 7), "bias": torch.zeros(1)}, folder / VALUE_HEAD)
     refused("head was made for another width than the model's 32")
     (folder / VALUE_HEAD).unlink()
     refused("a verifier without head")
-    for coef in ("-1", "nan", "much"):
-        save_file(head, folder / VALUE_HEAD, {"likelihood_coef": coef})
-        refused(f"its value head names a likelihood_coef of {coef}")
-    save_file(head, folder / VALUE_HEAD)
-    assert judge(folder).model.likelihood_coef == 0
-    if sharing == "copies":
-        refused("reward.quantisation=nf4: ", quantisation="nf4")
-        return
-    refused("reward.base=", base=str(tmp_path / "nowhere"))
-    refused("the adapter does not fit", base="asset:tiny")
-    described = folder / "adapter_config.json"
-    settings = json.loads(described.read_text())
-    described.write_text(json.dumps(settings | {"base_model_name_or_path": str(tmp_path / "gone")}))
-    refused("gone: there is no such folder")
+    save_file(head, folder / VALUE_HEAD, {"likelihood_coef": "nan"})
+    refused("its value head names a likelihood_coef of nan")
+
+
+@pytest.mark.slow
+def test_weights_without_adapters_are_not_quantised(
+    train: Callable[[str, float], Trained],
+) -> None:
+    _, folder = train("copies", 0.0)
+    said = refusal(lambda: judge(folder, quantisation="nf4"))
+    assert said.startswith("reward.quantisation=nf4: ")
 
 
 def test_verdicts_by_hand() -> None:
@@ -361,7 +358,3 @@ def test_without_right_answers_there_is_no_auc() -> None:
     assert verdict_metrics([[(0.2, False)], [(0.6, False)]]) == {
         "eval/verifier_accuracy/natural": 0.5
     }
-
-
-class Interrupted(Exception):
-    pass

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from cory.config import ConfigError, parse_config
+from cory.config import ConfigError
 from cory.runs.settings import settings_digest
 from tests.support.composing import CONF, compose_config, options, parsed
 
@@ -22,30 +22,33 @@ WITHOUT = {  # methods that estimate no advantages
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["ppo", "cory", "maporl", "grpo", "rloo"])
-def test_an_estimator_is_chosen_by_a_word(algorithm: str) -> None:
+@pytest.mark.parametrize("name", SAMPLES)
+def test_an_estimator_is_chosen_by_a_word(name: str) -> None:
     assert set(options("advantages")) == set(SAMPLES)
-    for name, samples in SAMPLES.items():
+    for algorithm in ("ppo", "cory", "maporl", "grpo", "rloo"):
         config = parsed(f"algorithm={algorithm}", f"advantages={name}").algorithm
-        assert (config.name, config.advantages, config.samples_per_prompt) == (
-            algorithm,
-            name,
-            samples,
-        )
-        assert config.prompts_drawn() == 64 // samples
-        assert config.has_value_head() == (name == "gae")
+        assert (config.advantages, config.samples_per_prompt) == (name, SAMPLES[name])
+        assert config.prompts_drawn() == 64 // SAMPLES[name]
         # responses count, so an estimator changes neither the batches nor their cost
         assert config.turns_per_policy() % 64 == 0
+    typed = parsed(f"advantages={name}", "algorithm.samples_per_prompt=2").algorithm
+    assert typed.samples_per_prompt == 2 and typed.has_value_head() == (name == "gae")
 
 
-def test_what_is_typed_beats_the_estimators_own_values() -> None:
-    typed = ["advantages=group", "algorithm.samples_per_prompt=4", "algorithm.divide_by_std=false"]
-    config = parsed(*typed).algorithm
-    assert (config.advantages, config.samples_per_prompt, config.divide_by_std) == (
-        "group",
-        4,
-        False,
-    )
+def test_none_is_the_algorithms_own() -> None:
+    for algorithm, own in (("ppo", "gae"), ("grpo", "group"), ("rloo", "leave_one_out")):
+        assert parsed(f"algorithm={algorithm}").algorithm.advantages == own
+    # gae, typed or not, is the same run
+    assert settings_digest(compose_config()) == settings_digest(compose_config("advantages=gae"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", WITHOUT)
+def test_methods_without_advantages_refuse_them(algorithm: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        parsed(*WITHOUT[algorithm], "advantages=group")
+    needed = "needs algorithm=ppo, grpo, rloo, cory or maporl"
+    assert str(refusal.value) == f"advantages=group: {needed}; {algorithm} has none"
 
 
 @pytest.mark.slow
@@ -60,40 +63,6 @@ def test_an_experiment_chooses_an_estimator(tmp_path: Path) -> None:
     assert (own.advantages, own.samples_per_prompt) == ("group", 2)
     # the experiment's value over the estimator's, whichever it is
     assert (typed.advantages, typed.samples_per_prompt) == ("leave_one_out", 2)
-
-
-@pytest.mark.slow
-def test_none_is_the_algorithms_own() -> None:
-    assert parsed().algorithm.advantages == "gae"
-    assert parsed("algorithm=grpo").algorithm.advantages == "group"
-    assert parsed("algorithm=rloo").algorithm.advantages == "leave_one_out"
-    # gae, typed or not, is the same run
-    assert settings_digest(compose_config()) == settings_digest(compose_config("advantages=gae"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("advantages", ["group", "leave_one_out", "batch"])
-def test_without_a_value_head_its_learning_rate_is_refused(advantages: str) -> None:
-    words = ("algorithm.value_learning_rate=1e-3", f"advantages={advantages}")
-    with pytest.raises(ConfigError, match=r"^algorithm\.value_learning_rate=0\.001: needs "):
-        parsed(*words)
-    own = parsed(words[0], "algorithm.learning_rate=1e-4").algorithm
-    assert own.value_rate_factor() == pytest.approx(10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", WITHOUT)
-def test_methods_without_advantages_refuse_them(algorithm: str) -> None:
-    own = WITHOUT[algorithm]
-    plain = compose_config(*own)
-    parse_config(plain)
-    assert plain.algorithm.name == algorithm and "advantages" not in plain.algorithm
-    assert "advantages" not in plain
-    for name in SAMPLES:
-        with pytest.raises(ConfigError) as refusal:
-            parsed(*own, f"advantages={name}")
-        needed = "needs algorithm=ppo, grpo, rloo, cory or maporl"
-        assert str(refusal.value) == f"advantages={name}: {needed}; {algorithm} has none"
 
 
 def test_the_presets_are_the_papers_losses() -> None:

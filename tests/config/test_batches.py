@@ -28,30 +28,3 @@ def test_a_kl_controller_that_could_pay_for_kl_is_refused(method: str, turns: in
     ):
         parse(turns // 5, "adaptive")
     parse(turns // 5, "fixed")
-
-
-@pytest.mark.parametrize(
-    ("prompts", "minibatch", "microbatch", "said"),
-    [
-        (256, 100, 64, "algorithm.prompts_per_iteration=256: must be a multiple of "
-         "algorithm.minibatch_size=100"),
-        (64, 128, 64, "algorithm.prompts_per_iteration=64: must be a multiple of"),
-        (96, 96, 64, "algorithm.minibatch_size=96: must be a multiple of "
-         "hardware.microbatch_size=64"),
-        (96, 48, 64, None),  # a microbatch is never larger than its minibatch
-    ],
-)  # fmt: skip
-def test_batches_that_leave_a_rest_are_refused(
-    prompts: int, minibatch: int, microbatch: int, said: str | None
-) -> None:
-    cfg = compose_config(
-        f"algorithm.prompts_per_iteration={prompts}",
-        f"algorithm.minibatch_size={minibatch}",
-        f"hardware.microbatch_size={microbatch}",
-    )
-    if said is None:
-        parse_config(cfg)
-        return
-    with pytest.raises(ConfigError) as refusal:
-        parse_config(cfg)
-    assert said in str(refusal.value)

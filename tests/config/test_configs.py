@@ -1,18 +1,24 @@
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 import cory.config
-from cory.config import ConfigError, Settings, read_sweep, run_names
-from cory.config.options import ALGORITHMS, REWARDS, TASKS, Option, load
+from cory.config import (
+    ConfigError,
+    OptimiserConfig,
+    Settings,
+    experiment_names,
+    plan_of,
+    read_sweep,
+)
+from cory.config.options import ALGORITHMS, REWARDS, TASKS, load
 from tests.support.composing import CONF, compose_config, leaves, options, parsed
 
+TABLES = {"algorithm": ALGORITHMS, "task": TASKS, "reward": REWARDS}
 # the folders of conf/small, and the options that the files of each are named by
 SMALL = {
     "model": ("model",),
@@ -99,20 +105,33 @@ NEEDED = {
 }
 
 
-def runs_at(scale: str) -> set[str]:
-    """The runs of all sweeps that have a form at a scale."""
-    found: set[str] = set()
+def covering(scale: str) -> set[str]:
+    """Runs that together have every word of a run of the sweeps with a form at a scale.
+
+    All 304 runs have 187 words between them; sweeps, tables and printed settings name each run.
+    """
+    words: dict[str, set[str]] = {}
     for sweep in options("sweep"):
-        with suppress(ConfigError):  # it has none
-            found |= read_sweep(sweep, scale, [CONF]).runs.keys()
-    return found
+        with suppress(ConfigError):  # it has no form at this scale
+            runs = read_sweep(sweep, scale, [CONF]).runs
+            words |= {name: set(own) for name, own in runs.items()}
+    chosen: set[str] = set()
+    left = set().union(*words.values())
+    while left:
+        chosen.add(max(sorted(words), key=lambda name: len(words[name] & left)))
+        left -= set().union(*(words[name] for name in chosen))
+    return chosen
+
+
+FILES, SMALL_RUNS = set(experiment_names(CONF)), covering("small")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", options("experiment"))
-def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
+@pytest.mark.parametrize("experiment", sorted(FILES | covering("paper") | SMALL_RUNS))
+def test_experiments_parse_at_both_scales(experiment: str) -> None:
     paper = parsed(f"experiment={experiment}")
-    if experiment in run_names(CONF) and experiment not in runs_at("small"):
+    plan_of(paper)
+    if experiment not in FILES | SMALL_RUNS:
         return
     if "_cooperative" in experiment:  # whose prompts are for models that chat
         with pytest.raises(ConfigError, match=r"needs model\.chat=true"):
@@ -151,10 +170,9 @@ def test_every_experiment_parses_at_both_scales(experiment: str) -> None:
     assert type(small.algorithm) is type(paper.algorithm)
 
 
-@pytest.mark.slow
-def test_every_option_of_every_group_parses() -> None:
-    groups = {path.name for path in CONF.iterdir() if path.is_dir()}
-    elsewhere = {
+# read above, by scale or fidelity, as part of others, or by something else than a run
+ELSEWHERE = set(
+    [
         "experiment",
         "sweeps",
         "small",
@@ -170,18 +188,27 @@ def test_every_option_of_every_group_parses() -> None:
         "maft_prompts",
         "benchmarks",
         "paper",
-    }  # above, by scale or fidelity, part of others, or only read
-    for group in sorted(groups - elsewhere):
-        assert options(group), group
-        for option in options(group):
-            cfg = compose_config(f"{group}={option}", *NEEDED.get(f"{group}={option}", []))
-            if f"{group}={option}" == "reward=exact_match":
-                with pytest.raises(ConfigError, match="needs a task with answers"):
-                    cory.config.parse_config(cfg)
-            else:
+    ]
+)
+GROUPS = sorted({path.name for path in CONF.iterdir() if path.is_dir()} - ELSEWHERE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_option_parses_and_has_its_name(group: str) -> None:
+    names = set()
+    for option in options(group):
+        cfg = compose_config(f"{group}={option}", *NEEDED.get(f"{group}={option}", []))
+        if f"{group}={option}" == "reward=exact_match":
+            with pytest.raises(ConfigError, match="needs a task with answers"):
                 cory.config.parse_config(cfg)
-            if f"{group}.name" in leaves(cfg) and not option.startswith(f"{cfg[group].name}_"):
-                assert cfg[group].name == option
+        else:
+            cory.config.parse_config(cfg)
+        if f"{group}.name" in leaves(cfg):
+            names.add(cfg[group].name)
+            assert option == cfg[group].name or option.startswith(f"{cfg[group].name}_")
+    if table := TABLES.get(group):
+        assert names == set(table) and all(callable(load(one.builder)) for one in table.values())
 
 
 @pytest.mark.parametrize(("folder", "groups"), SMALL.items())
@@ -228,19 +255,8 @@ def test_who_wins_over_whom(mine: str) -> None:
     assert (last.model.name, last.model.path) == ("tiny_2x", "here")
 
 
-def test_fidelity_paper_and_scale_paper_change_nothing() -> None:
-    for group in ("fidelity", "scale"):
-        assert OmegaConf.load(CONF / group / "paper.yaml") == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("table", "group"), [(ALGORITHMS, "algorithm"), (TASKS, "task"), (REWARDS, "reward")]
-)
-def test_every_option_has_a_builder_and_a_file(table: dict[str, Option], group: str) -> None:
-    for name, option in table.items():
-        assert callable(load(option.builder)), name
-    assert {compose_config(f"{group}={o}")[group].name for o in options(group)} == set(table)
+def test_every_algorithm_has_a_schedule_and_a_choice_of_optimisers() -> None:
+    assert all(issubclass(option.settings, OptimiserConfig) for option in ALGORITHMS.values())
 
 
 def test_settings_hold_no_values() -> None:
@@ -251,39 +267,3 @@ def test_settings_hold_no_values() -> None:
     for config in classes:
         for name, field in config.model_fields.items():
             assert field.is_required(), f"{config.__name__}.{name}"
-
-
-def commented_keys(path: Path) -> dict[str, bool]:
-    """Each key of a YAML file, and whether a comment stands on its line or on the one above.
-
-    A key that the files it extends explain needs no comment.
-    """
-    keys, above = {}, ""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        key = re.match(r"\s*(\w+):", line)
-        if key and key[1] not in ("defaults", "name"):
-            keys[key[1]] = " # " in line or above.lstrip().startswith("# ")
-        above = line
-    for parent in OmegaConf.load(path).get("defaults", []):
-        if parent != "_self_":
-            # /debate/chat@prompts or /debate@prompts: chat: an option of another group
-            group, option = parent, ""
-            if not isinstance(parent, str):
-                ((group, option),) = parent.items()
-            folder = CONF if group.startswith("/") else path.parent
-            file = folder / f"{group.strip('/').partition('@')[0]}/{option}".rstrip("/")
-            file = file.with_suffix(".yaml")
-            for key, comment in commented_keys(file).items():
-                keys[key] = comment or keys.get(key, False)
-    return keys
-
-
-@pytest.mark.parametrize(
-    "group",
-    ["model", "task", "algorithm", "advantages", "reward", "hardware", "endpoint", "diversity"],
-)
-def test_every_key_is_explained_where_it_is_first_given(group: str) -> None:
-    for option in options(group):
-        path = CONF / group / f"{option}.yaml"
-        explained = commented_keys(path)
-        assert [key for key, comment in explained.items() if not comment] == [], path.name

@@ -1,20 +1,33 @@
-"""Every setting is read by the code; one that nobody reads would be a promise not kept."""
+"""Every setting is read by the code; one that nobody reads would be a promise not kept.
+
+The name of an attribute does not tell whose it is: `temperature` belongs to five classes of
+settings. mypy knows the type of what stands before the dot.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import pkgutil
-from functools import cache
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from mypy.build import build
+from mypy.modulefinder import BuildSource
+from mypy.options import Options
+from mypy.plugin import AttributeContext, Plugin
+from mypy.types import Instance, ProperType, Type, TypeVarType, UnionType, get_proper_type
 
 import cory.config
-from cory.config import OptimiserConfig, Settings, SumConfig
-from cory.config.algorithm import SamplingConfig, StopConfig
-from cory.config.options import KINDS, Option
-from tests.support.settings_read import ROOT, Reads, function_at, in_config, is_read, settings_read
+from cory.config import Settings
+from cory.config.options import ALGORITHMS, KINDS, REWARDS, TASKS, Option
 
+ROOT = Path(cory.__file__).resolve().parent
+# a group whose class depends on its name is Any in the code: here it is one of these classes
+GROUPS = {"task": TASKS, "algorithm": ALGORITHMS, "reward": REWARDS}
 # Read by a function or method of cory/config alone, which is used elsewhere.
 THROUGH = {
     "param_sharing": "policy",
@@ -35,95 +48,127 @@ THROUGH = {
 }
 # settings whose only effect is what is refused; of `parallel_runs` sweeps read the composed value
 REFUSING = {"plain_http", "chats_only", "fidelity", "parallel_runs"}
-PLANTED = "    max_kl: Positive | None  # nats"
 
 
-def kinds() -> list[type[Settings]]:
+class Place(NamedTuple):
+    """Where a setting is read."""
+
+    path: Path
+    line: int
+
+    def in_config(self) -> bool:
+        return ROOT / "config" in self.path.parents
+
+    def function(self) -> str:
+        """The innermost function around it; empty outside all functions."""
+        around = [
+            node
+            for node in ast.walk(ast.parse(self.path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef)
+            and node.lineno <= self.line <= (node.end_lineno or node.lineno)
+        ]
+        return max(around, key=lambda node: node.lineno).name if around else ""
+
+
+class Listener(Plugin):
+    """A plug-in of mypy that notes where attributes of settings are read."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.reads: dict[tuple[str, str], set[Place]] = defaultdict(set)
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        owner, _, name = fullname.rpartition(".")
+        if not owner.startswith("cory.config."):
+            return None
+
+        def note(context: AttributeContext) -> Type:
+            if not context.is_lvalue and context.context.line > 0:  # else it is mypy's own
+                for kind in classes(get_proper_type(context.type)):
+                    path = Path(context.api.path).resolve()  # type: ignore[attr-defined]
+                    self.reads[kind, name].add(Place(path, context.context.line))
+            return context.default_attr_type
+
+        return note
+
+
+def classes(kind: ProperType) -> list[str]:
+    """Full names of the classes that a value of this type may have."""
+    if isinstance(kind, UnionType):
+        return [name for item in kind.items for name in classes(get_proper_type(item))]
+    if isinstance(kind, TypeVarType):
+        return classes(get_proper_type(kind.upper_bound))
+    return [kind.type.fullname] if isinstance(kind, Instance) else []
+
+
+@pytest.fixture(scope="module")
+def places() -> Callable[[type, str], set[Place]]:
+    """Where a setting of a class is read: as its own, or as a base class's. It takes seconds."""
+    sources = []
+    for path in sorted(ROOT.rglob("*.py")):
+        if path.is_relative_to(ROOT / "assets"):
+            continue  # templates of users' own code
+        name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+        text = with_classes(path) if name == "cory.config.experiment" else None
+        sources.append(BuildSource(str(path), name.removesuffix(".__init__"), text))
+    options = Options()
+    options.incremental, options.cache_dir = False, "/dev/null"
+    options.follow_imports, options.ignore_missing_imports = "skip", True  # no other package
+    options.check_untyped_defs = True
+    listener = Listener(options)
+    build(sources, options, extra_plugins=[listener])
+    reads = listener.reads
+    return lambda kind, setting: {
+        place
+        for base in kind.__mro__
+        for place in reads.get((f"{base.__module__}.{base.__qualname__}", setting), set())
+    }
+
+
+def with_classes(path: Path) -> str:
+    """The module of `Config`, with the classes of the groups in place of Any."""
+    text = path.read_text(encoding="utf-8")
+    for group, table in GROUPS.items():
+        kinds = sorted({option.settings for option in table.values()}, key=lambda k: k.__name__)
+        before = f'    {group}: Annotated[Any, chosen("{group}")]'
+        assert before in text
+        text = text.replace(before, f"    {group}: '{' | '.join(k.__name__ for k in kinds)}'")
+        imports = "; ".join(f"from {kind.__module__} import {kind.__name__}" for kind in kinds)
+        text = text.replace("\n\n\n", f"\n{imports}\n\n", 1)  # lines keep their numbers
+    return text
+
+
+def kinds() -> set[type[Settings]]:
     """The classes of settings that a run may have: all but those that others extend."""
     found = set()
     for module in pkgutil.iter_modules(cory.config.__path__):
         values = vars(importlib.import_module(f"cory.config.{module.name}")).values()
         found |= {v for v in values if isinstance(v, type) and issubclass(v, Settings)}
-    named = {
-        option.settings
-        for table, _ in KINDS.values()
-        for option in table.values()
-        if isinstance(option, Option)
-    }
-    extended = {base for kind in found for base in kind.__mro__[1:]} - named
-    left = found - extended
-    return sorted(left, key=lambda k: k.__name__)
+    tables = [table.values() for table, _ in KINDS.values()]
+    named = {one.settings for table in tables for one in table if isinstance(one, Option)}
+    return found - ({base for kind in found for base in kind.__mro__[1:]} - named)
 
 
-def planted(text: str) -> str:
-    """The bounds that stop a run, with a setting of its own that nobody reads.
-
-    Its name is one of `SamplingConfig`'s, which is read in many places.
-    """
-    assert PLANTED in text
-    return text.replace(PLANTED, f"    temperature: Positive\n{PLANTED}", 1)
-
-
-@cache
-def reads() -> Reads:
-    return settings_read({"cory.config.algorithm": planted})
-
-
-@cache
 def names_used() -> set[str]:
     """Attributes and names that stand anywhere outside cory/config."""
-    found = set()
-    for path in ROOT.rglob("*.py"):
-        if "config" not in path.relative_to(ROOT).parts:
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Attribute):
-                    found.add(node.attr)
-                elif isinstance(node, ast.Name):
-                    found.add(node.id)
-    return found
+    nodes = [
+        node
+        for path in ROOT.rglob("*.py")
+        if ROOT / "config" not in path.parents
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return attributes | {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 @pytest.mark.slow
-def test_every_setting_is_read() -> None:
-    dead = {
-        f"{kind.__name__}.{field}"
-        for kind in kinds()
-        for field in kind.model_fields
-        if not is_read(kind, field, reads()) and not read_through(kind, field)
-    }
-    assert not dead
-
-
-def read_through(kind: type, setting: str) -> bool:
-    """Whether the function of cory/config that `THROUGH` names reads it, and is used elsewhere."""
-    function = THROUGH.get(setting)
-    places = {
-        place
-        for base in kind.__mro__
-        for place in reads().get((f"{base.__module__}.{base.__qualname__}", setting), set())
-    }
-    inside = {function_at(place) for place in places if in_config(place)}
-    return function in inside and (setting in REFUSING or function in names_used())
-
-
-@pytest.mark.slow
-def test_no_exception_is_out_of_date() -> None:
-    unread = {
-        field
-        for kind in kinds()
-        for field in kind.model_fields
-        if not is_read(kind, field, reads())
-    }
-    assert unread == set(THROUGH)
-
-
-def test_a_setting_is_not_read_because_another_class_has_one_of_its_name() -> None:
-    assert is_read(SamplingConfig, "temperature", reads())
-    assert not is_read(StopConfig, "temperature", reads())
-    assert is_read(StopConfig, "max_kl", reads())
-
-
-def test_the_classes_are_those_of_runs() -> None:
+def test_every_setting_is_read(places: Callable[[type, str], set[Place]]) -> None:
     assert len(kinds()) > 30
-    assert SumConfig in kinds() and cory.config.PPOConfig in kinds()
-    assert OptimiserConfig not in kinds()
+    fields = {(kind, field): places(kind, field) for kind in kinds() for field in kind.model_fields}
+    unread = {key for key, read in fields.items() if all(place.in_config() for place in read)}
+    assert {field for _, field in unread} == set(THROUGH)
+    used = names_used()
+    for kind, field in unread:
+        function = THROUGH[field]
+        assert function in {place.function() for place in fields[kind, field]}, (kind, field)
+        assert field in REFUSING or function in used, (kind, field)

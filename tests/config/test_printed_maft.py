@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import product
 from typing import Any
 
 import pytest
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from cory.config import MaftConfig, parse_config, plan_of
-from tests.support.composing import CONF, compose_config, leaves, options
+from tests.support.composing import (
+    CONF,
+    changed,
+    compose_config,
+    composed,
+    leaves,
+    options,
+    selected,
+    variants,
+)
 
 MODELS = ("phi3", "mistral", "llama3")
 TASKS = ("arithmetic", "gsm", "math")
@@ -53,28 +61,16 @@ PROBLEMS = {  # section 3.1, App. H and K: the option, and how many problems are
 }
 
 
-@cache
-def composed(name: str) -> DictConfig:
-    return compose_config(f"experiment=maft/{name}")
-
-
 def maft(name: str) -> MaftConfig:
     """The checked settings of the algorithm."""
-    algorithm = parse_config(composed(name)).algorithm
+    algorithm = parse_config(composed(f"experiment=maft/{name}")).algorithm
     assert isinstance(algorithm, MaftConfig)
     return algorithm
 
 
 def assert_has(name: str, expected: dict[str, Any]) -> None:
-    cfg = composed(name)
-    assert {key: OmegaConf.select(cfg, key) for key in expected} == expected, name
-
-
-def changed(base: str, name: str) -> dict[str, Any]:
-    """What an experiment has that another has otherwise, but for its name."""
-    one, other = leaves(composed(base)), leaves(composed(name))
-    assert one.keys() == other.keys()
-    return {key: other[key] for key in one if other[key] != one[key] and key != "experiment"}
+    cfg = composed(f"experiment=maft/{name}")
+    assert {key: selected(cfg, key) for key in expected} == expected, name
 
 
 @pytest.mark.parametrize("row", APP_B3)
@@ -167,7 +163,7 @@ def test_no_setting_of_the_method_is_left_out_of_the_released_ones() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_step_learns_from_one_answer_whatever_the_processes(model: str) -> None:
-    config = parse_config(composed(f"{model}_math_maft"))
+    config = parse_config(composed(f"experiment=maft/{model}_math_maft"))
     plan = plan_of(config)
     assert (plan.minibatches, plan.microbatch, plan.accumulation) == (1, 1, 1)
     assert config.hardware.world == 8
@@ -194,113 +190,84 @@ def test_table_1_of_gpt_35() -> None:
     assert_has("gpt35_gsm_cooperative", {"task.pick_test": 500})
 
 
-ONE = {"algorithm.policies": "single"}
-STAR = ONE | {
-    "algorithm.select": "correct",
-    "algorithm.agents": 1,
-    "algorithm.turns": 1,
-    "algorithm.evaluation_agents": 1,
-    "algorithm.evaluation_turns": 1,
-    "algorithm.iterations": 3,
-    "algorithm.start": "base",
-    "algorithm.later_learning_rate": None,
-}
-FIVE = {"algorithm.agents": 5, "algorithm.evaluation_agents": 5}
-AGREEING = ONE | {"algorithm.select": "agreeing"}
-ITERATED = {"algorithm.iterations": 5, "evaluate_every": 1}
-UNTRAINED = ONE | {"algorithm.iterations": 0}
+STAR = (
+    "policies=single select=correct agents=1 turns=1 evaluation_agents=1 evaluation_turns=1 "
+    "iterations=3 start=base later_learning_rate=null"
+)
+MAJORITY = "policies=single select=agreeing turns=1 evaluation_turns=1"
 MERGING = {
     f"algorithm.prompts.{key}": OmegaConf.load(CONF / "maft_prompts" / "cooperative.yaml")[key]
     for key in ("follow_up", "follow_up_summary", "chats_only")
 }
-
-
-def started(name: str) -> dict[str, Any]:
-    """Evaluated as it was trained elsewhere, on a thousand problems (App. L)."""
-    run = f"outputs/runs/paper/paper/maft/{name}/seed0"
-    return {"init_from": run, "algorithm.iterations": 0, "task.pick_test": 1000}
-
-
-ABLATIONS = {  # of each model and task: what differs from `<model>_<task>_maft`
-    "base": UNTRAINED,
-    "star": STAR,
-    "majority_ft": AGREEING | {"algorithm.turns": 1, "algorithm.evaluation_turns": 1},
-    "wo_summary": {"algorithm.summary": False},
-    "wo_critic": {"algorithm.policies": "generation"},
-    "single": AGREEING,
-}
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{
-        f"{model}_{task}_{name}": (f"{model}_{task}_maft", change)
-        for model, task, (name, change) in product(MODELS, TASKS, ABLATIONS.items())
-        if (model, name) != ("llama3", "star")  # table 1 has no such row
-    },
-    **{
-        f"phi3_{task}_{name}_5": (f"phi3_{task}_{name}", FIVE)
-        for task, name in product(TASKS, ("base", "majority_ft", "maft"))
-    },
-    **{f"gpt35_{task}_base_5": (f"gpt35_{task}_base", FIVE) for task in ("arithmetic", "math")},
-    "gpt35_gsm_base_5": ("gpt35_gsm_base", FIVE | {"task.pick_test": 500}),
-    **{f"phi3_{task}_cooperative": (f"phi3_{task}_base", MERGING) for task in TASKS},
-    **{f"phi3_{task}_cooperative_maft": (f"phi3_{task}_maft", MERGING) for task in TASKS},
-    **{f"phi3_{task}_union": (f"phi3_{task}_maft", ONE) for task in TASKS},
-    **{
-        f"phi3_{task}_share{w}": (f"phi3_{task}_maft", {"algorithm.critic_share": float(w)})
-        for task, w in product(TASKS, (0, 1))
-    },
-    **{
-        f"llama3_mathall_{name}": (f"llama3_math_{name}", {"task.levels": None})
-        for name in ("base", "majority_ft", "maft", "iters", "single_iters")
-    },
-    "llama3_mmlu_base": ("llama3_mmlu_maft", UNTRAINED),
-    "llama3_mmlu_majority_ft": ("llama3_mmlu_maft", ABLATIONS["majority_ft"]),
-    "llama3_math_unique_id": ("llama3_math_base", {"algorithm.identities": True}),
-    **{
-        f"{model}_math_single_iters_t2": (
-            f"{model}_math_single_iters",
-            {"algorithm.sampling.temperature": 2},
+# evaluated as it was trained elsewhere, on a thousand problems (App. L)
+STARTED = "init_from=outputs/runs/paper/paper/maft/{} iterations=0 task.pick_test=1000"
+ROWS = [
+    ("{model}_{task}_base", "{model}_{task}_maft", "policies=single iterations=0"),
+    ("{model}_{task}_star", "{model}_{task}_maft", STAR),
+    ("{model}_{task}_majority_ft", "{model}_{task}_maft", MAJORITY),
+    ("{model}_{task}_wo_summary", "{model}_{task}_maft", "summary=false"),
+    ("{model}_{task}_wo_critic", "{model}_{task}_maft", "policies=generation"),
+    ("{model}_{task}_single", "{model}_{task}_maft", "policies=single select=agreeing"),
+    ("phi3_{task}_{method}_5", "phi3_{task}_{method}", "agents=5 evaluation_agents=5"),
+    ("gpt35_arithmetic_base_5", "gpt35_arithmetic_base", "agents=5 evaluation_agents=5"),
+    ("gpt35_math_base_5", "gpt35_math_base", "agents=5 evaluation_agents=5"),
+    ("gpt35_gsm_base_5", "gpt35_gsm_base", "agents=5 evaluation_agents=5 task.pick_test=500"),
+    ("phi3_{task}_union", "phi3_{task}_maft", "policies=single"),
+    ("phi3_{task}_share{w}", "phi3_{task}_maft", "critic_share={w}.0"),
+    ("llama3_mathall_{all}", "llama3_math_{all}", "task.levels=null"),
+    ("llama3_mmlu_base", "llama3_mmlu_maft", "policies=single iterations=0"),
+    ("llama3_mmlu_majority_ft", "llama3_mmlu_maft", MAJORITY),
+    ("llama3_math_unique_id", "llama3_math_base", "identities=true"),
+    ("phi3_math_single_iters_t2", "phi3_math_single_iters", "sampling.temperature=2"),
+    ("mistral_math_single_iters_t2", "mistral_math_single_iters", "sampling.temperature=2"),
+    ("phi3_math_iters_share0", "phi3_math_iters", "critic_share=0.0"),
+    ("phi3_math_iters_answer", "phi3_math_iters", "labels=answer"),
+    ("phi3_math_from_base", "phi3_math_iters", "iterations=2 start=base later_learning_rate=null"),
+    ("mistral_gsm1000_base", "mistral_gsm_base", "task.pick_test=1000"),
+    ("mistral_gsm1000_{one}", "mistral_gsm_{one}", STARTED.format("mistral_gsm_{one}/seed0")),
+    *(
+        (f"mistral_gsm_from_{task}_{one}", f"mistral_gsm_{one}", STARTED.format(f"{run}/seed0"))
+        for task, one in (
+            *product(["arithmetic"], ["star", "majority_ft", "maft"]),
+            ("math", "maft"),
         )
-        for model in ("phi3", "mistral")
-    },
-    "phi3_math_iters_share0": ("phi3_math_iters", {"algorithm.critic_share": 0.0}),
-    "phi3_math_iters_answer": ("phi3_math_iters", {"algorithm.labels": "answer"}),
-    "phi3_math_from_base": (
-        "phi3_math_iters",
-        {
-            "algorithm.iterations": 2,
-            "algorithm.start": "base",
-            "algorithm.later_learning_rate": None,
-        },
+        for run in [f"mistral_{task}_{one}"]
     ),
-    "mistral_gsm1000_base": ("mistral_gsm_base", {"task.pick_test": 1000}),
-    **{
-        f"mistral_gsm1000_{name}": (f"mistral_gsm_{name}", started(f"mistral_gsm_{name}"))
-        for name in ("star", "majority_ft")
-    },
-    **{
-        f"mistral_gsm_from_arithmetic_{name}": (
-            f"mistral_gsm_{name}",
-            started(f"mistral_arithmetic_{name}"),
-        )
-        for name in ("star", "majority_ft", "maft")
-    },
-    "mistral_gsm_from_math_maft": ("mistral_gsm_maft", started("mistral_math_maft")),
+]
+VARIANTS = variants(
+    ROWS,
+    model=MODELS,
+    task=TASKS,
+    method=("base", "majority_ft", "maft"),
+    w=(0, 1),
+    all=("base", "majority_ft", "maft", "iters", "single_iters"),
+    one=("star", "majority_ft"),
+)
+VARIANTS |= {
+    f"phi3_{task}_{name}": (f"phi3_{task}_{base}", MERGING)
+    for task in TASKS
+    for name, base in (("cooperative", "base"), ("cooperative_maft", "maft"))
 }
+for task in TASKS:
+    del VARIANTS[f"llama3_{task}_star"]  # table 1 has no such row
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_differs_from_its_base_in_what_its_name_says(name: str) -> None:
     base, change = VARIANTS[name]
-    assert changed(base, name) == change
+    assert changed(f"maft/{base}", f"maft/{name}") == change
 
 
 @pytest.mark.parametrize(("model", "kind"), product(MODELS, ("maft", "single")))
 def test_iterations_are_evaluated_with_the_papers_models(model: str, kind: str) -> None:
     name = f"{model}_math_iters" if kind == "maft" else f"{model}_math_single_iters"
-    found = changed(f"{model}_math_{kind}", name)
+    found = changed(f"maft/{model}_math_{kind}", f"maft/{name}")
     measured = {key for key in found if key.startswith("algorithm.diversity.")}
-    assert {key: found[key] for key in found.keys() - measured} == ITERATED
+    assert {key: found[key] for key in found.keys() - measured} == {
+        "algorithm.iterations": 5,
+        "evaluate_every": 1,
+    }
     assert found["algorithm.diversity.encoder"] == "google-t5/t5-3b"  # App. C: "T5-3B"
     assert found["algorithm.diversity.scorer"] == "google/gemma-2-2b"  # "Gemma-2 (2B)"
     assert found["algorithm.diversity.kl_to_base"] and found["algorithm.diversity.nll_others"]
@@ -313,13 +280,13 @@ def test_no_experiment_is_without_a_test() -> None:
     ours = {"phi3_math_adapters"}
     methods = {"maft", "base", "star", "majority_ft", "single"}  # Phi-3 on arithmetic
     for method in methods:
-        assert changed(f"phi3_arithmetic_{method}", method) == {}
+        assert changed(f"maft/phi3_arithmetic_{method}", f"maft/{method}") == {}
     names = {one.partition("/")[2] for one in options("experiment") if one.startswith("maft/")}
     assert names == bases | over | closed | ours | methods | set(VARIANTS)
 
 
 def test_adapters_are_fine_tuned_instead_of_copies() -> None:
-    found = changed("phi3_math_maft", "phi3_math_adapters")
+    found = changed("maft/phi3_math_maft", "maft/phi3_math_adapters")
     assert found["model.sharing"] == "adapters"
     rates = ("learning_rate", "critic_learning_rate", "later_learning_rate")
     training = {key for key in found if key.startswith(("algorithm.", "task.", "evaluation."))}

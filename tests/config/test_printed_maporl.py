@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import pytest
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from cory.config import MaporlConfig, parse_config, plan_of
-from tests.support.composing import compose_config, leaves, options
+from tests.support.composing import changed, composed, leaves, options, selected, variants
 
 TASKS = ("gsm8k", "anli")
 SECTION_4 = {  # Park et al., sections 3 and 4, as printed: GSM8K, ANLI
@@ -74,27 +73,21 @@ RELEASED: dict[str, tuple[Any, str]] = {
 }
 
 
-@cache
-def composed(name: str, *words: str) -> DictConfig:
-    return compose_config(f"experiment=maporl/{name}", *words)
-
-
-def selected(cfg: DictConfig, key: str) -> Any:
-    found = OmegaConf.select(cfg, key)
-    return OmegaConf.to_container(found) if OmegaConf.is_config(found) else found
+def of(name: str, *words: str) -> DictConfig:
+    return composed(f"experiment=maporl/{name}", *words)
 
 
 @pytest.mark.parametrize("row", SECTION_4)
 def test_settings_of_section_4(row: str) -> None:
     key, printed = SECTION_4[row]
     for task, value in zip(TASKS, printed, strict=True):
-        assert selected(composed(f"{task}_maporl"), key) == value, task
+        assert selected(of(f"{task}_maporl"), key) == value, task
 
 
 @pytest.mark.parametrize("key", RELEASED)
 def test_settings_of_the_released_code(key: str) -> None:
     for task in TASKS:
-        assert selected(composed(f"{task}_maporl"), key) == RELEASED[key][0], task
+        assert selected(of(f"{task}_maporl"), key) == RELEASED[key][0], task
 
 
 OFFICIAL = {  # what fidelity=official_maporl changes or settles; places as above
@@ -126,43 +119,35 @@ OFFICIAL = {  # what fidelity=official_maporl changes or settles; places as abov
 }
 
 
-@pytest.mark.parametrize("key", OFFICIAL)
+@pytest.mark.parametrize("key", sorted(RELEASED | OFFICIAL))
 def test_fidelity_official(key: str) -> None:
-    cfg = composed("gsm8k_maporl", "fidelity=official_maporl")
-    assert selected(cfg, key) == OFFICIAL[key][0]
-    if key in RELEASED and key != "algorithm.value_coef":
-        assert RELEASED[key][0] == OFFICIAL[key][0]
+    cfg = of("gsm8k_maporl", "fidelity=official_maporl")
+    assert selected(cfg, key) == (RELEASED | OFFICIAL)[key][0]
 
 
 def test_the_verifier_of_the_released_code() -> None:
     """utils/reward_model.py: the loss is a mean over answers of means over tokens."""
-    cfg = composed("verifier_gsm8k", "fidelity=official_maporl")
+    cfg = of("verifier_gsm8k", "fidelity=official_maporl")
     parse_config(cfg)
     assert cfg.algorithm.average == "responses"
-    debates = composed("gsm8k_maporl", "fidelity=official_maporl")
+    debates = of("gsm8k_maporl", "fidelity=official_maporl")
     verifier = "outputs/runs/paper/official_maporl/maporl/verifier_gsm8k/seed0/agents/verifier"
     assert debates.reward.path == verifier
-
-
-@pytest.mark.parametrize("key", sorted(RELEASED.keys() - OFFICIAL.keys()))
-def test_the_preset_leaves_what_is_released_already(key: str) -> None:
-    cfg = composed("gsm8k_maporl", "fidelity=official_maporl")
-    assert selected(cfg, key) == RELEASED[key][0]
 
 
 @pytest.mark.slow
 def test_the_preset_changes_nothing_that_the_table_does_not_have() -> None:
     before, after = (
-        leaves(composed("gsm8k_maporl", *words)) for words in ((), ("fidelity=official_maporl",))
+        leaves(of("gsm8k_maporl", *words)) for words in ((), ("fidelity=official_maporl",))
     )
-    parse_config(composed("gsm8k_maporl", "fidelity=official_maporl"))
+    parse_config(of("gsm8k_maporl", "fidelity=official_maporl"))
     changed = {key for key in before if after[key] != before[key]}
     assert changed - {"fidelity", "reward.path"} <= OFFICIAL.keys()
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_each_question_is_debated_once(task: str) -> None:
-    config = parse_config(composed(f"{task}_maporl"))
+    config = parse_config(of(f"{task}_maporl"))
     algorithm = config.algorithm
     assert isinstance(algorithm, MaporlConfig)
     assert algorithm.iterations * algorithm.prompts_per_iteration == 12_800
@@ -195,131 +180,78 @@ VERIFIERS = {  # section 4.1 and the released code's reward_config: GSM8K, ANLI
 @pytest.mark.parametrize("key", VERIFIERS)
 def test_the_verifiers(key: str) -> None:
     for task, value in zip(TASKS, VERIFIERS[key], strict=True):
-        assert selected(composed(f"verifier_{task}"), key) == value, task
+        assert selected(of(f"verifier_{task}"), key) == value, task
 
 
 def test_verifier_and_debaters_learn_from_other_questions() -> None:
-    assert composed("verifier_anli").task.train_split == "train_r3[:10000]"
-    assert composed("anli_maporl").task.train_split == "train_r3[10000:22800]"
-    assert composed("verifier_gsm8k").task.name == "gsm8k"
-    assert composed("gsm8k_maporl").task.name == "tinygsm"
+    assert of("verifier_anli").task.train_split == "train_r3[:10000]"
+    assert of("anli_maporl").task.train_split == "train_r3[10000:22800]"
+    assert of("verifier_gsm8k").task.name == "gsm8k"
+    assert of("gsm8k_maporl").task.name == "tinygsm"
 
 
-def changed(base: str, name: str) -> dict[str, Any]:
-    """What an experiment has that another has otherwise, but for its name."""
-    one, other = leaves(composed(base)), leaves(composed(name))
-    both = (one.keys() & other.keys()) - {"experiment"}
-    return {key: other[key] for key in both if other[key] != one[key]}
-
-
-def incentives(alpha: list[float], beta: list[float]) -> dict[str, Any]:
-    both = {"algorithm.alpha": alpha, "algorithm.beta": beta}
-    return {key: value for key, value in both.items() if value != [0.0, 0.0]}
-
-
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{
-        f"{task}_maporl_shaping{n:.0f}": (f"{task}_maporl", incentives([n] * 2, [n] * 2))
-        for task in TASKS
-        for n in (1.0, 2.0)
-    },
-    **{
-        f"gsm8k_maporl_{kind}{place}_{n:.0f}": (
-            "gsm8k_maporl",
-            incentives(*(pair if kind == own else [0.0, 0.0] for own in ("alpha", "beta"))),
-        )
-        for kind in ("alpha", "beta")
-        for place in (0, 1)
-        for n in (1.0, 2.0)
-        for pair in ([n, 0.0] if place == 0 else [0.0, n],)
-    },
-    **{
-        f"gsm8k_reward_{horizon}_{share}": (
-            "gsm8k_maporl",
-            {"algorithm.horizon": horizon}
-            | ({"algorithm.share": share} if share == "individual" else {}),
-        )
-        for horizon in ("current", "last")
-        for share in ("all", "individual")
-    },
-    "gsm8k_reward_sum_individual": ("gsm8k_maporl", {"algorithm.share": "individual"}),
-    "gsm8k_reward_gamma1": ("gsm8k_maporl", {"algorithm.turn_discount": 1.0}),
-    **{
-        f"{task}_untrained_600": (
-            f"{task}_untrained",
-            {f"algorithm.sampling.{end}_response_tokens": 600 for end in ("min", "max")},
-        )
-        for task in TASKS
-    },
-    **{
-        f"{task}_single": (
-            f"{task}_maporl",
-            {
-                "algorithm.agents": 1,
-                "algorithm.turns": 1,
-                "algorithm.train_turns": None,
-                "algorithm.param_sharing": "shared",
-            },
-        )
-        for task in TASKS
-    },
-    **{
-        f"{name}_leave_one_out": (
-            name,
-            {"algorithm.advantages": "leave_one_out", "algorithm.samples_per_prompt": 4},
-        )
-        for name in ("gsm8k_single", "gsm8k_maporl", "gsm8k_maporl_shaping1")
-    },
-    "gsm8k_single_batch": ("gsm8k_single", {"algorithm.advantages": "batch"}),
-    "gsm8k_single_lambda1": ("gsm8k_single", {"algorithm.gae_lambda": 1}),
-    **{
-        f"{name}_zero": (name, {"model.value_init": "zero"})
-        for name in ("gsm8k_single", "gsm8k_maporl", "gsm8k_maporl_shaping1", "anli_maporl")
-    },
-    "gsm8k_single_detached": ("gsm8k_single", {"model.value_detached": True}),
-    "gsm8k_single_zero_lambda1": ("gsm8k_single_lambda1", {"model.value_init": "zero"}),
-    "gsm8k_single_zero_detached_lambda1": (
-        "gsm8k_single_lambda1",
-        {"model.value_init": "zero", "model.value_detached": True},
+SINGLE = "agents=1 turns=1 train_turns=null param_sharing=shared"
+ROWS = [
+    ("{task}_maporl_shaping{n}", "{task}_maporl", "alpha=[{n}.0,{n}.0] beta=[{n}.0,{n}.0]"),
+    ("gsm8k_maporl_alpha0_{n}", "gsm8k_maporl", "alpha=[{n}.0,0.0]"),
+    ("gsm8k_maporl_alpha1_{n}", "gsm8k_maporl", "alpha=[0.0,{n}.0]"),
+    ("gsm8k_maporl_beta0_{n}", "gsm8k_maporl", "beta=[{n}.0,0.0]"),
+    ("gsm8k_maporl_beta1_{n}", "gsm8k_maporl", "beta=[0.0,{n}.0]"),
+    ("gsm8k_reward_{horizon}_all", "gsm8k_maporl", "horizon={horizon}"),
+    ("gsm8k_reward_{horizon}_individual", "gsm8k_maporl", "horizon={horizon} share=individual"),
+    ("gsm8k_reward_sum_individual", "gsm8k_maporl", "share=individual"),
+    ("gsm8k_reward_gamma1", "gsm8k_maporl", "turn_discount=1.0"),
+    (
+        "{task}_untrained_600",
+        "{task}_untrained",
+        "sampling.min_response_tokens=600 sampling.max_response_tokens=600",
     ),
-    **{
-        f"gsm8k_single_{head}_rate{rate}": (base, {"algorithm.value_learning_rate": float(rate)})
-        for head, rate, base in (
-            ("random", "1e-3", "gsm8k_single"),
-            ("random", "1e-2", "gsm8k_single"),
-            ("detached", "1e-2", "gsm8k_single_detached"),
-            ("zero", "1e-2", "gsm8k_single_zero"),
-        )
-    },
-    **{
-        f"verifier_{task}_unbalanced": (
-            f"verifier_{task}",
-            {"algorithm.balance": False, "algorithm.requests": False},
-        )
-        for task in TASKS
-    },
-    **{
-        f"{one}_from_{other}": (
-            f"{one}_untrained",
-            {"init_from": f"outputs/runs/paper/paper/maporl/{other}_maporl/seed0"},
-        )
-        for one, other in (TASKS, TASKS[::-1])
-    },
-}
+    ("{task}_single", "{task}_maporl", SINGLE),
+    ("{mean}_leave_one_out", "{mean}", "advantages=leave_one_out samples_per_prompt=4"),
+    ("gsm8k_single_batch", "gsm8k_single", "advantages=batch"),
+    ("gsm8k_single_lambda1", "gsm8k_single", "gae_lambda=1"),
+    ("{zero}_zero", "{zero}", "model.value_init=zero"),
+    ("gsm8k_single_detached", "gsm8k_single", "model.value_detached=true"),
+    ("gsm8k_single_zero_lambda1", "gsm8k_single_lambda1", "model.value_init=zero"),
+    (
+        "gsm8k_single_zero_detached_lambda1",
+        "gsm8k_single_lambda1",
+        "model.value_init=zero model.value_detached=true",
+    ),
+    ("gsm8k_single_random_rate1e-3", "gsm8k_single", "value_learning_rate=0.001"),
+    ("gsm8k_single_random_rate1e-2", "gsm8k_single", "value_learning_rate=0.01"),
+    ("gsm8k_single_detached_rate1e-2", "gsm8k_single_detached", "value_learning_rate=0.01"),
+    ("gsm8k_single_zero_rate1e-2", "gsm8k_single_zero", "value_learning_rate=0.01"),
+    ("verifier_{task}_unbalanced", "verifier_{task}", "balance=false requests=false"),
+    ("gsm8k_from_anli", "gsm8k_untrained", "init_from={runs}/anli_maporl/seed0"),
+    ("anli_from_gsm8k", "anli_untrained", "init_from={runs}/gsm8k_maporl/seed0"),
+]
+LEARNING = ("gsm8k_single", "gsm8k_maporl", "gsm8k_maporl_shaping1")
+VARIANTS = variants(
+    [
+        (run, base, words.replace("{runs}", "outputs/runs/paper/paper/maporl"))
+        for run, base, words in ROWS
+    ],
+    task=TASKS,
+    n=(1, 2),
+    horizon=("current", "last"),
+    mean=LEARNING,
+    zero=(*LEARNING, "anli_maporl"),
+)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_differs_from_its_base_in_what_its_name_says(name: str) -> None:
     base, change = VARIANTS[name]
-    assert changed(base, name) == change
+    assert changed(f"maporl/{base}", f"maporl/{name}") == change
 
 
 @pytest.mark.parametrize("name", ["gsm8k_untrained", "anli_untrained"])
 def test_untrained_debaters_are_those_that_training_starts_from(name: str) -> None:
     task = name.partition("_")[0]
-    algorithm = parse_config(composed(name)).algorithm
+    algorithm = parse_config(of(name)).algorithm
     assert algorithm.iterations == 0
-    found = changed(f"{task}_maporl", name)
+    found = changed(f"maporl/{task}_maporl", f"maporl/{name}")
     assert {key for key in found if not key.startswith("reward.")} == {"algorithm.iterations"}
 
 
@@ -331,7 +263,7 @@ def test_untrained_debaters_are_those_that_training_starts_from(name: str) -> No
     ],
 )
 def test_pairs_of_different_models(name: str, partner: str) -> None:
-    cfg = composed(name)
+    cfg = of(name)
     assert cfg.partner.path == partner and cfg.model.path.startswith("microsoft/Phi-3")
     assert cfg.algorithm.param_sharing == "per_turn_agent" and cfg.algorithm.agents == 2
 
@@ -342,25 +274,20 @@ def test_no_experiment_is_without_a_test() -> None:
     pairs = {f"gsm8k_hetero_{p}{end}" for p in ("qwen", "llama") for end in ("", "_untrained")}
     names = {one.partition("/")[2] for one in options("experiment") if one.startswith("maporl/")}
     assert names == bases | rest | pairs | {"gsm8k_sft"} | set(VARIANTS)
-    assert composed("gsm8k_maporl_exact").reward.name == "exact_match"
-    assert composed("gsm8k_sft").algorithm.name == "sft"
+    assert of("gsm8k_maporl_exact").reward.name == "exact_match"
+    assert of("gsm8k_sft").algorithm.name == "sft"
 
 
 FROM_ZERO = [
-    *("reward_gamma1", "reward_sum_individual"),
-    *(f"reward_{h}_{s}" for h in ("last", "current") for s in ("all", "individual")),
-    *(f"maporl_{one}_{n}" for one in ("alpha0", "alpha1", "beta0", "beta1") for n in (1, 2)),
+    name
+    for name in VARIANTS
+    if name.startswith(("gsm8k_reward_", "gsm8k_maporl_alpha", "gsm8k_maporl_beta"))
 ]
 
 
 @pytest.mark.parametrize("design", FROM_ZERO)
 def test_small_rewards_with_value_heads_from_0_differ_as_printed_ones_do(design: str) -> None:
     """They are compared with a run whose value heads begin at 0, too."""
-    small = {
-        name: leaves(compose_config(f"experiment=maporl/gsm8k_{name}", "scale=small"))
-        for name in (design, "maporl_zero")
-    }
-    assert small["maporl_zero"]["model.value_init"] == "zero"
-    found = {k: v for k, v in small[design].items() if v != small["maporl_zero"][k]}
-    del found["experiment"]
-    assert found == changed("gsm8k_maporl", f"gsm8k_{design}")
+    assert of("gsm8k_maporl_zero", "scale=small").model.value_init == "zero"
+    small = changed("maporl/gsm8k_maporl_zero", f"maporl/{design}", "scale=small")
+    assert small == changed("maporl/gsm8k_maporl", f"maporl/{design}")

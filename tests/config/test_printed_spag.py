@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import parse_config, plan_of
-from tests.support.composing import compose_config, leaves, options
+from tests.support.composing import changed, composed, leaves, options, variants
 
 MODELS = ("llama2", "baichuan2")
 IMITATION, SELF_PLAY, ALPACA = "im", "spag_1", "alpaca_1"
@@ -51,9 +48,8 @@ NAMES = {
 }
 
 
-@cache
-def composed(name: str, *words: str) -> DictConfig:
-    return compose_config(f"experiment=spag/{name}", *words)
+def of(name: str, *words: str) -> DictConfig:
+    return composed(f"experiment=spag/{name}", *words)
 
 
 @pytest.mark.parametrize("row", SECTION_4_1)
@@ -63,7 +59,7 @@ def test_settings_of_section_4_1(row: str) -> None:
         for stage, value in zip((IMITATION, SELF_PLAY, ALPACA), printed, strict=True):
             if (model, stage, key) == ("baichuan2", IMITATION, "algorithm.games"):
                 continue  # it imitates the games that Llama-2's run has collected
-            found = OmegaConf.select(composed(f"{model}_{stage}"), key)
+            found = OmegaConf.select(of(f"{model}_{stage}"), key)
             if value is not None or key in ("task.collected_turns", "algorithm.clip_range"):
                 assert found == value, (model, stage)
 
@@ -71,7 +67,7 @@ def test_settings_of_section_4_1(row: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_models(model: str) -> None:
     for stage in (IMITATION, SELF_PLAY, ALPACA, "base"):
-        assert composed(f"{model}_{stage}").model.path == NAMES[model]
+        assert of(f"{model}_{stage}").model.path == NAMES[model]
 
 
 @pytest.mark.slow
@@ -81,60 +77,59 @@ def test_the_chain_of_stages(model: str) -> None:
     run = "outputs/runs/paper/paper/spag/{}/seed0"
     start = {IMITATION: None, "spag_1": IMITATION, "spag_2": "spag_1", "spag_3": "spag_2"}
     for stage, before in start.items():
-        config = parse_config(composed(f"{model}_{stage}"))
+        config = parse_config(of(f"{model}_{stage}"))
         name = None if before is None else run.format(f"{model}_{before}")
-        assert composed(f"{model}_{stage}").init_from == name
+        assert of(f"{model}_{stage}").init_from == name
         games = config.algorithm.games_per_epoch
         assert games == (30_000 if stage == IMITATION else 49_500)  # without stop words
         assert config.algorithm.iterations == config.algorithm.per_epoch  # one set of games
-        same = leaves(composed(f"{model}_spag_1"))
-        other = leaves(composed(f"{model}_{stage}"))
         if stage not in (IMITATION, "spag_1"):
-            changed = {key for key in same if other[key] != same[key]}
-            assert changed == {"experiment", "init_from"}
-            added = {key for key in other.keys() - same.keys()}
-            assert all(key.startswith("algorithm.opponents.") for key in added)
+            found = changed(f"spag/{model}_spag_1", f"spag/{model}_{stage}")
+            assert found.keys() == {"init_from"}
 
 
 @pytest.mark.slow
 def test_a_step_learns_from_128_utterances_on_eight_gpus() -> None:
     for stage in (IMITATION, SELF_PLAY):
-        config = parse_config(composed(f"llama2_{stage}"))
+        config = parse_config(of(f"llama2_{stage}"))
         plan = plan_of(config)
         assert (config.hardware.world, plan.microbatch, plan.accumulation) == (8, 2, 8)
 
 
-def changed(base: str, name: str) -> dict[str, Any]:
-    """What an experiment has that another has otherwise, but for its name."""
-    one, other = leaves(composed(base)), leaves(composed(name))
-    return {key: other[key] for key in one if other[key] != one[key] and key != "experiment"}
+GAMES = "games=outputs/runs/paper/paper/spag/{}/seed0/games/epoch_000.jsonl "
+VARIANTS = variants(
+    [  # figures 3b, 3e and 3d; in a run's name 0.005 is 005, and 0.0 is 0
+        *(
+            (f"{stage}_kl_{name}", base, GAMES.format(base) + f"kl_coef=0.{name[1:] or 0}")
+            for stage, base, names in (
+                ("llama2_im", "llama2_im", ("0", "005", "02", "03", "04")),
+                ("llama2_spag", "llama2_spag_1", ("0", "01", "03", "04")),
+            )
+            for name in names
+        ),
+        *(
+            (
+                f"llama2_spag_sft_{name}",
+                "llama2_spag_1",
+                GAMES.format("llama2_spag_1") + f"instructions_coef={value}",
+            )
+            for name, value in {"0": 0.0, "01": 0.1, "025": 0.25, "075": 0.75, "1": 1.0}.items()
+        ),
+    ]
+)
 
 
-KL = {"llama2_im": ("0", "005", "02", "03", "04"), "llama2_spag": ("0", "01", "03", "04")}
-GAMES = "outputs/runs/paper/paper/spag/{}/seed0/games/epoch_000.jsonl"
-
-
-@pytest.mark.parametrize("stage", KL)
-def test_figures_3b_and_3e_vary_the_kl_coefficient(stage: str) -> None:
-    base = {"llama2_im": "llama2_im", "llama2_spag": "llama2_spag_1"}[stage]
-    for name in KL[stage]:
-        value = float(f"0.{name[1:]}") if name != "0" else 0.0
-        found = changed(base, f"{stage}_kl_{name}")
-        assert found == {"algorithm.kl_coef": value, "algorithm.games": GAMES.format(base)}
-
-
-def test_figure_3d_varies_the_coefficient_of_the_instructions() -> None:
-    for name, value in {"0": 0.0, "01": 0.1, "025": 0.25, "075": 0.75, "1": 1.0}.items():
-        found = changed("llama2_spag_1", f"llama2_spag_sft_{name}")
-        games = {"algorithm.games": GAMES.format("llama2_spag_1")}
-        assert found == {"algorithm.instructions_coef": value} | games
+@pytest.mark.parametrize("name", VARIANTS)
+def test_figures_3b_3d_and_3e_vary_a_coefficient(name: str) -> None:
+    base, change = VARIANTS[name]
+    assert changed(f"spag/{base}", f"spag/{name}") == change
 
 
 @pytest.mark.parametrize("thousands", [1, 2, 3, 5, 10, 15, 20])
 def test_figure_3a_varies_the_words_of_imitation(thousands: int) -> None:
     name = f"llama2_im_words_{thousands}k"
-    assert composed(name).task.train_words == thousands * 1000
-    assert parse_config(composed(name)).algorithm.games_per_epoch == thousands * 1000
+    assert of(name).task.train_words == thousands * 1000
+    assert parse_config(of(name)).algorithm.games_per_epoch == thousands * 1000
 
 
 @pytest.mark.slow
@@ -142,7 +137,7 @@ def test_figure_3a_varies_the_words_of_imitation(thousands: int) -> None:
 def test_appendix_e(game: str, name: str) -> None:
     """20,000 games are imitated, 10,000 played; 20 rounds."""
     for stage, games in ((f"llama2_im_{game}", 20_000), (f"llama2_sp_{game}", 10_000)):
-        config = parse_config(composed(stage))
+        config = parse_config(of(stage))
         assert config.task.name == name and config.task.max_turns == 20
         assert config.algorithm.games_per_epoch == games
 
@@ -150,7 +145,7 @@ def test_appendix_e(game: str, name: str) -> None:
 @pytest.mark.slow
 def test_alpaca_for_one_two_and_three_epochs() -> None:
     for epochs in (1, 2, 3):
-        algorithm = parse_config(composed(f"llama2_alpaca_{epochs}")).algorithm
+        algorithm = parse_config(of(f"llama2_alpaca_{epochs}")).algorithm
         assert algorithm.iterations * algorithm.instructions.per_iteration == 52_000 * epochs
 
 
@@ -205,15 +200,13 @@ OFFICIAL = {  # what fidelity=official_spag has at each stage
     ("stage", "key"), [(stage, key) for stage, table in OFFICIAL.items() for key in table]
 )
 def test_fidelity_official(stage: str, key: str) -> None:
-    cfg = composed(f"llama2_{stage}", "fidelity=official_spag")
+    cfg = of(f"llama2_{stage}", "fidelity=official_spag")
     assert OmegaConf.select(cfg, key) == OFFICIAL[stage][key][0]
 
 
 @pytest.mark.parametrize("stage", OFFICIAL)
 def test_a_preset_changes_nothing_that_the_table_does_not_have(stage: str) -> None:
-    plain, other = (
-        composed(f"llama2_{stage}", *words) for words in ((), ("fidelity=official_spag",))
-    )
+    plain, other = (of(f"llama2_{stage}", *words) for words in ((), ("fidelity=official_spag",)))
     parse_config(other)
     before, after = leaves(plain), leaves(other)
     of_others = {"fidelity", "init_from", "algorithm.opponents.im"}
@@ -225,7 +218,7 @@ def test_the_released_chain_is_a_sweep() -> None:
     """Each stage of sweep=spag/fig4r starts from a run of the same fidelity."""
     before = None
     for stage in ("im", "spag_1", "spag_2", "spag_3"):
-        cfg = composed(f"llama2_{stage}", "fidelity=official_spag")
+        cfg = of(f"llama2_{stage}", "fidelity=official_spag")
         parse_config(cfg)
         assert cfg.init_from == before
         before = f"outputs/runs/paper/official_spag/spag/llama2_{stage}/seed0"
@@ -234,9 +227,7 @@ def test_the_released_chain_is_a_sweep() -> None:
 @pytest.mark.parametrize("scale", ["paper", "small"])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_quarter_of_the_rate_is_all_that_differs(n: int, scale: str) -> None:
-    whole, quarter = (
-        composed(f"llama2_spag_{n}{end}", f"scale={scale}") for end in ("", "_quarter")
-    )
+    whole, quarter = (of(f"llama2_spag_{n}{end}", f"scale={scale}") for end in ("", "_quarter"))
     assert whole.algorithm.learning_rate == {"paper": 2e-6, "small": 4e-4}[scale]
     assert quarter.algorithm.learning_rate == whole.algorithm.learning_rate / 4
     before = "im" if n == 1 else f"spag_{n - 1}_quarter"
@@ -261,4 +252,4 @@ def test_no_experiment_of_self_play_is_without_a_test() -> None:
             known = short in trained or any(
                 part in short for part in ("_words_", "_kl_", "_sft_", "_20q", "_city", "_quarter")
             )
-            assert known or composed(short).algorithm.iterations == 0, name
+            assert known or of(short).algorithm.iterations == 0, name

@@ -7,23 +7,15 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
 from functools import cache
 
 import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import ConfigError, Settings, parse_config
+from cory.config import ConfigError, parse_config
 from cory.config.errors import OF_TRL, flat, meant, typed
 from cory.config.names import LOADER
-from cory.config.rules import (
-    NEEDS,
-    NEEDS_OF_DEBATES,
-    NEEDS_OF_GAMES,
-    NEEDS_OF_MAFT,
-    NEEDS_OF_VERIFIERS,
-)
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config, maporl_settings, parsed
 
@@ -41,633 +33,424 @@ BASES = {
         *("algorithm.iterations=0", "algorithm.policies=single"),
         *("+endpoint@algorithm.endpoint=openai", "algorithm.endpoint.model=wise"),
     ],
+    "maporl_of_texts": ["algorithm=maporl"],
     "verifier": ["experiment=maporl/verifier_gsm8k"],
     "spag": ["experiment=spag/llama2_spag_1"],
     "both_win": ["experiment=spag/llama2_spag_1", "task=twenty_questions"],
     "other_reward": ["experiment=spag/llama2_spag_1", "reward=sentiment"],
     "other_algorithm": ["task=taboo", "reward=game_outcome"],
     "other_task": ["reward=game_outcome"],
+    "prompts": ["task=prompts", "task.path=x", "task.held_out_share=0.5"],
+    "math": ["experiment=maft/phi3_math_maft"],
+    "tinygsm": ["experiment=maporl/gsm8k_maporl"],
+    "partner_of_cory": ["+model@partner=tiny_2x"],
     "ppo": ["algorithm=ppo"],
     "sft": ["experiment=maporl/gsm8k_sft"],
     "scored_maft": ["experiment=maft/phi3_arithmetic_maft", "reward=sentiment"],
     "scored_verifier": ["experiment=maporl/verifier_gsm8k", "reward=sentiment"],
 }
+# base -> rule -> what breaks it: bounds and choices of single settings
+BOUNDS = {
+    "quickstart": {
+        "must be a number": (
+            "algorithm.clip_range=abc algorithm.clip_range=nan algorithm.clip_range_high=nan"
+        ),
+        "must be a whole number": "algorithm.epochs=1.5 seed=1.5",
+        "must be true or false": "algorithm.whiten_advantages=maybe evaluation.greedy=often",
+        "must be greater than 0": (
+            "algorithm.clip_range=0 algorithm.value_clip_range=0 algorithm.kl_target=0 "
+            "algorithm.policy_temperature=0 algorithm.max_grad_norm=0 algorithm.score_clip=-1 "
+            "algorithm.max_mean_ratio=0 algorithm.clip_range_high=0 "
+            "algorithm.value_learning_rate=0 algorithm.sampling.temperature=0 "
+            "algorithm.sampling.repetition_penalty=0 algorithm.stop.max_kl=-1"
+        ),
+        "must be less than 1": "algorithm.clip_range=1 model.value_dropout=1 algorithm.warmup=1",
+        "must be at least 0": (
+            "algorithm.weight_decay=-0.1 algorithm.value_coef=-0.1 algorithm.kl_coef=-0.1 "
+            "algorithm.gae_lambda=-0.1 algorithm.iterations=-1 algorithm.sampling.top_k=-1 "
+            "task.min_characters=-1 seed=-1 evaluate_every=-1 samples_every=-1 samples_kept=-1 "
+            "algorithm.warmup=-0.1"
+        ),
+        "must be at most 1": (
+            "algorithm.gamma=1.1 algorithm.sampling.top_p=1.5 algorithm.final_share=1.5"
+        ),
+        "must be at least 1": (
+            "algorithm.epochs=0 algorithm.minibatch_size=0 algorithm.kl_horizon=0 "
+            "algorithm.samples_per_prompt=0 algorithm.swap_every=0 "
+            "algorithm.sampling.min_response_tokens=0 task.min_prompt_tokens=0 reward.batch_size=0 "
+            "hardware.microbatch_size=0 hardware.rollout_batch_size=0 wandb.init_timeout=0 "
+            "evaluation.prompts=0 evaluation.samples=0 model.adapter.rank=0 parallel_runs=0 "
+            "keep_last=0 wandb.finish_timeout=0 algorithm.loss_average_turns=0"
+        ),
+        "must have at least 1 item": "evaluation.k=[] model.adapter.targets=[]",
+        "must be host:port, the port from 1 to 65535": (
+            "hardware.rendezvous='here' hardware.rendezvous='host:' hardware.rendezvous=':29500' "
+            "hardware.rendezvous='host:0' hardware.rendezvous='host:65536' "
+            "hardware.rendezvous='host:99999999' hardware.rendezvous='h:²'"
+        ),
+        "must be at most 1000000": "algorithm.iterations=1000001 algorithm.epochs=1000001",
+        "must be 1 to 128 characters without": "wandb.project='' trackio=a#b",
+    },
+    "maporl": {
+        "must be at least 1": (
+            "algorithm.agents=0 algorithm.turns=0 algorithm.evaluation_turns=0 "
+            "algorithm.guards.max_repeats=0"
+        ),
+        "must name turns from 1 to turns=3, each once and in order": (
+            "algorithm.train_turns=[4] algorithm.train_turns=[3,2] algorithm.train_turns=[0,1]"
+        ),
+        "must be at most 1": "algorithm.turn_discount=1.5 algorithm.consensus=1.5",
+    },
+    "maft": {
+        "must be at least 1": (
+            "algorithm.agents=0 algorithm.turns=0 algorithm.evaluation_agents=0 "
+            "algorithm.evaluation_turns=0 algorithm.critic_epochs=0 "
+            "algorithm.diversity.batch_size=0 algorithm.diversity.max_tokens=0"
+        ),
+        "must be greater than 0": (
+            "algorithm.critic_learning_rate=0 algorithm.later_learning_rate=0"
+        ),
+        "must contain {others}": "algorithm.prompts.follow_up=x algorithm.prompts.summarise=x",
+        "must contain {number}": "algorithm.prompts.generation_id=x algorithm.prompts.critic_id=x",
+    },
+    "endpoint": {
+        "must be at least 1": "algorithm.endpoint.max_tokens=0 algorithm.endpoint.parallel=0",
+        "must be at least 0": "algorithm.endpoint.retries=-1 algorithm.endpoint.temperature=-1",
+        "must be greater than 0": "algorithm.endpoint.timeout=0 algorithm.endpoint.top_p=0",
+    },
+    "verifier": {
+        "must be at least 1": "algorithm.answers_per_question=0 algorithm.keep_per_label=0",
+    },
+    "spag": {
+        "must be at least 1": (
+            "algorithm.game_batch=0 algorithm.instructions.max_tokens=0 task.max_turns=0 "
+            "task.train_words=0 task.min_letters=0 task.scripted.hints_per_turn=0"
+        ),
+        "must be less than 1": "algorithm.threshold=1 algorithm.decay=1 algorithm.clip_range=1",
+        "must be at least 0": (
+            "algorithm.instructions_coef=-1 algorithm.instructions.per_iteration=-1 "
+            "task.scripted.least_lift=-1"
+        ),
+        "must contain {instruction}": (
+            "algorithm.instructions.template=x algorithm.instructions.input_template='{input}'"
+        ),
+        "must have at least 2 items": "task.collected_turns=[8] task.scripted.answers=[maybe]",
+    },
+}
+# base -> what is typed, and after it the lines that refuse it
 REFUSED = {
-    "quickstart": [
-        ("algorithm.clip_range=abc", "must be a number"),
-        ("algorithm.epochs=1.5", "must be a whole number"),
-        ("algorithm.whiten_advantages=maybe", "must be true or false"),
-        ("algorithm.sampling=3", "must hold settings by name"),
-        ("model.path=null", "must be text"),
-        ("seed=1.5", "must be a whole number"),
-        (
-            "algorithm.name=x",
-            "must be one of cory, grpo, imitation, maft, maporl, ppo, rloo, sft, sp",
-        ),
-        ("task.name=x", "must be one of anli, arithmetic, gsm8k, guess_my_city, imdb, math, mml"),
-        ("reward.name=x", "must be one of classifier, exact_match, game_outcome, judge, python, s"),
-        ("algorithm.clip_range=0", "must be greater than 0"),
-        ("algorithm.clip_range=1", "must be less than 1"),
-        ("algorithm.clip_range=nan", "must be a number"),
-        ("algorithm.value_clip_range=0", "must be greater than 0"),
-        ("algorithm.learning_rate=-1e-5", "algorithm.learning_rate=-1e-05: must be greater than 0"),
-        ("algorithm.kl_target=0", "must be greater than 0"),
-        ("algorithm.weight_decay=-0.1", "must be at least 0"),
-        ("algorithm.value_coef=-0.1", "must be at least 0"),
-        ("algorithm.kl_coef=-0.1", "must be at least 0"),
-        ("algorithm.gamma=1.1", "must be at most 1"),
-        ("algorithm.gae_lambda=-0.1", "must be at least 0"),
-        ("algorithm.policy_temperature=0", "must be greater than 0"),
-        ("algorithm.iterations=-1", "must be at least 0"),
-        ("algorithm.epochs=0", "must be at least 1"),
-        ("algorithm.minibatch_size=0", "must be at least 1"),
-        ("algorithm.kl_horizon=0", "must be at least 1"),
-        ("algorithm.max_grad_norm=0", "must be greater than 0"),
-        ("algorithm.score_clip=-1", "must be greater than 0"),
-        ("algorithm.max_mean_ratio=0", "must be greater than 0"),
-        ("algorithm.kl_estimator=k4", "must be full, k1, k2 or k3"),
-        ("algorithm.kl_controller=on", "algorithm.kl_controller=true: must be fixed or adaptive"),
-        ("algorithm.score_scaling=std", "must be none, scale or normalise"),
-        ("algorithm.advantages=mean", "must be gae, group, leave_one_out or batch"),
-        (
-            "algorithm.advantages=group",
-            "algorithm.samples_per_prompt=1: must be at least 2 with algorithm.adva",
-        ),
-        (
-            "algorithm.advantages=leave_one_out",
-            "algorithm.samples_per_prompt=1: must be at least 2 with algorithm.adva",
-        ),
-        ("algorithm.samples_per_prompt=0", "must be at least 1"),
-        (
-            "algorithm.samples_per_prompt=5",
-            "algorithm.prompts_per_iteration=64: must be a multiple of algorithm.sa",
-        ),
-        (
-            "algorithm.group_baseline=true",
-            "needs algorithm.advantages=batch, got gae",
-            "algorithm.samples_per_prompt=1: must be at least 2 with algorithm.grou",
-        ),
-        ("algorithm.kl_in=both", "must be reward or loss"),
-        ("algorithm.ratio=word", "must be token or response"),
-        ("algorithm.ratio=response", "needs algorithm.loss_average=responses, got tokens"),
-        ("algorithm.loss_average=mean", "must be tokens, responses or constant"),
-        ("algorithm.clip_range_high=0", "must be greater than 0"),
-        ("algorithm.clip_range_high=nan", "must be a number"),
-        ("algorithm.value_learning_rate=0", "must be greater than 0"),
-        ("algorithm.agents=1", "must be at least 2"),
-        ("algorithm.credit=own", "must be all, mean or later"),
-        ("algorithm.swap_every=0", "must be at least 1"),
-        ("algorithm.sampling.temperature=0", "must be greater than 0"),
-        ("algorithm.sampling.top_k=-1", "must be at least 0"),
-        ("algorithm.sampling.top_p=1.5", "must be at most 1"),
-        ("algorithm.sampling.repetition_penalty=0", "must be greater than 0"),
-        ("algorithm.sampling.min_response_tokens=0", "must be at least 1"),
-        ("algorithm.sampling.max_response_tokens=3", "must not be below min_response_tokens=4"),
-        (
-            "model.precision=fp8",
-            "must be fp32, bf16 or fp16",
-            "model.compute_precision=fp8: must be fp32, tf32, bf16 or fp16",
-        ),
-        ("model.compute_precision=fp16", "does not go with precision=fp32: set both alike, or "),
-        ("model.attention=fast", "must be auto, eager, sdpa or flash_attention_2"),
-        (
-            "model.path=package:x ; model.sharing=adapters ; model.quantisation=nf4",
-            "model.quantisation=nf4: must be none for path=package:x, a GGUF file that is",
-        ),
-        ("model.value_dropout=1", "must be less than 1"),
-        ("model.value_init=ones", "must be uniform or zero"),
-        ("task.source=web", "must be package, hub or path"),
-        ("task.min_characters=-1", "must be at least 0"),
-        ("task.min_prompt_tokens=0", "must be at least 1"),
-        ("task.max_prompt_tokens=1", "must not be below task.min_prompt_tokens=2"),
-        ("task.observer_template='{answers}'", "must contain {query}"),
-        ("task.observer_template='{query}'", "must contain {answers}"),
-        ("task.observer_template='{answers}{query}{x}'", "must not contain {x}"),
-        ("task.observer_template='{answers}{query}{'", "Single '{' encountered in format string"),
-        (
-            "task.observer_template='{query} {answers:d}'",
-            "Unknown format code 'd' for object of type 'str'",
-        ),
-        ("task.observer_template='{query:9999999999999} {answers}'", "too wide"),
-        ("task.observer_template='{query!x} {answers}'", "Unknown conversion specifier x"),
-        ("task.observer_template='{query:{w}} {answers}'", "must not contain {w}"),
-        ("task.answer_template='{query}'", "must contain {response}"),
-        ("reward.output=odds", "must be logit or probability"),
-        ("reward.batch_size=0", "must be at least 1"),
-        ("hardware.device=tpu", "must be cpu or cuda"),
-        ("hardware.zero_stage=4", "must be 0, 1, 2 or 3"),
-        ("hardware.microbatch_size=0", "must be at least 1"),
-        ("hardware.rollout_batch_size=0", "must be at least 1"),
-        ("wandb.mode=on", "wandb.mode=true: must be disabled, offline or online"),
-        ("wandb.init_timeout=0", "must be at least 1"),
-        ("seed=-1", "must be at least 0"),
-        ("seed=18446744073709551616", "must be less than 9223372036854775808"),
-        ("evaluate_every=-1", "must be at least 0"),
-        ("evaluation.prompts=0", "must be at least 1"),
-        ("evaluation.split=dev", "must be train or test"),
-        ("evaluation.samples=0", "must be at least 1"),
-        ("evaluation.k=[1,2]", "must not exceed evaluation.samples=1"),
-        ("evaluation.k=[0]", "number 1 must be at least 1"),
-        ("evaluation.k=[1,1]", "must not name anything twice"),
-        ("evaluation.k=[]", "must have at least 1 item"),
-        ("evaluation.k=[one]", "number 1 must be a whole number"),
-        ("evaluation.greedy=often", "must be true or false"),
-        ("evaluation.probes=[a,' ']", "number 2 must not be empty"),
-        ("evaluation.probes=[a,b,a]", "must not name anything twice"),
-        ("samples_every=-1", "must be at least 0"),
-        ("samples_kept=-1", "must be at least 0"),
-        ("model.quantisation=nf4", "needs model.sharing=adapters or adapter_copies, got copies"),
-        (
-            "hardware.processes=128",
-            "128 processes are more than algorithm.prompts_per_iteration=64",
-            "algorithm.minibatch_size=64: must be a multiple of the number of proc",
-        ),
-        (
-            "hardware.processes=3",
-            "algorithm.minibatch_size=64: must be a multiple of the number of proc",
-        ),
-        (
-            "hardware.processes=2 ; hardware.microbatch_size=5",
-            "algorithm.minibatch_size=64: must be a multiple of hardware.microbatch_size=5 times",
-        ),
-        ("hardware.offload_optimizer=true", "needs hardware.zero_stage=1, 2 or 3, got 0"),
-        (
-            "hardware.offload_parameters=true ; hardware.zero_stage=2",
-            "hardware.offload_parameters=true: needs hardware.zero_stage=3, got 2",
-            "hardware.offload_parameters=true: needs hardware.offload_optimizer=tru",
-        ),
-        (
-            "hardware.offload_parameters=true ; hardware.zero_stage=3",
-            "hardware.offload_parameters=true: needs hardware.offload_optimizer=tru",
-        ),
-        (
-            "hardware.routed_reference=true",
-            "needs model.sharing=adapters or adapter_copies, got copies",
-        ),
-        ("hardware.nodes=2", "needs hardware.rendezvous=host:port, which all nodes reach"),
-        ("hardware.rendezvous='here'", "must be host:port, the port from 1 to 65535"),
-        ("hardware.rendezvous='host:'", "must be host:port, the port from 1 to 65535"),
-        ("hardware.rendezvous=':29500'", "must be host:port, the port from 1 to 65535"),
-        ("hardware.rendezvous='host:0'", "must be host:port, the port from 1 to 65535"),
-        ("hardware.rendezvous='host:65536'", "must be host:port, the port from 1 to 65535"),
-        ("hardware.rendezvous='host:99999999'", "must be host:port, the port from 1 to 65535"),
-        ("hardware.rendezvous='h:²'", "must be host:port, the port from 1 to 65535"),
-        (
-            "algorithm.prompts_per_iteration=1 ; algorithm.minibatch_size=1 ; "
-            "algorithm.sampling.min_response_tokens=1 ; algorithm.sampling.max_response_tokens=1",
-            "algorithm.whiten_advantages=true: needs at least two tokens in an iter",
-        ),
-        (
-            "model.precision=fp16",
-            "model.precision=fp16: needs hardware.device=cuda, got cpu",
-            "model.precision=fp16: needs hardware.zero_stage=1, 2 or 3, got 0",
-        ),
-        ("model.sharing=none", "must be copies, adapters or adapter_copies"),
-        ("model.adapter.rank=0", "must be at least 1"),
-        ("model.adapter.targets=[]", "must have at least 1 item"),
-        ("parallel_runs=0", "must be at least 1"),
-        (
-            "parallel_runs=2 ; hardware.nodes=2 ; hardware.rendezvous=a:1",
-            "parallel_runs=2: needs hardware.device=cpu and hardware.nodes=1",
-        ),
-        ("keep_last=0", "must be at least 1"),
-        ("algorithm.stop.max_kl=-1", "must be greater than 0"),
-        ("algorithm.schedule=sine", "must be constant, linear or cosine"),
-        ("algorithm.warmup=1", "must be less than 1"),
-        ("algorithm.warmup=-0.1", "must be at least 0"),
-        ("algorithm.final_share=1.5", "must be at most 1"),
-        ("algorithm.final_share=0.1", "needs algorithm.schedule=linear or cosine, got constant"),
-        ("algorithm.optimizer=sgd", "must be adamw or adamw_8bit"),
-        ("algorithm.optimizer=adamw_8bit", "needs hardware.device=cuda, got cpu"),
-        ("algorithm.iterations=1000001", "must be at most 1000000"),
-        ("algorithm.epochs=1000001", "must be at most 1000000"),
-        ("run_dir=''", "must not be empty"),
-        ("run_dir=' '", "must not be empty"),
-        ("wandb.project=a/b", "must be 1 to 128 characters without / \\ # ? % :"),
-        ("wandb.project=''", "must be 1 to 128 characters without"),
-        ("wandb.entity='a b'", "must be 1 to 128 characters without / \\ # ? % : and sp"),
-        (f"wandb.tags=[a,{'t' * 65}]", "number 2 must be 1 to 64 characters"),
-        ("wandb.name=' '", "must be 1 to 128 characters"),
-        (f"wandb.group={'g' * 129}", "must be 1 to 128 characters"),
-        ("wandb.finish_timeout=0", "must be at least 1"),
-        ("trackio=a#b", "must be 1 to 128 characters without"),
-        ("parallel_runs=2 ; objective=x", "parallel_runs=2: must be 1 with objective"),
-        (
-            "algorithm.loss_average_turns=5",
-            "algorithm.minibatch_size=64: must be a multiple of algorithm.loss_aver",
-        ),
-        (
-            "algorithm.credit=mean ; algorithm.collective_reward=false",
-            "algorithm.credit=mean: needs algorithm.collective_reward=true, got false",
-        ),
-        ("algorithm.kl_loss=full", "needs algorithm.kl_in=loss, got reward"),
-        ("algorithm.kl_in=loss ; algorithm.kl_loss=k1", "algorithm.kl_loss=k1: must be k3 or full"),
-        ("algorithm.loss_average_turns=0", "must be at least 1"),
-        (
-            "algorithm.loss_average_turns=2 ; algorithm.loss_average=constant",
-            "algorithm.loss_average_turns=2: needs algorithm.loss_average=tokens, got constant",
-        ),
-        ("keep_best_mode=mid", "must be max or min"),
-        (
-            "algorithm.advantages=batch ; algorithm.value_learning_rate=0.1",
-            "algorithm.value_learning_rate=0.1: needs algorithm.advantages=gae",
-        ),
-        (
-            "evaluation.k=[1,2] ; evaluation.samples=2",
-            "evaluation.k=[1,2]: needs a task with answers; task=imdb has none",
-        ),
-        (
-            "model.compute_precision=tf32",
-            "needs a GPU: hardware.device=cpu computes float32 products exactly",
-            "reward.compute_precision=fp32: must be tf32, as model.compute_precision: it h",
-        ),
-        (
-            "model.precision=bf16 ; model.compute_precision=fp32",
-            "model.compute_precision=fp32: does not go with precision=bf16",
-        ),
-        (
-            "model.precision=bf16 ; model.compute_precision=tf32",
-            "model.compute_precision=tf32: does not go with precision=bf16",
-        ),
-        ("model.dropout=true", "needs an algorithm whose updates compare"),
-        (
-            "model.special_tokens_in_text=true ; model.chat=true",
-            "model.special_tokens_in_text=true: needs model.chat=false, got true",
-        ),
-        (
-            "partner=null ; fidelity=official_spag",
-            "fidelity=official_spag: needs algorithm=imitation or spag, got cory",
-        ),
-        (
-            "algorithm.max_mean_ratio=2 ; hardware.microbatch_size=32",
-            "algorithm.max_mean_ratio=2.0: needs whole minibatches",
-        ),
-    ],
-    "gpu1": [
-        ("model.precision=fp16", "needs hardware.zero_stage=1, 2 or 3, got 0"),
-        ("parallel_runs=2", "needs hardware.device=cpu and hardware.nodes=1"),
-    ],
-    "maporl": [
-        ("algorithm.agents=0", "must be at least 1"),
-        ("algorithm.turns=0", "must be at least 1"),
-        ("algorithm.evaluation_turns=0", "must be at least 1"),
-        ("algorithm.alpha=[1.0]", "must have at least 2 items"),
-        ("algorithm.beta=[1.0,2.0,3.0]", "must have at most 2 items"),
-        ("algorithm.train_turns=[]", "must name a turn; null trains all"),
-        ("algorithm.train_turns=[4]", "must name turns from 1 to turns=3, each once and in order"),
-        (
-            "algorithm.train_turns=[3,2]",
-            "must name turns from 1 to turns=3, each once and in order",
-        ),
-        (
-            "algorithm.train_turns=[0,1]",
-            "must name turns from 1 to turns=3, each once and in order",
-        ),
-        (
-            "algorithm.param_sharing=per_team",
-            "must be shared, per_agent, per_turn or per_turn_agent",
-        ),
-        ("algorithm.horizon=next", "must be discounted_sum, last or current"),
-        ("algorithm.share=some", "must be all or individual"),
-        ("algorithm.turn_discount=1.5", "must be at most 1"),
-        ("algorithm.consensus=1.5", "must be at most 1"),
-        ("algorithm.consensus=0.5", "must be above 1/agents, which a single answer of 2 is"),
-        (
-            "algorithm.agents=3 ; algorithm.evaluation_agents=2 ; algorithm.consensus=0.5",
-            "algorithm.consensus=0.5: must be above 1/evaluation_agents, which a si",
-        ),
-        ("algorithm.alpha=[nan,1.0]", "number 1 must be a number"),
-        (
-            "algorithm.guards.min_tokens=301",
-            "exceeds algorithm.sampling.max_response_tokens=300: all would be penalised",
-        ),
-        ("algorithm.train_turns=2", "must be a list, typed as [...]"),
-        ("algorithm.vote_ties=first", "must be expected, random or lexicographic"),
-        ("algorithm.unreadable_votes=x", "must be dropped or counted"),
-        ("algorithm.guards.scope=all", "must be own or propagate"),
-        ("algorithm.guards.max_repeats=0", "must be at least 1"),
-        ("algorithm.prompts.grade_bounds=[0.5]", "must be one fewer than grades (4)"),
-        (
-            "algorithm.prompts.feedback='{score:.2f}'",
-            "Unknown format code 'f' for object of type 'str'",
-        ),
-        ("algorithm.prompts.other='{response} {number!x}'", "Unknown conversion specifier x"),
-        ("algorithm.prompts.other='{number}'", "must contain {response}"),
-        (
-            "algorithm.param_sharing=shared ; algorithm.alternation={first: 2, every: 3}",
-            "algorithm.alternation: needs algorithm.param_sharing=per_turn or per_turn_agent, got",
-        ),
-        (
-            "algorithm.verifier_feedback=true ; model.chat=true",
-            "algorithm.verifier_feedback=true: needs reward=verifier, got exact_match",
-        ),
-        (
-            "algorithm.verifier_feedback=true",
-            "algorithm.verifier_feedback=true: needs model.chat=true, got false",
-            "algorithm.verifier_feedback=true: needs reward=verifier, got exact_match",
-        ),
-        (
-            "algorithm.minibatch_size=48",
-            "algorithm.minibatch_size=48: must divide the ",
-        ),
-    ],
-    "pair": [
-        (
-            "algorithm.param_sharing=per_turn",
-            "partner=tiny_2x: needs algorithm.param_sharing=per_agent or per_turn_agent, got per_",
-        ),
-        ("algorithm.agents=1", "must be at least 2 with a partner"),
-        ("partner.value_init=foo", "must be uniform or zero"),
-        ("partner.adapter.rank=0", "must be at least 1"),
-        (
-            "partner.quantisation=nf4",
-            "needs partner.sharing=adapters or adapter_copies, got copies",
-        ),
-        (
-            "model.value_init=foo ; partner.value_init=foo",
-            "model.value_init=foo: must be uniform or zero",
-            "partner.value_init=foo: must be uniform or zero",
-        ),
-        (
-            "partner.rollout_dropout=true ; hardware.gradient_checkpointing=true",
-            "partner.rollout_dropout=true: needs hardware.gradient_checkpointing=fa",
-        ),
-        (
-            "algorithm.verifier_feedback=true ; model.chat=true",
-            "algorithm.verifier_feedback=true: needs partner.chat=true, got false",
-            "algorithm.verifier_feedback=true: needs reward=verifier, got exact_match",
-        ),
-    ],
-    "split_pair": [
-        (
-            "algorithm.kl_loss=full ; algorithm.kl_in=loss ; hardware.zero_stage=3 ; "
-            "partner.sharing=adapters",
-            "algorithm.kl_loss=full: needs hardware.zero_stage of at most 2, or par",
-        ),
-    ],
-    "maft": [
-        ("algorithm.agents=0", "must be at least 1"),
-        ("algorithm.turns=0", "must be at least 1"),
-        ("algorithm.evaluation_agents=0", "must be at least 1"),
-        ("algorithm.evaluation_turns=0", "must be at least 1"),
-        ("algorithm.critic_epochs=0", "must be at least 1"),
-        ("algorithm.policies=one", "must be specialised, generation or single"),
-        ("algorithm.select=right", "must be own, agreeing or correct"),
-        ("algorithm.critic_loss=all", "must be last_turn or all_turns"),
-        ("algorithm.start=end", "must be previous or base"),
-        ("algorithm.vote_ties=x", "must be expected, random or lexicographic"),
-        ("algorithm.unreadable_votes=x", "must be dropped or counted"),
-        ("algorithm.labels=gold", "must be vote or answer"),
-        ("algorithm.critic_share=1.5", "must be at most 1"),
-        ("algorithm.critic_learning_rate=0", "must be greater than 0"),
-        ("algorithm.later_learning_rate=0", "must be greater than 0"),
-        (
-            "algorithm.turns=1",
-            "must be at least 2 with algorithm.policies=specialised, for critics",
-        ),
-        (
-            "algorithm.select=correct",
-            "algorithm.select=correct: needs algorithm.agents=1, got 3",
-            "algorithm.select=correct: needs algorithm.turns=1, got 2",
-        ),
-        ("algorithm.summary=maybe", "must be true or false"),
-        ("algorithm.prompts.follow_up=x", "must contain {others}"),
-        ("algorithm.prompts.follow_up_summary=x", "must contain {summary}"),
-        ("algorithm.prompts.follow_up_alone='{x}'", "must not contain {x}"),
-        ("algorithm.prompts.other=x", "must contain {response}"),
-        ("algorithm.prompts.summarise=x", "must contain {others}"),
-        ("algorithm.prompts.hint='{query}'", "must contain {answer}"),
-        ("algorithm.prompts.generation_id=x", "must contain {number}"),
-        ("algorithm.prompts.critic_id=x", "must contain {number}"),
-        ("evaluation.team=false", "algorithm=maft: needs evaluation.team=true, got false"),
-        ("evaluation.samples=2", "algorithm=maft: needs evaluation.samples=1, got 2"),
-        ("evaluation.greedy=true", "algorithm=maft: needs evaluation.greedy=false, got true"),
-        ("evaluation.probes=[a]", "algorithm=maft: needs evaluation.probes=[], got [a]"),
-        (
-            "evaluation.split=train",
-            "must be test with algorithm=maft, which learns from the others",
-        ),
-        (
-            "algorithm.sampling.min_response_tokens=1",
-            "must equal max_response_tokens=2048 with algorithm=maft",
-        ),
-        (
-            "model.chat=false",
-            "algorithm.summary=true: needs model.chat=true: others do not follow requests",
-        ),
-        ("algorithm.diversity.kl_to_base=true", "needs algorithm.diversity.scorer, got null"),
-        ("algorithm.diversity.batch_size=0", "must be at least 1"),
-        ("algorithm.diversity.max_tokens=0", "must be at least 1"),
-        ("algorithm.diversity.precision=fp8", "must be fp32, bf16 or fp16"),
-        (
-            "algorithm.prompts.chats_only=true ; model.chat=false ; algorithm.summary=false",
-            "algorithm.prompts.chats_only=true: needs model.chat=true: others see none of these",
-        ),
-        (
-            "algorithm.start=base ; init_from=runs/x",
-            "init_from=runs/x: would be forgotten: algorithm.start=base trains the model as i",
-        ),
-        (
-            "algorithm.labels=answer ; algorithm.select=correct ; algorithm.agents=1 ; "
-            "algorithm.turns=1 ; algorithm.policies=single",
-            "algorithm.select=correct: needs algorithm.labels=vote, got answer",
-        ),
-    ],
-    "endpoint": [
-        ("algorithm.iterations=1", "algorithm.endpoint: needs algorithm.iterations=0, got 1"),
-        (
-            "algorithm.policies=generation",
-            "algorithm.endpoint: needs algorithm.policies=single, got generation",
-        ),
-        ("init_from=/somewhere", "plays no part: with algorithm.endpoint no agent of a run speaks"),
-        ("algorithm.diversity.nll_others=true", "needs algorithm.endpoint=null, got {...}"),
-        (
-            "algorithm.diversity.kl_to_base=true ; algorithm.diversity.scorer=asset:tiny",
-            "algorithm.diversity.kl_to_base=true: needs algorithm.endpoint=null, got {...}",
-        ),
-    ],
-    "verifier": [
-        (
-            "algorithm.requests=true ; model.chat=false",
-            "algorithm.requests=true: needs model.chat=true, got false",
-        ),
-        (
-            "algorithm.requests=true ; algorithm.balance=false",
-            "algorithm.requests=true: needs algorithm.balance=true, got false",
-        ),
-        ("evaluation.greedy=true", "algorithm=verifier: needs evaluation.greedy=false, got true"),
-        ("evaluation.probes=[a]", "algorithm=verifier: needs evaluation.probes=[], got [a]"),
-        (
-            "evaluation.k=[1,2] ; evaluation.samples=2",
-            "algorithm=verifier: needs evaluation.k=[1], got [1,2]",
-        ),
-        ("algorithm.temperatures=[1.5,1.3]", "must rise"),
-        ("algorithm.temperatures=[0.0,1.3]", "number 1 must be greater than 0"),
-        ("algorithm.temperatures=[1.0]", "must have at least 2 items"),
-        ("algorithm.answers_per_question=0", "must be at least 1"),
-        ("algorithm.keep_per_label=0", "must be at least 1"),
-        ("algorithm.top_p=0", "must be greater than 0"),
-        ("algorithm.average=words", "must be tokens or responses"),
-        ("algorithm.likelihood_coef=-1", "must be at least 0"),
-        (
-            "algorithm.max_tokens=24",
-            "of question and answer, must be above task.max_prompt_tokens=384",
-        ),
-        ("algorithm.request_texts.wrong_none='{answer}'", "must contain {query}"),
-        ("algorithm.request_texts.paraphrase='{query}'", "must contain {answer}"),
-        ("algorithm.request_texts.enough=2", "must be at most 1"),
-    ],
-    "spag": [
-        (
-            "algorithm.opponents.agent_0=start",
-            "algorithm.opponents: must not name agent_0, the policy itself; choose another name",
-        ),
-        (
-            "algorithm.opponents.itself=null ; algorithm.opponents.scripted=null ; "
-            "algorithm.opponents.endpoint=null ; algorithm.opponents.im=null",
-            "algorithm.opponents: must name somebody: all of them are null",
-        ),
-        (
-            "algorithm.games=script",
-            "must be self_play, scripted, endpoint, none, or a file, a .jsonl or .json",
-        ),
-        (
-            "algorithm.games=endpoint ; algorithm.endpoint=null",
-            "algorithm.endpoint=null: must be given where one plays: (+)endpoint@algorithm.endpoi",
-        ),
-        (
-            "algorithm.games=none ; algorithm.instructions.per_iteration=0",
-            "algorithm.games=none: needs algorithm.instructions.per_iteration above 0 to lear",
-        ),
-        (
-            "algorithm.games=a.jsonl ; algorithm.iterations_per_epoch=1",
-            "algorithm.games=a.jsonl: is one set of games; algorithm.iterations asks for 50",
-        ),
-        ("algorithm.game_batch=0", "must be at least 1"),
-        ("algorithm.threshold=1", "must be less than 1"),
-        ("algorithm.decay=1", "must be less than 1"),
-        ("algorithm.normaliser=none", "must be exact or printed"),
-        ("algorithm.clip_range=1", "must be less than 1"),
-        ("algorithm.log_probability=max", "must be mean or sum"),
-        ("algorithm.average=turn", "must be game or utterance"),
-        ("algorithm.kl_estimator=full", "must be weighted, k1 or k3"),
-        (
-            "algorithm.kl_in_advantage=true ; algorithm.kl_estimator=k3",
-            "algorithm.kl_in_advantage=true: needs algorithm.kl_estimator=weighted, got k3",
-        ),
-        ("algorithm.instructions_coef=-1", "must be at least 0"),
-        (
-            "algorithm.iterations=3 ; algorithm.iterations_per_epoch=2",
-            "algorithm.iterations=3: must be a multiple of algorithm.iterations_per_epoch=2",
-        ),
-        (
-            "algorithm.collect_only=true ; algorithm.iterations_per_epoch=1",
-            "algorithm.collect_only=true: needs algorithm.iterations=1, got 50",
-        ),
-        (
-            "algorithm.collect_only=true ; algorithm.games=none ; algorithm.iterations=1 ; "
-            "algorithm.iterations_per_epoch=null",
-            "algorithm.collect_only=true: needs algorithm.games=self_play, scripted or endpoint, ",
-        ),
-        (
-            "algorithm.instructions.source=hub ; algorithm.instructions.path=null",
-            "algorithm.instructions.source=hub: needs algorithm.instructions.path, got null",
-        ),
-        ("algorithm.instructions.source=web", "must be package, hub or path"),
-        ("algorithm.instructions.per_iteration=-1", "must be at least 0"),
-        ("algorithm.instructions.max_tokens=0", "must be at least 1"),
-        ("algorithm.instructions.template=x", "must contain {instruction}"),
-        ("algorithm.instructions.input_template='{input}'", "must contain {instruction}"),
-        (
-            "algorithm.sampling.min_response_tokens=3",
-            "must equal max_response_tokens=256 with algorithm=spag",
-        ),
-        (
-            "algorithm.test_greedy=true ; evaluation.samples=2",
-            "algorithm.test_greedy=true: needs evaluation.samples=1, got 2",
-        ),
-        ("evaluation.greedy=true", "algorithm=spag: needs evaluation.greedy=false, got true"),
-        (
-            "evaluation.team=true",
-            "algorithm=spag: needs evaluation.team=false, got true",
-            "evaluation.team=true: needs several agents; algorithm=spag has one",
-        ),
-        ("reward.broken_rules=tie", "must be ignored or lose"),
-        (
-            "task.game=chess ; reward.broken_rules=lose",
-            "task.game=chess: must be one of guess_my_city, taboo, twenty_questions",
-        ),
-        ("task.judge=x", "must be words or official"),
-        ("task.max_turns=0", "must be at least 1"),
-        ("task.collected_turns=[8,3]", "must rise"),
-        ("task.collected_turns=[8]", "must have at least 2 items"),
-        ("task.source=path ; task.path=null", "task.source=path: needs task.path, got null"),
-        ("task.source=list", "needs task.words, got null"),
-        ("task.train_words=0", "must be at least 1"),
-        (
-            "task.test_words=null ; task.test_path=null",
-            "task.test_words=null: needs task.test_path, got null",
-        ),
-        ("task.min_letters=0", "must be at least 1"),
-        (
-            "task.texts.layout='{history}{instruction} '",
-            "must not end in white space: a response begins with it",
-        ),
-        ("task.texts.rules.attacker='{word}'", "must not contain {word}"),
-        ("task.texts.instructions.attacker='{answer}'", "must not contain {answer}"),
-        ("task.texts.start='{lines}'", "must not contain {lines}"),
-        ("task.texts.history=x", "must contain {lines}"),
-        ("task.texts.line=x", "must contain {text}"),
-        ("task.texts.opening=' '", "must not be empty"),
-        ("task.texts.styles.rules=[]", "must have at least 1 item"),
-        ("task.texts.styles.formats=[x]", "number 1 must be chat, chat_inverse or alpaca"),
-        ("task.texts.styles.speakers=[[a]]", "number 1 must have at least 2 items"),
-        ("task.texts.styles.speakers=[[a,'{me}']]", "number 1 must not contain {me}"),
-        ("task.scripted.hint=['{word}']", "number 1 must not contain {word}"),
-        ("task.scripted.ask=[Why]", "number 1 must contain {words}"),
-        ("task.scripted.guess=[I know]", "number 1 must contain {word}"),
-        ("task.scripted.answers=[maybe]", "must have at least 2 items"),
-        ("task.scripted.guile=2.0", "must be at most 1"),
-        ("task.scripted.trust=0", "must be greater than 0"),
-        ("task.scripted.questions=all", "must be suspects or halves"),
-        ("task.scripted.hints_per_turn=0", "must be at least 1"),
-        ("task.scripted.least_lift=-1", "must be at least 0"),
-    ],
-    "both_win": [
-        (
-            "reward.broken_rules=lose",
-            "needs opponents: in task.game=twenty_questions both win or lose",
-        )
-    ],
-    "other_reward": [
-        (
-            "seed=0",
-            "reward=sentiment: must be game_outcome for games, as with task=taboo and algorit",
-        )
-    ],
-    "other_algorithm": [
-        (
-            "seed=0",
-            "algorithm=cory: must be imitation or spag for games, as with task=taboo and rewa",
-        )
-    ],
-    "other_task": [
-        (
-            "seed=0",
-            "task=imdb: must be taboo, twenty_questions or guess_my_city for games, as with r",
-            "algorithm=cory: must be imitation or spag for games, as with reward=game_outcome",
-        )
-    ],
-    "ppo": [("evaluation.team=true", "needs several agents; algorithm=ppo has one")],
-    "sft": [
-        ("algorithm.keep_share=0", "must be greater than 0"),
-        ("algorithm.keep_share=1.5", "must be at most 1"),
-    ],
-    "scored_maft": [("seed=0", "algorithm=maft: needs reward=exact_match, got sentiment")],
-    "scored_verifier": [("seed=0", "algorithm=verifier: needs reward=exact_match, got sentiment")],
+    "quickstart": """
+algorithm.sampling=3 -> must hold settings by name
+algorithm.name=x -> must be one of cory, grpo, imitation, maft, maporl, ppo, rloo, sft,
+task.name=x -> must be one of anli, arithmetic, gsm8k, guess_my_city, imdb, math, mml
+reward.name=x -> must be one of classifier, exact_match, game_outcome, judge, python, s
+algorithm.learning_rate=-1e-5 -> algorithm.learning_rate=-1e-05: must be greater than 0
+algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
+algorithm.advantages=leave_one_out -> algorithm.samples_per_prompt=1: must be at least
+algorithm.minibatch_size=128 -> algorithm.prompts_per_iteration=64: must be a multiple of
+hardware.microbatch_size=64 ; algorithm.prompts_per_iteration=96 ; algorithm.minibatch_size=96
+    -> algorithm.minibatch_size=96: must be a multiple of hardware.microbatch_size=64
+algorithm.samples_per_prompt=5 -> algorithm.prompts_per_iteration=64: must be a
+algorithm.group_baseline=true
+    -> needs algorithm.advantages=batch, got gae
+    -> algorithm.samples_per_prompt=1: must be at least 2 with algorithm.grou
+algorithm.ratio=response -> needs algorithm.loss_average=responses, got tokens
+algorithm.sampling.max_response_tokens=3 -> must not be below min_response_tokens=4
+model.precision=fp8
+    -> must be fp32, bf16 or fp16
+    -> model.compute_precision=fp8: must be fp32, tf32, bf16 or fp16
+model.compute_precision=fp16 -> does not go with precision=fp32: set both alike, or
+model.path=package:x ; model.sharing=adapters ; model.quantisation=nf4
+    -> model.quantisation=nf4: must be none for path=package:x, a GGUF file that is
+task.max_prompt_tokens=1 -> must not be below task.min_prompt_tokens=2
+task.observer_template='{answers}{query}{x}' -> must not contain {x}
+task.observer_template='{answers}{query}{' -> Single '{' encountered in format string
+task.observer_template='{query:9999999999999} {answers}' -> too wide
+task.observer_template='{query:{w}} {answers}' -> must not contain {w}
+evaluation.k=[1,2] -> must not exceed evaluation.samples=1
+evaluation.k=[1,1] -> must not name anything twice
+evaluation.probes=[a,' '] -> number 2 must not be empty
+evaluation.probes=[a,b,a] -> must not name anything twice
+model.quantisation=nf4 -> needs model.sharing=adapters or adapter_copies, got copies
+hardware.processes=128
+    -> 128 processes are more than algorithm.prompts_per_iteration=64
+    -> algorithm.minibatch_size=64: must be a multiple of the number of proc
+hardware.processes=3 -> algorithm.minibatch_size=64: must be a multiple of the number
+hardware.processes=2 ; hardware.microbatch_size=5
+    -> algorithm.minibatch_size=64: must be a multiple of hardware.microbatch_size=5 times
+hardware.offload_optimizer=true -> needs hardware.zero_stage=1, 2 or 3, got 0
+hardware.offload_parameters=true ; hardware.zero_stage=2
+    -> needs hardware.zero_stage=3, got 2
+    -> needs hardware.offload_optimizer=tru
+hardware.offload_parameters=true ; hardware.zero_stage=3 -> needs hardware.offload_optimizer=tru
+hardware.routed_reference=true -> needs model.sharing=adapters or adapter_copies, got
+hardware.nodes=2 -> needs hardware.rendezvous=host:port, which all nodes reach
+algorithm.prompts_per_iteration=1 ; algorithm.minibatch_size=1 ; \
+algorithm.sampling.min_response_tokens=1 ; algorithm.sampling.max_response_tokens=1
+    -> algorithm.whiten_advantages=true: needs at least two tokens in an iter
+model.precision=fp16
+    -> needs hardware.device=cuda, got cpu
+    -> needs hardware.zero_stage=1, 2 or 3, got 0
+parallel_runs=2 ; hardware.nodes=2 ; hardware.rendezvous=a:1
+    -> needs hardware.device=cpu and hardware.nodes=1
+algorithm.final_share=0.1 -> needs algorithm.schedule=linear or cosine, got constant
+algorithm.optimizer=adamw_8bit -> needs hardware.device=cuda, got cpu
+run_dir=' ' -> must not be empty
+wandb.entity='a b' -> must be 1 to 128 characters without / \\ # ? % : and sp
+wandb.name=' ' -> must be 1 to 128 characters
+parallel_runs=2 ; objective=x -> must be 1 with objective
+algorithm.loss_average_turns=5 -> algorithm.minibatch_size=64: must be a multiple of
+algorithm.credit=mean ; algorithm.collective_reward=false
+    -> needs algorithm.collective_reward=true, got false
+algorithm.kl_loss=full -> needs algorithm.kl_in=loss, got reward
+algorithm.kl_in=loss ; algorithm.kl_loss=k1 -> algorithm.kl_loss=k1: must be k3 or full
+algorithm.loss_average_turns=2 ; algorithm.loss_average=constant
+    -> needs algorithm.loss_average=tokens, got constant
+algorithm.advantages=batch ; algorithm.value_learning_rate=0.1
+    -> algorithm.value_learning_rate=0.1: needs algorithm.advantages=gae
+evaluation.k=[1,2] ; evaluation.samples=2 -> needs a task with
+model.compute_precision=tf32
+    -> needs a GPU: hardware.device=cpu computes float32 products exactly
+    -> reward.compute_precision=fp32: must be tf32, as model.compute_precision: it h
+model.precision=bf16 ; model.compute_precision=fp32
+    -> model.compute_precision=fp32: does not go with precision=bf16
+model.precision=bf16 ; model.compute_precision=tf32
+    -> model.compute_precision=tf32: does not go with precision=bf16
+model.dropout=true -> needs an algorithm whose updates compare
+model.special_tokens_in_text=true ; model.chat=true -> needs model.chat=false, got true
+partner=null ; fidelity=official_spag
+    -> fidelity=official_spag: needs algorithm=imitation or spag, got cory
+algorithm.max_mean_ratio=2 ; hardware.microbatch_size=32
+    -> algorithm.max_mean_ratio=2.0: needs whole minibatches
+model.path=null -> must be text
+algorithm.kl_estimator=k4 -> must be full, k1, k2 or k3
+algorithm.agents=1 -> must be at least 2
+task.observer_template='{answers}' -> must contain {query}
+task.observer_template='{query}' -> must contain {answers}
+task.answer_template='{query}' -> must contain {response}
+hardware.zero_stage=4 -> must be 0, 1, 2 or 3
+seed=18446744073709551616 -> must be less than 9223372036854775808
+evaluation.k=[0] -> number 1 must be at least 1
+evaluation.k=[one] -> number 1 must be a whole number
+run_dir='' -> must not be empty
+wandb.project=a/b -> must be 1 to 128 characters without / \\ # ? % :
+""",
+    "gpu1": """
+model.precision=fp16 -> needs hardware.zero_stage=1, 2 or 3, got 0
+parallel_runs=2 -> needs hardware.device=cpu and hardware.nodes=1
+""",
+    "maporl": """
+algorithm.train_turns=[] -> must name a turn; null trains all
+algorithm.agents=3 ; algorithm.evaluation_agents=2 ; algorithm.consensus=0.5
+    -> algorithm.consensus=0.5: must be above 1/evaluation_agents, which a si
+algorithm.guards.min_tokens=301
+    -> exceeds algorithm.sampling.max_response_tokens=300: all would be penalised
+algorithm.prompts.other='{response} {number!x}' -> Unknown conversion specifier x
+algorithm.param_sharing=shared ; algorithm.alternation={first: 2, every: 3}
+    -> algorithm.alternation: needs algorithm.param_sharing=per_turn or per_turn_agent, got
+algorithm.verifier_feedback=true ; model.chat=true -> needs reward=verifier, got
+algorithm.verifier_feedback=true
+    -> needs model.chat=true, got false
+    -> needs reward=verifier, got exact_match
+algorithm.minibatch_size=48 -> must divide the
+algorithm.alpha=[1.0] -> must have at least 2 items
+algorithm.beta=[1.0,2.0,3.0] -> must have at most 2 items
+algorithm.param_sharing=per_team -> must be shared, per_agent, per_turn or
+algorithm.consensus=0.5 -> must be above 1/agents, which a single answer of 2 is
+algorithm.alpha=[nan,1.0] -> number 1 must be a number
+algorithm.train_turns=2 -> must be a list, typed as [...]
+algorithm.prompts.grade_bounds=[0.5] -> must be one fewer than grades (4)
+algorithm.prompts.other='{number}' -> must contain {response}
+""",
+    "pair": """
+algorithm.param_sharing=per_turn
+    -> partner=tiny_2x: needs algorithm.param_sharing=per_agent or per_turn_agent, got per_
+partner.quantisation=nf4 -> needs partner.sharing=adapters or adapter_copies, got
+model.value_init=foo ; partner.value_init=foo
+    -> must be uniform or zero
+    -> partner.value_init=foo: must be uniform or zero
+partner.rollout_dropout=true ; hardware.gradient_checkpointing=true
+    -> needs hardware.gradient_checkpointing=fa
+algorithm.verifier_feedback=true ; model.chat=true
+    -> needs partner.chat=true, got false
+    -> needs reward=verifier, got exact_match
+algorithm.agents=1 -> must be at least 2 with a partner
+partner.adapter.rank=0 -> must be at least 1
+""",
+    "split_pair": """
+algorithm.kl_loss=full ; algorithm.kl_in=loss ; hardware.zero_stage=3 ; partner.sharing=adapters
+    -> needs hardware.zero_stage of at most 2, or par
+""",
+    "maft": """
+algorithm.select=correct
+    -> needs algorithm.agents=1, got 3
+    -> needs algorithm.turns=1, got 2
+algorithm.prompts.follow_up_alone='{x}' -> must not contain {x}
+evaluation.team=false -> algorithm=maft: needs evaluation.team=true, got false
+evaluation.samples=2 -> algorithm=maft: needs evaluation.samples=1, got 2
+evaluation.greedy=true -> algorithm=maft: needs evaluation.greedy=false, got true
+evaluation.probes=[a] -> algorithm=maft: needs evaluation.probes=[], got [a]
+algorithm.sampling.min_response_tokens=1 -> must equal max_response_tokens=2048 with
+model.chat=false -> algorithm.summary=true: needs model.chat=true: others do not follow
+algorithm.diversity.kl_to_base=true -> needs algorithm.diversity.scorer, got null
+algorithm.prompts.chats_only=true ; model.chat=false ; algorithm.summary=false
+    -> needs model.chat=true: others see none of these
+algorithm.start=base ; init_from=runs/x -> init_from=runs/x: would be forgotten:
+algorithm.labels=answer ; algorithm.select=correct ; \
+algorithm.agents=1 ; algorithm.turns=1 ; algorithm.policies=single
+    -> algorithm.select=correct: needs algorithm.labels=vote, got answer
+algorithm.critic_share=1.5 -> must be at most 1
+algorithm.turns=1 -> must be at least 2 with algorithm.policies=specialised, for
+algorithm.prompts.follow_up_summary=x -> must contain {summary}
+algorithm.prompts.other=x -> must contain {response}
+algorithm.prompts.hint='{query}' -> must contain {answer}
+evaluation.split=train -> must be test with algorithm=maft, which learns from the
+""",
+    "endpoint": """
+algorithm.endpoint.key_variable=sk-x -> algorithm.endpoint.key_variable: must name an environment
+algorithm.endpoint.base_url=api.openai.com/v1 -> algorithm.endpoint.base_url: must be http:// or
+algorithm.endpoint.base_url='https://host:x/v1' -> algorithm.endpoint.base_url: must be http:// or
+algorithm.endpoint.base_url='https://h/v1?key=x' -> algorithm.endpoint.base_url: must be http:// or
+algorithm.endpoint.base_url='https://h/v1/chat/completions' -> algorithm.endpoint.base_url: must end
+algorithm.endpoint.model=' ' -> must not be empty
+algorithm.endpoint.limit_name=tokens -> must be max_tokens or max_completion_tokens
+algorithm.iterations=1 -> algorithm.endpoint: needs algorithm.iterations=0, got 1
+algorithm.policies=generation -> algorithm.endpoint: needs algorithm.policies=single,
+init_from=/somewhere -> plays no part: with algorithm.endpoint no agent of a run speaks
+algorithm.diversity.nll_others=true -> needs algorithm.endpoint=null, got {...}
+algorithm.diversity.kl_to_base=true ; algorithm.diversity.scorer=asset:tiny
+    -> needs algorithm.endpoint=null, got {...}
+""",
+    "maporl_of_texts": """
+algorithm.alpha=[1.0,1.0] -> algorithm.bonus_from=ground_truth: needs a task with
+algorithm.consensus=1.0 -> needs a task with answers
+""",
+    "verifier": """
+algorithm.requests=true ; model.chat=false -> needs model.chat=true, got false
+algorithm.requests=true ; algorithm.balance=false -> needs algorithm.balance=true, got
+evaluation.greedy=true -> algorithm=verifier: needs evaluation.greedy=false, got true
+evaluation.probes=[a] -> algorithm=verifier: needs evaluation.probes=[], got [a]
+evaluation.k=[1,2] ; evaluation.samples=2 -> algorithm=verifier: needs evaluation.k=[1], got [1,2]
+algorithm.max_tokens=24 -> of question and answer, must be above
+algorithm.temperatures=[1.5,1.3] -> must rise
+algorithm.temperatures=[0.0,1.3] -> number 1 must be greater than 0
+algorithm.temperatures=[1.0] -> must have at least 2 items
+algorithm.top_p=0 -> must be greater than 0
+algorithm.likelihood_coef=-1 -> must be at least 0
+algorithm.request_texts.wrong_none='{answer}' -> must contain {query}
+algorithm.request_texts.paraphrase='{query}' -> must contain {answer}
+algorithm.request_texts.enough=2 -> must be at most 1
+""",
+    "spag": """
+algorithm.opponents.agent_0=start -> algorithm.opponents: must not name agent_0, the
+algorithm.opponents.itself=null ; algorithm.opponents.scripted=null ; \
+algorithm.opponents.endpoint=null ; algorithm.opponents.im=null
+    -> algorithm.opponents: must name somebody: all of them are null
+algorithm.games=script -> must be self_play, scripted, endpoint, none, or a file, a
+algorithm.games=endpoint ; algorithm.endpoint=null -> algorithm.endpoint=null: must be
+algorithm.games=none ; algorithm.instructions.per_iteration=0
+    -> needs algorithm.instructions.per_iteration above 0 to lear
+algorithm.games=a.jsonl ; algorithm.iterations_per_epoch=1 -> is one set of games;
+algorithm.kl_in_advantage=true ; algorithm.kl_estimator=k3
+    -> needs algorithm.kl_estimator=weighted, got k3
+algorithm.iterations=3 ; algorithm.iterations_per_epoch=2 -> must be a multiple of
+algorithm.collect_only=true ; algorithm.iterations_per_epoch=1
+    -> needs algorithm.iterations=1, got 50
+algorithm.collect_only=true ; algorithm.games=none ; \
+algorithm.iterations=1 ; algorithm.iterations_per_epoch=null
+    -> needs algorithm.games=self_play, scripted or endpoint,
+algorithm.instructions.source=hub ; algorithm.instructions.path=null
+    -> needs algorithm.instructions.path, got null
+algorithm.sampling.min_response_tokens=3 -> must equal max_response_tokens=256 with
+algorithm.test_greedy=true ; evaluation.samples=2 -> needs evaluation.samples=1, got 2
+evaluation.greedy=true -> algorithm=spag: needs evaluation.greedy=false, got true
+evaluation.team=true
+    -> algorithm=spag: needs evaluation.team=false, got true
+    -> needs several agents; algorithm=spag has one
+task.game=chess ; reward.broken_rules=lose -> must be one of
+task.source=path ; task.path=null -> needs task.path, got null
+task.source=list -> needs task.words, got null
+task.test_words=null ; task.test_path=null -> needs task.test_path, got null
+task.texts.layout='{history}{instruction} ' -> must not end in white space: a response
+task.texts.rules.attacker='{word}' -> must not contain {word}
+task.texts.instructions.attacker='{answer}' -> must not contain {answer}
+task.texts.start='{lines}' -> must not contain {lines}
+task.texts.opening=' ' -> must not be empty
+task.scripted.guess=[I know] -> number 1 must contain {word}
+task.collected_turns=[8,3] -> must rise
+task.texts.history=x -> must contain {lines}
+task.texts.line=x -> must contain {text}
+task.texts.styles.rules=[] -> must have at least 1 item
+task.texts.styles.formats=[x] -> number 1 must be chat, chat_inverse or alpaca
+task.texts.styles.speakers=[[a]] -> number 1 must have at least 2 items
+task.texts.styles.speakers=[[a,'{me}']] -> number 1 must not contain {me}
+task.scripted.hint=['{word}'] -> number 1 must not contain {word}
+task.scripted.ask=[Why] -> number 1 must contain {words}
+task.scripted.guile=2.0 -> must be at most 1
+task.scripted.trust=0 -> must be greater than 0
+""",
+    "both_win": """
+reward.broken_rules=lose -> needs opponents: in task.game=twenty_questions both win or
+""",
+    "other_reward": """
+seed=0 -> reward=sentiment: must be game_outcome for games, as with task=taboo and
+""",
+    "other_algorithm": """
+seed=0 -> algorithm=cory: must be imitation or spag for games, as with task=taboo and
+""",
+    "other_task": """
+seed=0
+    -> task=imdb: must be taboo,
+    -> algorithm=cory: must be imitation or spag
+""",
+    "prompts": """
+task.held_out_share=null -> task.test_split=null: needs task.held_out_share, got null
+task.test_split=test -> task.held_out_share=0.5: needs task.test_split=null, got test
+""",
+    "math": """
+task.subjects=[algebra] ; task.source=path ; task.path=x -> needs task.source=hub, got path
+""",
+    "tinygsm": """
+task.source=generated ; task.kinds=[sum] ; task.train_problems=9 ; task.test_problems=9
+    -> task.programs: needs task.source=hub or path, got generated
+""",
+    "partner_of_cory": """
+seed=0 -> partner=tiny_2x: needs algorithm=maporl
+""",
+    "ppo": """
+evaluation.team=true -> needs several agents; algorithm=ppo has one
+""",
+    "sft": """
+algorithm.keep_share=0 -> must be greater than 0
+algorithm.keep_share=1.5 -> must be at most 1
+""",
+    "scored_maft": """
+seed=0 -> algorithm=maft: needs reward=exact_match, got sentiment
+""",
+    "scored_verifier": """
+seed=0 -> algorithm=verifier: needs reward=exact_match, got sentiment
+""",
 }
 NAMED = re.compile(r"[\w.]+(=.*?)?: ")  # a rule with its key
-ROWS = [(base, *row) for base, rows in REFUSED.items() for row in rows]
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """What is typed, and the lines that refuse it: all that follow ` -> `."""
+    rows = re.split(r"\n(?! )", text.strip("\n"))
+    return [[part.strip("\n") for part in re.split(r"\n? *-> ", row)] for row in rows]
+
+
+ROWS = [
+    *((base, *row) for base, text in REFUSED.items() for row in rows_of(text)),
+    ("quickstart", f"wandb.tags=[a,{'t' * 65}]", "number 2 must be 1 to 64 characters"),
+    ("quickstart", f"wandb.group={'g' * 129}", "must be 1 to 128 characters"),
+    *(
+        (base, words, rule)
+        for base, rules in BOUNDS.items()
+        for rule, several in rules.items()
+        for words in several.split()
+    ),
+]
 
 
 @cache
@@ -694,35 +477,6 @@ def test_what_is_refused(base: str, words: str, rules: tuple[str, ...]) -> None:
     word = f"{key}={typed(yaml.load(value, LOADER))}"
     for line, rule in zip(lines, rules, strict=True):
         assert line.startswith(rule if NAMED.match(rule) else f"{word}: {rule}"), lines
-
-
-@pytest.mark.parametrize(
-    "needs",
-    [NEEDS, NEEDS_OF_DEBATES, NEEDS_OF_GAMES, NEEDS_OF_MAFT, NEEDS_OF_VERIFIERS],
-    ids=["all", "debates", "games", "maft", "verifiers"],
-)
-def test_what_is_needed_between_groups_are_settings_of_some_run(needs: Mapping[str, str]) -> None:
-    known = {path for base in BASES for path in flat(composed(base))}
-    words = [word for pair in needs.items() for words in pair for word in words.split()]
-    assert {word.partition("=")[0] for word in words} <= known
-
-
-def test_what_is_needed_within_a_group_are_its_settings() -> None:
-    tables = [(kind, vars(kind)["needs"]) for kind in all_settings() if "needs" in vars(kind)]
-    assert len(tables) > 12
-    for kind, needs in tables:
-        for word in " ".join([*needs, *needs.values()]).split():
-            name, _, rest = word.partition("=")[0].partition(".")
-            inner = kind.model_fields[name].annotation
-            assert not rest or rest in inner.model_fields
-
-
-def all_settings(kind: type[Settings] = Settings) -> Iterator[type[Settings]]:
-    """The models of settings in cory/config."""
-    for own in kind.__subclasses__():
-        if own.__module__.startswith("cory.config"):
-            yield own
-        yield from all_settings(own)
 
 
 def test_all_mistakes_are_told_together() -> None:
@@ -776,13 +530,37 @@ def test_a_setting_without_a_value() -> None:
         parse_config(cfg)
 
 
-def test_a_number_in_a_template_may_be_written_as_one() -> None:
-    assert maporl_settings("algorithm.prompts.other='{number:02d} {response:.9}'").prompts.other
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("reward=sentiment", "reward.output=logit"),
+        ("reward=judge reward.endpoint.model=wise reward.output=grade", "output=grade"),
+        ("reward=sentiment reward.output=probability", None),
+        ("reward=sum +reward@reward.parts.right=exact_match", None),
+        ("reward=judge reward.endpoint.model=wise", None),
+        ("reward=python reward.function=mine.py:score", None),
+    ],
+)
+def test_incentives_by_scores_need_scores_from_0_to_1(words: str, said: str | None) -> None:
+    typed = ["algorithm.bonus_from=verifier", *words.split()]
+    assert not maporl_settings(*typed).shapes  # without incentives scores may be any
+    if said is None:
+        assert maporl_settings(*typed, "algorithm.beta=[0.0,1.0]").shapes
+        return
+    rule = f"^algorithm.bonus_from=verifier: counts .* got .*{said}"
+    with pytest.raises(ConfigError, match=rule):
+        maporl_settings(*typed, "algorithm.beta=[0.0,1.0]")
 
 
 def test_debates_of_one_turn_have_none_to_leave_out() -> None:
     few = ("algorithm.agents=3", "algorithm.evaluation_agents=1", "algorithm.consensus=0.6")
     assert maporl_settings(*few, "algorithm.evaluation_turns=1").consensus == 0.6
+
+
+def test_a_microbatch_is_never_larger_than_its_minibatch() -> None:
+    sizes = ("algorithm.prompts_per_iteration=96", "algorithm.minibatch_size=48")
+    assert parsed(*sizes, "hardware.microbatch_size=64").algorithm.minibatch_size == 48
 
 
 def test_a_whole_number_may_be_a_name() -> None:

@@ -22,11 +22,8 @@ from tests.support.composing import parsed
         ("model.path={tmp}/nowhere", "model.path={tmp}/nowhere: there is no such folder"),
         ("model.path={tmp}", "model.path={tmp}: the folder has no config.json"),
         ("model.path=asset:huge", "model.path=asset:huge: cory ships no such model; choose one of"),
-        ("model.path=asset:../tasks", "model.path=asset:../tasks: cory ships no such model"),
         ("model.path=nobody/nothing", "model.path=nobody/nothing: |set model.path to a folder"),
         ("model.path={judge}", "model.path={judge}: "),
-        ("reward.path={tmp}/nowhere", "reward.path={tmp}/nowhere: there is no such folder"),
-        ("reward.path=asset:huge", "reward.path=asset:huge: cory ships no such model"),
         ("reward.path=nobody/nothing", "reward.path=nobody/nothing: |set reward.path to a folder"),
         ("reward.path={model}", "the checkpoint has no weights for score.weight"),
         ("reward.label=JOY", "reward.label=JOY is not a class of {judge}; choose one of NEGATIVE"),
@@ -35,7 +32,6 @@ from tests.support.composing import parsed
         ("task.path={tmp}/x.txt", "task.path={tmp}/x.txt must end in one of .jsonl"),
         ("task.text_column=body", "task.text_column=body is not in the data; it has text, label"),
         ("task.path={tmp}/bad.jsonl", "task.path={tmp}/bad.jsonl: line 1 is not JSON"),
-        ("task.path={tmp}/bad.parquet", "task.path={tmp}/bad.parquet: cannot be"),
         ("task.test_split=test", "slices of the file|train[:90%]|got test"),
         ("task.min_characters=500", "no train review of task.source=path is that long"),
         ("task.max_prompt_tokens=49", "task.max_prompt_tokens (49) and algorithm.sampling."
@@ -52,7 +48,6 @@ def test_models_and_data_that_cannot_be_used_are_refused(
     (tmp_path / "x.txt").write_text("text")
     (tmp_path / "ok.jsonl").write_text(json.dumps({"text": "a fine film", "label": 1}) + "\n")
     (tmp_path / "bad.jsonl").write_text('{"text": ')
-    (tmp_path / "bad.parquet").write_text("PAR?")
     names = {"tmp": tmp_path, "model": tiny_model, "judge": tiny_judge}
     config = parsed(
         f"model.path={tiny_model}",
@@ -115,32 +110,15 @@ def test_a_tokenizer_that_does_not_fit_its_model_is_refused(
     assert said.format(model=model) in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-def no_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-
-
 def cut_off(folder: Path) -> None:
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1000])
-
-
-def not_safetensors(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\n" * 3)
 
 
 def one_layer_missing(folder: Path) -> None:
     file = folder / "model.safetensors"
     tensors = {key: value for key, value in load_file(file).items() if ".h.1." not in f".{key}"}
     save_file(tensors, file, metadata={"format": "pt"})
-
-
-def other_width(folder: Path) -> None:
-    settings = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(settings | {"n_embd": 64}))
-
-
-def broken_config(folder: Path) -> None:
-    (folder / "config.json").write_text("{")
 
 
 def unknown_kind(folder: Path) -> None:
@@ -150,8 +128,7 @@ def unknown_kind(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "spoil",
-    [no_weights, cut_off, not_safetensors, one_layer_missing, other_width, broken_config,
-     unknown_kind],
+    [cut_off, one_layer_missing, unknown_kind],
 )  # fmt: skip
 def test_a_spoilt_model_folder_is_refused(
     spoil: Callable[[Path], None], tiny_model: str, tmp_path: Path
@@ -165,7 +142,7 @@ def test_a_spoilt_model_folder_is_refused(
         assert "\n" not in str(refusal.value) and str(folder) in str(refusal.value)
 
 
-@pytest.mark.parametrize("text", [None, "{", "{}"])
+@pytest.mark.parametrize("text", [None, "{}"])
 def test_a_spoilt_tokenizer_is_refused(text: str | None, tiny_model: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(tiny_model, folder)

@@ -65,26 +65,12 @@ def test_every_row_is_about_two_settings_that_some_run_has(row: str) -> None:
             assert key == f"{row}.part" and why.endswith(f"which is {OTHER}")
 
 
-def test_what_is_wanted_is_said_as_it_is_typed() -> None:
-    config = composed("maporl/gsm8k_maporl_exact")
-    ((_, why),) = unread(config, ["algorithm.prompts.grades"])
-    assert why == "it needs algorithm.verifier_feedback=true, which is false"
-    ((_, why),) = unread(config, ["keep_best_mode"])
-    assert why == "it needs keep_best=something, which is null"
-    ((_, why),) = unread(config, ["wandb.name"])
-    assert why == "it needs wandb.mode=offline or online, which is disabled"
-
-
 @pytest.mark.parametrize("experiment", ["maft/phi3_arithmetic_maft", "spag/llama2_im"])
 def test_settings_of_a_value_head_are_not_read_where_there_is_none(experiment: str) -> None:
     config = composed(experiment)
     said = f"algorithm={config.algorithm.name} has no value head"
     assert list(unread(config, ["model.value_init"])) == [("model.value_init", said)]
     assert list(unread(composed("maporl/verifier_gsm8k"), ["model.value_init"])) == []
-
-
-def test_a_run_without_the_group_is_not_asked() -> None:
-    assert list(unread(composed("cory/gsm8k_cory"), ["partner.adapter.rank"])) == []
 
 
 def test_of_what_is_a_users_own_nothing_is_said() -> None:
@@ -99,13 +85,6 @@ def test_of_what_is_a_users_own_nothing_is_said() -> None:
     ):
         own = with_value(config, f"{group}.name", "own")
         assert [key for key, _ in unread(own, keys)] == left
-
-
-def test_generated_problems_are_sliced_by_the_splits() -> None:
-    config = composed("cory/gsm8k_cory")
-    assert config.task.source == "generated"
-    assert list(unread(config, ["task.train_split", "task.test_split"])) == []
-    assert [key for key, _ in unread(composed("cory/imdb_cory"), ["task.train_split"])] != []
 
 
 GRPO = ("advantages=group", "algorithm.samples_per_prompt=2")
@@ -123,13 +102,3 @@ def test_a_line_for_each_of_those_that_were_typed() -> None:
         "++algorithm.gae_lambda=1 is not read: it needs algorithm.advantages=gae, which is group",
     ]
     assert refuse_unread(config, [*GRPO, "algorithm.divide_by_std=false"]) == []
-
-
-def test_a_sweep_refuses_what_varies_and_returns_the_rest() -> None:
-    config = parsed(*GRPO)
-    words = [*GRPO, "algorithm.gamma=0.5", "algorithm.gae_lambda=1"]
-    varied = {"advantages": "group"}
-    notes = refuse_unread(config, words, varied)
-    assert [note.partition(" ")[0] for note in notes] == words[-2:]
-    with pytest.raises(ConfigError, match=r"^algorithm.gamma=0.5 is not read: .*group$"):
-        refuse_unread(config, words, {**varied, "algorithm.gamma": "0.5"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,8 +14,6 @@ from omegaconf import OmegaConf
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    RobertaConfig,
-    RobertaForMaskedLM,
     T5Config,
     T5EncoderModel,
     T5ForConditionalGeneration,
@@ -135,16 +132,6 @@ def test_long_texts_end_early_and_an_empty_one_is_read_too(tiny_model: str, tiny
     # a model that cannot read so much reads what it can
     assert Encoder(tiny_model, settings(max_tokens=4096), CPU).longest == 64
     assert Encoder(tiny_t5, settings(max_tokens=4096), CPU).longest == 4096
-
-
-def test_a_checkpoint_without_a_pooling_layer_is_an_encoder(tmp_path: Path) -> None:
-    tokenizer = make_tokenizer()
-    shape = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 1}
-    model = RobertaForMaskedLM(
-        RobertaConfig(vocab_size=len(tokenizer), num_hidden_layers=1, pad_token_id=0, **shape)
-    )
-    folder = save(model, tokenizer, str(tmp_path))
-    assert Encoder(folder, settings(), CPU).embeddings(TEXTS).shape == (4, 8)
 
 
 def distribution(folder: str, question: str, response: str) -> torch.Tensor:
@@ -281,18 +268,6 @@ def test_the_base_model_is_asked_what_agents_are_asked() -> None:
     request: Any = SimpleNamespace(seed=0)
     assert metrics._base_responses(prompts, request) == [["said"], ["said"]]
     assert asked == [prompts[0].opening, "2"] and asked[0] != "1 + 1"
-
-
-def test_equal_responses_do_not_differ(tiny_model: str, policies: list[Policy]) -> None:
-    config = settings(encoder=tiny_model, scorer=tiny_model, kl_to_base=True)
-    same = [debated([7] * 3, ["a film"] * 3, ["a film"])]
-    found = Diversity(config, CPU, [QUESTION]).measure(same, ["single", "single"], policies)
-    assert found.pop("eval/kl_base/single") > 0  # the first turn's `it` is another response
-    for turn in (1, 2):  # the first one is that of agents that do not debate
-        assert found.pop(f"eval/dissimilarity_problems/turn_{turn}") == 1
-        assert f"eval/dissimilarity/turn_{turn}" in found
-    assert found == pytest.approx(dict.fromkeys(found, 0), abs=1e-6)
-    assert set(found) >= {"eval/dissimilarity/turn_2", "eval/kl_diversity/turn_2"}
 
 
 def test_nothing_is_loaded_that_nobody_asked_for(

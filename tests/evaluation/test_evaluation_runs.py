@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cory.runs.files import read_lines
-from tests.support.building import asked
 from tests.support.commands import last_wins, metrics, short_settings, until
 from tests.support.warm import WarmCommand
 
@@ -107,33 +106,3 @@ def test_a_run_that_is_to_stop_does_not_wait_for_its_evaluation(
     assert metrics(stopped) == []
     finish(again, tmp_path)
     same_records(whole, stopped)
-
-
-@pytest.mark.slow
-def test_the_summary_shows_intervals_and_only_episodes_of_the_training(
-    tiny_model: str, questions_file: Path, tmp_path: Path
-) -> None:
-    settings = [
-        *(f"model.path={tiny_model}", *asked(questions_file), "algorithm=cory"),
-        *("algorithm.iterations=1", "algorithm.learning_rate=1e-2"),
-        *("algorithm.prompts_per_iteration=4", "algorithm.minibatch_size=4"),
-        *("algorithm.sampling.max_response_tokens=6", "algorithm.sampling.min_response_tokens=6"),
-        *("evaluation.prompts=null", "evaluation.greedy=true", "evaluation.team=true"),
-    ]
-    command = finish([*settings, "run_dir=a"], tmp_path)
-    assert "held-out pass@4, agent 0" in command.out and "90 % interval" in command.out
-    assert command.out.count("iteration 1: ") == 2 == command.out.count("(observer): ")
-    assert "solo" not in command.out
-    again = [word for word in settings if not word.startswith("algorithm.iterations")]
-    command = finish([*again, "algorithm.iterations=0", "init_from=a", "run_dir=b"], tmp_path)
-    assert "pass@4" in command.out and "iteration 1: " not in command.out
-    (line,) = metrics(tmp_path / "b")
-    # the same agents, in the roles that they start with: none has been exchanged
-    trained = metrics(tmp_path / "a")[-1]
-    assert line == {"iteration": 0} | {k: v for k, v in trained.items() if "eval/" in k}
-    first, second = (
-        [t["response"] for row in read_lines(tmp_path / "b" / "samples.jsonl")
-         for t in row["turns"] if row["who"] == who]
-        for who in ("agent_0", "agent_1")
-    )  # fmt: skip
-    assert first != second  # each is its own

@@ -168,10 +168,6 @@ def test_probes_are_dialogues(trainer_of: Build, tmp_path: Path) -> None:
         assert said[0].startswith("attacker: ") and outcome[0] == "["
 
 
-class Interrupted(Exception):
-    pass
-
-
 @pytest.mark.slow
 def test_greedy_games_need_no_numbers(trainer_of: Build, tmp_path: Path) -> None:
     tmp_path.joinpath("run").mkdir(exist_ok=True)

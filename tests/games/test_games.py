@@ -134,15 +134,6 @@ def test_rules_that_leave_no_room_are_refused() -> None:
     task.require_room(lambda text: 9)
 
 
-def test_games_of_several_lengths() -> None:
-    draw = np.random.default_rng(0)
-    fixed, varied = (
-        task_of("guess_my_city", max_turns=5, collected_turns=drawn) for drawn in (None, [3, 8])
-    )
-    assert {fixed.turns_to_collect(draw) for _ in range(50)} == {5}
-    assert {varied.turns_to_collect(draw) for _ in range(99)} == {3, 4, 5, 6, 7, 8}
-
-
 # what players are shown
 
 
@@ -208,3 +199,12 @@ def test_texts_for_other_roles_are_refused() -> None:
     told = settings_of(texts__instructions__defender="It is {word}.").texts
     said = refusal(lambda: GamePrompts(told, TABOO))
     assert "instructions.defender must not contain {word}" in said
+
+
+def test_games_of_several_lengths() -> None:
+    draw = np.random.default_rng(0)
+    fixed, varied = (
+        task_of("guess_my_city", max_turns=5, collected_turns=drawn) for drawn in (None, [3, 8])
+    )
+    assert {fixed.turns_to_collect(draw) for _ in range(50)} == {5}
+    assert {varied.turns_to_collect(draw) for _ in range(99)} == {3, 4, 5, 6, 7, 8}

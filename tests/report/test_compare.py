@@ -79,16 +79,6 @@ def test_differences_are_paired_by_seed(two_by_three: list[Path]) -> None:
                    "+0.031", "to", "+0.369", "told"]  # fmt: skip
 
 
-def test_rounding_makes_no_difference(tmp_path: Path) -> None:
-    runs = [
-        run(tmp_path / f"{eta}_{seed}", score, seed, eta)
-        for eta, scores in ((0.1, (0.3, 0.3, 0.3)), (0.3, (3 * 0.1, 3 * 0.1, 0.3)))
-        for seed, score in enumerate(scores)
-    ]
-    row = compared(runs)[0].loc[(SCORE, "kl_coef=0.3")]
-    assert row["difference"] == 0.0 and math.isnan(row["low"])
-
-
 def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
     ends = [(0.1, 0, 1.0), (0.1, 1, 2.0), (0.3, 1, 4.0), (0.3, 7, 9.0), (0.5, 8, 9.0)]
     table, _ = compared([run(tmp_path / str(n), score, seed, eta)

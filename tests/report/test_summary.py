@@ -99,18 +99,6 @@ def test_agents_without_an_evaluation_before_still_get_a_table(tmp_path: Path) -
     assert text.splitlines()[0].split() == ["after", "90", "%", "interval", "prompts"]
 
 
-def test_of_debates_the_votes_are_shown(tmp_path: Path) -> None:
-    names = ("vote/turn_1", "right/turn_1", "score/turn_1", "pass_at_1/turn_1", "flow_wr/turn_2")
-    line = {f"{family}/{name}": 0.5 for family in ("before", "eval") for name in names}
-    run_dir = record_run(tmp_path / "run", [{**line, "supervised/loss/turn_1": 1.0}])
-    expected = ["eval/vote/turn_1", "eval/right/turn_1", "supervised/loss/turn_1"]
-    assert list(before_after(run_dir).index) == expected
-    # a reward that is 1 for a right answer is not shown beside the accuracy
-    line = {f"eval/{name}/agent_0": 0.5 for name in ("score", "pass_at_1", "greedy")}
-    run_dir = record_run(tmp_path / "other", [line])
-    assert list(before_after(run_dir).index) == ["eval/pass_at_1/agent_0", "eval/greedy/agent_0"]
-
-
 def said(run_dir: Path, **more: Any) -> list[str]:
     """The settings, or what else the hints begin with."""
     table, frame = before_after(run_dir), read_metrics(run_dir)
@@ -187,3 +175,15 @@ def test_the_end_of_a_run_is_printed_and_drawn(
     (run_dir / "varied.json").write_text('{"seed": "1"}')  # of a sweep over seeds
     show_summary(run_dir)
     assert "What next:" not in capsys.readouterr().out
+
+
+def test_of_debates_the_votes_are_shown(tmp_path: Path) -> None:
+    names = ("vote/turn_1", "right/turn_1", "score/turn_1", "pass_at_1/turn_1", "flow_wr/turn_2")
+    line = {f"{family}/{name}": 0.5 for family in ("before", "eval") for name in names}
+    run_dir = record_run(tmp_path / "run", [{**line, "supervised/loss/turn_1": 1.0}])
+    expected = ["eval/vote/turn_1", "eval/right/turn_1", "supervised/loss/turn_1"]
+    assert list(before_after(run_dir).index) == expected
+    # a reward that is 1 for a right answer is not shown beside the accuracy
+    line = {f"eval/{name}/agent_0": 0.5 for name in ("score", "pass_at_1", "greedy")}
+    run_dir = record_run(tmp_path / "other", [line])
+    assert list(before_after(run_dir).index) == ["eval/pass_at_1/agent_0", "eval/greedy/agent_0"]

@@ -89,17 +89,6 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
     assert path.with_suffix(".json").read_text() == about
 
 
-def test_a_line_torn_by_a_kill_is_played_again(self_play: Settings, tmp_path: Path) -> None:
-    config = self_play()
-    build_games(config).step(0)
-    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-    expected = lines_of(path)
-    text = path.read_text()
-    path.write_text(text[: len(text) - 20])
-    build_games(config).step(0)
-    assert lines_of(path) == expected
-
-
 @pytest.mark.slow
 def test_games_do_not_depend_on_how_many_are_played_at_once(
     self_play: Settings, tmp_path: Path
@@ -285,32 +274,6 @@ def test_a_set_that_is_being_learnt_is_not_played_again(
     assert path.with_suffix(".json").read_text() == about and "weights" in json.loads(about)
 
 
-@pytest.mark.slow
-def test_games_of_other_weights_are_played_again(
-    self_play: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A repeated iteration may end with other weights, as on a GPU; a set is of one policy."""
-    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-
-    def collected(shift: float, keep: int = 0) -> dict[int, str]:
-        """Play a set of which the first games stand on the disk."""
-        rows = path.read_bytes().splitlines(keepends=True) if keep else []
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"".join(rows[:keep]))
-        trainer = build_games(self_play())
-        move(trainer, shift)
-        trainer.step(0)
-        return lines_of(path)
-
-    before, after = collected(0.0), collected(0.5)
-    assert all(before[number] != after[number] for number in before)
-    assert "other weights" not in capsys.readouterr().err  # an empty file has none
-    assert collected(0.5, keep=4) == after
-    assert "other weights" not in capsys.readouterr().err
-    assert collected(0.0, keep=4) == before
-    assert f"{path} is of other weights" in capsys.readouterr().err
-
-
 def test_part_of_a_set_is_not_its_shortest_games(self_play: Settings, tmp_path: Path) -> None:
     """A run writes games as they end; another takes them by number."""
     first = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
@@ -334,42 +297,31 @@ def damaged(path: Path, about: Path, how: str) -> None:
     whole = json.loads(about.read_text())
     if how == "a letter":
         rows[1] = rows[1].replace(b'"text": "', b'"text": "x', 1)
-    elif how == "a game less":
-        rows.pop()
-    elif how in ("number", "no number"):
+    elif how == "number":
         row = json.loads(rows[1])
-        row["game"] = "two" if how == "number" else -1
+        row["game"] = "two"
         rows[1] = json.dumps(row).encode() + b"\n"
     elif how == "id":
         rows[1] = rows[1].replace(b'"ids": [[', b'"ids": [[99999, ', 1)
     elif how == "huge id":
         rows[1] = rows[1].replace(b'"ids": [[', b'"ids": [[' + b"9" * 30 + b", ", 1)
-    elif how == "half a character":
-        rows[1] = rows[1].replace(b'"text": "', b'"text": "\\ud800', 1)
-    elif how == "deep":
-        rows[1] = b"[" * 100_000 + b"\n"
     elif how == "bytes":
         rows[1] = b"\xff" + rows[1]
     path.write_bytes(b"".join(rows))
-    if how not in ("a letter", "a game less"):
+    if how != "a letter":
         del whole["file"]
-    about.write_text({"list": "[]", "text": '{"file": {"bytes": "a"}}'}.get(how, json.dumps(whole)))
+    about.write_text("[]" if how == "list" else json.dumps(whole))
 
 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
         ("a letter", "it is not what was written"),
-        ("a game less", "it is not what was written"),
         ("number", "'game' must be the number of the game"),
-        ("no number", "'game' must be the number of the game"),
         ("id", "holds token id 99999; the tokenizer has"),
         ("huge id", "'ids' must be null or a list of whole numbers"),
-        ("half a character", "line 2: utterance 1 must have a 'text'"),
-        ("deep", "line 2: it is not JSON"),
         ("bytes", "cannot be read"),
         ("list", "epoch_000.json cannot be read"),
-        ("text", "epoch_000.json cannot be read"),
     ],
 )
 def test_a_damaged_set_of_another_run_is_refused_in_one_line(
@@ -388,7 +340,7 @@ def test_a_damaged_set_of_another_run_is_refused_in_one_line(
     assert str(path.with_suffix("")) in str(error.value)
 
 
-@pytest.mark.parametrize("damage", [b"\xff\n", b"3\n", b"[" * 100_000 + b"\n", b'{"word": "x"\n'])
+@pytest.mark.parametrize("damage", [b"\xff\n", b"[" * 100_000 + b"\n", b'{"word": "x"\n'])
 def test_games_from_a_damaged_line_on_are_played_again(
     self_play: Settings, tmp_path: Path, damage: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from cory.algorithms.cory import build_cory
 from cory.algorithms.ppo import build_ppo
 from cory.episode import Prompt, Turn
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
-from cory.rollout.interactions import Roles, pioneer_observer, single_turn
+from cory.rollout.interactions import Roles, pioneer_observer
 from cory.seeding import Streams
 from cory.tasks.imdb import ImdbTask
 from tests.support.composing import parsed
@@ -35,14 +35,6 @@ class Script:
 
 def quote(query: str, answers: Any) -> str:
     return f"[{query}|{'|'.join(answers)}]"
-
-
-def test_single_turn_shows_the_query() -> None:
-    script = Script()
-    episodes = single_turn(PROMPTS, script, agent="x")
-    assert script.shown == [("x", "solo", 0, ["Once", "Never"])]
-    assert [[t.response for t in e.turns] for e in episodes] == [[" x0"], [" x1"]]
-    assert [e.prompt for e in episodes] == PROMPTS
 
 
 BARE = ["Once", "Never"]
@@ -77,21 +69,6 @@ def test_pioneer_observer(agents: str, transfer: bool, shown: list[Any]) -> None
         assert [t.agent for t in episode.turns] == list(agents)
         assert [t.context for t in episode.turns] == [contexts[n] for *_, contexts in shown]
         assert [t.response for t in episode.turns] == [f" {agent}{n}" for agent in agents]
-
-
-def test_a_speaker_that_loses_a_turn_is_an_error() -> None:
-    with pytest.raises(ValueError):
-        single_turn(PROMPTS, lambda *said: Script()(*said)[:1], "x")
-    with pytest.raises(ValueError):
-        pioneer_observer(PROMPTS, lambda *said: Script()(*said)[:1], Roles("xy"), None)
-
-
-def test_at_an_exchange_the_pioneer_goes_to_the_end() -> None:
-    roles, orders = Roles("xyz"), []
-    for _ in range(4):
-        orders.append("".join(agent for agent, _ in roles.speakers()))
-        roles.exchange()
-    assert orders == ["xyz", "yzx", "zxy", "xyz"]
 
 
 def arranged(*overrides: str) -> tuple[Any, SimpleNamespace, list[Any]]:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from cory.config import ConfigError, MaftPrompts, MaporlConfig
+from cory.config import ConfigError, MaporlConfig
 from cory.episode import Context, Episode, Prompt, Turn, as_plain, of_plain
 from cory.rollout.debate_prompts import Chat, Graded, Plain
 from cory.rollout.interactions import Roles, pioneer_observer, single_turn
-from cory.rollout.maft_prompts import Identified, Told
 from cory.tasks.prompts import PromptsForm
 from tests.support.composing import parsed
 
@@ -80,19 +79,6 @@ def test_a_model_that_does_not_chat_cannot_be_shown_messages() -> None:
     assert list(Plain(form).contexts(PLAIN, [], 0)) == ["Why?"]
     with pytest.raises(ConfigError, match=r"^prompt a is made of chat messages, .* partner.chat"):
         list(Plain(form).contexts(PROMPT, [], 0))
-
-
-def test_names_stand_in_the_messages_of_the_debate_alone() -> None:
-    config = parsed("experiment=maft/maft", "hardware=cpu").algorithm
-    prompts: MaftPrompts = config.prompts
-    named = Identified(Chat(Told(prompts)), prompts, 1, critics=lambda number: number > 0)
-    for rounds, kinds in ((ROUNDS[:0], ["GEN"]), (ROUNDS, ["GEN", "CRIT", "CRIT"])):
-        (context, *_) = named.contexts(PROMPT, rounds, 0)
-        (plain, *_) = named.contexts(PLAIN, rounds, 0)
-        assert context[:3] == BEFORE and context[3:] == plain
-        asked = [m["content"] for m in context[3:] if m["role"] == "user"]
-        assert [text[10:14].rstrip("1") for text in asked] == kinds
-        assert asked[0].endswith("Why?")
 
 
 def test_an_episode_comes_back_from_plain_values() -> None:

@@ -122,26 +122,3 @@ def test_the_reference_is_kept_where_it_plays(
     if not kept:
         with pytest.raises(ValueError, match="reference was not kept"):
             trainer.policy.reference(START).turns("attacker", 0, ["x"], 1, None, torch.Generator())
-
-
-def test_dropping_the_reference_changes_no_number(
-    trainer_of: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer, config = trainer_of()
-    found = [trainer.step(n) for n in range(2)]
-    monkeypatch.setattr(type(config.algorithm), "reads_reference", lambda self: True)
-    other, _ = trainer_of()
-    assert other.policy.team.pretrained.device.type == "cpu"
-    for iteration, one in enumerate(found):
-        for key, value in other.step(iteration).items():
-            assert key.startswith("time/") or one[key] == value, key
-
-
-def test_adapters_keep_their_base_and_have_no_value_head(trainer_of: Build) -> None:
-    policy = trainer_of("model.sharing=adapters", "model.adapter.targets=null")[0].policy
-    assert policy.model.value_head is None
-    assert not any("value" in name for name in policy.engine.trainable)
-    team = policy.team
-    assert team.pretrained.device.type == "cpu"
-    with pytest.raises(ValueError, match="sharing=adapters: agents need these weights"):
-        team.drop_reference()

@@ -54,12 +54,6 @@ def test_hours_by_hand() -> None:
     assert hours - twice == pytest.approx(computing / 2 / 3600, rel=1e-3)
 
 
-def test_where_an_endpoint_speaks_hours_are_unknown() -> None:
-    config = parsed("experiment=maft/gpt35_arithmetic_base")
-    assert estimated_hours(config, H100) is None
-    assert cell(config, H100, 1.0) == "unknown"
-
-
 def test_a_gpu_without_room_has_no_hours() -> None:
     config = short_prompts("hardware=gpu1")
     gpu = Gpu(10.0, 1e12, 1e12, 1e12, 1e12)
@@ -96,3 +90,9 @@ def test_the_command_prints_estimates_or_one_line(
     with pytest.raises(SystemExit):
         memory.main()
     assert capsys.readouterr().err.startswith("error: algorithm.clip_range=5: must be less than 1")
+
+
+def test_where_an_endpoint_speaks_hours_are_unknown() -> None:
+    config = parsed("experiment=maft/gpt35_arithmetic_base")
+    assert estimated_hours(config, H100) is None
+    assert cell(config, H100, 1.0) == "unknown"

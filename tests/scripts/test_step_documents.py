@@ -11,11 +11,7 @@ from scripts.step_documents import (
     CONFIRMED,
     DISPUTED,
     MISLED,
-    STEP,
     after,
-    alone,
-    document,
-    faultless,
     mistaken,
     worked,
 )
@@ -62,29 +58,3 @@ def test_others_make_a_step_surer_or_less_sure() -> None:
     assert share_of_right([right, wrong]) == pytest.approx(1 - DISPUTED, abs=tolerance)
     assert share_of_right([wrong]) == pytest.approx(1 - MISLED, abs=tolerance)
     assert CONFIRMED < DISPUTED <= ALONE < MISLED
-
-
-def test_who_is_misled_says_what_the_others_said() -> None:
-    result = after(["3 + 4 = 9.", "3 + 4 = 8."], np.random.default_rng(0))
-    assert {result("3 + 4", 7) for _ in range(100)} == {7, 8, 9}
-
-
-def test_each_step_is_wrong_with_the_probability_that_was_asked() -> None:
-    result = alone(0.3, np.random.default_rng(0))
-    assert np.mean([result("1 + 1", 2) != 2 for _ in range(4000)]) == pytest.approx(0.3, abs=0.025)
-
-
-def test_documents_hold_a_question_none_to_five_solutions_and_an_answer() -> None:
-    stream = np.random.default_rng(0)
-    documents = [document(stream, ["chain", "story"]) for _ in range(300)]
-    assert {prompt.count(" Reference: ") for prompt, _ in documents} == {0, 1, 2, 3, 5}
-    assert all(p.startswith("Question: ") and p.endswith(" Answer:") for p, _ in documents)
-    assert all(answer.startswith(" ") and STEP.search(answer) for _, answer in documents)
-
-
-def test_first_come_questions_alone_with_right_answers() -> None:
-    stream = np.random.default_rng(0)
-    for _ in range(100):
-        prompt, answer = faultless(stream, ["chain"])
-        assert "Reference" not in prompt
-        assert worked(answer, lambda step, true: true) == answer

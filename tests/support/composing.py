@@ -11,13 +11,15 @@ import inspect
 import pickle
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 import cory.config
 from cory.config import (
@@ -34,10 +36,11 @@ from cory.config.names import merged
 from cory.runtime.hydra_setup import look_beside
 from cory.train import compose
 from tests.support.commands import last_wins
-from tests.support.compositions import Compositions, digest_of
+from tests.support.compositions import Compositions
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
+GROUPS = {"model", "task", "init_from", "evaluate_every"}  # of settings of `variants`
 
 
 # Looking for plugins, Hydra executes its own modules once more: the class that it reads files with
@@ -89,7 +92,7 @@ def _compositions() -> Compositions:
         *sorted(settings.glob("*.py")),
         *map(Path, map(inspect.getfile, (compose, look_beside))),
     ]
-    return Compositions(ROOT / ".pytest_cache" / "composed", digest_of(CONF, *code), CONF, compose)
+    return Compositions(ROOT / ".pytest_cache" / "composed", CONF, code, compose)
 
 
 def parsed(*overrides: str) -> Config:
@@ -120,6 +123,51 @@ def leaves(cfg: DictConfig) -> dict[str, Any]:
         inner = leaves(value) if isinstance(value, DictConfig) else {"": value}
         flat |= {f"{key}.{name}".strip("."): leaf for name, leaf in inner.items()}
     return flat
+
+
+@cache
+def composed(*words: str) -> DictConfig:
+    """As `compose_config`, composed once: not to be changed."""
+    return compose_config(*words)
+
+
+def selected(cfg: DictConfig, key: str) -> Any:
+    """A setting as plain values; None where there is none."""
+    found = OmegaConf.select(cfg, key)
+    return OmegaConf.to_container(found) if OmegaConf.is_config(found) else found
+
+
+def changed(base: str, name: str, *words: str) -> dict[str, Any]:
+    """What a run has that another has otherwise, where both have it; but for its name."""
+    one, other = (leaves(composed(f"experiment={run}", *words)) for run in (base, name))
+    both = one.keys() & other.keys() - {"experiment"}
+    return {key: other[key] for key in both if other[key] != one[key]}
+
+
+Variants = dict[str, tuple[str, dict[str, Any]]]
+
+
+def variants(rows: Sequence[tuple[str, str, str]], **names: Sequence[object]) -> Variants:
+    """Of rows of run, base and what differs, typed without `algorithm.`: run -> base, settings.
+
+    names: what stands for `{name}`, each for itself
+    """
+    found: Variants = {}
+    for run, base, words in rows:
+        holes = [name for name in names if f"{{{name}}}" in run]
+        for values in product(*(names[name] for name in holes)):
+            own = dict(zip(holes, values, strict=True))
+            settings = [word.partition("=") for word in words.format(**own).split()]
+            found[run.format(**own)] = (
+                base.format(**own),
+                {
+                    key if key.split(".")[0] in GROUPS else f"algorithm.{key}": yaml.safe_load(
+                        value
+                    )
+                    for key, _, value in settings
+                },
+            )
+    return found
 
 
 def maporl_settings(*words: str) -> MaporlConfig:

@@ -23,7 +23,6 @@ from cory.config import Config
 from cory.models.engine import start_process_group
 from tests.support.agents import MAFT
 from tests.support.building import asked, small_config
-from tests.support.made_up_runs import WriteRun, run_writer
 
 END = "<|endoftext|>"
 LONGEST = 64  # tokens
@@ -167,9 +166,3 @@ def questions(
 def maft(questions: Callable[..., Config], tmp_path: Path) -> Callable[..., Config]:
     """Settings of Multiagent Finetuning with random models: `maft(*overrides)`."""
     return lambda *overrides: questions(*MAFT, f"run_dir={tmp_path}", *overrides)
-
-
-@pytest.fixture
-def write_run(tmp_path: Path) -> WriteRun:
-    """Writes a run directory below tmp_path/outputs as a small-scale sweep would."""
-    return run_writer(tmp_path / "outputs")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,7 +12,6 @@ from cory.config import GameConfig
 from tests.support.composing import compose_config
 
 NAMES = ("taboo", "twenty_questions", "guess_my_city")
-Config = Callable[..., GameConfig]
 
 
 @cache
