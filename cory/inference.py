@@ -1,9 +1,8 @@
-"""Agents of a finished run: they answer any prompt, alone or in their roles; merged and uploaded.
+"""Agents of a finished run: they answer any prompt, alone or in their roles, and can be merged.
 
 May import: algorithms, evaluation and everything below.
 """
 
-import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import HfApi
 
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.algorithms.maporl import TrainedDebates
@@ -50,6 +48,7 @@ from cory.runs.settings import read_settings
 from cory.runs.stop import StopRequest
 from cory.seeding import Streams, place_stream
 from cory.tasks import Form
+from cory.tasks.forms import NoAnswers
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -64,17 +63,11 @@ class Said:
     text: str
 
 
-class BareForm:
+class BareForm(NoAnswers):
     """Prompts of a task without questions, as word games: a text is its own prompt."""
 
     def prompt_of(self, text: str) -> Prompt:
         return Prompt(id="asked", text=text)
-
-    def read(self, response: str) -> None:
-        """None: there is no answer to read."""
-
-    def is_right(self, response: str, answer: str) -> bool:
-        return False
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         return query
@@ -370,28 +363,3 @@ tags: [cory, reinforcement-learning]
 A LoRA adapter that cory trained with `algorithm={config.algorithm.name}`, added to the weights of
 its base ({model.name}) and rounded to {precision}.
 """
-
-
-def push(folder: Path, name: str, public: bool) -> str:
-    """Upload an agent's folder as a repository of the Hugging Face hub; returns its address.
-
-    The token is the hub client's: HF_TOKEN, or that of `hf auth login`. ConfigError, in one line,
-    for what the hub refuses, and for an adapter whose base lies on this machine alone.
-    """
-    if is_adapter(folder):
-        base = json.loads((folder / DESCRIPTION).read_text())["base_model_name_or_path"]
-        require(
-            is_hub_name(base),
-            f"--push-to-hub: {folder} is an adapter on {base}, which others do not have; add "
-            f"--merge",
-        )
-    try:
-        api = HfApi()
-        address = api.create_repo(name, private=not public, exist_ok=True)
-        api.upload_folder(
-            repo_id=address.repo_id, folder_path=folder, commit_message="Agent trained by cory"
-        )
-    except Exception as error:  # each layer of the hub's client and its network raises its own
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"--push-to-hub={name}: {reason or repr(error)}"[:400]) from None
-    return str(address)

@@ -289,8 +289,8 @@ def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write
 @pytest.mark.parametrize(
     ("source", "rule"),
     [
-        ("def score(completions, truth): return []", "it needs truth, "),
-        ("def score(completions, environments, *, b): return []", "it needs environments, b, "),
+        ("def score(completions, truth): return []", "missing a required argument: 'truth'"),
+        ("def score(completions, *, b): return []", "missing a required argument: 'b'"),
     ],
 )
 def test_other_arguments_are_refused_before_the_first_call(
@@ -298,7 +298,7 @@ def test_other_arguments_are_refused_before_the_first_call(
 ) -> None:
     function = write(source)
     said = refusal(lambda: reward_of(function, episodes(level=[1, 2])))
-    assert rule in said and "(columns: level)" in said
+    assert rule in said and ", level, " in said
 
 
 @pytest.mark.parametrize(
@@ -309,9 +309,9 @@ def test_other_arguments_are_refused_before_the_first_call(
         ("return [1, 2, 3, '4']", "returned '4' for completion 3 of 4"),
         ("return 'good'", "got 'good'"),
         ("return {0: 1.0}", "got {0: 1.0}"),
-        ("import torch; return torch.tensor(1.0)", "got tensor(1.)"),
+        ("import torch; return torch.tensor(1.0)", "iteration over a 0-d tensor"),
         ("pass", "got None"),
-        ("return [None, 1, 1, 1]", "returned None for completion 0 "),
+        ("return [None, 1, 1, 1]", "returned None for completion 0 of 4"),
         ("return missing", "mine.py, line 3: NameError"),
         ("return score(1, 2)", "mine.py, line 3: TypeError"),
         ("exit(4)", "mine.py, line 3: SystemExit: 4"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from pydantic import ValidationError
 
 from cory.config import ConfigError, ExactMatchConfig, MathConfig
@@ -262,26 +263,14 @@ def test_the_message_asks_for_bullet_points_and_a_box(task: Callable[..., MathTa
     assert seen.startswith(f"{prompt.text}\n\nSomebody else has answered:\nIt is {{1}}.\n\nAnd")
 
 
-class Rows:
-    """A table of one row."""
-
-    column_names = ("problem", "solution", "level")
-
-    def __init__(self, problem: str) -> None:
-        self.row = {**ROWS[1], "problem": problem}
-
-    def __getitem__(self, name: str) -> list[str]:
-        return [self.row[name]]
-
-
 def test_all_subjects_come_from_the_hub(
     monkeypatch: pytest.MonkeyPatch, composed: MathConfig, tokenizer: Any
 ) -> None:
     asked: list[tuple[str, str, str]] = []
 
-    def given(path: str, subset: str, split: str, offline: str, key: str) -> Rows:
+    def given(path: str, subset: str, split: str, offline: str, key: str) -> Dataset:
         asked.append((path, subset, split))
-        return Rows(f"{subset} of {split}")
+        return Dataset.from_list([{**ROWS[1], "problem": f"{subset} of {split}"}])
 
     monkeypatch.setattr("cory.tasks.data.tables.hub_table", given)
     settings = composed.replace(pick_train=5, pick_test=4)
@@ -291,12 +280,14 @@ def test_all_subjects_come_from_the_hub(
     assert [len(part) for part in math.parts.values()] == [5, 4]
 
 
-def test_testing_on_training_problems_is_refused(task: Callable[..., MathTask]) -> None:
+def test_testing_on_training_problems_is_refused(
+    folder: Path, task: Callable[..., MathTask]
+) -> None:
     """As the paper's released code does."""
     with pytest.raises(ConfigError) as refusal:
         task(train_split="test")
     assert str(refusal.value).startswith(
-        "training problem math-train-0 and test problem math-test-0 ask the same question; choose "
+        f"task.path={folder}: every training prompt is a test prompt, too; choose task.train_split"
     )
     made = task(train_split="test", pick_train=3, pick_test=3).parts
     assert len({prompt.text for part in made.values() for prompt in part}) == 6

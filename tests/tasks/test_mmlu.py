@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from pydantic import ValidationError
 
 from cory.config import ConfigError, ExactMatchConfig, MmluConfig
@@ -83,17 +84,11 @@ def test_a_response_is_right_when_it_chooses_the_letter(task: Callable[..., Mmlu
 def test_all_subjects_come_from_one_split_of_the_hub(
     monkeypatch: pytest.MonkeyPatch, composed: MmluConfig, tokenizer: Any
 ) -> None:
-    class Table:
-        column_names = ("question", "choices", "answer")
-
-        def __getitem__(self, name: str) -> list[Any]:
-            return [row[name] for row in ROWS]
-
     asked: list[tuple[str | None, ...]] = []
 
-    def given(path: str, subset: str | None, split: str, offline: str, key: str) -> Table:
+    def given(path: str, subset: str | None, split: str, offline: str, key: str) -> Dataset:
         asked.append((path, subset, split))
-        return Table()
+        return Dataset.from_list(ROWS)
 
     monkeypatch.setattr("cory.tasks.data.tables.hub_table", given)
     parts = MmluTask(composed.replace(pick_train=6, pick_test=6), tokenizer, rng()).parts
@@ -124,7 +119,7 @@ def test_rows_that_cannot_be_used_are_refused(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"pick_train": None, "pick_test": None}, "training problem mmlu-train-0 and test"),
+        ({"pick_train": None, "pick_test": None}, "every training prompt is a test prompt"),
         ({"choices_column": "options"}, "task.choices_column=options is not in the data; it has"),
         ({"prompt_template": "{question}"}, "must contain {options}"),
     ],

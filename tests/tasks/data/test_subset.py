@@ -12,7 +12,7 @@ import pytest
 from cory.config import ConfigError
 from cory.episode import Prompt
 from cory.tasks.anli import AnliTask
-from cory.tasks.data.subset import pick_subset, refuse_shared
+from cory.tasks.data.subset import pick_subset
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
 
@@ -114,12 +114,17 @@ def test_every_task_with_answers_picks(folder: Path, tokenizer: Any) -> None:
         assert not texts(made, "train") & texts(made, "test")
 
 
-def test_what_is_shared_is_refused_by_name() -> None:
-    train = [Prompt("train-0", "a"), Prompt("train-1", "b  c\n")]
-    refuse_shared(train, [Prompt("test-0", "b"), Prompt("test-1", "a b c")])
-    with pytest.raises(ConfigError) as refusal:
-        refuse_shared(train, [Prompt("test-0", "d"), Prompt("test-1", "b c")])
-    assert str(refusal.value).startswith("training problem train-1 and test problem test-1 ask")
+def test_what_the_test_asks_is_left_out_of_the_training(
+    folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spaced = {**ROWS[25], "question": "What  is 25 + 1?\n"}
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, spaced]))
+    made = task(folder, tokenizer)
+    assert ids(made, "train") == [f"gsm8k-train-{n}" for n in range(25)]
+    said = (
+        f"note: task.path={folder}: 16 of 41 training prompts are test prompts, too, and are left"
+    )
+    assert capsys.readouterr().err.startswith(said)
 
 
 @pytest.mark.parametrize(
