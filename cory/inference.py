@@ -42,7 +42,7 @@ from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import Team
 from cory.rollout.interactions import Interaction, Roles, pioneer_observer, single_turn
 from cory.rollout.speak import speak_with
-from cory.runs.export import VALUE_HEAD, is_hub_name, start_from, with_card
+from cory.runs.export import VALUE_HEAD, start_from, with_card
 from cory.runs.run_dir import AGENTS
 from cory.runs.settings import read_settings
 from cory.runs.stop import StopRequest
@@ -320,7 +320,9 @@ def merge(run_dir: Path, agent: Path, out: Path, precision: str | None = None) -
         load_tokenizer(model.path, "model.path").save_pretrained(part)
         if (agent / VALUE_HEAD).exists():
             shutil.copy(agent / VALUE_HEAD, part / VALUE_HEAD)
-        with_card(part, merged_card(config, model, agent.name, precision))
+        title = f"# {agent.name} of {config.experiment}, seed {config.seed}, merged"
+        text = f"Trained by cory (`algorithm={config.algorithm.name}`) from {model.name}."
+        with_card(part, f"{title}\n\n{text}\n")
         part.rename(out)
     except OSError as error:
         raise ConfigError(f"{out} cannot be written: {error.strerror or error}") from error
@@ -348,18 +350,3 @@ def base_in_float32(model: ModelConfig) -> Any:
     cpu = torch.device("cpu")
     base = load_language_model(model.path, "model.path", True, dtype, quantisation, cpu)
     return (base.dequantize() if packed else base).float()
-
-
-def merged_card(config: Config, model: ModelConfig, agent: str, precision: str) -> str:
-    """The README.md of a merged agent."""
-    base = f"base_model: {model.path}\n" if is_hub_name(model.path) else ""
-    return f"""---
-{base}library_name: transformers
-tags: [cory, reinforcement-learning]
----
-
-# {agent} of {config.experiment}, seed {config.seed}, merged
-
-A LoRA adapter that cory trained with `algorithm={config.algorithm.name}`, added to the weights of
-its base ({model.name}) and rounded to {precision}.
-"""

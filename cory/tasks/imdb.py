@@ -93,11 +93,9 @@ def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
         return [(review.row, review.text) for review in package_reviews(part)]
     split = config.train_split if part == "train" else config.test_split
     columns = {"task.text_column": config.text_column}
-    offline = "task.source=package, or task.source=path with a local file"
     rows = rows_of(
         *(config.source, config.path, split),
         split_key=f"task.{part}_split",
-        offline=offline,
         columns=columns,
     )
     texts = enumerate(str(text or "") for (text,) in values_of(rows, columns))

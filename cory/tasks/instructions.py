@@ -42,7 +42,6 @@ def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
         *(config.source, config.path, config.split),
         split_key=f"{KEY}.split",
         key=f"{KEY}.path",
-        offline=f"{KEY}.source=path with a local file, or {KEY}.source=package",
         columns=columns,
     )
     pairs = [

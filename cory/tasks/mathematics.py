@@ -1,22 +1,18 @@
 """MATH: competition mathematics, whose answers are formulas in a box (Hendrycks et al., 2021)."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cory.config import ConfigError, MathConfig, require
+from cory.config.task import SUBJECTS
 from cory.episode import Prompt
 from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.data.prompt_set import PromptSet
 from cory.tasks.data.tables import part_rows, row_texts
 from cory.tasks.forms import AnswerForm
 
-SUBJECTS = (
-    *("algebra", "counting_and_probability", "geometry", "intermediate_algebra"),
-    *("number_theory", "prealgebra", "precalculus"),
-)
 LEVEL = re.compile(r"(?:Level )?([1-5?])")  # `Level ?` where the level is not known
 
 
@@ -46,7 +42,9 @@ class MathTask(MathForm, PromptSet):
         config = self.config
         columns = ("problem_column", "solution_column", "level_column")
         rows: list[tuple[Any, ...]] = []
-        for subject in self._subjects():
+        # of local files there is one part, without a name
+        subjects = (None,) if config.source == "path" else config.subjects or SUBJECTS
+        for subject in subjects:
             rows += part_rows(config, part, columns, subject)
         prompts = [
             self._prompt(f"{part}-{row}", problem, solution)
@@ -55,18 +53,6 @@ class MathTask(MathForm, PromptSet):
         ]
         require(bool(prompts), f"task.levels={config.levels}: no {part} problem is of such a level")
         return prompts
-
-    def _subjects(self) -> Sequence[str | None]:
-        """The subsets of the hub's data set; of local files there is one, without a name."""
-        if self.config.source == "path":
-            return (None,)
-        subjects = SUBJECTS if self.config.subjects is None else self.config.subjects
-        for subject in subjects:
-            require(
-                subject in SUBJECTS,
-                f"task.subjects: {subject} is not one of {', '.join(SUBJECTS)}",
-            )
-        return subjects
 
     def _level(self, name: str, level: object) -> int | None:
         match = LEVEL.fullmatch(str(level))

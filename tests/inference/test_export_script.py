@@ -68,6 +68,7 @@ def test_a_merged_agent_is_a_plain_model_that_says_the_same(run_dir: Path, tiny_
     assert len({file.stat().st_mode for file in (run_dir / "merged").iterdir()}) == 1
     card = (run_dir / "merged" / "README.md").read_text()
     assert "agent_1" in card and tiny_model not in card
+    assert tiny_model not in (run_dir / "merged" / "config.json").read_text()
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

@@ -277,7 +277,6 @@ def test_a_run_builds_it_from_its_settings(write: Write, config_of: Callable[...
         ("def score(", "mine.py, line 1: "),
         ("scores = 3", "did you mean scores?"),
         ("score = 3", "must be a function, got int"),
-        ("class score: pass", "must be a function, got type"),
     ],
 )
 def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write) -> None:
@@ -307,10 +306,8 @@ def test_other_arguments_are_refused_before_the_first_call(
         ("return [1, 2, 3]", "got 3 values for 4 completions"),
         ("return [1, float('nan'), 3, 4]", "returned nan for completion 1 of 4, 'second 0!'"),
         ("return [1, 2, 3, '4']", "returned '4' for completion 3 of 4"),
-        ("return 'good'", "got 'good'"),
         ("return {0: 1.0}", "got {0: 1.0}"),
         ("import torch; return torch.tensor(1.0)", "iteration over a 0-d tensor"),
-        ("pass", "got None"),
         ("return [None, 1, 1, 1]", "returned None for completion 0 of 4"),
         ("return missing", "mine.py, line 3: NameError"),
         ("return score(1, 2)", "mine.py, line 3: TypeError"),

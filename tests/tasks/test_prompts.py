@@ -130,7 +130,6 @@ def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path
     # an empty cell is missing
     assert {p.columns["v"] for p in found} == {None}
     for content, said in (
-        ("prompt,gold\na,\n", "a.csv: row 1: 'gold' must be a text"),
         ("prompt,gold\n,a\n", "a.csv: row 1: 'prompt' must be a text"),
         ("prompt,gold\na,b,c\n", "a.csv: row 1 has more cells than the header"),
         ("prompt,gold,gold\na,b,c\n", "a.csv: two columns are called 'gold'"),
@@ -163,7 +162,7 @@ def test_slices_of_one_file_keep_their_lines(make: Make) -> None:
 def test_the_hub(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def hub_table(path: str, subset: str | None, split: str, *other: str) -> Dataset:
+    def hub_table(path: str, subset: str | None, split: str, key: str) -> Dataset:
         asked.append((path, subset, split))
         return Dataset.from_list(ROWS[:12] if split == "train" else ROWS[12:])
 
@@ -216,11 +215,9 @@ def test_a_test_prompt_is_never_trained_on(
 ANSWERS = [
     # kind, value in the data, answer, a right response, a wrong one
     ("text", "Paris", "Paris", "It is old.\nparis.", "Rome"),
-    ("text", 7, "7", "Answer: **7**", "7.0"),
     ("number", 7, "7", "So it is 7.00.", "8"),
     ("number", "3 + 4 = 7\n#### 7", "7", r"\boxed{7}", "3 + 4"),
     ("choice", 2, "C", "The answer is C", "(B)"),
-    ("choice", "c", "C", "(C)", "no idea"),
     ("formula", r"\frac12", r"\boxed{\frac12}", r"It is \boxed{0.5}", "0.5"),
     ("formula", r"so \boxed{x}", r"\boxed{x}", r"\boxed{x}", r"\boxed{y}"),
 ]
@@ -334,17 +331,6 @@ def test_dates_become_text_and_other_values_are_refused(make: Make, tmp_path: Pa
         make(*words)
 
 
-def test_a_run_goes_on_with_the_prompts_that_it_began_with(make: Make, tmp_path: Path) -> None:
-    state = make().state_dict()
-    make().load_state_dict(state)
-    for place, change in ((0, {"prompt": "Say 0"}), (5, {"target": -5}), (19, {"prompt": "x"})):
-        changed = [*ROWS]
-        changed[place] = {**ROWS[place], **change}
-        write_rows(tmp_path / "mine.jsonl", changed)
-        with pytest.raises(ConfigError, match="not those that this run began with"):
-            make().load_state_dict(state)
-
-
 CHAT = ["model.chat=true"]
 GOLD = ["task.answer_column=gold"]
 NOTHING = ["task.test_split='train[100%:]'"]
@@ -360,53 +346,19 @@ def chat(*messages: Any) -> list[Any]:
 
 BAD = [
     # overrides, rows, parts of what is said
-    (
-        [],
-        [*ROWS, {"target": 1}],
-        "line 21: 'prompt' must be a text or a list of chat messages, got 'None'",
-    ),
+    ([], [*ROWS, {"target": 1}], "line 21: 'prompt' must be a text |got 'None'"),
     ([], [{**ROWS[0], "prompt": " \n"}], "line 1: 'prompt' must be a text or a list"),
-    ([], [{"prompt": 3}], "line 1: 'prompt' must be a text or a list of chat messages, got '3'"),
     ([], [ROWS[0], {"prompt": MESSAGES}], "line 2: 'prompt' holds chat messages, which need a"),
     (CHAT, [ROWS[0], {"prompt": MESSAGES}], "'prompt' holds texts and chat messages"),
-    (CHAT, chat(), "line 1: 'prompt' must end with a message of the user's"),
     (CHAT, chat(*MESSAGES[:3]), "line 1: 'prompt' must end with a message of the user's"),
     (CHAT, chat(user(" ")), "must end with a message of the user's that is not empty"),
-    (CHAT, chat("x"), "line 1: 'prompt', message 1 must have a text as role and as content"),
     (CHAT, chat(user("x"), {"role": "user"}), "line 1: 'prompt', message 2 must have a"),
-    (CHAT, chat(user([1])), "message 1 must have a text as role and as content"),
     (CHAT, chat({**user("x"), "name": "me"}), "line 1: 'prompt', message 1 must have"),
-    (
-        GOLD,
-        [{"prompt": "a", "gold": "b"}, {"prompt": "c", "gold": None}],
-        "line 2: 'gold' must be a text with letters or digits with task.answers=text, got 'None'",
-    ),
-    (
-        [*GOLD, "task.answers=number"],
-        [{"prompt": "a", "gold": "seven"}],
-        "line 1: 'gold' must be a number, alone or after #### with task.answers=number, got",
-    ),
+    (GOLD, [{"prompt": "a", "gold": None}], "line 1: 'gold' must be a text |=text, got 'None'"),
+    ([*GOLD, "task.answers=number"], [{"prompt": "a", "gold": "seven"}], "'gold' must be a number"),
     ([*GOLD, "task.answers=choice"], [{"prompt": "a", "gold": 4}], "line 1: 'gold' |A to D|'4'"),
-    (
-        [*GOLD, "task.answers=formula"],
-        [{"prompt": "a", "gold": r"\boxed{..."}],
-        r"line 1: 'gold' must be a formula, alone or in a closed \boxed{...} with task.answers",
-    ),
-    (
-        ["task.prompt_template='{on} {prompt}'"],
-        [{"prompt": "a", "on": "b"}, {"prompt": "a", "on": None}],
-        "line 2 has no 'on', which task.prompt_template needs",
-    ),
-    (
-        ["task.prompt_template='{tags:>9} {prompt}'"],
-        [{**row, "tags": [1]} for row in ROWS],
-        "line 1: task.prompt_template: unsupported format string passed to list.__format__",
-    ),
-    (
-        ["task.test_split='train[:1%]'", "task.train_split='train[10%:]'"],
-        ROWS,
-        "there is no row in task.test_split=train[:1%]",
-    ),
+    ([*GOLD, "task.answers=formula"], [{"prompt": "a", "gold": "..."}], "'gold' must be a formula"),
+    (["task.prompt_template='{on} {prompt}'"], [{"prompt": "a", "on": None}], "line 1 has no 'on'"),
     (
         ["task.prompt_template='{on:.2f} {prompt}'"],
         [{"prompt": "a", "on": "b"}],
@@ -432,23 +384,11 @@ def test_bad_rows_are_refused_by_file_and_line(
 WRONG = [
     (["task.prompt_column=promt"], "task.prompt_column=promt is not in the data; |mean prompt?"),
     (GOLD, "task.answer_column=gold is not in the data; it has prompt"),
-    (["task.columns=[gold]"], "task.columns=gold is not in the data; it has"),
-    (["task.prompt_template='{prompt} {on}'"], "task.prompt_template=on is not in"),
     (["task.prompt_template='{on}'"], "must contain {prompt}"),
-    (["task.prompt_template='{prompt:d}'"], "task.prompt_template={prompt:d}: Unknown format"),
-    (["task.prompt_template='{prompt} {on!x}'"], "task.prompt_template={prompt} {on!x}: Unknown"),
-    (["task.prompt_template='{prompt:.{on}}'"], "task.prompt_template=on is not in"),
-    (["task.prompt_template='{prompt} {}'"], "must not contain {}"),
-    (["task.prompt_template='{prompt.x} {prompt}'"], "must not contain {prompt.x}"),
-    (["task.observer_template='{query}'"], "must contain {answers}"),
-    (["task.answer_template='x'"], "must contain {response}"),
     (["task.path=none.jsonl"], "task.path=none.jsonl: there is no such file"),
     (["task.path=mine.txt"], "task.path=mine.txt must end in one of .jsonl, .json, .csv, .parquet"),
     (["task.path=."], "task.path=.: the folder must hold one file for split 'train'"),
-    (["task.source=web"], "must be path or hub"),
-    (["task.answers=words"], "must be text, number, choice or formula"),
     (["task.answer_column=prompt"], "task.answer_column=prompt: must not be task.prompt_column"),
-    (["task.held_out_share=1"], "task.held_out_share=1: must be less than 1"),
     (["task.held_out_share=null"], "task.test_split=null: needs task.held_out_share"),
     (
         ["task.held_out_share=0.2", "task.test_split=test"],
@@ -457,9 +397,6 @@ WRONG = [
     (["task.held_out_share=0.01"], "task.held_out_share=0.01 of 20 different prompts is 0"),
     (["task.test_split=test"], "task.test_split=test: task.path=mine.jsonl is one file, which"),
     (["task.test_split='train[x]'"], "task.test_split=train[x] must be train or a slice of it"),
-    (["task.max_prompt_tokens=0"], "task.max_prompt_tokens=0: must be at least 1"),
-    (["task.seconds=0"], "task.seconds=0: must be at least 1"),
-    (["task.pick_test=0"], "task.pick_test=0: must be at least 1"),
 ]
 
 
@@ -479,13 +416,8 @@ FILES = [
     ("mine.jsonl", '{"prompt": "a"}\nx\n', "line 2 is not JSON: Expecting value"),
     ("mine.jsonl", "[1]\n", "line 1 must be an object with keys"),
     ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\\u200b"}\n', "line 2: 'prompt' must be a text"),
-    ("mine.jsonl", '{"prompt": "\\u2060 \\ufeff"}\n', "line 1: 'prompt' must be a text"),
     ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "b\\ud83d"}\n', "line 2 is not JSON: 'utf-8'"),
-    ("mine.jsonl", '{"prompt": "a", "tags": ["\\uDC00"]}\n', "line 1 is not JSON: 'utf-8'"),
-    ("mine.jsonl", '{"prompt": "a", "\\ud800": 1}\n', "line 1 is not JSON: 'utf-8'"),
-    ("mine.json", '[{"prompt": "a"}, {"prompt": "\\ud800"}]', "is not JSON: 'utf-8'"),
     ("mine.jsonl", '{"prompt": "a"}\n' + "[" * 100_000 + "\n", "line 2 is not JSON"),
-    ("mine.jsonl", '{"prompt": ' + "1" * 5_000 + "}\n", "line 1 is not JSON"),
     ("mine.json", "[]", "there is no row in task.train_split=train"),
     ("mine.json", '{"prompt": "a"}\n{"prompt": "b"}', "is not JSON: Extra data"),
     ("mine.json", '{"prompt": ["a"]}', "must be a list of objects with keys"),

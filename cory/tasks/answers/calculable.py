@@ -15,6 +15,7 @@ THOUSANDS = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:(?:\\,|\{,\}|,\\!)[0-9]{3})+(?!
 DEGREES = re.compile(r"\s*(?:°|\\degree(?![a-zA-Z]))")
 GAPS = re.compile(r"~|(?<!\\)\\[,;: ]")  # \\ ends a row of a matrix
 WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+BASES = {word: number for number, word in enumerate(WORDS, 2)}
 BASED = re.compile(
     r"(?:[a-zA-Z]=)?\(?([0-9][0-9A-Z]*|[A-Z]+[0-9][0-9A-Z]*)\)?"
     r"(?:_\{?\(?(?:base ?)?([0-9]{1,2}|[a-z]+)\)?\}?| ?\(?base ?([0-9]{1,2}|[a-z]+)\)?)"
@@ -27,8 +28,7 @@ def calculable(formula: str) -> str:
     formula = SET.sub(r"\1", formula.strip())
     text = re.sub(REPEATING, _fraction, PERCENT.sub("", formula))
     text = THOUSANDS.sub(lambda match: re.sub("[^0-9]", "", match[0]), text)
-    text = GAPS.sub(" ", DEGREES.sub(r"^\\circ", MIXED.sub(r"\1\\frac{\2}{\3}", text)))
-    return text
+    return GAPS.sub(" ", DEGREES.sub(r"^\\circ", MIXED.sub(r"\1\\frac{\2}{\3}", text)))
 
 
 def in_base(formula: str) -> tuple[str, int] | None:
@@ -40,13 +40,7 @@ def in_base(formula: str) -> tuple[str, int] | None:
     if match is None:
         return None
     written = match[2] or match[3]
-    base = (
-        int(written)
-        if written.isdigit()
-        else WORDS.index(written) + 2
-        if written in WORDS
-        else None
-    )
+    base = int(written) if written.isdigit() else BASES.get(written)
     return None if base in (None, 10) else (match[1].lstrip("0"), base)
 
 

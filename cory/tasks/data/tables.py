@@ -13,7 +13,6 @@ from cory.config import ConfigError, nearest, require
 from cory.config.task import MessageConfig, QuestionsConfig
 
 FORMATS = (".jsonl", ".json", ".csv", ".parquet")
-OFFLINE = "task.source=path with a local file or folder"
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,6 @@ def rows_of(
     split_key: str,
     key: str = "task.path",
     subset: str | None = None,
-    offline: str = OFFLINE,
     columns: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """The rows of a split, or of a slice of it as `train[:90%]`; a file is the split `train`.
@@ -41,12 +39,12 @@ def rows_of(
     source: hub | path
     split_key, key: the settings that `split` and `path` come from
     columns: setting that names a column -> the column's name; None: all columns are read
-    subset, offline: as in `hub_table`
+    subset: as in `hub_table`
     Raises ConfigError where the data or a column cannot be had, or there is no row.
     """
     place = f"{key}={path}"
     if source == "hub":
-        table = hub_table(path, subset, split, offline, key)
+        table = hub_table(path, subset, split, key)
         if columns is not None:
             require_columns(table.column_names, columns.items())
             table = table.select_columns(list(dict.fromkeys(columns.values())))
@@ -121,11 +119,10 @@ def require_columns(names: Sequence[str], wanted: Iterable[tuple[str, str]]) -> 
         )
 
 
-def hub_table(path: str, subset: str | None, split: str, offline: str, key: str) -> Any:
+def hub_table(path: str, subset: str | None, split: str, key: str) -> Any:
     """One split of a data set on the hub.
 
     subset: name of a configuration, of data sets that have several
-    offline: settings that need no network, for the error message
     key: the setting that `path` comes from
     """
     from datasets import load_dataset  # noqa: PLC0415  half a second, and many runs do without
@@ -135,7 +132,8 @@ def hub_table(path: str, subset: str | None, split: str, offline: str, key: str)
     except Exception as error:  # its readers and its network, which share no base class
         raise ConfigError(
             f"{key}={path}: the hub did not give split '{split}' ({_first_line(error)}); "
-            f"to work offline set {offline} (HF_HUB_OFFLINE=1 stops asking the hub)"
+            f"to work offline set {key.removesuffix('path')}source=path with a local file or "
+            f"folder as {key} (HF_HUB_OFFLINE=1 stops asking the hub)"
         ) from error
 
 

@@ -38,6 +38,6 @@ def test_whatever_the_hub_s_library_raises_is_one_line(
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     with pytest.raises(ConfigError) as refused:
-        hub_table("me/mine", None, "train", "task.source=path", "task.path")
+        hub_table("me/mine", None, "train", "task.path")
     said = f"task.path=me/mine: the hub did not give split 'train' ({error}); to work offline set"
     assert str(refused.value).startswith(said)
