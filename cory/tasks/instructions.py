@@ -5,7 +5,7 @@ import numpy as np
 from cory.config import InstructionsConfig, require
 from cory.tasks.data.epochs import EpochSampler, hash_of
 from cory.tasks.data.reviews import package_reviews
-from cory.tasks.data.tables import rows_of, values_of
+from cory.tasks.data.tables import column_rows
 
 REVIEWS = "lm"  # part of the movie reviews that replaces instruction data offline
 PROMPT_WORDS = 12  # first words of a review, shown as the instruction
@@ -38,15 +38,13 @@ def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     }
     if config.input_column is not None:
         columns[f"{KEY}.input_column"] = config.input_column
-    rows = rows_of(
-        *(config.source, config.path, config.split),
-        split_key=f"{KEY}.split",
-        key=f"{KEY}.path",
-        columns=columns,
+    split_key, key = f"{KEY}.split", f"{KEY}.path"
+    rows = column_rows(
+        config.source, config.path, config.split, columns, split_key=split_key, key=key
     )
     pairs = [
         (_prompt(config, str(instruction), *inputs), str(answer).strip())
-        for instruction, answer, *inputs in values_of(rows, columns)
+        for instruction, answer, *inputs in rows
         if _has_text(instruction) and _has_text(answer)
     ]
     require(bool(pairs), f"{KEY}: no row of {config.path} has an instruction and an answer")

@@ -74,17 +74,18 @@ def part_rows(
     assert config.path is not None  # generated questions have no rows
     named = {f"task.{setting}": getattr(config, setting) for setting in columns}
     split = config.train_split if part == "train" else config.test_split
-    rows = rows_of(
-        *(config.source, config.path, split),
-        split_key=f"task.{part}_split",
-        subset=subset,
-        columns=named,
-    )
-    return values_of(rows, named)
+    key = f"task.{part}_split"
+    return column_rows(config.source, config.path, split, named, split_key=key, subset=subset)
 
 
-def values_of(rows: Sequence[Row], columns: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    """The values of some columns in each row, in the columns' order."""
+def column_rows(
+    source: str, path: str, split: str, columns: Mapping[str, str], **where: Any
+) -> list[tuple[Any, ...]]:
+    """The values of some columns in each row of a split, in the columns' order.
+
+    columns, where: as in `rows_of`
+    """
+    rows = rows_of(source, path, split, columns=columns, **where)
     return [tuple(row.values[name] for name in columns.values()) for row in rows]
 
 

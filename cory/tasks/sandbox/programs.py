@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cory import distributed
 from cory.config import ConfigError, ProgramsConfig, require
-from cory.tasks.data.tables import row_texts, rows_of, values_of
+from cory.tasks.data.tables import column_rows, row_texts
 from cory.tasks.sandbox.process import GUARD, Limits, ProgramResult, checked, program_results
 
 DECIMALS = 9  # more are rounding errors of floats: 0.1 + 0.2 is 0.30000000000000004
@@ -52,15 +52,11 @@ def load_programs(config: ProgramsConfig, source: str, split: str) -> tuple[list
     names = (config.question_column, config.code_column)
     keys = ("task.programs.question_column", "task.programs.code_column")
     columns = dict(zip(keys, names, strict=True))
-    rows = rows_of(
-        *(source, config.path, split),
-        split_key="task.train_split",
-        key="task.programs.path",
-        columns=columns,
-    )
+    setting = {"split_key": "task.train_split", "key": "task.programs.path"}
+    rows = column_rows(source, config.path, split, columns, **setting)
     texts = [
         row_texts(f"task.programs.path={config.path}: row {row}", *zip(names, values, strict=True))
-        for row, values in enumerate(values_of(rows, columns))
+        for row, values in enumerate(rows)
     ]
     return [question for question, _ in texts], [program for _, program in texts]
 
