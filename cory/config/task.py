@@ -1,7 +1,7 @@
 """Settings of `task=`."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -167,23 +167,11 @@ class AnliConfig(MessageConfig):
     label_column: Text  # 0 or entailment, 1 or neutral, 2 or contradiction
 
 
-Subject = Literal[
-    "algebra",
-    "counting_and_probability",
-    "geometry",
-    "intermediate_algebra",
-    "number_theory",
-    "prealgebra",
-    "precalculus",
-]
-SUBJECTS: tuple[Subject, ...] = get_args(Subject)
-
-
 class MathConfig(MessageConfig):
     """Settings of `task=math`: competition mathematics, {question}s whose answers are formulas."""
 
     prompt_template: Annotated[Text, with_fields("question")]
-    subjects: list[Subject] | None  # hub; None: all
+    subjects: list[Text] | None  # hub: of cory/tasks/mathematics.py; None: all
     problem_column: Text
     solution_column: Text  # its last \\boxed{...} is the answer
     level_column: Text  # 1 to 5, or a text as "Level 3"

@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 
 from cory.config import ConfigError, MathConfig, require
-from cory.config.task import SUBJECTS
 from cory.episode import Prompt
 from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.data.prompt_set import PromptSet
 from cory.tasks.data.tables import part_rows, row_texts
 from cory.tasks.forms import AnswerForm
 
+SUBJECTS = (
+    *("algebra", "counting_and_probability", "geometry", "intermediate_algebra"),
+    *("number_theory", "prealgebra", "precalculus"),
+)
 LEVEL = re.compile(r"(?:Level )?([1-5?])")  # `Level ?` where the level is not known
 
 
@@ -45,6 +48,10 @@ class MathTask(MathForm, PromptSet):
         # of local files there is one part, without a name
         subjects = (None,) if config.source == "path" else config.subjects or SUBJECTS
         for subject in subjects:
+            require(
+                subject is None or subject in SUBJECTS,
+                f"task.subjects: {subject} is not one of {', '.join(SUBJECTS)}",
+            )
             rows += part_rows(config, part, columns, subject)
         prompts = [
             self._prompt(f"{part}-{row}", problem, solution)

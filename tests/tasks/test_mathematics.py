@@ -18,11 +18,10 @@ from pydantic import ValidationError
 
 from cory.config import ConfigError, ExactMatchConfig, MathConfig
 from cory.config.errors import lines_of
-from cory.config.task import SUBJECTS
 from cory.episode import Episode, Turn
 from cory.functional.votes import VoteRule
 from cory.rewards.exact_match import ExactMatch
-from cory.tasks.mathematics import MathTask
+from cory.tasks.mathematics import SUBJECTS, MathTask
 from cory.tasks.sandbox.equality import Equality
 from tests.support.composing import parsed
 from tests.tasks.rows import write_rows
@@ -297,7 +296,7 @@ def test_rows_that_cannot_be_used_are_refused(
         ({"subjects": ["algebra"]}, "needs source=hub, got path"),
         (
             {"source": "hub", "subjects": ["alchemy"]},
-            "number 1 must be algebra, ",
+            "task.subjects: alchemy is not one",
         ),
     ],
 )

@@ -412,7 +412,7 @@ def test_wrong_settings_are_refused(
 
 
 FILES = [
-    ("mine.jsonl", "", "line 1 is not JSON: Expecting value"),
+    ("mine.jsonl", "", "has no rows"),
     ("mine.jsonl", '{"prompt": "a"}\nx\n', "line 2 is not JSON: Expecting value"),
     ("mine.jsonl", "[1]\n", "line 1 must be an object with keys"),
     ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\\u200b"}\n', "line 2: 'prompt' must be a text"),

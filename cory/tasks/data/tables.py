@@ -205,8 +205,10 @@ def file_rows(file: Path, key: str) -> list[dict[str, Any]]:
 
 def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
     """The object on each line of a .jsonl file; ConfigError for another line, by its number."""
+    text = _text(file, key)
+    require(bool(text.strip()), f"{key}={file} has no rows")
     # not splitlines(), which would also cut at characters that JSON allows inside a text
-    lines = _text(file, key).removesuffix("\n").split("\n")
+    lines = text.removesuffix("\n").split("\n")
     rows = [_json(line, f"{key}={file}: line {number}") for number, line in enumerate(lines, 1)]
     for number, row in enumerate(rows, 1):
         require(isinstance(row, dict), f"{key}={file}: line {number} must be an object with keys")
